@@ -1,0 +1,426 @@
+//! The tables of names: transports, engines, placements, kinds of work, profiles.
+//!
+//! Help text, completions, plan validation and the conformance tests walk these tables; a name stands
+//! here once and nowhere else. Knows nothing of how a name is carried out: that is `traffic`'s part.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::suggest;
+use crate::unit::{Bytes, significant};
+
+/// A name that is in none of the tables, or a value that does not parse.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum NameError {
+    /// Not in the table of this kind.
+    #[error("no {kind} is called `{name}`{hint}")]
+    Unknown {
+        /// What was looked up: "transport", "engine", …
+        kind: &'static str,
+        /// The text given.
+        name: String,
+        /// The likely intention, or the names that exist.
+        hint: String,
+    },
+    /// A rate of work per byte that does not parse.
+    #[error("`{0}` is not {1}")]
+    NotWork(String, &'static str),
+}
+
+/// One row of a table: a name and a line about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<T: 'static> {
+    /// What the row stands for.
+    pub value: T,
+    /// The name in flags, plans, tables and documents.
+    pub name: &'static str,
+    /// One line of help.
+    pub summary: &'static str,
+}
+
+fn lookup<T: Copy>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
+    table.iter().find(|row| row.name == name).map(|row| row.value).ok_or_else(|| NameError::Unknown {
+        kind,
+        name: name.into(),
+        hint: suggest::hint(name, table.iter().map(|row| row.name)),
+    })
+}
+
+fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'static str {
+    table.iter().find(|row| row.value == *value).map_or("?", |row| row.name)
+}
+
+/// Implements `FromStr`, `Display` and text serialisation for an enum with a table.
+macro_rules! named {
+    ($type:ty, $kind:literal, $table:ident) => {
+        impl FromStr for $type {
+            type Err = NameError;
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                lookup($kind, $table, name)
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(name_of($table, self))
+            }
+        }
+    };
+}
+
+/// How two ends are joined, or a one-ended source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Transport {
+    /// A Unix stream socket.
+    Unix,
+    /// TCP over loopback, IPv4.
+    Tcp,
+    /// TCP over loopback, IPv6.
+    Tcp6,
+    /// A pipe.
+    Pipe,
+    /// A device or any readable file: one end, nobody writes.
+    Source(String),
+}
+
+/// The transports with two ends. A path (`/dev/zero`, `./data.bin`) names a one-ended source.
+pub const TRANSPORTS: &[Row<Two>] = &[
+    Row { value: Two::Unix, name: "unix", summary: "Unix stream socket" },
+    Row { value: Two::Tcp, name: "tcp", summary: "TCP over loopback, IPv4" },
+    Row { value: Two::Tcp6, name: "tcp6", summary: "TCP over loopback, IPv6" },
+    Row { value: Two::Pipe, name: "pipe", summary: "pipe, writer and reader" },
+];
+
+/// A two-ended transport, as the table [`TRANSPORTS`] lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Two {
+    /// See [`Transport::Unix`].
+    Unix,
+    /// See [`Transport::Tcp`].
+    Tcp,
+    /// See [`Transport::Tcp6`].
+    Tcp6,
+    /// See [`Transport::Pipe`].
+    Pipe,
+}
+
+impl Transport {
+    /// Whether somebody writes at the other end.
+    pub fn two_ended(&self) -> bool {
+        !matches!(self, Transport::Source(_))
+    }
+
+    /// Whether the ends are sockets (have `SO_*` options).
+    pub fn is_socket(&self) -> bool {
+        matches!(self, Transport::Unix | Transport::Tcp | Transport::Tcp6)
+    }
+
+    /// Whether the ends speak TCP.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Transport::Tcp | Transport::Tcp6)
+    }
+
+    /// Whether the ends are the two ends of a pipe.
+    pub fn is_pipe(&self) -> bool {
+        *self == Transport::Pipe
+    }
+}
+
+impl FromStr for Transport {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        if name.starts_with('/') || name.starts_with("./") || name.starts_with("../") {
+            return Ok(Transport::Source(name.into()));
+        }
+        lookup("transport", TRANSPORTS, name)
+            .map(|two| match two {
+                Two::Unix => Transport::Unix,
+                Two::Tcp => Transport::Tcp,
+                Two::Tcp6 => Transport::Tcp6,
+                Two::Pipe => Transport::Pipe,
+            })
+            .map_err(|error| match error {
+                NameError::Unknown { kind, name, hint } => {
+                    NameError::Unknown { kind, name, hint: format!("{hint} (or a path such as /dev/zero or ./file)") }
+                }
+                other => other,
+            })
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let two = match self {
+            Transport::Unix => Two::Unix,
+            Transport::Tcp => Two::Tcp,
+            Transport::Tcp6 => Two::Tcp6,
+            Transport::Pipe => Two::Pipe,
+            Transport::Source(path) => return f.pad(path),
+        };
+        f.pad(name_of(TRANSPORTS, &two))
+    }
+}
+
+impl From<Transport> for String {
+    fn from(transport: Transport) -> String {
+        transport.to_string()
+    }
+}
+
+impl TryFrom<String> for Transport {
+    type Error = NameError;
+
+    fn try_from(name: String) -> Result<Self, NameError> {
+        name.parse()
+    }
+}
+
+/// Who moves bytes at an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// A thread per flow, `read(2)` and `write(2)`.
+    Blocking,
+    /// Moves nothing: what the harness itself costs.
+    Null,
+}
+
+/// The engines.
+pub const ENGINES: &[Row<Engine>] = &[
+    Row { value: Engine::Blocking, name: "blocking", summary: "a thread per flow, read(2) and write(2)" },
+    Row { value: Engine::Null, name: "null", summary: "moves nothing: measures the harness itself" },
+];
+named!(Engine, "engine", ENGINES);
+
+/// Where the two ends of a flow run, within the CPUs that the process may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// The scheduler decides.
+    Unpinned,
+    /// Both ends on one CPU.
+    SameCpu,
+    /// Two hardware threads of one core.
+    SmtSibling,
+    /// Two cores of one NUMA node.
+    CrossCore,
+    /// Two NUMA nodes.
+    CrossNode,
+}
+
+/// The placements.
+pub const PLACEMENTS: &[Row<Placement>] = &[
+    Row {
+        value: Placement::Unpinned,
+        name: "unpinned",
+        summary: "the scheduler decides, and may change its mind within a trial",
+    },
+    Row { value: Placement::SameCpu, name: "same-cpu", summary: "both ends pinned to one CPU" },
+    Row { value: Placement::SmtSibling, name: "smt-sibling", summary: "two hardware threads of one core" },
+    Row { value: Placement::CrossCore, name: "cross-core", summary: "two cores of one node" },
+    Row { value: Placement::CrossNode, name: "cross-node", summary: "two NUMA nodes" },
+];
+named!(Placement, "placement", PLACEMENTS);
+
+/// Whether the two ends of a path are threads of one process or two processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ends {
+    /// Threads of the measuring process.
+    #[default]
+    Threads,
+    /// Two child processes, fresh in every block.
+    Processes,
+}
+
+/// The kinds of ends.
+pub const ENDS: &[Row<Ends>] = &[
+    Row { value: Ends::Threads, name: "threads", summary: "both ends are threads of one process" },
+    Row {
+        value: Ends::Processes,
+        name: "processes",
+        summary: "each end is a process of its own, fresh in every block",
+    },
+];
+named!(Ends, "kind of ends", ENDS);
+
+/// What the reader does with each read before the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Work {
+    /// Throws the bytes away.
+    #[default]
+    None,
+    /// Sums every byte.
+    Sum,
+    /// Copies every byte to memory of its own.
+    Copy,
+    /// Spins for so many nanoseconds per byte.
+    NsPerByte(f64),
+}
+
+/// What the writer does with its buffer before each write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Fill {
+    /// Sends the same bytes again.
+    #[default]
+    None,
+    /// Writes every byte of the buffer anew.
+    Touch,
+    /// Spins for so many nanoseconds per byte.
+    NsPerByte(f64),
+}
+
+fn ns_per_byte(text: &str, expected: &'static str) -> Result<f64, NameError> {
+    let ns: Option<f64> = text.strip_suffix("ns").unwrap_or(text).trim().parse().ok();
+    // More than a millisecond a byte is a mistake in the unit, not a reader.
+    ns.filter(|ns| (0.0..=1e6).contains(ns)).ok_or_else(|| NameError::NotWork(text.into(), expected))
+}
+
+impl FromStr for Work {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        match text {
+            "none" => Ok(Work::None),
+            "sum" => Ok(Work::Sum),
+            "copy" => Ok(Work::Copy),
+            _ => ns_per_byte(text, "work: use none, sum, copy, or nanoseconds per byte such as 0.5ns")
+                .map(Work::NsPerByte),
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Work::None => f.pad("none"),
+            Work::Sum => f.pad("sum"),
+            Work::Copy => f.pad("copy"),
+            Work::NsPerByte(ns) => f.pad(&format!("{}ns", significant(*ns, 6))),
+        }
+    }
+}
+
+impl FromStr for Fill {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        match text {
+            "none" => Ok(Fill::None),
+            "touch" => Ok(Fill::Touch),
+            _ => {
+                ns_per_byte(text, "a fill: use none, touch, or nanoseconds per byte such as 0.5ns").map(Fill::NsPerByte)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fill::None => f.pad("none"),
+            Fill::Touch => f.pad("touch"),
+            Fill::NsPerByte(ns) => f.pad(&format!("{}ns", significant(*ns, 6))),
+        }
+    }
+}
+
+macro_rules! text_serde {
+    ($type:ty) => {
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+        impl TryFrom<String> for $type {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                text.parse()
+            }
+        }
+    };
+}
+text_serde!(Work);
+text_serde!(Fill);
+
+/// A named set of condition levels: a kind of reader (or path) that the answer has to hold for.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// The name in `--profile` and in reports.
+    pub name: &'static str,
+    /// One line of help.
+    pub summary: &'static str,
+    /// How a sentence names it: "whether the reader {phrase}".
+    pub phrase: &'static str,
+    /// The factors it sets, by name, with the level as a flag would give it.
+    pub sets: &'static [(&'static str, &'static str)],
+}
+
+/// Private memory that a parser walks per call: a connection table, a symbol table, a TLS session.
+pub const PARSER_WALK: Bytes = Bytes(512 << 10);
+
+/// The profiles that come with the product. A plan file may define more.
+pub const PROFILES: &[Profile] = &[
+    Profile {
+        name: "drain",
+        summary: "the receiver throws the data away: measures the kernel alone",
+        phrase: "drains",
+        sets: &[("work", "none"), ("walk", "0")],
+    },
+    Profile {
+        name: "sum",
+        summary: "the receiver reads every byte",
+        phrase: "sums",
+        sets: &[("work", "sum"), ("walk", "0")],
+    },
+    Profile {
+        name: "parser",
+        summary: "the receiver reads every byte and touches 512 KiB of private state per call",
+        phrase: "parses",
+        sets: &[("work", "sum"), ("walk", "512K")],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_round_trip() {
+        for row in TRANSPORTS {
+            assert_eq!(row.name.parse::<Transport>().unwrap().to_string(), row.name);
+        }
+        for row in ENGINES {
+            assert_eq!(row.name.parse::<Engine>().unwrap().to_string(), row.name);
+        }
+        for row in PLACEMENTS {
+            assert_eq!(row.name.parse::<Placement>().unwrap().to_string(), row.name);
+        }
+        let mut names: Vec<_> = PROFILES.iter().map(|p| p.name).collect();
+        names.dedup();
+        assert_eq!(names.len(), PROFILES.len());
+    }
+
+    #[test]
+    fn unknown_names_suggest() {
+        let error = "tpc".parse::<Transport>().unwrap_err().to_string();
+        assert!(error.contains("did you mean `tcp`?"), "{error}");
+        let error = "blockng".parse::<Engine>().unwrap_err().to_string();
+        assert!(error.contains("did you mean `blocking`?"), "{error}");
+    }
+
+    #[test]
+    fn work_and_fill() {
+        assert_eq!("0.5ns".parse::<Work>(), Ok(Work::NsPerByte(0.5)));
+        assert_eq!(Work::NsPerByte(0.5).to_string(), "0.5ns");
+        assert_eq!("touch".parse::<Fill>(), Ok(Fill::Touch));
+        assert!("-1ns".parse::<Work>().is_err());
+        assert!("busy".parse::<Work>().is_err());
+    }
+}

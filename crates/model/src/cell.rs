@@ -1,0 +1,105 @@
+//! Cells and groups: one combination of levels, and the family within which choices are compared.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Transport;
+use crate::factor::{self, FACTORS, Role};
+use crate::level::Level;
+
+/// A cell's name within its session: `c17`; its twin is `c17t`, its group's harness floor `g3n`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CellId(pub String);
+
+/// A group's name within its session: `g3`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GroupId(pub String);
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The level of every factor, by name. A factor that does not apply is [`Level::Absent`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Levels(pub BTreeMap<String, Level>);
+
+impl Levels {
+    /// The level of a factor; absent if it was never set.
+    pub fn get(&self, name: &str) -> &Level {
+        self.0.get(name).unwrap_or(&Level::Absent)
+    }
+
+    /// Sets a factor's level.
+    pub fn set(&mut self, name: &str, level: Level) {
+        self.0.insert(name.to_owned(), level);
+    }
+
+    /// The transport, which every cell of a path has.
+    pub fn transport(&self) -> Option<Transport> {
+        self.get("transport").name().and_then(|name| name.parse().ok())
+    }
+
+    /// The levels of one role only: a group's conditions, or what is chosen within it. A factor of an
+    /// imported table that the product does not know is a condition: it separates groups.
+    pub fn of_role(&self, role: Role) -> Levels {
+        let keep = |name: &str| factor::find(name).map_or(Role::Condition, |factor| factor.role) == role;
+        Levels(self.0.iter().filter(|(name, _)| keep(name)).map(|(n, l)| (n.clone(), l.clone())).collect())
+    }
+
+    /// Names and levels in the order of the factor table, the absent ones left out.
+    pub fn present(&self) -> impl Iterator<Item = (&'static factor::Factor, &Level)> {
+        FACTORS.iter().map(|f| (f, self.get(f.name))).filter(|(_, level)| **level != Level::Absent)
+    }
+}
+
+/// What a cell is in its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellKind {
+    /// A combination that is measured for its own sake.
+    #[default]
+    Candidate,
+    /// The screening leader a second time under another id: what differs between the two is noise.
+    Twin,
+    /// The null engine: what the harness itself costs.
+    Floor,
+}
+
+/// One combination of factor levels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Its name in the session.
+    pub id: CellId,
+    /// The group it belongs to.
+    pub group: GroupId,
+    /// Candidate, twin or floor.
+    #[serde(default)]
+    pub kind: CellKind,
+    /// The cell that a twin repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin_of: Option<CellId>,
+    /// The level of every factor.
+    pub factors: Levels,
+}
+
+/// Cells that are equal in every condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its name in the session.
+    pub id: GroupId,
+    /// The conditions.
+    pub factors: Levels,
+}

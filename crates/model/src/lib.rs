@@ -1,0 +1,23 @@
+//! The nouns of bytegauge: factors and their levels, cells, trials, sessions, and the tables of names
+//! that flags, help, plans and reports walk.
+//!
+//! Every other crate speaks in these types. Nothing here reads a clock, opens a socket or a file, or
+//! draws a random number.
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod cell;
+pub mod factor;
+pub mod level;
+pub mod session;
+pub mod suggest;
+pub mod trial;
+pub mod unit;
+
+pub use catalog::{Ends, Engine, Fill, Placement, Profile, Transport, Work};
+pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
+pub use factor::{FACTORS, Factor, Role, Workload};
+pub use level::{Level, LevelError};
+pub use session::{BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
+pub use trial::{EffectiveOptions, EndReport, FlowReport, MachineUse, Outcome, TcpReport, Trial};
+pub use unit::{Bytes, Nanos};

@@ -1,0 +1,151 @@
+//! Sessions, stages and blocks: when and in which surroundings trials were taken.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::GroupId;
+
+/// A session's number in its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(pub i64);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionStatus {
+    /// Begun; if no process works on it any more, it was cut off.
+    Running,
+    /// Every planned block was measured.
+    Complete,
+    /// Interrupted; everything measured is kept, `--resume` goes on.
+    Incomplete,
+    /// Trials of somebody else, brought in by `import`.
+    Imported,
+}
+
+impl SessionStatus {
+    /// The name in tables and documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            SessionStatus::Running => "running",
+            SessionStatus::Complete => "complete",
+            SessionStatus::Incomplete => "incomplete",
+            SessionStatus::Imported => "imported",
+        }
+    }
+
+    /// The status of that name.
+    pub fn from_name(name: &str) -> Option<SessionStatus> {
+        [SessionStatus::Running, SessionStatus::Complete, SessionStatus::Incomplete, SessionStatus::Imported]
+            .into_iter()
+            .find(|status| status.name() == name)
+    }
+}
+
+/// What a block's trials are for. Reported intervals come from `Confirm` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Finds the warm-up.
+    Calibrate,
+    /// Looks at every cell.
+    Screen,
+    /// Looks again at the better ones.
+    Narrow,
+    /// Measures the finalists: what is reported.
+    Confirm,
+}
+
+/// The stages in the order in which they run.
+pub const STAGES: [Stage; 4] = [Stage::Calibrate, Stage::Screen, Stage::Narrow, Stage::Confirm];
+
+impl Stage {
+    /// The name in tables and documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Calibrate => "calibrate",
+            Stage::Screen => "screen",
+            Stage::Narrow => "narrow",
+            Stage::Confirm => "confirm",
+        }
+    }
+
+    /// The stage of that name.
+    pub fn from_name(name: &str) -> Option<Stage> {
+        STAGES.into_iter().find(|stage| stage.name() == name)
+    }
+}
+
+/// One group's visit to all its cells of a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockRecord {
+    /// Counted from 0 over the session.
+    pub index: u64,
+    /// The group visited.
+    pub group: GroupId,
+    /// The stage.
+    pub stage: Stage,
+    /// When it began, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
+    /// Every trial of it was measured. A block that broke is repeated under a new index.
+    pub complete: bool,
+    /// The surroundings while it ran.
+    pub surroundings: Surroundings,
+}
+
+/// What went on around a block, from counters read before and after it. Judged later, never altered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Surroundings {
+    /// Length of the block, nanoseconds.
+    pub wall_ns: u64,
+    /// Share of all CPU time that the hypervisor gave to others, 0 to 1. Ticks of 10 ms.
+    pub steal_share: Option<f64>,
+    /// CPUs' worth of work by other processes.
+    pub foreign_cpus: Option<f64>,
+    /// Time the control group kept us from running, µs.
+    pub throttled_us: Option<u64>,
+    /// `/proc/pressure/cpu`, "some", growth over the block, µs.
+    pub cpu_pressure_us: Option<u64>,
+    /// Load average over one minute at the block's end.
+    pub load: Option<f64>,
+}
+
+/// A session as it is listed and reported.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Its number.
+    pub id: SessionId,
+    /// When it began, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
+    /// When it ended, nanoseconds of Unix time.
+    pub finished_unix_ns: Option<u64>,
+    /// How it stands.
+    pub status: SessionStatus,
+    /// The plan's name: `buffer-size`, `stream`, or a file's.
+    pub plan_name: String,
+    /// The workload: `stream`.
+    pub workload: String,
+    /// Seed of every random choice, of the design and of the statistics.
+    pub seed: u64,
+    /// "Within x of the best", as a share: 0.05.
+    pub margin: f64,
+    /// Version of bytegauge that measured it.
+    pub version: String,
+    /// The resolved plan, for `--resume`; null for an import.
+    pub plan: serde_json::Value,
+    /// The machine before the first trial: facts as read, judged in the report.
+    pub machine: serde_json::Value,
+    /// The machine after the last trial.
+    pub machine_after: serde_json::Value,
+    /// What the plan collapsed or refused, and what the import could not read.
+    pub notes: Vec<String>,
+}

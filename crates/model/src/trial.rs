@@ -1,0 +1,219 @@
+//! One trial, raw: what each end counted, what the kernel said, how it ended.
+//!
+//! Nothing here is an estimate. Whatever a later statistic may want must be in these fields, because the
+//! store keeps them and nothing else.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::CellId;
+use crate::session::Stage;
+
+/// How a trial, or a cell, ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was measured.
+    Measured,
+    /// It cannot be measured here, and why (a missing kernel feature, one CPU only).
+    Skipped(String),
+    /// It should have worked and did not, and why.
+    Failed(String),
+}
+
+impl Outcome {
+    /// `measured`, `skipped` or `failed`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Measured => "measured",
+            Outcome::Skipped(_) => "skipped",
+            Outcome::Failed(_) => "failed",
+        }
+    }
+
+    /// Why it was not measured.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Outcome::Measured => None,
+            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some(reason),
+        }
+    }
+}
+
+/// One measurement of one cell, with fresh sockets and fresh threads: the unit of replication.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The cell measured.
+    pub cell: CellId,
+    /// What the trial was for.
+    pub stage: Stage,
+    /// The block it belongs to, counted from 0 over the session.
+    pub block: u64,
+    /// Its place in the block's random order, from 0.
+    pub position: u32,
+    /// When it began, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Bytes that arrived at the sink within its measured window, all flows.
+    pub bytes: u64,
+    /// Length of the measured window: `bytes` divided by the sum of the flows' rates, nanoseconds.
+    pub wall_ns: u64,
+    /// Warm-up before the window, as commanded, nanoseconds.
+    pub warmup_ns: u64,
+    /// The CPUs of the first flow's source and sink, where they were pinned.
+    pub cpus: Option<(usize, usize)>,
+    /// What the writing end counted; absent for one-ended sources.
+    pub source: Option<EndReport>,
+    /// What the reading end counted; absent if it never reported.
+    pub sink: Option<EndReport>,
+    /// What the whole machine did meanwhile.
+    pub machine: Option<MachineUse>,
+}
+
+impl Trial {
+    /// Bytes per second at the sink; `None` unless something was measured.
+    pub fn rate(&self) -> Option<f64> {
+        (self.outcome == Outcome::Measured && self.wall_ns > 0 && self.bytes > 0)
+            .then(|| self.bytes as f64 * 1e9 / self.wall_ns as f64)
+    }
+}
+
+/// What one end of a path counted within its measured window, summed over its flows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndReport {
+    /// Bytes moved in the window.
+    pub bytes: u64,
+    /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window.
+    pub calls: u64,
+    /// Calls in the window that moved less than the buffer held.
+    pub short_calls: u64,
+    /// Mean length of the flows' windows, nanoseconds of the monotonic clock.
+    pub window_ns: u64,
+    /// CPU time of the end's threads in the window, in user mode.
+    pub user_ns: u64,
+    /// CPU time of the end's threads in the window, in the kernel.
+    pub system_ns: u64,
+    /// CPU time of the end's threads in the window by the precise clock (`CLOCK_THREAD_CPUTIME_ID`).
+    pub cpu_ns: u64,
+    /// Times a thread gave up the CPU of its own accord (it blocked).
+    pub voluntary_switches: u64,
+    /// Times a thread was made to give up the CPU.
+    pub involuntary_switches: u64,
+    /// Bytes moved in the whole life of the flows: warm-up, window and what was drained after it.
+    pub total_bytes: u64,
+    /// Bytes whose content was compared with the pattern (verify mode).
+    pub verified_bytes: u64,
+    /// Each flow on its own.
+    pub flows: Vec<FlowReport>,
+}
+
+/// What one flow of one end counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowReport {
+    /// Bytes moved in the window.
+    pub bytes: u64,
+    /// Calls in the window.
+    pub calls: u64,
+    /// Calls in the window that moved less than the buffer held.
+    pub short_calls: u64,
+    /// Length of the window, nanoseconds.
+    pub window_ns: u64,
+    /// CPU time in user mode, nanoseconds.
+    pub user_ns: u64,
+    /// CPU time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// CPU time by the precise clock, nanoseconds.
+    pub cpu_ns: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Bytes in the flow's whole life.
+    pub total_bytes: u64,
+    /// Bytes compared with the pattern.
+    pub verified_bytes: u64,
+    /// What `TCP_INFO` said at the end of the window.
+    pub tcp: Option<TcpReport>,
+    /// Requested options as the kernel really set them.
+    pub options: EffectiveOptions,
+    /// Kernel memory held for the socket at the end of the window (`SO_MEMINFO`), bytes.
+    pub socket_memory: Option<u64>,
+    /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Bin>,
+}
+
+/// One bin of a flow's interval series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bin {
+    /// Length, nanoseconds.
+    pub ns: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+/// The fields of `TCP_INFO` that name a limit (include/uapi/linux/tcp.h); absent where the kernel is older.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpReport {
+    /// Segments retransmitted over the connection's life.
+    pub retransmits: Option<u64>,
+    /// Time with data outstanding, µs.
+    pub busy_us: Option<u64>,
+    /// Part of it in which the receiver's window was the limit, µs.
+    pub rwnd_limited_us: Option<u64>,
+    /// Part of it in which the send buffer was the limit, µs.
+    pub sndbuf_limited_us: Option<u64>,
+    /// Delivery rate of the last sample, bytes per second.
+    pub delivery_rate: Option<u64>,
+    /// Smallest round-trip time seen, µs.
+    pub min_rtt_us: Option<u64>,
+    /// Window scale sent.
+    pub snd_wscale: Option<u8>,
+    /// Window scale received.
+    pub rcv_wscale: Option<u8>,
+    /// Bytes sent, retransmissions included.
+    pub bytes_sent: Option<u64>,
+    /// Bytes acknowledged by the peer.
+    pub bytes_acked: Option<u64>,
+    /// Bytes received.
+    pub bytes_received: Option<u64>,
+}
+
+/// Options as `getsockopt(2)` and `fcntl(2)` report them, not as they were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EffectiveOptions {
+    /// `SO_SNDBUF`, bytes: twice what was asked, clamped at `net.core.wmem_max`.
+    pub sndbuf: Option<u64>,
+    /// `SO_RCVBUF`, bytes.
+    pub rcvbuf: Option<u64>,
+    /// `SO_RCVLOWAT`, bytes.
+    pub rcvlowat: Option<u64>,
+    /// `TCP_NODELAY`.
+    pub nodelay: Option<bool>,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<String>,
+    /// Pipe capacity, bytes.
+    pub pipe_size: Option<u64>,
+    /// Share of a file source that the page cache held when the trial began, 0 to 1.
+    pub page_cache_share: Option<f64>,
+}
+
+/// What the whole machine did during a trial, from `/proc/stat` and `/proc/softirqs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineUse {
+    /// Time from before the first byte to after the last, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time not idle and not waiting for I/O, all CPUs, nanoseconds. Ticks of 10 ms: sum before use.
+    pub busy_ns: u64,
+    /// Part of it counted as soft interrupt, nanoseconds.
+    pub softirq_ns: u64,
+    /// CPU time that the hypervisor gave to others, nanoseconds.
+    pub steal_ns: u64,
+    /// `NET_RX` soft interrupts per CPU.
+    pub net_rx: Vec<u64>,
+}

@@ -1,0 +1,246 @@
+//! Sizes, durations and rates: how they are read from a user and how they are printed.
+//!
+//! Sizes are binary (`64K` = `64KiB` = 65,536 bytes) because buffers are; decimal multiples are never
+//! meant by a size flag, so `KB` is refused rather than guessed at. Never rounds what it stores.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A duration in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// Why a text is not a size or a duration.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum UnitError {
+    /// No digits at the start.
+    #[error("`{0}` is not a number with a unit: write for example {1}")]
+    NotANumber(String, &'static str),
+    /// Digits followed by a unit that does not exist.
+    #[error("`{unit}` in `{text}` is not a unit: use {known}")]
+    UnknownUnit {
+        /// The whole text.
+        text: String,
+        /// The part after the digits.
+        unit: String,
+        /// The units that exist.
+        known: &'static str,
+    },
+    /// Larger than 64 bits can hold.
+    #[error("`{0}` is too large to count")]
+    TooLarge(String),
+    /// A minus sign.
+    #[error("`{0}` is negative: sizes, counts and durations start at 0")]
+    Negative(String),
+    /// A fraction that is not a whole number of base units.
+    #[error("`{0}` is not a whole number of {1}")]
+    Fractional(String, &'static str),
+}
+
+const SIZE_UNITS: &str = "B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB";
+const TIME_UNITS: &str = "ns, us, ms, s, m";
+
+/// Splits `12.5ms` into `12.5` and `ms`, refusing signs.
+fn split(text: &str, example: &'static str) -> Result<(f64, String), UnitError> {
+    let text = text.trim();
+    if text.starts_with('-') {
+        return Err(UnitError::Negative(text.into()));
+    }
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    let digits = text[..end].replace('_', "");
+    let number: f64 = digits.parse().map_err(|_| UnitError::NotANumber(text.into(), example))?;
+    Ok((number, text[end..].trim().to_owned()))
+}
+
+fn whole(number: f64, factor: u64, text: &str, unit: &'static str) -> Result<u64, UnitError> {
+    let value = number * factor as f64;
+    // Above 2^53 a double no longer holds every integer; no size or duration here comes near.
+    if value > (1u64 << 53) as f64 {
+        return Err(UnitError::TooLarge(text.into()));
+    }
+    if value.fract() != 0.0 {
+        return Err(UnitError::Fractional(text.into(), unit));
+    }
+    Ok(value as u64)
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, "64K")?;
+        let factor = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            _ => return Err(UnitError::UnknownUnit { text: text.into(), unit, known: SIZE_UNITS }),
+        };
+        whole(number, factor, text, "bytes").map(Bytes)
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, "50ms")?;
+        let factor = match unit.to_ascii_lowercase().as_str() {
+            "ns" => 1,
+            "us" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "" if number == 0.0 => 1,
+            _ => return Err(UnitError::UnknownUnit { text: text.into(), unit, known: TIME_UNITS }),
+        };
+        whole(number, factor, text, "nanoseconds").map(Nanos)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// `64 KiB`, `1.5 MiB`, `100 B`: the largest unit that keeps at most two decimals exact.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (shift, name) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+            let unit = 1u64 << shift;
+            if self.0 >= unit && self.0.is_multiple_of(unit / 4) {
+                return write!(f, "{} {name}", self.0 as f64 / unit as f64);
+            }
+        }
+        write!(f, "{} B", self.0)
+    }
+}
+
+impl Bytes {
+    /// The short form that flags and plans take: `64K`, `1M`, `100`.
+    pub fn compact(self) -> String {
+        for (shift, name) in [(30, "G"), (20, "M"), (10, "K")] {
+            let unit = 1u64 << shift;
+            if self.0 >= unit && self.0.is_multiple_of(unit) {
+                return format!("{}{name}", self.0 >> shift);
+            }
+        }
+        self.0.to_string()
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// `42 ms`, `1.5 s`, `800 ns`: three significant digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        let (value, unit) = match self.0 {
+            0..=999 => return write!(f, "{} ns", self.0),
+            1_000..=999_999 => (ns / 1e3, "µs"),
+            1_000_000..=999_999_999 => (ns / 1e6, "ms"),
+            _ => (ns / 1e9, "s"),
+        };
+        write!(f, "{} {unit}", significant(value, 3))
+    }
+}
+
+impl Nanos {
+    /// The short form that flags and plans take, exact: `42ms`, `1500us`.
+    pub fn compact(self) -> String {
+        for (factor, unit) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
+            if self.0 >= factor && self.0.is_multiple_of(factor) {
+                return format!("{}{unit}", self.0 / factor);
+            }
+        }
+        format!("{}ns", self.0)
+    }
+
+    /// The duration in seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+/// `value` with `digits` significant digits and no exponent, trailing zeros of the fraction dropped.
+pub fn significant(value: f64, digits: usize) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (digits as i32 - 1 - magnitude).max(0) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A byte rate for people: `3.92 GiB/s`, `41.2 MiB/s`.
+pub fn byte_rate(bytes_per_second: f64) -> String {
+    scaled(bytes_per_second, 1024.0, &["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"])
+}
+
+/// A count rate for people, decimal: `1.91 M/s`, `597 k/s`.
+pub fn count_rate(per_second: f64) -> String {
+    scaled(per_second, 1000.0, &["/s", "k/s", "M/s", "G/s"])
+}
+
+fn scaled(value: f64, step: f64, units: &[&str]) -> String {
+    let mut value = value;
+    let mut index = 0;
+    while value.abs() >= step && index + 1 < units.len() {
+        value /= step;
+        index += 1;
+    }
+    format!("{} {}", significant(value, 3), units[index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check_bytes(text: &str, expected: Result<u64, &str>) {
+        let got = text.parse::<Bytes>().map(|b| b.0).map_err(|e| e.to_string());
+        assert_eq!(got, expected.map_err(str::to_owned), "{text}");
+    }
+
+    #[test]
+    fn sizes() {
+        check_bytes("1", Ok(1));
+        check_bytes("64K", Ok(65_536));
+        check_bytes("64KiB", Ok(65_536));
+        check_bytes("1.5k", Ok(1536));
+        check_bytes("2 MiB", Ok(2 << 20));
+        check_bytes("-1", Err("`-1` is negative: sizes, counts and durations start at 0"));
+        check_bytes("1Q", Err("`Q` in `1Q` is not a unit: use B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB"));
+        check_bytes("64KB", Err("`KB` in `64KB` is not a unit: use B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB"));
+        check_bytes("0.3", Err("`0.3` is not a whole number of bytes"));
+        check_bytes("big", Err("`big` is not a number with a unit: write for example 64K"));
+        check_bytes("99999999999999999999", Err("`99999999999999999999` is too large to count"));
+    }
+
+    #[test]
+    fn durations_and_rates() {
+        assert_eq!("42ms".parse::<Nanos>(), Ok(Nanos(42_000_000)));
+        assert_eq!("1.5s".parse::<Nanos>(), Ok(Nanos(1_500_000_000)));
+        assert!("42".parse::<Nanos>().is_err());
+        assert_eq!(Nanos(42_000_000).to_string(), "42 ms");
+        assert_eq!(byte_rate(3.92 * 1024.0 * 1024.0 * 1024.0), "3.92 GiB/s");
+        assert_eq!(count_rate(1_910_355.1), "1.91 M/s");
+        assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
+        assert_eq!(Bytes(1000).to_string(), "1000 B");
+    }
+
+    proptest! {
+        #[test]
+        fn compact_sizes_round_trip(n in 0u64..(1 << 40)) {
+            prop_assert_eq!(Bytes(n).compact().parse::<Bytes>(), Ok(Bytes(n)));
+        }
+
+        #[test]
+        fn compact_durations_round_trip(n in 1u64..(1 << 50)) {
+            prop_assert_eq!(Nanos(n).compact().parse::<Nanos>(), Ok(Nanos(n)));
+        }
+    }
+}
