@@ -1,0 +1,159 @@
+//! Which CPUs a thread may run on, and which one it runs on.
+//!
+//! The mask belongs to the *thread*, not to the process, and a new thread inherits it from the
+//! thread that spawns it (sched_setaffinity(2)). So read [`allowed_cpus`] before the first pin,
+//! and pin inside the thread concerned.
+//!
+//! Never remembers a mask or restores one.
+
+use std::io;
+
+use crate::outcome;
+
+/// Bits of one word of an affinity mask.
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// CPUs that a mask of the first attempt holds: the size of glibc's `cpu_set_t`.
+const FIRST_CAPACITY: usize = 1024;
+
+/// CPUs that Linux could ever have: a stop for the doubling below, far over `CONFIG_NR_CPUS`.
+const LAST_CAPACITY: usize = 1 << 20;
+
+/// The CPUs that the calling thread may run on, ascending.
+///
+/// Works on machines with more than 1024 CPUs: the kernel answers `EINVAL` while the mask is
+/// smaller than its own (sched_setaffinity(2), "Handling systems with large CPU affinity masks"),
+/// so the mask doubles until it fits.
+///
+/// # Errors
+///
+/// Whatever sched_getaffinity(2) returns beyond that; in practice only a seccomp filter's error.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let mut capacity = FIRST_CAPACITY;
+    loop {
+        let mut mask = vec![0u64; capacity / WORD_BITS];
+        // SAFETY: the kernel writes at most `size_of_val` bytes, all inside `mask`, whose
+        // alignment (8) is that of cpu_set_t; any bit pattern is a valid u64.
+        let returned = unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
+        match outcome::of(returned) {
+            Ok(_) => return Ok(cpus_of(&mask)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && capacity < LAST_CAPACITY => {
+                capacity *= 2;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Binds the calling thread to the given CPUs.
+///
+/// # Errors
+///
+/// `InvalidInput` if the list is empty or names a CPU that does not exist or that the thread's
+/// cpuset withholds. The kernel itself drops such CPUs without a word as long as one is left
+/// (sched_setaffinity(2)); a placement that differs from the requested one would falsify a
+/// comparison, so the mask is read back. It stays narrowed when this fails.
+pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
+    let Some(&highest) = cpus.iter().max() else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "an empty list of CPUs to pin to: name at least one of the allowed CPUs",
+        ));
+    };
+    if highest >= LAST_CAPACITY {
+        return Err(withheld(cpus, &[]));
+    }
+    let mut mask = vec![0u64; highest / WORD_BITS + 1];
+    for cpu in cpus {
+        mask[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
+    }
+    // SAFETY: the kernel reads `size_of_val` bytes, all inside `mask`, and keeps no pointer.
+    let returned = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
+    if let Err(error) = outcome::of(returned) {
+        return Err(if error.raw_os_error() == Some(libc::EINVAL) { withheld(cpus, &[]) } else { error });
+    }
+    // A single CPU is all or nothing: no need to read it back, which keeps re-pinning cheap.
+    if cpus.len() > 1 {
+        let effective = allowed_cpus()?;
+        if cpus.iter().any(|cpu| !effective.contains(cpu)) {
+            return Err(withheld(cpus, &effective));
+        }
+    }
+    Ok(())
+}
+
+/// The CPU that the calling thread runs on at this moment. Stale at once unless it is pinned.
+///
+/// # Errors
+///
+/// `ENOSYS` where neither the vDSO nor the kernel knows getcpu(2).
+pub fn current_cpu() -> io::Result<usize> {
+    // SAFETY: takes no argument and touches no memory of ours.
+    let returned = unsafe { libc::sched_getcpu() };
+    outcome::of(returned).map(|cpu| cpu as usize)
+}
+
+fn withheld(requested: &[usize], effective: &[usize]) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "asked for CPUs {requested:?}, the kernel grants {effective:?} of them: \
+             choose CPUs that are online and inside this process's cpuset"
+        ),
+    )
+}
+
+fn cpus_of(mask: &[u64]) -> Vec<usize> {
+    let bit = |cpu: &usize| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
+    (0..mask.len() * WORD_BITS).filter(bit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs in a thread of its own: the mask of the test runner's thread stays as it was.
+    fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| scope.spawn(work).join().expect("test thread"))
+    }
+
+    #[test]
+    fn masks_become_lists() {
+        assert_eq!(cpus_of(&[0b101, 0, 1 << 63]), [0, 2, 191]);
+        assert_eq!(cpus_of(&[]), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_pinned_thread_runs_where_it_was_put() {
+        for cpu in allowed_cpus().unwrap() {
+            in_thread(|| {
+                pin_thread(&[cpu]).unwrap();
+                assert_eq!(current_cpu().unwrap(), cpu);
+                assert_eq!(allowed_cpus().unwrap(), [cpu]);
+            });
+        }
+    }
+
+    #[test]
+    fn all_allowed_cpus_may_be_named() {
+        in_thread(|| pin_thread(&allowed_cpus().unwrap()).unwrap());
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_an_error() {
+        in_thread(|| {
+            let mut cpus = allowed_cpus().unwrap();
+            assert!(pin_thread(&[100_000]).is_err());
+            assert!(pin_thread(&[usize::MAX]).is_err());
+            cpus.push(100_000);
+            let error = pin_thread(&cpus).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        });
+    }
+
+    #[test]
+    fn an_empty_list_is_an_error() {
+        let error = pin_thread(&[]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a thread or the process has cost so far: CPU time, switches, faults.
+//!
+//! Two sources are combined since each lacks something. `CLOCK_THREAD_CPUTIME_ID` is exact to the
+//! nanosecond but knows only the sum. getrusage(2) splits user from system, but unless the kernel
+//! was built with `CONFIG_VIRT_CPU_ACCOUNTING_*` the split is a ratio of timer ticks scaled to the
+//! exact sum (kernel/sched/cputime.c, `cputime_adjust`): trust `total_ns` over any span, and the
+//! split only over many ticks (4 ms each at `CONFIG_HZ=250`).
+//!
+//! Softirq time is billed to whatever thread it interrupts unless the kernel accounts it
+//! separately, see [`crate::machine::irq_time_accounting`]. Threads of io_uring (io-wq, SQPOLL)
+//! belong to the process, not to the thread that submitted.
+//!
+//! Never divides: the caller knows the elapsed time and the work.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+
+/// Costs accumulated since the thread or process began, or between two readings ([`since`]).
+///
+/// [`since`]: Usage::since
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Time in user mode, ns; a tick-sampled share of the sum (see the module's header).
+    pub user_ns: u64,
+    /// Time in the kernel, ns; a tick-sampled share of the sum (see the module's header).
+    pub system_ns: u64,
+    /// User and system time together, ns, exact: `CLOCK_THREAD_CPUTIME_ID` or
+    /// `CLOCK_PROCESS_CPUTIME_ID`. Differs slightly from `user_ns + system_ns`, read a moment
+    /// apart.
+    pub total_ns: u64,
+    /// Switches because the thread waited for something (`ru_nvcsw`).
+    pub voluntary_switches: u64,
+    /// Switches because the scheduler preferred another thread (`ru_nivcsw`).
+    pub involuntary_switches: u64,
+    /// Page faults served without disk access (`ru_minflt`).
+    pub minor_faults: u64,
+    /// Page faults that waited for a disk (`ru_majflt`).
+    pub major_faults: u64,
+}
+
+/// The usage of one thread.
+pub type ThreadUsage = Usage;
+
+/// The usage of a whole process, ended threads included.
+pub type ProcessUsage = Usage;
+
+impl Usage {
+    /// What was added after `earlier`, a reading of the same thread or process.
+    ///
+    /// Saturates at zero: `cputime_adjust` keeps each part monotonic, but nothing promises it.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
+            voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
+            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
+        }
+    }
+}
+
+/// What the calling thread has cost since it began (`RUSAGE_THREAD`, Linux 2.6.26).
+#[must_use]
+pub fn thread_usage() -> ThreadUsage {
+    usage(libc::RUSAGE_THREAD, libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// What the calling process has cost since it began, ended threads included (`RUSAGE_SELF`).
+#[must_use]
+pub fn process_usage() -> ProcessUsage {
+    usage(libc::RUSAGE_SELF, libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn usage(who: libc::c_int, clock: libc::clockid_t) -> Usage {
+    // SAFETY: rusage is plain integers, for which all-zero bytes are a valid value.
+    let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `raw` is a valid place for one rusage, and lives through the call.
+    let returned = unsafe { libc::getrusage(who, &mut raw) };
+    // Fails only for an unknown `who` or a bad pointer (getrusage(2)).
+    assert_eq!(returned, 0, "getrusage({who})");
+    Usage {
+        user_ns: timeval_ns(raw.ru_utime),
+        system_ns: timeval_ns(raw.ru_stime),
+        total_ns: clock::clock_ns(clock),
+        voluntary_switches: raw.ru_nvcsw as u64,
+        involuntary_switches: raw.ru_nivcsw as u64,
+        minor_faults: raw.ru_minflt as u64,
+        major_faults: raw.ru_majflt as u64,
+    }
+}
+
+fn timeval_ns(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Burns CPU until the thread's own clock has advanced: no wall-clock threshold.
+    fn burn(at_least_ns: u64) {
+        let start_ns = thread_usage().total_ns;
+        while thread_usage().total_ns - start_ns < at_least_ns {
+            std::hint::black_box((0..1000u64).sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn work_costs_its_own_thread_and_the_process() {
+        let (thread, process) = (thread_usage(), process_usage());
+        burn(3_000_000);
+        let thread = thread_usage().since(&thread);
+        let process = process_usage().since(&process);
+        assert!(thread.total_ns >= 3_000_000);
+        assert!(process.total_ns >= 3_000_000);
+    }
+
+    #[test]
+    fn waiting_is_a_voluntary_switch() {
+        let before = thread_usage();
+        clock::sleep_through_until_ns(clock::monotonic_ns() + 1_000_000);
+        assert!(thread_usage().since(&before).voluntary_switches >= 1);
+    }
+
+    #[test]
+    fn touching_fresh_memory_is_minor_faults() {
+        let before = thread_usage();
+        let mut memory = vec![0u8; 8 << 20];
+        for byte in memory.iter_mut().step_by(4096) {
+            *byte = 1;
+        }
+        std::hint::black_box(&memory);
+        // At least one, since a huge page may serve all of it.
+        assert!(thread_usage().since(&before).minor_faults >= 1);
+    }
+
+    #[test]
+    fn a_difference_never_wraps() {
+        let later = Usage::default();
+        let earlier = Usage { user_ns: 1, ..Usage::default() };
+        assert_eq!(later.since(&earlier), Usage::default());
+    }
+}

@@ -1,0 +1,179 @@
+//! A snapshot of everything about a machine that may explain a result.
+//!
+//! Stored with each session, so that two results can be compared honestly: a number without its
+//! kernel, its CPU's mitigations and its sysctls cannot be repeated.
+//!
+//! Every field is optional: a container hides some files, an older kernel lacks others, and an
+//! unknown fact is never replaced by a guess. Never judges, never changes anything, and never
+//! records what names a machine or its owner (host name, addresses, command line).
+
+mod cgroup;
+mod cpu;
+mod network;
+mod pressure;
+mod root;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use cgroup::CgroupCpu;
+pub use cpu::{Cache, Cpu};
+pub use network::Network;
+pub use pressure::{Pressure, Stall, Stalls};
+
+use crate::affinity;
+use root::Root;
+
+/// The snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Release of the kernel, as `uname -r` prints it.
+    pub kernel_release: Option<String>,
+    /// Name and version of the distribution (`PRETTY_NAME`, os-release(5)).
+    pub os_pretty_name: Option<String>,
+    /// Random id of this boot: two sessions with the same one ran on the same machine without a
+    /// restart in between.
+    pub boot_id: Option<String>,
+    /// Memory that the kernel manages, bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// When huge pages back ordinary memory: `always`, `madvise` or `never`.
+    pub transparent_huge_pages: Option<String>,
+    /// Who may use io_uring: 0 everyone, 1 a group, 2 nobody. Linux 6.6.
+    pub io_uring_disabled: Option<u32>,
+    /// Tasks running or waiting for a disk, averaged over 1, 5 and 15 minutes.
+    pub load_average: Option<[f64; 3]>,
+    /// Whether the CPU reports a hypervisor. Known on x86 only.
+    pub hypervisor: Option<bool>,
+    /// Product name of the machine, which virtual ones set to their monitor's name.
+    pub product_name: Option<String>,
+    /// The processor.
+    pub cpu: Cpu,
+    /// The CPU limit of this process's control group.
+    pub cgroup_cpu: Option<CgroupCpu>,
+    /// How long tasks have waited for resources.
+    pub pressure: Pressure,
+    /// Settings of the network stack.
+    pub network: Network,
+}
+
+impl Environment {
+    /// Reads this machine. Read it before pinning: the allowed CPUs are those of the caller.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::read_from(Path::new("/"), affinity::allowed_cpus().ok())
+    }
+
+    /// Reads a machine whose `proc`, `sys` and `etc` lie under `root`, as in a test's fixture.
+    #[must_use]
+    pub fn read_from(root: &Path, cpus_allowed: Option<Vec<usize>>) -> Self {
+        let root = Root::new(root);
+        Self {
+            kernel_release: root.line("proc/sys/kernel/osrelease"),
+            os_pretty_name: pretty_name(&root),
+            boot_id: root.line("proc/sys/kernel/random/boot_id"),
+            memory_total_bytes: root.text("proc/meminfo").and_then(|text| memory(&text)),
+            transparent_huge_pages: root
+                .line("sys/kernel/mm/transparent_hugepage/enabled")
+                .and_then(|line| chosen(&line)),
+            io_uring_disabled: root.number("proc/sys/kernel/io_uring_disabled"),
+            load_average: root.text("proc/loadavg").and_then(|text| load(&text)),
+            hypervisor: root.text("proc/cpuinfo").and_then(|text| hypervisor(&text)),
+            product_name: root.line("sys/class/dmi/id/product_name"),
+            cpu: Cpu::read(&root, cpus_allowed),
+            cgroup_cpu: CgroupCpu::read_from(&root),
+            pressure: Pressure::read_from(&root),
+            network: Network::read(&root),
+        }
+    }
+}
+
+fn pretty_name(root: &Root<'_>) -> Option<String> {
+    // The second is the fallback that os-release(5) names.
+    let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"))?;
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(value.trim().trim_matches(['"', '\'']).to_owned())
+}
+
+fn memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    // The unit is always kB, and means 1024 bytes (proc_meminfo(5)).
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// sysfs marks the choice in force among all: `always [madvise] never`.
+fn chosen(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once('[')?;
+    let (choice, _) = rest.split_once(']')?;
+    Some(choice.to_owned())
+}
+
+fn load(text: &str) -> Option<[f64; 3]> {
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    let mut next = || numbers.next()?.ok();
+    Some([next()?, next()?, next()?])
+}
+
+/// Only x86 lists CPU features under `flags`, and `hypervisor` among them when one runs below.
+fn hypervisor(cpuinfo: &str) -> Option<bool> {
+    let flags = cpu::cpuinfo_field(cpuinfo, "flags")?;
+    Some(flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn files_become_facts() {
+        let scratch = Scratch::new();
+        scratch
+            .file("proc/sys/kernel/osrelease", "6.18.1\n")
+            .file("usr/lib/os-release", "ID=x\nPRETTY_NAME=\"Example Linux 1\"\n")
+            .file("proc/sys/kernel/random/boot_id", "0f-1e\n")
+            .file("proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n")
+            .file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+            .file("proc/sys/kernel/io_uring_disabled", "2\n")
+            .file("proc/loadavg", "0.26 0.15 0.06 2/87 7092\n")
+            .file("proc/cpuinfo", "flags\t\t: fpu hypervisor lm\n")
+            .file("sys/class/dmi/id/product_name", "KVM\n");
+        let read = Environment::read_from(scratch.path(), Some(vec![1]));
+        assert_eq!(read.kernel_release.as_deref(), Some("6.18.1"));
+        assert_eq!(read.os_pretty_name.as_deref(), Some("Example Linux 1"));
+        assert_eq!(read.boot_id.as_deref(), Some("0f-1e"));
+        assert_eq!(read.memory_total_bytes, Some(2 << 20));
+        assert_eq!(read.transparent_huge_pages.as_deref(), Some("madvise"));
+        assert_eq!(read.io_uring_disabled, Some(2));
+        assert_eq!(read.load_average, Some([0.26, 0.15, 0.06]));
+        assert_eq!(read.hypervisor, Some(true));
+        assert_eq!(read.product_name.as_deref(), Some("KVM"));
+        assert_eq!(read.cpu.allowed, Some(vec![1]));
+    }
+
+    #[test]
+    fn nothing_known_is_no_error() {
+        let scratch = Scratch::new();
+        let read = Environment::read_from(scratch.path(), None);
+        assert_eq!(read, Environment::default());
+    }
+
+    #[test]
+    fn the_hosts_name_is_left_out() {
+        let scratch = Scratch::new();
+        scratch
+            .file("proc/sys/kernel/hostname", "my-host\n")
+            .file("etc/hostname", "my-host\n")
+            .file("proc/cmdline", "root=/dev/my-host\n");
+        let read = Environment::read_from(scratch.path(), None);
+        assert_eq!(read, Environment::default());
+    }
+
+    #[test]
+    fn this_machine_is_readable() {
+        let read = Environment::read();
+        assert!(read.kernel_release.is_some());
+        assert!(read.cpu.allowed.is_some());
+    }
+}

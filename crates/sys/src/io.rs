@@ -1,0 +1,127 @@
+//! The plain system calls of a measured loop, without a layer in between.
+//!
+//! They differ from `std::io` on purpose. An interrupted call is returned as interrupted: the
+//! watchdog ends a stalled trial that way ([`crate::interrupt`]). A short count is returned as a
+//! short count: a meter adds what moved, not what was asked for.
+//!
+//! Never loops, never allocates, never copies.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::outcome;
+
+/// read(2): the number of bytes placed at the front of `buffer`, 0 at the end of the stream.
+///
+/// # Errors
+///
+/// The kernel's error untouched, `EINTR` and `EAGAIN` included.
+#[inline]
+pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
+    // `buffer.len()` bytes at `buffer`, which is borrowed exclusively.
+    outcome::of_count(unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) })
+}
+
+/// write(2): the number of bytes taken from the front of `bytes`, possibly fewer than all.
+///
+/// On a socket whose peer is gone this raises `SIGPIPE` as well; Rust's runtime ignores that
+/// signal before `main`, so the error arrives instead.
+///
+/// # Errors
+///
+/// The kernel's error untouched, `EINTR` and `EAGAIN` included.
+#[inline]
+pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads
+    // `bytes.len()` bytes of `bytes`.
+    outcome::of_count(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
+}
+
+/// shutdown(2): ends one or both directions of a connected socket; the descriptor stays open.
+///
+/// # Errors
+///
+/// `ENOTCONN` if the peer has already reset the connection, `ENOTSOCK` for a pipe or a file.
+pub fn shutdown(fd: BorrowedFd<'_>, how: Shutdown) -> io::Result<()> {
+    let how = match how {
+        Shutdown::Read => libc::SHUT_RD,
+        Shutdown::Write => libc::SHUT_WR,
+        Shutdown::Both => libc::SHUT_RDWR,
+    };
+    // SAFETY: no memory is passed; the descriptor is open for as long as it is borrowed.
+    outcome::of(unsafe { libc::shutdown(fd.as_raw_fd(), how) }).map(drop)
+}
+
+/// Sets or clears `O_NONBLOCK`.
+///
+/// The flag belongs to the open file description (fcntl(2)), so every duplicate of the descriptor
+/// changes with it, in other processes too.
+///
+/// # Errors
+///
+/// Whatever fcntl(2) returns; none is expected of an open descriptor.
+pub fn set_nonblocking(fd: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
+    // SAFETY: F_GETFL takes no argument and no memory is passed.
+    let flags = outcome::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    let wanted = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+    if wanted != flags {
+        // SAFETY: F_SETFL takes an int and no memory is passed.
+        outcome::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, wanted) })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn bytes_cross_a_socket_and_the_end_is_zero() {
+        let (left, right) = UnixStream::pair().unwrap();
+        assert_eq!(write(left.as_fd(), b"hello").unwrap(), 5);
+        shutdown(left.as_fd(), Shutdown::Write).unwrap();
+        let mut buffer = [0u8; 16];
+        assert_eq!(read(right.as_fd(), &mut buffer).unwrap(), 5);
+        assert_eq!(&buffer[..5], b"hello");
+        assert_eq!(read(right.as_fd(), &mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_full_socket_takes_a_part_and_then_refuses() {
+        let (left, _right) = UnixStream::pair().unwrap();
+        set_nonblocking(left.as_fd(), true).unwrap();
+        let bytes = vec![7u8; 8 << 20];
+        let taken = write(left.as_fd(), &bytes).unwrap();
+        assert!(taken > 0 && taken < bytes.len());
+        loop {
+            match write(left.as_fd(), &bytes) {
+                Ok(_) => {}
+                Err(error) => break assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+    }
+
+    #[test]
+    fn blocking_can_be_turned_off_and_on() {
+        let (left, right) = UnixStream::pair().unwrap();
+        set_nonblocking(right.as_fd(), true).unwrap();
+        let mut buffer = [0u8; 1];
+        let error = read(right.as_fd(), &mut buffer).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        set_nonblocking(right.as_fd(), false).unwrap();
+        write(left.as_fd(), b"x").unwrap();
+        assert_eq!(read(right.as_fd(), &mut buffer).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_pipe_cannot_be_shut_down() {
+        let (reader, _writer) = io::pipe().unwrap();
+        let error = shutdown(reader.as_fd(), Shutdown::Read).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
+    }
+}

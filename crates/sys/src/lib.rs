@@ -1,0 +1,41 @@
+//! Everything that needs Linux itself: clocks, accounting, placement, sockets' insides, probes.
+//!
+//! This is the only crate of the workspace that may hold `unsafe`: the others forbid it, so a
+//! reviewer of memory safety reads this crate and no other. Each module wraps one idea of the
+//! kernel, returns what the kernel said, and names the source of every fact it relies on.
+//!
+//! Never: policy. Nothing here decides what to measure, judges a machine, retries on its own or
+//! prints.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "bytegauge-sys measures through Linux interfaces (procfs, sysfs, TCP_INFO, splice): \
+     build it for a *-linux-gnu or *-linux-musl target"
+);
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("bytegauge counts bytes in 64-bit machine words: build it for a 64-bit target");
+
+pub mod affinity;
+pub mod buffer;
+pub mod clock;
+pub mod cpu_time;
+pub mod environment;
+pub mod file;
+pub mod interrupt;
+pub mod io;
+pub mod limit;
+pub mod machine;
+pub mod option;
+pub mod pipe;
+pub mod process;
+pub mod socket_memory;
+pub mod tcp_info;
+pub mod topology;
+
+mod cpu_list;
+mod outcome;
+mod sockopt;
+
+#[cfg(test)]
+mod scratch;

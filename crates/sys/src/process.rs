@@ -1,0 +1,152 @@
+//! Processes around a trial: children that must not outlive us, and what a process has used.
+//!
+//! External relays run as children. If we are killed, nobody would end them, and the next session
+//! would measure beside a busy orphan; hence the parent-death signal.
+//!
+//! Never waits for a child.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use crate::{clock, outcome};
+
+/// Makes the kernel kill the *calling* process when its parent ends (prctl(2),
+/// `PR_SET_PDEATHSIG`).
+///
+/// "Parent" means the *thread* that created this process. It has no effect if that thread has
+/// ended already; [`die_with_parent`] closes that gap for children of ours.
+///
+/// # Errors
+///
+/// Whatever prctl(2) returns; in practice only a seccomp filter's error.
+pub fn set_parent_death_signal() -> io::Result<()> {
+    // SAFETY: passes two integers and no memory.
+    outcome::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
+}
+
+/// Makes the child that `command` will start be killed when its parent ends.
+///
+/// The kernel watches the *thread* that spawns: start such children from one that lives as long
+/// as they must, never from a short-lived worker (prctl(2), `PR_SET_PDEATHSIG`, caveats). The
+/// setting survives exec, except of a set-user-ID program or one with file capabilities.
+pub fn die_with_parent(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes
+    // two bare system calls and, on failure, builds an io::Error from a number: no allocation and
+    // no lock.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_death_signal()?;
+            // The parent may have ended before the call above; then nobody would signal.
+            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+        })
+    }
+}
+
+/// Asks a child to end (`SIGTERM`), so that it may flush; `Child::kill` leaves it no choice.
+/// Does nothing if it has ended.
+///
+/// # Errors
+///
+/// `EPERM` if the child has changed its user.
+pub fn terminate(child: &mut Child) -> io::Result<()> {
+    // A child that is not reaped keeps its id, so the id below cannot mean another process.
+    if child.try_wait()?.is_some() {
+        return Ok(());
+    }
+    // SAFETY: passes two integers and no memory.
+    outcome::of(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) }).map(drop)
+}
+
+/// CPU time that all threads of a process have used, ended ones included, in ns: what an external
+/// relay costs. Exact, unlike `/proc/<pid>/stat`, which counts ticks.
+///
+/// # Errors
+///
+/// `ESRCH` if there is no such process (clock_getcpuclockid(3)).
+pub fn cpu_time_ns(process_id: u32) -> io::Result<u64> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: `clock` is a valid place for one clock id, and lives through the call.
+    let error = unsafe { libc::clock_getcpuclockid(process_id as libc::pid_t, &mut clock) };
+    // The call returns its error instead of setting errno.
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    clock::try_clock_ns(clock)
+}
+
+/// The most memory this process has had resident at once, bytes (`VmHWM`, proc_pid_status(5)).
+///
+/// Not from getrusage(2): its `ru_maxrss` starts at the parent's value when a program is executed.
+///
+/// # Errors
+///
+/// The file's error, or `InvalidData` if it lacks the line.
+pub fn peak_rss_bytes() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    parse_peak_rss(&status).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "/proc/self/status has no VmHWM: mount a complete procfs on /proc")
+    })
+}
+
+fn parse_peak_rss(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    // The unit is always kB, and means 1024 bytes.
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
+    use std::thread;
+
+    use super::*;
+
+    fn sleeper() -> Command {
+        let mut command = Command::new("sleep");
+        command.arg("3600").stdin(Stdio::null());
+        command
+    }
+
+    #[test]
+    fn a_child_dies_with_the_thread_that_spawned_it() {
+        let spawn = || die_with_parent(&mut sleeper()).spawn().unwrap();
+        let mut child = thread::spawn(spawn).join().unwrap();
+        // The test hangs if the signal does not come.
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_child_can_be_asked_to_end() {
+        let mut child = die_with_parent(&mut sleeper()).spawn().unwrap();
+        terminate(&mut child).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+        terminate(&mut child).unwrap();
+    }
+
+    #[test]
+    fn own_cpu_time_agrees_with_the_other_source() {
+        let before_ns = crate::cpu_time::process_usage().total_ns;
+        let own_ns = cpu_time_ns(std::process::id()).unwrap();
+        assert!(own_ns >= before_ns);
+        assert!(crate::cpu_time::process_usage().total_ns >= own_ns);
+    }
+
+    #[test]
+    fn an_ended_process_has_no_cpu_time() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(cpu_time_ns(child.id()).is_err());
+    }
+
+    #[test]
+    fn the_peak_is_found_in_the_status() {
+        assert_eq!(parse_peak_rss("VmPeak:\t 9 kB\nVmHWM:\t  1234 kB\n"), Some(1234 * 1024));
+        assert_eq!(parse_peak_rss("VmPeak:\t 9 kB\n"), None);
+        assert!(peak_rss_bytes().unwrap() > 0);
+    }
+}

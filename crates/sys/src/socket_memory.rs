@@ -1,0 +1,170 @@
+//! How much a socket holds, in the kernel's own accounting.
+//!
+//! Tells a stalled reader from an idle one, and shows what a buffer size really buys: the kernel
+//! charges whole structures (`truesize`), so a buffer of 200 KiB holds less payload than that.
+//!
+//! Never estimates payload from memory.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sockopt::{self, Name};
+
+/// The numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes but for
+/// the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketMemory {
+    /// Memory of received data that waits for the reader.
+    pub rmem_alloc: u32,
+    /// The receive buffer, as `SO_RCVBUF` reads.
+    pub rcvbuf: u32,
+    /// Memory of data handed to the lower layers and not yet freed by them.
+    pub wmem_alloc: u32,
+    /// The send buffer, as `SO_SNDBUF` reads.
+    pub sndbuf: u32,
+    /// Memory reserved for the socket and unused; may fall below zero for a moment.
+    pub fwd_alloc: i32,
+    /// Memory of data in the write queue.
+    pub wmem_queued: u32,
+    /// Memory of options and ancillary data.
+    pub optmem: u32,
+    /// Memory of packets that arrived while a system call held the socket.
+    pub backlog: u32,
+    /// Packets dropped for lack of room; of UDP, datagrams lost at this socket.
+    pub drops: u32,
+}
+
+/// Reads `SO_MEMINFO` (Linux 4.12).
+///
+/// # Errors
+///
+/// `ENOPROTOOPT` on an older kernel, `ENOTSOCK` for a pipe or a file.
+pub fn socket_memory(fd: BorrowedFd<'_>) -> io::Result<SocketMemory> {
+    let mut bytes = [0u8; 9 * size_of::<u32>()];
+    let name = Name(libc::SOL_SOCKET, libc::SO_MEMINFO);
+    let len = sockopt::read_bytes(fd, name, &mut bytes)?;
+    Ok(parse(&bytes[..len]))
+}
+
+/// A field that the kernel did not fill stays 0: all nine came with the option.
+fn parse(bytes: &[u8]) -> SocketMemory {
+    let word = |index: usize| {
+        let word = bytes.get(index * 4..).and_then(<[u8]>::first_chunk);
+        word.map_or(0, |word| u32::from_ne_bytes(*word))
+    };
+    SocketMemory {
+        rmem_alloc: word(0),
+        rcvbuf: word(1),
+        wmem_alloc: word(2),
+        sndbuf: word(3),
+        fwd_alloc: word(4).cast_signed(),
+        wmem_queued: word(5),
+        optmem: word(6),
+        backlog: word(7),
+        drops: word(8),
+    }
+}
+
+/// Payload bytes that a read would find (`FIONREAD`): of a stream or a pipe everything queued, of
+/// a UDP socket the *next* datagram only (udp(7)).
+///
+/// # Errors
+///
+/// `ENOTTY` for a descriptor that queues nothing.
+pub fn queued_in(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    sockopt::ioctl_int(fd, libc::FIONREAD).map(|bytes| bytes as usize)
+}
+
+/// Bytes that were written and are not done with (`SIOCOUTQ`): of TCP, payload that the peer has
+/// not acknowledged (tcp(7)); of UDP and Unix sockets, memory that the receiver has not freed,
+/// overhead included (unix(7)).
+///
+/// # Errors
+///
+/// `ENOTTY` for a pipe or a file, `EINVAL` for a listening TCP socket.
+pub fn queued_out(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    // SIOCOUTQ is another name for TIOCOUTQ (include/uapi/linux/sockios.h).
+    sockopt::ioctl_int(fd, libc::TIOCOUTQ).map(|bytes| bytes as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::{io as calls, option, pipe};
+
+    #[test]
+    fn words_become_fields() {
+        let bytes: Vec<u8> = [1, 2, 3, 4, u32::MAX, 6, 7, 8, 9].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let expected = SocketMemory {
+            rmem_alloc: 1,
+            rcvbuf: 2,
+            wmem_alloc: 3,
+            sndbuf: 4,
+            fwd_alloc: -1,
+            wmem_queued: 6,
+            optmem: 7,
+            backlog: 8,
+            drops: 9,
+        };
+        assert_eq!(parse(&bytes), expected);
+        assert_eq!(parse(&bytes[..8]).sndbuf, 0);
+    }
+
+    #[test]
+    fn unread_tcp_bytes_are_seen_at_the_receiver() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        calls::write(client.as_fd(), &[1; 1000]).unwrap();
+        while queued_in(server.as_fd()).unwrap() < 1000 {
+            std::thread::yield_now();
+        }
+        let memory = socket_memory(server.as_fd()).unwrap();
+        assert!(memory.rmem_alloc >= 1000, "{memory:?}");
+        let effective = option::effective(server.as_fd());
+        assert_eq!(effective.sndbuf, Some(memory.sndbuf as usize));
+        // Acknowledged by the kernel, not by the reader.
+        while queued_out(client.as_fd()).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+        assert!(queued_out(listener.as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_unix_writer_is_charged_until_the_reader_has_read() {
+        let (left, right) = UnixStream::pair().unwrap();
+        calls::write(left.as_fd(), &[1; 1000]).unwrap();
+        assert_eq!(queued_in(right.as_fd()).unwrap(), 1000);
+        assert!(queued_out(left.as_fd()).unwrap() >= 1000);
+        calls::read(right.as_fd(), &mut [0; 1000]).unwrap();
+        assert_eq!(queued_out(left.as_fd()).unwrap(), 0);
+    }
+
+    #[test]
+    fn udp_counts_what_it_had_no_room_for() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        option::set(receiver.as_fd(), &option::SocketOption::ReceiveBuffer(4096)).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = receiver.local_addr().unwrap();
+        for _ in 0..100 {
+            sender.send_to(&[1; 1000], to).unwrap();
+        }
+        assert!(socket_memory(receiver.as_fd()).unwrap().drops > 0);
+        assert_eq!(queued_in(receiver.as_fd()).unwrap(), 1000);
+    }
+
+    #[test]
+    fn a_pipe_knows_what_waits_in_it_only() {
+        let (reader, writer) = pipe::anonymous().unwrap();
+        calls::write(writer.as_fd(), b"123").unwrap();
+        assert_eq!(queued_in(reader.as_fd()).unwrap(), 3);
+        assert!(queued_out(writer.as_fd()).is_err());
+        assert!(socket_memory(reader.as_fd()).is_err());
+    }
+}

@@ -1,0 +1,384 @@
+//! Which CPUs share a core, a cache or a memory node, and pairs of them for placing two ends.
+//!
+//! On loopback the place of two ends relative to each other decides more than most options, so it
+//! is a factor of its own. Facts come from sysfs
+//! (Documentation/ABI/stable/sysfs-devices-system-cpu); only CPUs that the calling thread may use
+//! are considered, so read the topology before pinning anything.
+//!
+//! Never pins and never picks a placement.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{affinity, cpu_list};
+
+/// Where one CPU sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuPlace {
+    /// The kernel's number of the CPU (hardware thread).
+    pub cpu: usize,
+    /// Physical package (socket). 0 where the platform does not say.
+    pub package: usize,
+    /// Physical core, named by its lowest-numbered CPU, since the kernel's `core_id` is unique
+    /// only within a package or die.
+    pub core: usize,
+    /// Memory node. 0 on a kernel without NUMA.
+    pub node: usize,
+    /// Largest cache, named by the lowest-numbered CPU that shares it. `None` if unknown, as in
+    /// many virtual machines.
+    pub last_level_cache: Option<usize>,
+}
+
+/// How two ends are placed relative to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relation {
+    /// Both on one CPU: they take turns.
+    SameCpu,
+    /// Two hardware threads of one physical core.
+    SmtSibling,
+    /// Two physical cores, on one node where the machine has such.
+    CrossCore,
+    /// Two memory nodes.
+    CrossNode,
+}
+
+impl Relation {
+    /// Every relation, nearest first.
+    pub const ALL: [Self; 4] = [Self::SameCpu, Self::SmtSibling, Self::CrossCore, Self::CrossNode];
+
+    /// The name in flags, tables and stored results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SameCpu => "same-cpu",
+            Self::SmtSibling => "smt-sibling",
+            Self::CrossCore => "cross-core",
+            Self::CrossNode => "cross-node",
+        }
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Why the topology could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TopologyError {
+    /// The affinity mask is unreadable.
+    #[error("the allowed CPUs are unknown: {0}: permit sched_getaffinity in the sandbox")]
+    Affinity(#[source] io::Error),
+    /// sysfs is hidden or lacks a file.
+    #[error("{path}: {source}: mount sysfs on /sys, or leave placement to the scheduler")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Its error.
+        source: io::Error,
+    },
+    /// A file holds something else than documented.
+    #[error("{path} holds {text:?}: leave placement to the scheduler and report this")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Its content.
+        text: String,
+    },
+}
+
+/// The places of the allowed CPUs, in ascending order of CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// One place for each allowed CPU.
+    pub cpus: Vec<CpuPlace>,
+}
+
+impl Topology {
+    /// Reads where the CPUs sit that the calling thread may use.
+    ///
+    /// # Errors
+    ///
+    /// [`TopologyError`], whose message names the next step.
+    pub fn read() -> Result<Self, TopologyError> {
+        let allowed = affinity::allowed_cpus().map_err(TopologyError::Affinity)?;
+        Self::read_from(Path::new("/sys/devices/system/cpu"), &allowed)
+    }
+
+    /// As [`Topology::read`], from another directory and for the given CPUs.
+    ///
+    /// # Errors
+    ///
+    /// [`TopologyError`], whose message names the next step.
+    pub fn read_from(root: &Path, allowed: &[usize]) -> Result<Self, TopologyError> {
+        let mut cpus = allowed.iter().map(|cpu| read_place(root, *cpu)).collect::<Result<Vec<_>, _>>()?;
+        cpus.sort_by_key(|place| place.cpu);
+        Ok(Self { cpus })
+    }
+
+    /// All pairs of CPUs that stand in the relation, the smaller number first.
+    ///
+    /// The order serves parallel flows: take pairs from the front. First come pairs that share no
+    /// physical core with an earlier one, then pairs that share no CPU, then the rest. Among
+    /// those for [`Relation::CrossCore`], pairs within one last-level cache come first. Empty if
+    /// the machine has no such pair.
+    #[must_use]
+    pub fn pairs(&self, relation: Relation) -> Vec<(usize, usize)> {
+        let mut candidates = self.candidates(relation);
+        if relation == Relation::CrossCore {
+            if candidates.iter().any(|(a, b)| a.node == b.node) {
+                candidates.retain(|(a, b)| a.node == b.node);
+            }
+            // Stable: the ascending order survives inside each half.
+            candidates.sort_by_key(|(a, b)| a.last_level_cache != b.last_level_cache);
+        }
+        disjoint_first(candidates)
+    }
+
+    /// The place of one CPU, if it is allowed.
+    #[must_use]
+    pub fn place(&self, cpu: usize) -> Option<&CpuPlace> {
+        self.cpus.iter().find(|place| place.cpu == cpu)
+    }
+
+    fn candidates(&self, relation: Relation) -> Vec<(CpuPlace, CpuPlace)> {
+        let stands = |a: &CpuPlace, b: &CpuPlace| match relation {
+            Relation::SameCpu => a.cpu == b.cpu,
+            Relation::SmtSibling => a.cpu < b.cpu && a.core == b.core,
+            Relation::CrossCore => a.cpu < b.cpu && a.core != b.core,
+            Relation::CrossNode => a.cpu < b.cpu && a.node != b.node,
+        };
+        let mut pairs = Vec::new();
+        for a in &self.cpus {
+            pairs.extend(self.cpus.iter().filter(|b| stands(a, b)).map(|b| (*a, *b)));
+        }
+        pairs
+    }
+}
+
+/// Moves pairs to the front that share neither core nor CPU with the ones before them.
+fn disjoint_first(candidates: Vec<(CpuPlace, CpuPlace)>) -> Vec<(usize, usize)> {
+    let (apart, sharing) = split_disjoint(candidates, |place| place.core, &mut Vec::new());
+    let mut used: Vec<usize> = apart.iter().flat_map(|(a, b)| [a.cpu, b.cpu]).collect();
+    let (next, rest) = split_disjoint(sharing, |place| place.cpu, &mut used);
+    apart.into_iter().chain(next).chain(rest).map(|(a, b)| (a.cpu, b.cpu)).collect()
+}
+
+type Pairs = Vec<(CpuPlace, CpuPlace)>;
+
+/// Takes, in order, each pair whose resources are unused so far: (taken, left).
+fn split_disjoint(candidates: Pairs, resource: impl Fn(&CpuPlace) -> usize, used: &mut Vec<usize>) -> (Pairs, Pairs) {
+    candidates.into_iter().partition(|(a, b)| {
+        let pair = [resource(a), resource(b)];
+        let free = pair.iter().all(|one| !used.contains(one));
+        if free {
+            used.extend(pair);
+        }
+        free
+    })
+}
+
+fn read_place(root: &Path, cpu: usize) -> Result<CpuPlace, TopologyError> {
+    let dir = root.join(format!("cpu{cpu}"));
+    let topology = dir.join("topology");
+    // core_cpus_list replaced thread_siblings_list in Linux 5.3; both exist today.
+    let siblings = match read_list(&topology.join("core_cpus_list")) {
+        Err(TopologyError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            read_list(&topology.join("thread_siblings_list"))?
+        }
+        other => other?,
+    };
+    Ok(CpuPlace {
+        cpu,
+        package: read_package(&topology.join("physical_package_id"))?,
+        core: siblings.into_iter().min().unwrap_or(cpu),
+        node: node_of(&dir).unwrap_or(0),
+        last_level_cache: last_level_cache(&dir.join("cache")),
+    })
+}
+
+fn read_package(path: &Path) -> Result<usize, TopologyError> {
+    let text = read_text(path)?;
+    let Ok(number) = text.trim().parse::<i64>() else {
+        return Err(TopologyError::Malformed { path: path.to_owned(), text });
+    };
+    // −1 means that the platform does not say (the ABI document named above).
+    Ok(usize::try_from(number).unwrap_or(0))
+}
+
+fn read_list(path: &Path) -> Result<Vec<usize>, TopologyError> {
+    let text = read_text(path)?;
+    cpu_list::parse(&text).ok_or_else(|| TopologyError::Malformed { path: path.to_owned(), text })
+}
+
+fn read_text(path: &Path) -> Result<String, TopologyError> {
+    fs::read_to_string(path).map_err(|source| TopologyError::Unreadable { path: path.to_owned(), source })
+}
+
+/// The node is the name of a link `nodeN` in the CPU's directory.
+fn node_of(dir: &Path) -> Option<usize> {
+    fs::read_dir(dir).ok()?.filter_map(Result::ok).find_map(|entry| node_number(entry.file_name().to_str()?))
+}
+
+fn node_number(name: &str) -> Option<usize> {
+    name.strip_prefix("node")?.parse().ok()
+}
+
+/// Among the caches of the highest level, the lowest CPU that shares it.
+fn last_level_cache(dir: &Path) -> Option<usize> {
+    let caches = fs::read_dir(dir).ok()?.filter_map(Result::ok);
+    caches
+        .filter_map(|cache| {
+            let text = |name: &str| fs::read_to_string(cache.path().join(name)).ok();
+            let level: u32 = text("level")?.trim().parse().ok()?;
+            let first = cpu_list::parse(&text("shared_cpu_list")?)?.into_iter().min()?;
+            Some((level, first))
+        })
+        .max_by_key(|(level, _)| *level)
+        .map(|(_, first)| first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    /// Two nodes of two cores of two threads, numbered as Linux does on such a machine: the
+    /// second threads come after all first ones.
+    fn two_nodes() -> Topology {
+        let places = (0..8).map(|cpu| CpuPlace {
+            cpu,
+            package: cpu % 4 / 2,
+            core: cpu % 4,
+            node: cpu % 4 / 2,
+            last_level_cache: Some(cpu % 4 / 2 * 2),
+        });
+        Topology { cpus: places.collect() }
+    }
+
+    fn check(topology: &Topology, relation: Relation, expected: &[(usize, usize)]) {
+        assert_eq!(topology.pairs(relation), expected, "{relation}");
+    }
+
+    #[test]
+    fn same_cpu_pairs_spread_over_cores_first() {
+        let all: Vec<_> = (0..8).map(|cpu| (cpu, cpu)).collect();
+        check(&two_nodes(), Relation::SameCpu, &all);
+    }
+
+    #[test]
+    fn siblings_share_a_core() {
+        let expected = [(0, 4), (1, 5), (2, 6), (3, 7)];
+        check(&two_nodes(), Relation::SmtSibling, &expected);
+    }
+
+    #[test]
+    fn cross_core_stays_on_a_node_and_leads_with_disjoint_pairs() {
+        let expected = [(0, 1), (2, 3), (4, 5), (6, 7), (0, 5), (1, 4), (2, 7), (3, 6)];
+        check(&two_nodes(), Relation::CrossCore, &expected);
+    }
+
+    #[test]
+    fn cross_node_leads_with_disjoint_cores() {
+        let pairs = two_nodes().pairs(Relation::CrossNode);
+        assert_eq!(pairs.len(), 16);
+        assert_eq!(pairs[..2], [(0, 2), (1, 3)]);
+        assert_eq!(pairs[2..4], [(4, 6), (5, 7)]);
+    }
+
+    #[test]
+    fn cross_core_falls_back_to_other_nodes() {
+        let mut topology = two_nodes();
+        topology.cpus.retain(|place| [0, 2].contains(&place.cpu));
+        check(&topology, Relation::CrossCore, &[(0, 2)]);
+    }
+
+    #[test]
+    fn cross_core_prefers_a_shared_cache() {
+        let place = |cpu, cache| CpuPlace { cpu, package: 0, core: cpu, node: 0, last_level_cache: Some(cache) };
+        let topology = Topology { cpus: vec![place(0, 0), place(1, 1), place(2, 0), place(3, 1)] };
+        let pairs = topology.pairs(Relation::CrossCore);
+        assert_eq!(pairs[..2], [(0, 2), (1, 3)]);
+        assert_eq!(pairs.len(), 6);
+    }
+
+    #[test]
+    fn one_cpu_has_only_itself() {
+        let mut topology = two_nodes();
+        topology.cpus.truncate(1);
+        check(&topology, Relation::SameCpu, &[(0, 0)]);
+        check(&topology, Relation::SmtSibling, &[]);
+        check(&topology, Relation::CrossCore, &[]);
+        check(&topology, Relation::CrossNode, &[]);
+    }
+
+    fn fixture() -> Scratch {
+        let scratch = Scratch::new();
+        for (cpu, package, siblings, node) in [(0, "0", "0,2", 0), (1, "-1", "1", 3)] {
+            let dir = format!("cpu{cpu}");
+            scratch
+                .file(&format!("{dir}/topology/physical_package_id"), package)
+                .file(&format!("{dir}/topology/core_cpus_list"), siblings)
+                .file(&format!("{dir}/cache/index0/level"), "1\n")
+                .file(&format!("{dir}/cache/index0/shared_cpu_list"), siblings)
+                .file(&format!("{dir}/cache/index1/level"), "3\n")
+                .file(&format!("{dir}/cache/index1/shared_cpu_list"), "0-2\n")
+                .dir(&format!("{dir}/node{node}"));
+        }
+        scratch
+    }
+
+    #[test]
+    fn files_become_places() {
+        let scratch = fixture();
+        let topology = Topology::read_from(scratch.path(), &[1, 0]).unwrap();
+        let expected = [(0, 0, 0, 0), (1, 0, 1, 3)].map(|(cpu, package, core, node)| CpuPlace {
+            cpu,
+            package,
+            core,
+            node,
+            last_level_cache: Some(0),
+        });
+        assert_eq!(topology.cpus, expected);
+        assert_eq!(topology.place(1), Some(&expected[1]));
+        assert_eq!(topology.place(2), None);
+    }
+
+    #[test]
+    fn an_older_kernel_has_another_file_name() {
+        let scratch = fixture();
+        let dir = scratch.path().join("cpu0/topology");
+        fs::rename(dir.join("core_cpus_list"), dir.join("thread_siblings_list")).unwrap();
+        let topology = Topology::read_from(scratch.path(), &[0]).unwrap();
+        assert_eq!(topology.cpus[0].core, 0);
+    }
+
+    #[test]
+    fn a_missing_or_garbled_file_is_named() {
+        let scratch = fixture();
+        let error = Topology::read_from(scratch.path(), &[7]).unwrap_err();
+        assert!(error.to_string().contains("cpu7"), "{error}");
+        scratch.file("cpu0/topology/core_cpus_list", "ff");
+        let error = Topology::read_from(scratch.path(), &[0]).unwrap_err();
+        assert!(matches!(error, TopologyError::Malformed { .. }), "{error}");
+    }
+
+    #[test]
+    fn node_directories_are_told_from_others() {
+        assert_eq!(node_number("node12"), Some(12));
+        assert_eq!(node_number("nodes"), None);
+        assert_eq!(node_number("topology"), None);
+    }
+
+    #[test]
+    fn this_machine_is_readable() {
+        let topology = Topology::read().unwrap();
+        assert_eq!(topology.pairs(Relation::SameCpu).len(), affinity::allowed_cpus().unwrap().len());
+    }
+}
