@@ -1,0 +1,32 @@
+//! What the machine at hand can do, as probed by somebody who may open sockets and files.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{Placement, Transport};
+
+/// Capabilities. What is not listed is taken to be possible, so that a plan can be made without a machine.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Placements that the machine does not have, and why.
+    pub missing_placements: BTreeMap<String, String>,
+    /// Transports that cannot be used (an unreadable file, no IPv6), and why.
+    pub missing_transports: BTreeMap<String, String>,
+    /// Congestion controls that the kernel offers; empty if unknown.
+    pub congestion: Vec<String>,
+    /// Files that the process may have open at most, after raising its soft limit.
+    pub open_files_max: Option<u64>,
+    /// Memory that could be used without swapping, bytes.
+    pub memory_available: Option<u64>,
+}
+
+impl Catalog {
+    /// Why this placement cannot be had, if so.
+    pub fn lacks_placement(&self, placement: Placement) -> Option<&str> {
+        self.missing_placements.get(&placement.to_string()).map(String::as_str)
+    }
+
+    /// Why this transport cannot be had, if so.
+    pub fn lacks_transport(&self, transport: &Transport) -> Option<&str> {
+        self.missing_transports.get(&transport.to_string()).map(String::as_str)
+    }
+}

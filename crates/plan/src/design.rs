@@ -1,0 +1,98 @@
+//! How a budget is spent: calibration, screening of all cells, confirmation of few.
+//!
+//! What is reported comes from confirmation alone, and the number of confirmation blocks is fixed before
+//! the first of them starts: no optional stopping, no winner's curse.
+
+use serde::{Deserialize, Serialize};
+
+/// How many cells of a family are confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finalists {
+    /// At most so many; the others stay undecided.
+    Cap(usize),
+    /// All of them: nothing is screened.
+    All,
+}
+
+/// Lengths and counts that hold for every plan unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    /// Calibration trials per family and placement.
+    pub calibration_trials: u64,
+    /// Length of a calibration trial, nanoseconds.
+    pub calibration_ns: u64,
+    /// Screening blocks over all cells.
+    pub screen_blocks: u64,
+    /// Further screening blocks over the better cells.
+    pub narrow_blocks: u64,
+    /// How many cells a family keeps for them.
+    pub narrow_cells: usize,
+    /// Length of a screening trial, nanoseconds.
+    pub screen_ns: u64,
+    /// Length of a confirmation trial, nanoseconds.
+    pub confirm_ns: u64,
+    /// Length of the null engine's trial in a block, nanoseconds.
+    pub floor_ns: u64,
+    /// Warm-up assumed before it was measured, nanoseconds.
+    pub warmup_ns: u64,
+    /// What a trial costs besides its warm-up and window (sockets, threads, memory), nanoseconds.
+    pub overhead_ns: u64,
+    /// Share of the budget kept back for blocks that break.
+    pub reserve: f64,
+    /// Fewest confirmation blocks: below six no sign interval at 95 % exists.
+    pub blocks_min: u64,
+    /// Most confirmation blocks a budget is spent on unless the user asks for more.
+    pub blocks_max: u64,
+}
+
+/// Time of a session unless the user says otherwise.
+pub const BUDGET_NS: u64 = 60_000_000_000;
+
+/// Blocks on top of which more precision is worth no default user's time.
+const BLOCKS_DEFAULT_MAX: u64 = 96;
+
+impl Default for Design {
+    fn default() -> Design {
+        Design {
+            calibration_trials: 3,
+            calibration_ns: 300_000_000,
+            screen_blocks: 2,
+            narrow_blocks: 2,
+            narrow_cells: 40,
+            screen_ns: 20_000_000,
+            confirm_ns: 40_000_000,
+            floor_ns: 3_000_000,
+            warmup_ns: 3_000_000,
+            overhead_ns: 3_000_000,
+            reserve: 0.03,
+            blocks_min: 6,
+            blocks_max: BLOCKS_DEFAULT_MAX,
+        }
+    }
+}
+
+/// Confirmation blocks unless the plan says otherwise, at most this many finalists a family.
+pub const FINALISTS: usize = 6;
+
+/// What one stage costs, for the dry run and the progress bar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Time of the calibration trials, nanoseconds.
+    pub calibrate_ns: u64,
+    /// Time of the screening, nanoseconds.
+    pub screen_ns: u64,
+    /// Time of the narrowing, nanoseconds.
+    pub narrow_ns: u64,
+    /// Time of one confirmation block of every group, nanoseconds.
+    pub confirm_round_ns: u64,
+    /// Confirmation blocks per group.
+    pub blocks: u64,
+}
+
+impl Schedule {
+    /// Time of everything.
+    pub fn total_ns(&self) -> u64 {
+        self.calibrate_ns + self.screen_ns + self.narrow_ns + self.confirm_round_ns * self.blocks
+    }
+}

@@ -1,0 +1,245 @@
+//! Plans as TOML. Every flag is a key of the same name; dashes and underscores are the same.
+//!
+//! Factors stand at the top level (one crossing) or in `[[part]]` tables (several crossings in one
+//! session). A level is written as a flag would take it, as a number, a switch, or a list of those.
+
+use bytegauge_model::factor::{self, FACTORS, Factor};
+use bytegauge_model::{Ends, Level, Nanos, suggest};
+use toml::{Table, Value};
+
+use crate::design::Finalists;
+use crate::spec::{Part, PlanError, ProfileSpec, Spec, parse as parse_levels};
+
+/// Keys of a plan beside the factors.
+const PLAN_KEYS: &[&str] =
+    &["name", "summary", "workload", "budget", "blocks", "margin", "ends", "verify", "profiles", "part"];
+
+/// Keys of a part beside the factors.
+const PART_KEYS: &[&str] = &["screen", "finalists", "trial"];
+
+/// Reads a plan. `place` names it in errors: a file or a ready plan's name.
+///
+/// # Errors
+/// With the place, the key, and what would be right.
+pub fn parse(place: &str, text: &str) -> Result<Spec, PlanError> {
+    let table: Table = text.parse().map_err(|error: toml::de::Error| PlanError::NotToml {
+        place: place.into(),
+        error: error.to_string().trim_end().replace('\n', "\n  "),
+    })?;
+    Reader { place }.plan(&table)
+}
+
+struct Reader<'a> {
+    place: &'a str,
+}
+
+impl Reader<'_> {
+    fn plan(&self, table: &Table) -> Result<Spec, PlanError> {
+        let stem = self.place.rsplit('/').next().unwrap_or(self.place).trim_end_matches(".toml");
+        let mut spec = Spec::named(stem);
+        let mut top = Part::default();
+        for (key, value) in table {
+            match dashed(key).as_str() {
+                "name" => spec.name = self.text(key, value)?,
+                "summary" => spec.summary = self.text(key, value)?,
+                "workload" => self.workload(key, value)?,
+                "budget" => spec.budget_ns = Some(self.duration(key, value)?),
+                "blocks" => spec.blocks = Some(self.count(key, value)?),
+                "margin" => spec.margin = self.margin(key, value)?,
+                "ends" => spec.ends = self.ends(key, value)?,
+                "verify" => spec.verify = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
+                "profiles" => spec.profiles = self.profiles(key, value)?,
+                "part" => {}
+                _ => self.part_key(&mut top, key, value, PLAN_KEYS)?,
+            }
+        }
+        spec.parts = self.parts(table, &top)?;
+        Ok(spec)
+    }
+
+    /// The parts, each on top of what stands at the top level.
+    fn parts(&self, table: &Table, top: &Part) -> Result<Vec<Part>, PlanError> {
+        let Some(value) = table.get("part") else { return Ok(vec![top.clone()]) };
+        let tables = value.as_array().ok_or_else(|| self.bad("part", "is a list of tables: write [[part]]"))?;
+        tables
+            .iter()
+            .map(|value| {
+                let table = value.as_table().ok_or_else(|| self.bad("part", "is a list of tables: write [[part]]"))?;
+                let mut part = top.clone();
+                for (key, value) in table {
+                    self.part_key(&mut part, key, value, &[])?;
+                }
+                Ok(part)
+            })
+            .collect()
+    }
+
+    fn part_key(&self, part: &mut Part, key: &str, value: &Value, also: &[&str]) -> Result<(), PlanError> {
+        match dashed(key).as_str() {
+            "screen" => {
+                let table = value.as_table().ok_or_else(|| self.bad(key, "is a table of conditions"))?;
+                for (key, value) in table {
+                    let factor = self.factor(key, &[])?;
+                    part.screen.insert(factor.name, self.levels(factor, value)?);
+                }
+            }
+            "finalists" => part.finalists = Some(self.finalists(key, value)?),
+            "trial" => part.trial_ns = Some(self.duration(key, value)?),
+            _ => {
+                let factor = self.factor(key, also)?;
+                let levels = self.levels(factor, value)?;
+                part.set(factor, levels);
+            }
+        }
+        Ok(())
+    }
+
+    fn factor(&self, key: &str, also: &[&str]) -> Result<&'static Factor, PlanError> {
+        factor::find(key).ok_or_else(|| {
+            let flags: Vec<String> = FACTORS.iter().map(Factor::flag).collect();
+            let known = flags.iter().map(String::as_str).chain(PART_KEYS.iter().copied()).chain(also.iter().copied());
+            let hint = suggest::hint(key, known.collect::<Vec<_>>());
+            PlanError::UnknownKey { place: self.place.into(), name: key.into(), hint }
+        })
+    }
+
+    /// A level or a list of levels, in any of the shapes that TOML offers.
+    fn levels(&self, factor: &'static Factor, value: &Value) -> Result<Vec<Level>, PlanError> {
+        let text = match value {
+            Value::Array(values) => {
+                values.iter().map(|value| self.level_text(factor, value)).collect::<Result<Vec<_>, _>>()?.join(",")
+            }
+            value => self.level_text(factor, value)?,
+        };
+        parse_levels(factor, &text)
+    }
+
+    fn level_text(&self, factor: &Factor, value: &Value) -> Result<String, PlanError> {
+        match value {
+            Value::String(text) => Ok(text.clone()),
+            Value::Integer(number) => Ok(number.to_string()),
+            Value::Boolean(on) => Ok(if *on { "on" } else { "off" }.into()),
+            _ => Err(self.bad(factor.name, "takes a level, a list or a range, such as \"1K..2M\" or [4096, 65536]")),
+        }
+    }
+
+    fn profiles(&self, key: &str, value: &Value) -> Result<Vec<ProfileSpec>, PlanError> {
+        let tables = value.as_table().ok_or_else(|| self.bad(key, "is a table: write [profiles.NAME]"))?;
+        tables
+            .iter()
+            .map(|(name, value)| {
+                let table = value.as_table().ok_or_else(|| self.bad(name, "is a table of conditions"))?;
+                let mut sets = Vec::new();
+                for (key, value) in table {
+                    let factor = self.factor(key, &[])?;
+                    let [level] = &self.levels(factor, value)?[..] else {
+                        return Err(self.bad(key, "takes one level in a profile"));
+                    };
+                    if factor.role != factor::Role::Condition || factor.name == "transport" {
+                        return Err(self.bad(key, "is a choice: a profile sets conditions only"));
+                    }
+                    sets.push((factor.name, level.clone()));
+                }
+                Ok(ProfileSpec { name: name.clone(), sets })
+            })
+            .collect()
+    }
+
+    fn workload(&self, key: &str, value: &Value) -> Result<(), PlanError> {
+        match self.text(key, value)?.as_str() {
+            "stream" => Ok(()),
+            _ => Err(self.bad(key, "is \"stream\"")),
+        }
+    }
+
+    fn ends(&self, key: &str, value: &Value) -> Result<Ends, PlanError> {
+        let text = self.text(key, value)?;
+        text.parse().map_err(|error: bytegauge_model::catalog::NameError| self.bad(key, &format!("is wrong: {error}")))
+    }
+
+    fn finalists(&self, key: &str, value: &Value) -> Result<Finalists, PlanError> {
+        match value {
+            Value::String(text) if text == "all" => Ok(Finalists::All),
+            Value::Integer(number @ 2..=64) => Ok(Finalists::Cap(*number as usize)),
+            _ => Err(self.bad(key, "takes a number from 2 to 64, or \"all\"")),
+        }
+    }
+
+    fn margin(&self, key: &str, value: &Value) -> Result<f64, PlanError> {
+        let share = value.as_float().filter(|share| (0.001..=1.0).contains(share));
+        share.ok_or_else(|| self.bad(key, "takes a share from 0.001 to 1.0, such as 0.05"))
+    }
+
+    fn duration(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
+        let Nanos(ns) =
+            self.text(key, value)?.parse().map_err(|error| self.bad(key, &format!("is no duration: {error}")))?;
+        if ns == 0 { Err(self.bad(key, "must be longer than nothing")) } else { Ok(ns) }
+    }
+
+    fn count(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
+        let count = value.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=100_000).contains(n));
+        count.ok_or_else(|| self.bad(key, "takes a number from 1 to 100000"))
+    }
+
+    fn text(&self, key: &str, value: &Value) -> Result<String, PlanError> {
+        value.as_str().map(str::to_owned).ok_or_else(|| self.bad(key, "takes a text in quotes"))
+    }
+
+    fn bad(&self, key: &str, expected: &str) -> PlanError {
+        PlanError::BadValue { place: self.place.into(), key: key.into(), expected: expected.into() }
+    }
+}
+
+fn dashed(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_error(text: &str, expected: &str) {
+        let error = parse("p.toml", text).expect_err(text).to_string();
+        assert_eq!(error, expected, "{text}");
+    }
+
+    #[test]
+    fn every_shape_of_a_level() {
+        let spec = parse(
+            "p.toml",
+            "transport = [\"unix\", \"tcp\"]\nread-size = \"4K..16K\"\nwrite_size = [4096, \"64K\"]\nnodelay = true\n",
+        )
+        .unwrap();
+        let part = &spec.parts[0];
+        assert_eq!(spec.name, "p");
+        assert_eq!(part.levels["read_size"].len(), 3);
+        assert_eq!(part.levels["write_size"], [Level::Number(4096), Level::Number(65536)]);
+        assert_eq!(part.levels["nodelay"], [Level::Switch(true)]);
+    }
+
+    #[test]
+    fn parts_stand_on_the_top_level() {
+        let spec = parse("p", "flows = 4\n[[part]]\ntransport = \"unix\"\n[[part]]\ntransport = \"tcp\"\nflows = 2\n");
+        let parts = spec.unwrap().parts;
+        assert_eq!(parts[0].levels["flows"], [Level::Number(4)]);
+        assert_eq!(parts[1].levels["flows"], [Level::Number(2)]);
+    }
+
+    #[test]
+    fn errors_name_the_key_and_the_way_out() {
+        check_error("reed-size = 4096", "p.toml: no factor or key is called `reed-size`: did you mean `read-size`?");
+        check_error(
+            "read-size = \"1Q\"",
+            "--read-size: `Q` in `1Q` is not a unit: use B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB",
+        );
+        check_error("read-size = -1", "--read-size: `-1` is negative: sizes, counts and durations start at 0");
+        check_error("budget = 60", "p.toml: `budget` takes a text in quotes");
+        check_error("finalists = 1", "p.toml: `finalists` takes a number from 2 to 64, or \"all\"");
+        check_error("workload = \"strem\"", "p.toml: `workload` is \"stream\"");
+        check_error(
+            "[profiles.x]\nread-size = 4096",
+            "p.toml: `read-size` is a choice: a profile sets conditions only",
+        );
+        assert!(parse("p.toml", "= 3").unwrap_err().to_string().starts_with("p.toml is not a plan: "));
+    }
+}

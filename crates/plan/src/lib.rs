@@ -1,0 +1,18 @@
+//! From flags or TOML to a resolved plan: typed spec, cells, groups, families, seeded blocks, a budget.
+//!
+//! Parse, don't validate: past this crate no impossible combination exists. It never reads the clock and
+//! never opens a socket; what the machine can do arrives as a [`Catalog`].
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod design;
+pub mod file;
+pub mod order;
+pub mod ready;
+pub mod resolve;
+pub mod spec;
+
+pub use catalog::Catalog;
+pub use design::{Design, Finalists, Schedule};
+pub use resolve::{Family, Plan, resolve};
+pub use spec::{Part, PlanError, ProfileSpec, Spec};

@@ -1,0 +1,27 @@
+//! The ready plans, by name: the files of `plans/`, built into the program.
+
+use bytegauge_model::suggest;
+
+use crate::file;
+use crate::spec::{PlanError, Spec};
+
+/// Name and text of every ready plan.
+pub const PLANS: &[(&str, &str)] = &[
+    ("buffer-size", include_str!("../../../plans/buffer-size.toml")),
+    ("read-sweep", include_str!("../../../plans/read-sweep.toml")),
+    ("socket-buffers", include_str!("../../../plans/socket-buffers.toml")),
+];
+
+/// The ready plan of that name.
+///
+/// # Errors
+/// [`PlanError::UnknownPlan`] with what may have been meant.
+pub fn find(name: &str) -> Result<Spec, PlanError> {
+    match PLANS.iter().find(|(known, _)| *known == name) {
+        Some((name, text)) => file::parse(name, text),
+        None => Err(PlanError::UnknownPlan {
+            name: name.into(),
+            hint: suggest::hint(name, PLANS.iter().map(|(name, _)| *name)),
+        }),
+    }
+}

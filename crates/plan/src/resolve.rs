@@ -1,0 +1,537 @@
+//! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
+//! cannot be measured here.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::factor::{FACTORS, Factor, Role};
+use bytegauge_model::{
+    Bytes, Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Placement, Transport,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+use crate::design::{BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
+use crate::spec::{Part, PlanError, Spec};
+
+/// More cells than this is a mistake in a range, not an experiment.
+const CELLS_MAX: usize = 50_000;
+
+/// Descriptors that a process needs beside its flows.
+const FILES_BESIDE: u64 = 64;
+
+/// Conditions that vary within a family: it is asked whether one choice serves all of them.
+const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill"];
+
+/// Groups whose cells have the same choices, so that one set of finalists is confirmed in all of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Family {
+    /// All groups.
+    pub groups: Vec<GroupId>,
+    /// The groups in which every cell is screened; empty when all cells are confirmed.
+    pub screened: Vec<GroupId>,
+    /// How many cells are confirmed.
+    pub finalists: Finalists,
+    /// Combinations of choices.
+    pub choices: usize,
+    /// Length of a confirmation trial, nanoseconds, unless a cell's `duration` says otherwise.
+    pub trial_ns: u64,
+}
+
+impl Family {
+    /// Cells of a group that reach confirmation.
+    pub fn confirmed(&self) -> usize {
+        match self.finalists {
+            Finalists::All => self.choices,
+            Finalists::Cap(cap) => cap.min(self.choices),
+        }
+    }
+
+    /// Whether cells are screened before some of them are confirmed.
+    pub fn is_screened(&self) -> bool {
+        self.confirmed() < self.choices
+    }
+}
+
+/// A resolved plan: everything that will be measured, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The plan's name.
+    pub name: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Time for the whole session, nanoseconds.
+    pub budget_ns: u64,
+    /// Confirmation blocks that were asked for, whatever they take.
+    pub blocks: Option<u64>,
+    /// Threads or processes.
+    pub ends: Ends,
+    /// Whether every byte is checked.
+    pub verify: bool,
+    /// Groups, in the order in which they are reported.
+    pub groups: Vec<Group>,
+    /// Cells of all groups.
+    pub cells: Vec<Cell>,
+    /// Groups by what they have in common.
+    pub families: Vec<Family>,
+    /// Cells that cannot be measured here, and why.
+    pub skipped: Vec<(CellId, Outcome)>,
+    /// What was collapsed or refused, for the dry run and the report.
+    pub notes: Vec<String>,
+    /// Lengths and counts.
+    pub design: Design,
+}
+
+/// Resolves a spec on the machine that the catalog describes.
+///
+/// # Errors
+/// [`PlanError`] when the spec contradicts itself, or nothing of it can be measured here.
+pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
+    let mut plan = Plan {
+        name: spec.name.clone(),
+        seed,
+        margin: spec.margin,
+        budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),
+        blocks: spec.blocks,
+        ends: spec.ends,
+        verify: spec.verify,
+        groups: Vec::new(),
+        cells: Vec::new(),
+        families: Vec::new(),
+        skipped: Vec::new(),
+        notes: Vec::new(),
+        design: Design::default(),
+    };
+    refuse_what_fits_nothing(spec)?;
+    for part in &spec.parts {
+        add_part(&mut plan, spec, part)?;
+    }
+    note_collapsed(&mut plan, spec);
+    skip_what_is_missing(&mut plan, catalog);
+    plan.screen_what_is_left();
+    if plan.skipped.len() == plan.cells.len() {
+        let reason = plan.skipped.first().and_then(|(_, outcome)| outcome.reason()).unwrap_or("it has no cells");
+        return Err(PlanError::NothingLeft(reason.to_owned()));
+    }
+    plan.fit_budget()?;
+    Ok(plan)
+}
+
+impl Plan {
+    /// The cells of a group that can be measured.
+    pub fn measurable<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Cell> {
+        let skipped = |id: &CellId| self.skipped.iter().any(|(cell, _)| cell == id);
+        self.cells.iter().filter(move |cell| cell.group == *group && !skipped(&cell.id))
+    }
+
+    /// A group by its name.
+    pub fn group(&self, id: &GroupId) -> Option<&Group> {
+        self.groups.iter().find(|group| group.id == *id)
+    }
+
+    /// Whether a group's cells are all measured at least once; otherwise it sees the finalists alone.
+    pub fn sees_all_cells(&self, group: &GroupId) -> bool {
+        self.families
+            .iter()
+            .find(|family| family.groups.contains(group))
+            .is_none_or(|family| !family.is_screened() || family.screened.contains(group))
+    }
+
+    /// Groups that cannot be measured here screen nothing; if those were all, the others do.
+    fn screen_what_is_left(&mut self) {
+        for index in 0..self.families.len() {
+            let family = &self.families[index];
+            let live = |groups: &[GroupId]| -> Vec<GroupId> {
+                groups.iter().filter(|group| self.measurable(group).next().is_some()).cloned().collect()
+            };
+            let mut screened = live(&family.screened);
+            if screened.is_empty() && family.is_screened() {
+                screened = live(&family.groups);
+            }
+            self.families[index].screened = screened;
+        }
+    }
+
+    /// What each stage takes, with `warmup_ns` per trial.
+    pub fn schedule(&self) -> Schedule {
+        let design = &self.design;
+        let each = design.warmup_ns + design.overhead_ns;
+        let mut schedule = Schedule::default();
+        for family in &self.families {
+            let live: Vec<_> = family.groups.iter().filter(|g| self.measurable(g).next().is_some()).collect();
+            let screened = family.screened.len() as u64;
+            let mut placements: Vec<_> =
+                live.iter().filter_map(|g| self.group(g)).map(|g| g.factors.get("placement")).collect();
+            placements.sort_unstable();
+            placements.dedup();
+            schedule.calibrate_ns +=
+                placements.len() as u64 * design.calibration_trials * (design.calibration_ns + each);
+            if family.is_screened() {
+                let cells = family.choices as u64;
+                let narrowed = cells.min(design.narrow_cells as u64);
+                let trial_ns = design.screen_ns + each;
+                schedule.screen_ns += screened * cells * design.screen_blocks * trial_ns;
+                schedule.narrow_ns += screened * narrowed * design.narrow_blocks * trial_ns;
+            }
+            for group in live {
+                let explicit = self.measurable(group).filter_map(|c| c.factors.get("duration").number()).next();
+                let trial_ns = explicit.unwrap_or(family.trial_ns) + each;
+                let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1);
+                schedule.confirm_round_ns += trials * trial_ns + design.floor_ns + design.overhead_ns;
+            }
+        }
+        schedule.blocks = self.blocks.unwrap_or_else(|| {
+            let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
+            let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
+            let blocks = (left_ns / schedule.confirm_round_ns.max(1) as f64).max(0.0) as u64;
+            blocks.min(design.blocks_max)
+        });
+        schedule
+    }
+
+    /// Shortens what may be shortened until at least the fewest useful blocks fit.
+    fn fit_budget(&mut self) -> Result<(), PlanError> {
+        let budget_ns = self.budget_ns;
+        let over = |plan: &Plan| plan.blocks.is_none() && plan.schedule().blocks < plan.design.blocks_min;
+        let calibration_share = |plan: &Plan| plan.schedule().calibrate_ns as f64 / budget_ns as f64;
+        while calibration_share(self) > 0.08 && self.design.calibration_ns > 50_000_000 {
+            self.design.calibration_ns -= 50_000_000;
+        }
+        let steps: [fn(&mut Plan); 5] = [
+            |plan| plan.design.narrow_blocks = 1,
+            |plan| plan.design.screen_ns = 10_000_000,
+            |plan| plan.design.screen_blocks = 1,
+            |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(20_000_000)),
+            |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(10_000_000)),
+        ];
+        for step in steps {
+            if !over(self) {
+                return Ok(());
+            }
+            step(self);
+        }
+        if over(self) {
+            let schedule = Schedule { blocks: self.design.blocks_min, ..self.schedule() };
+            let needed_s = (schedule.total_ns() as f64 / (1.0 - self.design.reserve) / 1e9).ceil();
+            return Err(PlanError::Budget {
+                budget: Nanos(budget_ns).to_string(),
+                cells: self.cells.len(),
+                needed: format!("{needed_s}s"),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Crosses one part's levels and adds its groups, families and cells.
+fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
+    let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
+    let mut family_order = Vec::new();
+    for transport in part.levels(&FACTORS[0]) {
+        let Some(joint) = transport.name().and_then(|name| name.parse::<Transport>().ok()) else { continue };
+        let crossed = |role| cross(part, role, &joint);
+        let choices = crossed(Role::Choice);
+        for conditions in crossed(Role::Condition) {
+            let conditions = apply_profile(spec, part, conditions)?;
+            if plan.groups.iter().any(|group| group.factors == conditions) {
+                continue;
+            }
+            if plan.cells.len() + choices.len() > CELLS_MAX {
+                return Err(PlanError::TooManyCells { cells: plan.cells.len() + choices.len(), max: CELLS_MAX });
+            }
+            let group = GroupId(format!("g{}", plan.groups.len() + 1));
+            for choice in &choices {
+                let mut factors = conditions.clone();
+                factors.0.extend(choice.0.clone());
+                let id = CellId(format!("c{}", plan.cells.len() + 1));
+                plan.cells.push(Cell { id, group: group.clone(), kind: CellKind::Candidate, twin_of: None, factors });
+            }
+            let mut key = conditions.clone();
+            key.0.retain(|name, _| !WITHIN_FAMILY.contains(&name.as_str()));
+            let family = families.entry(key.clone()).or_insert_with(|| {
+                family_order.push(key);
+                Family {
+                    groups: Vec::new(),
+                    screened: Vec::new(),
+                    finalists: part.finalists.unwrap_or(Finalists::Cap(FINALISTS)),
+                    choices: choices.len(),
+                    trial_ns: part.trial_ns.unwrap_or(plan.design.confirm_ns),
+                }
+            });
+            if is_screened(part, &conditions) {
+                family.screened.push(group.clone());
+            }
+            family.groups.push(group.clone());
+            plan.groups.push(Group { id: group, factors: conditions });
+        }
+    }
+    for key in family_order {
+        if let Some(mut family) = families.remove(&key) {
+            if !family.is_screened() {
+                family.screened.clear();
+            } else if family.screened.is_empty() {
+                // The screen names levels that do not go together: every group is screened then.
+                family.screened.clone_from(&family.groups);
+            }
+            plan.families.push(family);
+        }
+    }
+    Ok(())
+}
+
+/// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
+/// fit the transport is absent.
+fn cross(part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
+    let mut combinations = vec![Levels::default()];
+    for factor in FACTORS.iter().filter(|factor| factor.role == role) {
+        let levels = match factor.name {
+            "transport" => vec![Level::Name(transport.to_string())],
+            "profile" if sets_by_hand(part) => vec![Level::Absent],
+            _ if (factor.fits)(transport) => part.levels(factor),
+            _ => vec![Level::Absent],
+        };
+        combinations = combinations
+            .into_iter()
+            .flat_map(|combination| {
+                levels.iter().map(move |level| {
+                    let mut longer = combination.clone();
+                    longer.set(factor.name, level.clone());
+                    longer
+                })
+            })
+            .collect();
+    }
+    combinations
+}
+
+/// Whether the part names work or walk itself, so that no profile has a say.
+fn sets_by_hand(part: &Part) -> bool {
+    !part.levels.contains_key("profile") && ["work", "walk"].iter().any(|name| part.levels.contains_key(name))
+}
+
+/// Replaces a profile's name by its name and the levels it sets.
+fn apply_profile(spec: &Spec, part: &Part, mut conditions: Levels) -> Result<Levels, PlanError> {
+    let Some(name) = conditions.get("profile").name().map(str::to_owned) else { return Ok(conditions) };
+    for (factor, level) in spec.profile(&name)? {
+        if part.levels.contains_key(factor) {
+            return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });
+        }
+        // What does not apply here stays absent (a device has no writer to fill).
+        if *conditions.get(factor) != Level::Absent {
+            conditions.set(factor, level);
+        }
+    }
+    Ok(conditions)
+}
+
+/// Whether all cells are screened under these conditions: those the part names, else the first placement and
+/// the two extremes of every other condition within the family.
+fn is_screened(part: &Part, conditions: &Levels) -> bool {
+    WITHIN_FAMILY.iter().all(|name| {
+        let level = conditions.get(name);
+        if *level == Level::Absent {
+            return true;
+        }
+        if let Some(named) = part.screen.get(name) {
+            return named.contains(level);
+        }
+        let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
+        let levels = part.levels(factor);
+        let set_by_profile = *conditions.get("profile") != Level::Absent && matches!(*name, "work" | "walk" | "fill");
+        set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))
+    })
+}
+
+/// A factor that was named but fits no transport at all is an error.
+fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
+    for factor in FACTORS {
+        let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
+        let transports: Vec<Transport> = naming.iter().flat_map(|part| transports(part)).collect();
+        if !naming.is_empty() && !transports.iter().any(factor.fits) {
+            let shown: Vec<String> = transports.iter().map(ToString::to_string).collect();
+            return Err(PlanError::FitsNothing {
+                flag: factor.flag(),
+                transports: shown.join(", "),
+                fits: fits(factor),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Says where a named factor with several levels was collapsed to nothing.
+fn note_collapsed(plan: &mut Plan, spec: &Spec) {
+    for factor in FACTORS {
+        for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
+            for transport in transports(part).into_iter().filter(|transport| !(factor.fits)(transport)) {
+                let note = format!("{} does not apply to {transport}: collapsed there", factor.flag());
+                if !plan.notes.contains(&note) {
+                    plan.notes.push(note);
+                }
+            }
+        }
+    }
+}
+
+fn transports(part: &Part) -> Vec<Transport> {
+    part.levels(&FACTORS[0]).iter().filter_map(|level| level.name()?.parse().ok()).collect()
+}
+
+fn fits(factor: &Factor) -> String {
+    let names = ["unix", "tcp", "tcp6", "pipe"];
+    let fitting: Vec<_> =
+        names.into_iter().filter(|name| name.parse().is_ok_and(|transport| (factor.fits)(&transport))).collect();
+    format!("it applies to {}", fitting.join(", "))
+}
+
+/// Marks the cells that this machine cannot measure.
+fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
+    let mut reasons: Vec<String> = Vec::new();
+    for cell in &plan.cells {
+        if let Some(reason) = missing(cell, plan.ends, catalog) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason.clone());
+            }
+            plan.skipped.push((cell.id.clone(), Outcome::Skipped(reason)));
+        }
+    }
+    plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
+}
+
+fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
+    let transport = cell.factors.transport()?;
+    if let Some(reason) = catalog.lacks_transport(&transport) {
+        return Some(reason.to_owned());
+    }
+    let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
+    if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
+        return Some(reason.to_owned());
+    }
+    let congestion = cell.factors.get("congestion").name().filter(|name| *name != "auto");
+    if let Some(name) =
+        congestion.filter(|name| !catalog.congestion.is_empty() && !catalog.congestion.iter().any(|c| c == name))
+    {
+        let known = catalog.congestion.join(", ");
+        return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
+    }
+    let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);
+    let flows = number("flows").max(1);
+    let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
+    let needed = flows * each + FILES_BESIDE;
+    if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
+        return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
+    }
+    let memory = flows * (number("read_size") + number("write_size") + number("walk") + (512 << 10));
+    if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
+        return Some(format!(
+            "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
+            Bytes(memory),
+            Bytes(available >> 20 << 20)
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::parse;
+    use crate::ready;
+
+    fn plan_of(text: &str) -> Result<Plan, PlanError> {
+        resolve(&parse("t", text).unwrap(), &Catalog::default(), 1)
+    }
+
+    fn check_error(text: &str, expected: &str) {
+        assert_eq!(plan_of(text).expect_err(text).to_string(), expected, "{text}");
+    }
+
+    #[test]
+    fn every_ready_plan_resolves_within_its_budget() {
+        for (name, _) in ready::PLANS {
+            let plan = resolve(&ready::find(name).unwrap(), &Catalog::default(), 1).unwrap();
+            let schedule = plan.schedule();
+            assert!(schedule.blocks >= plan.design.blocks_min, "{name}: {schedule:?}");
+            assert!(schedule.total_ns() <= plan.budget_ns, "{name}: {schedule:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_make_groups_and_choices_make_cells() {
+        let plan =
+            plan_of("transport = \"unix,tcp\"\nread-size = \"4K,8K\"\nwrite-size = \"64K\"\nprofile = \"drain,sum\"");
+        let plan = plan.unwrap();
+        assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (4, 8, 2));
+        assert_eq!(plan.groups[1].factors.get("work"), &Level::Name("sum".into()));
+        assert!(!plan.families[0].is_screened());
+    }
+
+    #[test]
+    fn one_ended_sources_have_no_writer() {
+        let plan = plan_of("transport = \"unix,/dev/zero\"\nread-size = \"4K\"\nwrite-size = \"4K,8K\"").unwrap();
+        let device: Vec<_> =
+            plan.cells.iter().filter(|c| c.factors.get("transport").name() == Some("/dev/zero")).collect();
+        // Three profiles, one cell each.
+        assert_eq!(device.len(), 3);
+        assert!(device.iter().all(|cell| *cell.factors.get("write_size") == Level::Absent));
+        assert_eq!(plan.notes, ["write-size does not apply to /dev/zero: collapsed there"]);
+    }
+
+    #[test]
+    fn contradictions_are_wrong_usage() {
+        check_error(
+            "transport = \"/dev/zero\"\nwrite-size = 4096",
+            "--write-size fits none of the chosen transports (/dev/zero): it applies to unix, tcp, tcp6, pipe",
+        );
+        check_error(
+            "profile = \"sum\"\nwork = \"copy\"",
+            "--work is set by the profiles already: leave out --profile or --work",
+        );
+        check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
+        let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\nbudget = \"1s\"").unwrap_err().to_string();
+        assert!(error.starts_with("a budget of 1 s is too short for 3750 cells: give --budget "), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_is_skipped_and_said() {
+        let catalog = Catalog {
+            missing_placements: [("cross-core".to_owned(), "one CPU only".to_owned())].into(),
+            open_files_max: Some(1000),
+            ..Catalog::default()
+        };
+        let text = "transport = \"unix\"\nread-size = \"4K\"\nwrite-size = \"4K\"\nplacement = \"cross-core,same-cpu\"";
+        let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
+        assert_eq!(plan.skipped.len(), 3);
+        assert_eq!(plan.notes, ["skipped: one CPU only"]);
+        let error = resolve(&parse("t", &format!("{text}\nflows = 600")).unwrap(), &catalog, 1).unwrap_err();
+        assert!(error.to_string().contains("one CPU only"), "{error}");
+        let text = "transport = \"unix\"\nplacement = \"same-cpu\"\nflows = 600";
+        let error = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap_err().to_string();
+        assert!(error.contains("600 flows need 1264 open files, the hard limit is 1000"), "{error}");
+    }
+
+    #[test]
+    fn a_screen_that_cannot_be_had_moves() {
+        let lacks = |name: &str| (name.to_owned(), "one CPU only".to_owned());
+        let catalog = Catalog { missing_placements: [lacks("cross-core")].into(), ..Catalog::default() };
+        let plan = resolve(&ready::find("buffer-size").unwrap(), &catalog, 1).unwrap();
+        let family = &plan.families[0];
+        assert!(!family.screened.is_empty());
+        assert!(family.screened.iter().all(|group| plan.measurable(group).next().is_some()));
+    }
+
+    #[test]
+    fn screening_takes_the_extremes() {
+        let plan = plan_of("transport = \"unix\"\nplacement = \"cross-core,same-cpu\"").unwrap();
+        let family = &plan.families[0];
+        assert!(family.is_screened());
+        let shown: Vec<_> = family
+            .screened
+            .iter()
+            .filter_map(|id| plan.group(id))
+            .map(|g| format!("{}/{}", g.factors.get("placement"), g.factors.get("profile")))
+            .collect();
+        assert_eq!(shown, ["cross-core/drain", "cross-core/parser"]);
+    }
+}

@@ -1,0 +1,267 @@
+//! What the user asked for, typed: parts, factors with their levels, budget and design.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::catalog::PROFILES;
+use bytegauge_model::factor::{self, FACTORS, Factor};
+use bytegauge_model::{Ends, Level, LevelError};
+use thiserror::Error;
+
+use crate::design::Finalists;
+
+/// Why a plan cannot be made of what was asked for. Every one is wrong usage: nothing has run yet.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// A level that does not parse.
+    #[error("--{flag}: {error}")]
+    Level {
+        /// The factor's flag.
+        flag: String,
+        /// What is wrong.
+        error: LevelError,
+    },
+    /// A factor or key that does not exist.
+    #[error("{place}: no factor or key is called `{name}`{hint}")]
+    UnknownKey {
+        /// The file or part.
+        place: String,
+        /// The name given.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// A profile that neither the product nor the plan defines.
+    #[error("no profile is called `{name}`{hint}")]
+    UnknownProfile {
+        /// The name given.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// No ready plan and no file of that name.
+    #[error("no plan is called `{name}`{hint} (or give a path that ends in .toml)")]
+    UnknownPlan {
+        /// The name given.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// The file is not TOML.
+    #[error("{place} is not a plan: {error}")]
+    NotToml {
+        /// The file.
+        place: String,
+        /// What the parser says.
+        error: String,
+    },
+    /// A key with a value of the wrong kind.
+    #[error("{place}: `{key}` {expected}")]
+    BadValue {
+        /// The file or part.
+        place: String,
+        /// The key.
+        key: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// A factor that was asked for fits no transport of the plan.
+    #[error("--{flag} fits none of the chosen transports ({transports}): {fits}")]
+    FitsNothing {
+        /// The factor's flag.
+        flag: String,
+        /// The transports chosen.
+        transports: String,
+        /// Where it would fit.
+        fits: String,
+    },
+    /// A profile and a factor that it sets were both given.
+    #[error("--{flag} is set by the profiles already: leave out --profile or --{flag}")]
+    SetByProfile {
+        /// The factor's flag.
+        flag: String,
+    },
+    /// Too many combinations.
+    #[error("{cells} cells are too many ({max} at most): use shorter lists or ranges")]
+    TooManyCells {
+        /// How many.
+        cells: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// Nothing that can be measured here remains.
+    #[error("nothing of this plan can be measured here: {0}")]
+    NothingLeft(String),
+    /// More open files than the hard limit allows.
+    #[error(
+        "{flows} flows need {needed} open files, the hard limit is {limit}: use fewer --flows, or raise it \
+         (ulimit -Hn, LimitNOFILE=)"
+    )]
+    OpenFiles {
+        /// Flows of the largest cell.
+        flows: u64,
+        /// Descriptors they need.
+        needed: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The budget is too short for the smallest design.
+    #[error("a budget of {budget} is too short for {cells} cells: give --budget {needed} or more, or shorter lists")]
+    Budget {
+        /// The budget given.
+        budget: String,
+        /// The cells planned.
+        cells: usize,
+        /// What the smallest design takes.
+        needed: String,
+    },
+}
+
+/// A profile that a plan defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileSpec {
+    /// Its name.
+    pub name: String,
+    /// The condition factors it sets.
+    pub sets: Vec<(&'static str, Level)>,
+}
+
+/// One crossing of factors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// The levels of each factor that was named; the others keep their defaults.
+    pub levels: BTreeMap<&'static str, Vec<Level>>,
+    /// Levels of the conditions under which all cells are screened; finalists alone see the others.
+    pub screen: BTreeMap<&'static str, Vec<Level>>,
+    /// How many cells a family confirms.
+    pub finalists: Option<Finalists>,
+    /// Length of a confirmation trial, nanoseconds.
+    pub trial_ns: Option<u64>,
+}
+
+/// Everything the user asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The plan's name.
+    pub name: String,
+    /// A line about it.
+    pub summary: String,
+    /// Time for the whole session, nanoseconds; `None` takes the default.
+    pub budget_ns: Option<u64>,
+    /// Confirmation blocks, instead of as many as the budget allows.
+    pub blocks: Option<u64>,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Threads or processes.
+    pub ends: Ends,
+    /// Whether every byte is checked at the sink.
+    pub verify: bool,
+    /// Profiles defined here.
+    pub profiles: Vec<ProfileSpec>,
+    /// The crossings, measured in one session.
+    pub parts: Vec<Part>,
+}
+
+/// "Within 5 % of the best" unless the user says otherwise.
+pub const MARGIN: f64 = 0.05;
+
+impl Spec {
+    /// A spec with one empty part: every factor at its default.
+    pub fn named(name: &str) -> Spec {
+        Spec {
+            name: name.into(),
+            summary: String::new(),
+            budget_ns: None,
+            blocks: None,
+            margin: MARGIN,
+            ends: Ends::Threads,
+            verify: false,
+            profiles: Vec::new(),
+            parts: vec![Part::default()],
+        }
+    }
+
+    /// Sets factors in every part, as flags do. Work given by hand replaces the plan's profiles, and the
+    /// other way round; who gives both contradicts himself, which [`crate::resolve()`] refuses.
+    ///
+    /// # Errors
+    /// When a level does not parse.
+    pub fn set_all(&mut self, flags: &[(&'static Factor, String)]) -> Result<(), PlanError> {
+        let given = |name: &str| flags.iter().any(|(factor, _)| factor.name == name);
+        let by_hand = given("work") || given("walk");
+        for part in &mut self.parts {
+            if by_hand && !given("profile") {
+                part.levels.remove("profile");
+                part.screen.remove("profile");
+            }
+            if given("profile") && !by_hand {
+                part.levels.remove("work");
+                part.levels.remove("walk");
+            }
+        }
+        for (factor, text) in flags {
+            let levels = parse(factor, text)?;
+            for part in &mut self.parts {
+                part.set(factor, levels.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The conditions that a profile sets.
+    ///
+    /// # Errors
+    /// When neither the product nor the plan knows the profile.
+    pub fn profile(&self, name: &str) -> Result<Vec<(&'static str, Level)>, PlanError> {
+        if let Some(own) = self.profiles.iter().find(|profile| profile.name == name) {
+            return Ok(own.sets.clone());
+        }
+        let Some(known) = PROFILES.iter().find(|profile| profile.name == name) else {
+            let names = PROFILES.iter().map(|p| p.name).chain(self.profiles.iter().map(|p| p.name.as_str()));
+            let hint = bytegauge_model::suggest::hint(name, names);
+            return Err(PlanError::UnknownProfile { name: name.into(), hint });
+        };
+        known
+            .sets
+            .iter()
+            .map(|(name, text)| {
+                let factor = factor::find(name).unwrap_or(&FACTORS[0]);
+                let level = factor.kind.parse(text);
+                level.map(|level| (factor.name, level)).map_err(|error| at(factor, error))
+            })
+            .collect()
+    }
+}
+
+impl Part {
+    /// Sets a factor's levels. Conditions under which cells are screened follow: a screen level that is no
+    /// longer a level of the factor is forgotten.
+    pub fn set(&mut self, factor: &'static Factor, levels: Vec<Level>) {
+        if let Some(screen) = self.screen.get_mut(factor.name) {
+            screen.retain(|level| levels.contains(level));
+            if screen.is_empty() {
+                self.screen.remove(factor.name);
+            }
+        }
+        self.levels.insert(factor.name, levels);
+    }
+
+    /// The levels of a factor, given or default.
+    pub fn levels(&self, factor: &Factor) -> Vec<Level> {
+        self.levels.get(factor.name).cloned().unwrap_or_else(|| {
+            // The table's own test parses every default.
+            factor.kind.parse_list(factor.default).unwrap_or_default()
+        })
+    }
+}
+
+/// Reads a list of levels for a factor.
+///
+/// # Errors
+/// With the factor's flag and what is wrong.
+pub fn parse(factor: &Factor, text: &str) -> Result<Vec<Level>, PlanError> {
+    factor.kind.parse_list(text).map_err(|error| at(factor, error))
+}
+
+fn at(factor: &Factor, error: LevelError) -> PlanError {
+    PlanError::Level { flag: factor.flag(), error }
+}
