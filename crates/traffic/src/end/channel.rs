@@ -1,0 +1,211 @@
+//! Channels to the two ends of a path, as threads or as processes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytegauge_model::Ends;
+use bytegauge_sys::process::die_with_parent;
+use thiserror::Error;
+
+use crate::end::flows::Body;
+use crate::end::serve::{Peer, serve};
+use crate::message::{Command, Reply, Side};
+
+/// Why an end does not answer.
+#[derive(Debug, Error)]
+pub enum ChannelError {
+    /// It is gone.
+    #[error("the {side} died in the middle of a trial{how}")]
+    Dead {
+        /// Which end.
+        side: &'static str,
+        /// How it died, where that is known: " (signal: 6 (SIGABRT))".
+        how: String,
+    },
+    /// It is alive but says nothing.
+    #[error("the {0} did not answer in time")]
+    Silent(&'static str),
+    /// It could not be started.
+    #[error("the {0} could not be started: {1}")]
+    NotStarted(&'static str, std::io::Error),
+}
+
+/// A way to command one end and hear its replies.
+#[derive(Debug)]
+pub struct Channel {
+    side: Side,
+    line: Line,
+    replies: mpsc::Receiver<Reply>,
+}
+
+#[derive(Debug)]
+enum Line {
+    Thread { commands: Option<mpsc::Sender<Command>>, thread: Option<JoinHandle<()>> },
+    Process { child: Child, input: Option<ChildStdin>, listener: Option<JoinHandle<()>> },
+}
+
+/// The two ends of a path.
+#[derive(Debug)]
+pub struct Pair {
+    /// The writing end; not started for one-ended sources until it is needed.
+    pub source: Channel,
+    /// The reading end.
+    pub sink: Channel,
+}
+
+impl Pair {
+    /// Starts two ends. `program` is this program's own file, run as `PROGRAM end` for processes.
+    ///
+    /// # Errors
+    /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
+    pub fn start(ends: Ends, program: &Path) -> Result<Pair, ChannelError> {
+        let start = |side| match ends {
+            Ends::Threads => Channel::thread(side),
+            Ends::Processes => Channel::process(side, program),
+        };
+        Ok(Pair { sink: start(Side::Sink)?, source: start(Side::Source)? })
+    }
+}
+
+impl Channel {
+    fn thread(side: Side) -> Result<Channel, ChannelError> {
+        let (commands, inbox) = mpsc::channel();
+        let (outbox, replies) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name(format!("{}-end", name(side)))
+            .spawn(move || serve(&mut Local { inbox, outbox }, Body::Thread))
+            .map_err(|error| ChannelError::NotStarted(name(side), error))?;
+        Ok(Channel { side, line: Line::Thread { commands: Some(commands), thread: Some(thread) }, replies })
+    }
+
+    fn process(side: Side, program: &Path) -> Result<Channel, ChannelError> {
+        let not_started = |error| ChannelError::NotStarted(name(side), error);
+        let mut command = std::process::Command::new(program);
+        // A group of its own: an interrupt at the terminal reaches us, and we let the trial end.
+        command.arg("end").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket.
+        let mut child = die_with_parent(&mut command).spawn().map_err(not_started)?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (outbox, replies) = mpsc::channel();
+        let listener = output.map(|output| {
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    let Ok(reply) = serde_json::from_str(&line) else { return };
+                    if outbox.send(reply).is_err() {
+                        return;
+                    }
+                }
+            })
+        });
+        Ok(Channel { side, line: Line::Process { child, input, listener }, replies })
+    }
+
+    /// Commands the end.
+    ///
+    /// # Errors
+    /// [`ChannelError::Dead`] if nobody takes the command.
+    pub fn send(&mut self, command: Command) -> Result<(), ChannelError> {
+        let sent = match &mut self.line {
+            Line::Thread { commands: Some(commands), .. } => commands.send(command).is_ok(),
+            Line::Process { input: Some(input), .. } => serde_json::to_string(&command)
+                .is_ok_and(|line| input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush()).is_ok()),
+            _ => false,
+        };
+        if sent { Ok(()) } else { Err(self.dead()) }
+    }
+
+    /// Waits for the next reply.
+    ///
+    /// # Errors
+    /// [`ChannelError::Silent`] after `patience`, [`ChannelError::Dead`] if the end is gone.
+    pub fn reply(&mut self, patience: Duration) -> Result<Reply, ChannelError> {
+        match self.replies.recv_timeout(patience) {
+            Ok(reply) => Ok(reply),
+            Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(name(self.side))),
+            Err(RecvTimeoutError::Disconnected) => Err(self.dead()),
+        }
+    }
+
+    /// The end's process, where it is one.
+    pub fn process_id(&self) -> Option<u32> {
+        match &self.line {
+            Line::Process { child, .. } => Some(child.id()),
+            Line::Thread { .. } => None,
+        }
+    }
+
+    fn dead(&mut self) -> ChannelError {
+        let how = match &mut self.line {
+            // The pipe closes as the process dies, a moment before it can be waited for: wait() is short.
+            Line::Process { child, input, .. } => {
+                input.take();
+                child.wait().map(|status| format!(" ({status})")).unwrap_or_default()
+            }
+            Line::Thread { .. } => String::new(),
+        };
+        ChannelError::Dead { side: name(self.side), how }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        let _ = self.send(Command::Quit);
+        match &mut self.line {
+            // A thread that hangs in the kernel is left behind; one that is idle leaves at once.
+            Line::Thread { commands, thread } => {
+                commands.take();
+                if let Some(thread) = thread.take().filter(JoinHandle::is_finished) {
+                    let _ = thread.join();
+                }
+            }
+            Line::Process { child, input, listener } => {
+                input.take();
+                if !leaves(child) {
+                    let _ = child.kill();
+                }
+                let _ = child.wait();
+                if let Some(listener) = listener.take() {
+                    let _ = listener.join();
+                }
+            }
+        }
+    }
+}
+
+/// Gives an idle process a moment to leave of its own accord.
+fn leaves(child: &mut Child) -> bool {
+    for _ in 0..200 {
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+            _ => return true,
+        }
+    }
+    false
+}
+
+fn name(side: Side) -> &'static str {
+    match side {
+        Side::Source => "source",
+        Side::Sink => "sink",
+    }
+}
+
+struct Local {
+    inbox: mpsc::Receiver<Command>,
+    outbox: mpsc::Sender<Reply>,
+}
+
+impl Peer for Local {
+    fn command(&mut self) -> Option<Command> {
+        self.inbox.recv().ok()
+    }
+
+    fn reply(&mut self, reply: Reply) -> bool {
+        self.outbox.send(reply).is_ok()
+    }
+}

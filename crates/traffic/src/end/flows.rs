@@ -1,0 +1,435 @@
+//! The flows of one end: a thread each, pinned, started together, watched, and summed up.
+//!
+//! The watchdog is the thread that waits for them. It sleeps, and there is no ticker: a flow that is late
+//! is woken out of its system call by a signal and told to stop.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{EndReport, FlowReport, TcpReport, Transport, Work};
+use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
+use bytegauge_sys::{affinity, file, io as sys_io, socket_memory, tcp_info};
+
+use crate::end::gate::Gate;
+use crate::engine::{self, Slot, Stop};
+use crate::fault::Fault;
+use crate::flow::End;
+use crate::message::{PathSetup, Plant, Side};
+use crate::meter::{Meter, Schedule};
+use crate::pace::Pace;
+use crate::stream::{CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Sum};
+use crate::{spin, transport};
+
+/// How long a source goes on after its window, so that no sink starves within its own.
+const SLACK_NS: u64 = 1_500_000;
+
+/// How long a flow that was told to stop may take before it is left behind.
+const ABORT_NS: u64 = 1_000_000_000;
+
+/// Buffer of what is drained after the window: large, since it is not measured.
+const DRAIN_SIZE: usize = 256 << 10;
+
+/// Bins are kept for at most this many laps.
+const BINS_MAX: u64 = 200_000;
+
+/// Whether an end runs as a thread or as a process of its own; a planted death differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A thread of the measuring process.
+    Thread,
+    /// A process.
+    Process,
+}
+
+/// The flows of one end, ready to start.
+#[derive(Debug)]
+pub(super) struct Flows {
+    gate: Arc<Gate>,
+    abort: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    handles: Vec<ThreadHandle>,
+    results: mpsc::Receiver<Finished>,
+    setup: Arc<PathSetup>,
+    side: Side,
+}
+
+struct Finished {
+    flow: usize,
+    report: FlowReport,
+    fault: Option<Fault>,
+}
+
+impl Flows {
+    /// Starts a thread a flow and waits until all of them are ready.
+    pub(super) fn prepare(setup: &Arc<PathSetup>, side: Side, fds: Vec<OwnedFd>, body: Body) -> Result<Flows, Fault> {
+        // The spin's length is measured before anything counts.
+        spin::calibrate();
+        let (done, results) = mpsc::channel();
+        let (report_ready, ready) = mpsc::channel();
+        let mut flows = Flows {
+            gate: Arc::new(Gate::new()),
+            abort: Arc::new(AtomicBool::new(false)),
+            threads: Vec::with_capacity(setup.flows),
+            handles: Vec::with_capacity(setup.flows),
+            results,
+            setup: Arc::clone(setup),
+            side,
+        };
+        let mut fds = fds.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        for flow in 0..setup.flows {
+            let job = Job {
+                setup: Arc::clone(setup),
+                side,
+                flow,
+                body,
+                fd: fds.next().flatten(),
+                gate: Arc::clone(&flows.gate),
+                abort: Arc::clone(&flows.abort),
+            };
+            let (done, report_ready) = (done.clone(), report_ready.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("{side:?}-{flow}").to_lowercase())
+                .stack_size(256 << 10)
+                .spawn(move || job.run(&report_ready, &done));
+            match thread {
+                Ok(thread) => flows.threads.push(thread),
+                Err(source) => {
+                    let doing = format!("starting thread {flow} of {}: use fewer --flows", setup.flows);
+                    return Err(flows.call_off(Fault::Io { doing, source }));
+                }
+            }
+        }
+        for _ in 0..setup.flows {
+            match ready.recv() {
+                Ok(Ok(handle)) => flows.handles.push(handle),
+                Ok(Err(fault)) => return Err(flows.call_off(fault)),
+                Err(_) => return Err(flows.call_off(Fault::Impossible("a flow's thread died".into()))),
+            }
+        }
+        Ok(flows)
+    }
+
+    /// Opens the gate, waits for every flow or for the watchdog's deadline, and sums up.
+    pub(super) fn run(self) -> (EndReport, Option<Fault>) {
+        let lasting_ns = self.setup.warmup_ns + self.setup.window_ns + SLACK_NS + self.setup.grace_ns;
+        self.gate.open();
+        let mut reports: Vec<Option<FlowReport>> = vec![None; self.setup.flows];
+        let mut fault = self.collect(&mut reports, Duration::from_nanos(lasting_ns));
+        if matches!(fault, Some(Fault::Stalled { .. })) {
+            self.abort.store(true, Ordering::Relaxed);
+            let deadline = Instant::now() + Duration::from_nanos(ABORT_NS);
+            while reports.iter().any(Option::is_none) && Instant::now() < deadline {
+                for handle in &self.handles {
+                    // A thread that has ended, or a queue of signals that is full, is no reason to stop.
+                    let _ = interrupt(handle);
+                }
+                let _ = self.collect(&mut reports, Duration::from_millis(5));
+            }
+        }
+        let finished = reports.iter().all(Option::is_some);
+        let report = sum(reports.into_iter().flatten().collect());
+        if finished {
+            for thread in self.threads {
+                if thread.join().is_err() {
+                    fault.get_or_insert(Fault::Impossible("a flow's thread died".into()));
+                }
+            }
+        }
+        (report, fault)
+    }
+
+    /// Takes results until all are there, one is bad, or time is up. The first fault is kept.
+    fn collect(&self, reports: &mut [Option<FlowReport>], patience: Duration) -> Option<Fault> {
+        let deadline = Instant::now() + patience;
+        let mut first = None;
+        while reports.iter().any(Option::is_none) {
+            match self.results.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Finished { flow, report, fault }) => {
+                    reports[flow] = Some(report);
+                    if first.is_none() {
+                        first = fault;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let what = match self.side {
+                        Side::Source => format!("writing to {}", self.setup.transport),
+                        Side::Sink => format!("reading from {}", self.setup.transport),
+                    };
+                    let after_ms = patience.as_millis() as u64;
+                    return first.or(Some(Fault::Stalled { what, after_ms }));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return first.or(Some(Fault::Impossible("a flow's thread died".into())));
+                }
+            }
+        }
+        first
+    }
+
+    fn call_off(self, fault: Fault) -> Fault {
+        self.gate.call_off();
+        for thread in self.threads {
+            // Nothing ran yet: the thread only had to go home.
+            let _ = thread.join();
+        }
+        fault
+    }
+
+    /// Sends everybody home before `Go`.
+    pub(super) fn dismiss(self) {
+        self.call_off(Fault::Impossible("called off".into()));
+    }
+}
+
+struct Job {
+    setup: Arc<PathSetup>,
+    side: Side,
+    flow: usize,
+    body: Body,
+    fd: Option<OwnedFd>,
+    gate: Arc<Gate>,
+    abort: Arc<AtomicBool>,
+}
+
+impl Job {
+    fn run(self, ready: &mpsc::Sender<Result<ThreadHandle, Fault>>, done: &mpsc::Sender<Finished>) {
+        let prepared = self.pin().and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")));
+        let pinned = prepared.is_ok();
+        // Nobody waits for an answer any more once the trial was called off.
+        let (announce, flow) = (|| ready.send(prepared), self.flow);
+        if !pinned {
+            let _ = announce();
+            return;
+        }
+        let (report, fault) = self.move_bytes(|| {
+            let _ = announce();
+        });
+        let _ = done.send(Finished { flow, report, fault });
+    }
+
+    fn pin(&self) -> Result<(), Fault> {
+        let Some(cpu) = self.setup.cpu(self.side, self.flow) else { return Ok(()) };
+        affinity::pin_thread(&[cpu]).map_err(|error| {
+            Fault::Missing(format!("pinning to CPU {cpu} is not permitted ({error}): use --placement unpinned"))
+        })
+    }
+
+    /// Prepares memory, announces readiness, waits at the gate, and carries the flow.
+    fn move_bytes(self, announce: impl FnOnce()) -> (FlowReport, Option<Fault>) {
+        let setup = Arc::clone(&self.setup);
+        match (self.side, setup.work) {
+            (Side::Source, _) => self.write(announce),
+            (Side::Sink, Work::None) => self.read(Discard, announce),
+            (Side::Sink, Work::Sum) => self.read(Sum::default(), announce),
+            (Side::Sink, Work::Copy) => self.read(CopyOut::new(setup.read_size), announce),
+            (Side::Sink, Work::NsPerByte(ns)) => self.read(SpinPerByte(ns), announce),
+        }
+    }
+
+    fn write(self, announce: impl FnOnce()) -> (FlowReport, Option<Fault>) {
+        let setup = &*self.setup;
+        let mut flow = SourceFlow::new(setup, self.flow, setup.write_size.unwrap_or(setup.read_size));
+        announce();
+        if !self.gate.wait() {
+            return (FlowReport::default(), None);
+        }
+        let mut meter = self.meter(SLACK_NS);
+        let pace = Pace::of(setup.rate, setup.flows, setup.think_ns);
+        let slot = Slot { fd: self.fd(), buffer: &mut [], pace, abort: &self.abort, rewind: false };
+        let stopped = engine::run(setup.engine, &mut flow, slot, &mut meter);
+        meter.close_early();
+        let mut report = self.report(&meter);
+        report.total_bytes = meter.total_bytes();
+        report.series = meter.into_bins();
+        if let (Some(fd), true) = (self.fd(), setup.transport.is_socket()) {
+            // Closing would do for the sink; shutting down says the same while we still hold the socket.
+            let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
+        }
+        let fault = match stopped {
+            Ok(Stop::Time | Stop::Aborted | Stop::Refused) => None,
+            Ok(Stop::Ended(_)) => Some(Fault::PeerGone("the sink takes no more data".into())),
+            Err(fault) => Some(fault),
+        };
+        (report, fault)
+    }
+
+    fn read<E: Effort>(self, effort: E, announce: impl FnOnce()) -> (FlowReport, Option<Fault>) {
+        let setup = &*self.setup;
+        let mut flow = SinkFlow::new(setup, self.flow, effort);
+        let mut buffer = AlignedBuffer::new(setup.read_size);
+        let page_cache_share = self.page_cache_share();
+        let mut scratch = if setup.has_source() { vec![0; DRAIN_SIZE] } else { Vec::new() };
+        announce();
+        if !self.gate.wait() {
+            return (FlowReport::default(), None);
+        }
+        let mut meter = self.meter(0);
+        let rewind = matches!(setup.transport, Transport::Source(_));
+        let slot = Slot { fd: self.fd(), buffer: &mut buffer, pace: Pace::Free, abort: &self.abort, rewind };
+        let stopped = engine::run(setup.engine, &mut flow, slot, &mut meter);
+        meter.close_early();
+        let mut report = self.report(&meter);
+        report.options.page_cache_share = page_cache_share;
+        report.total_bytes = meter.total_bytes();
+        report.series = meter.into_bins();
+        let mut fault = match stopped {
+            Ok(Stop::Time) if setup.has_source() => self.drain(&mut flow, &mut scratch, &mut report).err(),
+            Ok(Stop::Time | Stop::Aborted | Stop::Ended(End::Closed)) => None,
+            Ok(Stop::Ended(End::Eof)) => (report.window_ns < setup.window_ns / 2)
+                .then(|| Fault::PeerGone("the source closed before the window was over".into())),
+            Ok(Stop::Refused) => self.refused(&flow),
+            Err(fault) => Some(fault),
+        };
+        fault = fault.or_else(|| flow.fault());
+        if let Some(Plant::Overcount { bytes }) = setup.plant {
+            report.bytes += bytes;
+            report.total_bytes += bytes;
+        } else if fault.is_none() && setup.has_source() {
+            fault = self.disagrees_with_kernel(&report);
+        }
+        report.verified_bytes = flow.verified_bytes();
+        (report, fault)
+    }
+
+    fn meter(&self, slack_ns: u64) -> Meter {
+        let PathSetup { warmup_ns, window_ns, series, .. } = *self.setup;
+        let bins_max = if series { ((warmup_ns + window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
+        Meter::start(&Schedule { warmup_ns, window_ns, slack_ns }, bins_max as usize)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What the window held, and what the kernel says of the connection.
+    fn report(&self, meter: &Meter) -> FlowReport {
+        let window = meter.window();
+        let transport = &self.setup.transport;
+        let fd = self.fd();
+        FlowReport {
+            bytes: window.bytes,
+            calls: window.calls,
+            short_calls: window.short_calls,
+            window_ns: window.ns,
+            user_ns: window.usage.user_ns,
+            system_ns: window.usage.system_ns,
+            cpu_ns: window.usage.total_ns,
+            voluntary_switches: window.usage.voluntary_switches,
+            involuntary_switches: window.usage.involuntary_switches,
+            tcp: fd.filter(|_| transport.is_tcp()).and_then(|fd| tcp_info::tcp_info(fd).ok()).as_ref().map(tcp_report),
+            options: fd.map(|fd| transport::effective(fd, transport)).unwrap_or_default(),
+            socket_memory: fd
+                .filter(|_| transport.is_socket())
+                .and_then(|fd| socket_memory::socket_memory(fd).ok())
+                .map(|memory| held_bytes(&memory)),
+            ..FlowReport::default()
+        }
+    }
+
+    /// How much of a regular file the page cache holds: reading it measures memory, or a disk.
+    fn page_cache_share(&self) -> Option<f64> {
+        let Transport::Source(path) = &self.setup.transport else { return None };
+        let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        file::cached_fraction(self.fd()?, metadata.len()).ok()
+    }
+
+    /// Takes what is still on its way, so that bytes out and bytes in can be compared.
+    fn drain<E: Effort>(
+        &self,
+        flow: &mut SinkFlow<E>,
+        scratch: &mut [u8],
+        report: &mut FlowReport,
+    ) -> Result<(), Fault> {
+        let Some(fd) = self.fd() else { return Ok(()) };
+        loop {
+            match sys_io::read(fd, scratch) {
+                Ok(0) => return Ok(()),
+                Ok(n) => {
+                    report.total_bytes += n as u64;
+                    if !flow.received_late(&scratch[..n]) {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                    if self.abort.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                }
+                Err(source) => return Err(Fault::Io { doing: "draining what was on its way".into(), source }),
+            }
+        }
+    }
+
+    /// The flow ended itself: its data was wrong, or a fault was planted.
+    fn refused<E: Effort>(&self, flow: &SinkFlow<E>) -> Option<Fault> {
+        match flow.planted_end() {
+            Some(Plant::Die { .. }) if self.body == Body::Process => std::process::abort(),
+            // Without the panic hook: the death is planned, and standard error belongs to the user.
+            Some(Plant::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
+            Some(Plant::Stall { .. }) => {
+                while !self.abort.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The kernel's own count of the connection must be ours (a FIN counts as one byte).
+    fn disagrees_with_kernel(&self, report: &FlowReport) -> Option<Fault> {
+        let fd = self.fd().filter(|_| self.setup.transport.is_tcp())?;
+        let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
+        let ours = report.total_bytes;
+        (received != ours && received != ours + 1).then(|| {
+            let flow = self.flow;
+            Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}"))
+        })
+    }
+}
+
+/// What the kernel holds for a socket: queued both ways, and memory set aside but not yet used
+/// (net/core/sock.c, `sk_get_meminfo`).
+fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
+    let ahead = memory.fwd_alloc.max(0) as u64;
+    u64::from(memory.rmem_alloc) + u64::from(memory.wmem_queued) + ahead
+}
+
+fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
+    TcpReport {
+        retransmits: info.total_retrans.map(u64::from),
+        busy_us: info.busy_time_us,
+        rwnd_limited_us: info.rwnd_limited_us,
+        sndbuf_limited_us: info.sndbuf_limited_us,
+        delivery_rate: info.delivery_rate,
+        min_rtt_us: info.min_rtt_us.map(u64::from),
+        snd_wscale: info.snd_wscale,
+        rcv_wscale: info.rcv_wscale,
+        bytes_sent: info.bytes_sent,
+        bytes_acked: info.bytes_acked,
+        bytes_received: info.bytes_received,
+    }
+}
+
+fn sum(flows: Vec<FlowReport>) -> EndReport {
+    let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
+    EndReport {
+        bytes: total(|f| f.bytes),
+        calls: total(|f| f.calls),
+        short_calls: total(|f| f.short_calls),
+        window_ns: total(|f| f.window_ns) / flows.len().max(1) as u64,
+        user_ns: total(|f| f.user_ns),
+        system_ns: total(|f| f.system_ns),
+        cpu_ns: total(|f| f.cpu_ns),
+        voluntary_switches: total(|f| f.voluntary_switches),
+        involuntary_switches: total(|f| f.involuntary_switches),
+        total_bytes: total(|f| f.total_bytes),
+        verified_bytes: total(|f| f.verified_bytes),
+        flows,
+    }
+}

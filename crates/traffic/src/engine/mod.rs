@@ -1,0 +1,56 @@
+//! Engines: who moves bytes at an end. One file an engine, one line in the table below.
+//!
+//! An engine carries any [`Flow`] over any descriptor; it knows neither workload nor transport.
+
+mod blocking;
+mod null;
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_model::Engine;
+
+use crate::fault::Fault;
+use crate::flow::{End, Flow};
+use crate::meter::Meter;
+use crate::pace::Pace;
+
+/// How a flow's loop came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The flow's time was up.
+    Time,
+    /// The connection ended first.
+    Ended(End),
+    /// The flow refused what it received.
+    Refused,
+    /// The watchdog asked for it.
+    Aborted,
+}
+
+/// What a flow's loop runs on.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    /// The connection; absent for the null engine.
+    pub fd: Option<BorrowedFd<'a>>,
+    /// Where received bytes go: as long as one read asks for.
+    pub buffer: &'a mut [u8],
+    /// When writes may start.
+    pub pace: Pace,
+    /// Set by the watchdog, looked at when a call was interrupted.
+    pub abort: &'a AtomicBool,
+    /// Whether a read that finds the end starts again at the beginning (a file as an endless source).
+    pub rewind: bool,
+}
+
+/// Runs one flow until its time is up.
+///
+/// # Errors
+/// [`Fault::Io`] when a call failed for another reason than the connection's end.
+pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+    match (engine, slot.fd) {
+        (Engine::Null, _) => null::run(flow, slot, meter),
+        (Engine::Blocking, Some(fd)) => blocking::run(flow, fd, slot, meter),
+        (Engine::Blocking, None) => Err(Fault::Impossible("the blocking engine needs a connection".into())),
+    }
+}

@@ -1,0 +1,67 @@
+//! What can go wrong at an end, told apart by what follows from it: a skip or a failure.
+
+use std::io;
+
+use bytegauge_model::Outcome;
+use thiserror::Error;
+
+/// Why an end could not do, or finish, what it was asked to do.
+#[derive(Debug, Error)]
+pub enum Fault {
+    /// The machine lacks something: the cell is skipped, not failed.
+    #[error("{0}")]
+    Missing(String),
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done, in the present participle: "connecting to tcp 127.0.0.1:4711".
+        doing: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Bytes arrived that were not sent.
+    #[error("flow {flow}: byte {offset} arrived as {found:#04x}, sent was {expected:#04x}: the path corrupts data")]
+    Corrupt {
+        /// The flow, from 0.
+        flow: usize,
+        /// Offset in the flow's stream.
+        offset: u64,
+        /// The byte the pattern has there.
+        expected: u8,
+        /// The byte that arrived.
+        found: u8,
+    },
+    /// The watchdog ended the trial.
+    #[error("stalled: {what} was not done after {after_ms} ms, so the watchdog ended it")]
+    Stalled {
+        /// What did not come to its end.
+        what: String,
+        /// How long was waited, milliseconds.
+        after_ms: u64,
+    },
+    /// The other end went away while data was still due.
+    #[error("the other end went away in the middle of the trial ({0})")]
+    PeerGone(String),
+    /// Two counts of the same bytes differ.
+    #[error("{0}: what was counted is not what moved")]
+    Miscounted(String),
+    /// A setup that no plan produces.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+impl Fault {
+    /// Wraps an `io::Error` with what was being done.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Fault {
+        let doing = doing.into();
+        move |source| Fault::Io { doing, source }
+    }
+
+    /// The outcome of a trial that ended so.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Fault::Missing(reason) => Outcome::Skipped(reason.clone()),
+            other => Outcome::Failed(other.to_string()),
+        }
+    }
+}

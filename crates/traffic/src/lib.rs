@@ -1,0 +1,22 @@
+//! Everything that touches a byte: transports, engines, the workload's flows, and the ends that run them.
+//!
+//! An end is commanded by serialisable messages ([`message`]), whether it is a thread of this process,
+//! a process of its own, or later an agent on another host. What is dispatched (transport, engine, work)
+//! is dispatched once a trial; the loop that is measured is monomorphic.
+#![forbid(unsafe_code)]
+
+pub mod end;
+pub mod engine;
+pub mod fault;
+pub mod flow;
+pub mod message;
+pub mod meter;
+pub mod pace;
+pub mod pattern;
+pub mod spin;
+pub mod stream;
+pub mod transport;
+
+pub use end::{Channel, Pair};
+pub use fault::Fault;
+pub use message::{Address, Command, PathSetup, Plant, Reply, Side};

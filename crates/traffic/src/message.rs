@@ -1,0 +1,272 @@
+//! What an end is told and what it answers: plain values, the same for a thread, a process or a far host.
+//!
+//! One path goes: `Open` to the sink, which answers `Listening`; `Open` with that address to the source;
+//! both answer `Ready`; `Go` to both; both answer `Done`, `Skipped` or `Failed`.
+
+use bytegauge_model::{EndReport, Engine, Fill, Levels, Transport, Work};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+
+/// Which end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// Writes.
+    Source,
+    /// Reads.
+    Sink,
+}
+
+/// Where a sink can be reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Address {
+    /// An abstract Unix socket name.
+    Abstract(String),
+    /// An IP address and port.
+    Ip(std::net::SocketAddr),
+    /// Named pipes, one a flow.
+    Fifos(Vec<std::path::PathBuf>),
+    /// Nobody writes: the sink reads a device, a file, or nothing at all.
+    Alone,
+}
+
+/// Socket and pipe options to request; `None` leaves the system's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// `SO_SNDBUF` of the source, bytes.
+    pub sndbuf: Option<u64>,
+    /// `SO_RCVBUF` of the sink, bytes.
+    pub rcvbuf: Option<u64>,
+    /// `SO_RCVLOWAT` of the sink, bytes.
+    pub rcvlowat: Option<u64>,
+    /// `TCP_NODELAY` of the source.
+    pub nodelay: Option<bool>,
+    /// `TCP_CONGESTION` of the source.
+    pub congestion: Option<String>,
+    /// Capacity of the pipe, bytes.
+    pub pipe_size: Option<u64>,
+}
+
+/// A fault or a slowdown planted on purpose, to see that it is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Plant {
+    /// The path flips one bit of the byte at this offset of flow 0.
+    Corrupt {
+        /// Offset in the stream.
+        offset: u64,
+    },
+    /// The sink goes away after so many bytes; as a process, it dies.
+    Die {
+        /// Bytes received before.
+        after_bytes: u64,
+    },
+    /// The sink stops reading after so many bytes but keeps its socket.
+    Stall {
+        /// Bytes received before.
+        after_bytes: u64,
+    },
+    /// The sink loses count: it reports bytes that never arrived.
+    Overcount {
+        /// Bytes reported too many.
+        bytes: u64,
+    },
+    /// The reader spins after each read.
+    Spin {
+        /// Nanoseconds a read.
+        ns: f64,
+    },
+}
+
+/// Everything both ends need to know of one trial's path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathSetup {
+    /// How the ends are joined.
+    pub transport: Transport,
+    /// Parallel flows.
+    pub flows: usize,
+    /// Who moves bytes.
+    pub engine: Engine,
+    /// Buffer of a read, bytes.
+    pub read_size: usize,
+    /// Buffer of a write, bytes; absent for one-ended sources.
+    pub write_size: Option<usize>,
+    /// Work per read.
+    pub work: Work,
+    /// Private state touched per read, bytes.
+    pub walk: usize,
+    /// Work per write.
+    pub fill: Fill,
+    /// Offered load of all flows, bytes per second.
+    pub rate: Option<u64>,
+    /// Pause between two writes, nanoseconds.
+    pub think_ns: u64,
+    /// Options to request.
+    pub options: Options,
+    /// Whether every byte is compared with the pattern.
+    pub verify: bool,
+    /// Seed of the pattern.
+    pub seed: u64,
+    /// Warm-up before the window, nanoseconds.
+    pub warmup_ns: u64,
+    /// Length of the window, nanoseconds.
+    pub window_ns: u64,
+    /// Whether bins are kept.
+    pub series: bool,
+    /// For every flow the CPU of its source and of its sink, cyclically; empty leaves it to the scheduler.
+    pub cpus: Vec<(usize, usize)>,
+    /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
+    pub grace_ns: u64,
+    /// A planted fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plant: Option<Plant>,
+}
+
+/// How long an end may be late before it counts as stalled.
+pub const GRACE_NS: u64 = 5_000_000_000;
+
+impl PathSetup {
+    /// Resolves a cell's levels. What the trial adds (warm-up, window, CPUs, seed) keeps neutral values.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
+    pub fn of(levels: &Levels) -> Result<PathSetup, Fault> {
+        let transport =
+            levels.transport().ok_or_else(|| Fault::Impossible("a cell without a known transport".into()))?;
+        let number = |name: &str| levels.get(name).number();
+        let required = |name: &str| number(name).ok_or_else(|| Fault::Impossible(format!("a cell without {name}")));
+        let switch = |name: &str| match levels.get(name) {
+            bytegauge_model::Level::Switch(on) => Some(*on),
+            _ => None,
+        };
+        Ok(PathSetup {
+            flows: number("flows").unwrap_or(1) as usize,
+            engine: parsed(levels, "engine")?.unwrap_or(Engine::Blocking),
+            read_size: required("read_size")? as usize,
+            write_size: if transport.two_ended() { Some(required("write_size")? as usize) } else { None },
+            work: parsed(levels, "work")?.unwrap_or_default(),
+            walk: number("walk").unwrap_or(0) as usize,
+            fill: parsed(levels, "fill")?.unwrap_or_default(),
+            rate: number("rate"),
+            think_ns: number("think").unwrap_or(0),
+            options: Options {
+                sndbuf: number("sndbuf"),
+                rcvbuf: number("rcvbuf"),
+                rcvlowat: number("rcvlowat"),
+                nodelay: switch("nodelay"),
+                congestion: levels.get("congestion").name().filter(|name| *name != "auto").map(str::to_owned),
+                pipe_size: number("pipe_size"),
+            },
+            transport,
+            verify: false,
+            seed: 0,
+            warmup_ns: 0,
+            window_ns: 0,
+            series: false,
+            cpus: Vec::new(),
+            grace_ns: GRACE_NS,
+            plant: None,
+        })
+    }
+
+    /// Whether somebody writes. The null engine moves nothing, so its sink is alone.
+    pub fn has_source(&self) -> bool {
+        self.transport.two_ended() && self.engine != Engine::Null
+    }
+
+    /// The CPU that one side of a flow is pinned to.
+    pub fn cpu(&self, side: Side, flow: usize) -> Option<usize> {
+        let pair = self.cpus.get(flow % self.cpus.len().max(1))?;
+        Some(match side {
+            Side::Source => pair.0,
+            Side::Sink => pair.1,
+        })
+    }
+}
+
+/// Parses a named level; absent and `auto` are `None`.
+fn parsed<T: std::str::FromStr>(levels: &Levels, name: &str) -> Result<Option<T>, Fault>
+where
+    T::Err: std::fmt::Display,
+{
+    match levels.get(name).name() {
+        None | Some("auto" | "max") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|error: T::Err| Fault::Impossible(error.to_string())),
+    }
+}
+
+/// What an end is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Prepare a side of a path; the source is told where the sink listens.
+    Open(Side, Box<PathSetup>, Option<Address>),
+    /// Begin.
+    Go,
+    /// Give up the path that is open.
+    Abort,
+    /// No more paths: the end may leave.
+    Quit,
+}
+
+/// What an end answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// The sink can be reached here.
+    Listening(Address),
+    /// All flows are joined, pinned, and wait for `Go`.
+    Ready,
+    /// The trial went as it should.
+    Done(Box<EndReport>),
+    /// This machine cannot do it.
+    Skipped(String),
+    /// It went wrong; what was counted until then.
+    Failed(String, Box<EndReport>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytegauge_model::Level;
+
+    fn levels() -> Levels {
+        let mut levels = Levels::default();
+        levels.set("transport", Level::Name("tcp".into()));
+        levels.set("read_size", Level::Number(4096));
+        levels.set("write_size", Level::Number(65536));
+        levels.set("work", Level::Name("0.5ns".into()));
+        levels.set("rate", Level::Name("max".into()));
+        levels.set("congestion", Level::auto());
+        levels
+    }
+
+    #[test]
+    fn a_cell_resolves_and_survives_the_wire() {
+        let setup = PathSetup::of(&levels()).unwrap();
+        assert_eq!((setup.read_size, setup.write_size, setup.rate), (4096, Some(65536), None));
+        assert_eq!(setup.work, Work::NsPerByte(0.5));
+        assert_eq!(setup.options, Options::default());
+        let command = Command::Open(Side::Sink, Box::new(setup), Some(Address::Alone));
+        let text = serde_json::to_string(&command).unwrap();
+        assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
+    }
+
+    #[test]
+    fn a_missing_level_is_named() {
+        let mut levels = levels();
+        levels.set("read_size", Level::Absent);
+        assert_eq!(PathSetup::of(&levels).unwrap_err().to_string(), "a cell without read_size");
+    }
+
+    #[test]
+    fn flows_take_cpus_cyclically() {
+        let mut setup = PathSetup::of(&levels()).unwrap();
+        assert_eq!(setup.cpu(Side::Sink, 3), None);
+        setup.cpus = vec![(0, 1), (2, 3)];
+        assert_eq!((setup.cpu(Side::Source, 3), setup.cpu(Side::Sink, 4)), (Some(2), Some(1)));
+    }
+}

@@ -1,0 +1,230 @@
+//! Counts what moved and decides when a window begins and ends, with one clock read a lap.
+//!
+//! A lap is as many calls as take about 1 ms; how many is learnt lap by lap. So the loop that is measured
+//! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
+//! warm-up is over, and closes it when the time is up. It never allocates after it was made.
+
+use bytegauge_model::trial::Bin;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
+
+/// The length that laps aim at.
+const LAP_NS: u64 = 1_000_000;
+
+/// A lap never holds more calls than this, so that a loop of no work still reads the clock.
+const LAP_CALLS_MAX: u64 = 1 << 22;
+
+/// When a flow's window opens and closes, relative to the start of its loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Warm-up before the window, nanoseconds.
+    pub warmup_ns: u64,
+    /// Length of the window, nanoseconds.
+    pub window_ns: u64,
+    /// How long the flow goes on after its window, nanoseconds: a writer keeps the reader fed.
+    pub slack_ns: u64,
+}
+
+/// The state of the counters at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at_ns: u64,
+    bytes: u64,
+    calls: u64,
+    short_calls: u64,
+    usage: ThreadUsage,
+}
+
+/// What a window held.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// Length, nanoseconds; 0 if it never opened.
+    pub ns: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Calls made.
+    pub calls: u64,
+    /// Calls that moved less than asked.
+    pub short_calls: u64,
+    /// What the thread cost.
+    pub usage: ThreadUsage,
+}
+
+/// Counters, marks and bins of one flow.
+#[derive(Debug)]
+pub struct Meter {
+    bytes: u64,
+    calls: u64,
+    short_calls: u64,
+    lap_calls: u64,
+    start_ns: u64,
+    open_at_ns: u64,
+    close_at_ns: u64,
+    stop_at_ns: u64,
+    lap_began_ns: u64,
+    lap_began_bytes: u64,
+    opened: Option<Mark>,
+    closed: Option<Mark>,
+    bins: Vec<Bin>,
+}
+
+impl Meter {
+    /// A meter whose time starts now. `bins_max` bins are kept, 0 for none.
+    pub fn start(schedule: &Schedule, bins_max: usize) -> Meter {
+        let bins = Vec::with_capacity(bins_max);
+        let start_ns = monotonic_ns();
+        let open_at_ns = start_ns + schedule.warmup_ns;
+        let close_at_ns = open_at_ns + schedule.window_ns;
+        let mut meter = Meter {
+            bytes: 0,
+            calls: 0,
+            short_calls: 0,
+            lap_calls: 1,
+            start_ns,
+            open_at_ns,
+            close_at_ns,
+            stop_at_ns: close_at_ns + schedule.slack_ns,
+            lap_began_ns: start_ns,
+            lap_began_bytes: 0,
+            opened: None,
+            closed: None,
+            bins,
+        };
+        if schedule.warmup_ns == 0 {
+            meter.opened = Some(meter.mark(start_ns));
+        }
+        meter
+    }
+
+    /// Calls until the next look at the clock.
+    #[inline]
+    pub fn lap_calls(&self) -> u64 {
+        self.lap_calls
+    }
+
+    /// One call moved `moved` of the `asked` bytes.
+    #[inline]
+    pub fn count(&mut self, moved: usize, asked: usize) {
+        self.bytes += moved as u64;
+        self.calls += 1;
+        self.short_calls += u64::from(moved < asked);
+    }
+
+    /// Ends a lap. `false` when the flow's time is up.
+    pub fn lap(&mut self) -> bool {
+        let now_ns = monotonic_ns();
+        let lap_ns = now_ns - self.lap_began_ns;
+        if self.bins.len() < self.bins.capacity() && self.closed.is_none() {
+            self.bins.push(Bin { ns: lap_ns, bytes: self.bytes - self.lap_began_bytes });
+        }
+        self.learn(lap_ns);
+        self.lap_began_bytes = self.bytes;
+        self.lap_began_ns = now_ns;
+        if self.opened.is_none() && now_ns >= self.open_at_ns {
+            self.opened = Some(self.mark(now_ns));
+        } else if self.closed.is_none() && now_ns >= self.close_at_ns {
+            self.closed = Some(self.mark(now_ns));
+        }
+        now_ns < self.stop_at_ns
+    }
+
+    /// The flow ended before its time was up: the window closes here.
+    pub fn close_early(&mut self) {
+        if self.opened.is_some() && self.closed.is_none() {
+            self.closed = Some(self.mark(monotonic_ns()));
+        }
+    }
+
+    /// When the flow's time is up, nanoseconds of the monotonic clock.
+    pub fn stop_at_ns(&self) -> u64 {
+        self.stop_at_ns
+    }
+
+    /// When the loop began, nanoseconds of the monotonic clock.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Bytes since the loop began.
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What the window held. Empty unless it opened and closed.
+    pub fn window(&self) -> Window {
+        let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Window::default() };
+        Window {
+            ns: closed.at_ns - opened.at_ns,
+            bytes: closed.bytes - opened.bytes,
+            calls: closed.calls - opened.calls,
+            short_calls: closed.short_calls - opened.short_calls,
+            usage: closed.usage.since(&opened.usage),
+        }
+    }
+
+    /// The bins, in order, warm-up included.
+    pub fn into_bins(self) -> Vec<Bin> {
+        self.bins
+    }
+
+    fn mark(&self, at_ns: u64) -> Mark {
+        Mark { at_ns, bytes: self.bytes, calls: self.calls, short_calls: self.short_calls, usage: thread_usage() }
+    }
+
+    /// Aims the next lap at 1 ms: at most doubling, so that one fast lap of cached data cannot make the
+    /// next one overshoot the window.
+    fn learn(&mut self, lap_ns: u64) {
+        let aimed = self.lap_calls.saturating_mul(LAP_NS) / lap_ns.max(1);
+        self.lap_calls = aimed.clamp(1, (self.lap_calls * 2).min(LAP_CALLS_MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spin_through(schedule: &Schedule, bins_max: usize) -> Meter {
+        let mut meter = Meter::start(schedule, bins_max);
+        loop {
+            for _ in 0..meter.lap_calls() {
+                meter.count(3, 4);
+            }
+            if !meter.lap() {
+                return meter;
+            }
+        }
+    }
+
+    #[test]
+    fn the_window_excludes_warmup_and_slack() {
+        let schedule = Schedule { warmup_ns: 3_000_000, window_ns: 5_000_000, slack_ns: 2_000_000 };
+        let meter = spin_through(&schedule, 0);
+        let window = meter.window();
+        assert_eq!(window.bytes, window.calls * 3);
+        assert_eq!(window.short_calls, window.calls);
+        assert!(window.calls > 0 && window.bytes < meter.total_bytes());
+    }
+
+    #[test]
+    fn bins_add_up_and_never_grow_past_their_room() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 8_000_000, slack_ns: 0 };
+        let meter = spin_through(&schedule, 1000);
+        let total = meter.total_bytes();
+        let bins = meter.into_bins();
+        assert!(!bins.is_empty());
+        assert_eq!(bins.iter().map(|bin| bin.bytes).sum::<u64>(), total);
+        assert_eq!(spin_through(&schedule, 2).into_bins().len(), 2);
+    }
+
+    #[test]
+    fn an_early_end_closes_an_open_window_only() {
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, slack_ns: 0 };
+        let mut meter = Meter::start(&long, 0);
+        meter.count(10, 10);
+        meter.close_early();
+        assert_eq!(meter.window().bytes, 10);
+        let mut meter = Meter::start(&Schedule { warmup_ns: u64::MAX / 4, ..long }, 0);
+        meter.close_early();
+        assert_eq!(meter.window().ns, 0);
+    }
+}

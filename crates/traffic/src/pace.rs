@@ -1,0 +1,49 @@
+//! Offered load below the maximum: when the writer may write next.
+//!
+//! A rate is kept against the start of the flow, not against the last write, so that a late write is made
+//! up for. Sleeps end early when the flow's time is up or the watchdog wants the thread.
+
+use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
+
+/// When the next write may start.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// At once.
+    Free,
+    /// When the bytes sent so far are due.
+    Rate {
+        /// Nanoseconds that one byte takes at this flow's share of the offered load.
+        ns_per_byte: f64,
+    },
+    /// This long after the last one, nanoseconds.
+    Think(u64),
+}
+
+impl Pace {
+    /// The pace of one of `flows` flows that share `rate` bytes per second, or pause `think_ns`.
+    pub fn of(rate: Option<u64>, flows: usize, think_ns: u64) -> Pace {
+        match (rate, think_ns) {
+            (Some(rate), _) => Pace::Rate { ns_per_byte: 1e9 * flows as f64 / rate as f64 },
+            (None, 0) => Pace::Free,
+            (None, think_ns) => Pace::Think(think_ns),
+        }
+    }
+
+    /// Whether a load below the maximum is offered.
+    pub fn is_free(self) -> bool {
+        matches!(self, Pace::Free)
+    }
+
+    /// Waits until the next write is due, at most until `stop_at_ns`.
+    pub fn wait(self, start_ns: u64, sent_bytes: u64, stop_at_ns: u64) {
+        let due_ns = match self {
+            Pace::Free => return,
+            Pace::Rate { ns_per_byte } => start_ns + (sent_bytes as f64 * ns_per_byte) as u64,
+            Pace::Think(ns) => monotonic_ns() + ns,
+        };
+        if due_ns > monotonic_ns() {
+            // Cut short by the watchdog's signal, the next call is interrupted too and sees why.
+            let _ = sleep_until_ns(due_ns.min(stop_at_ns));
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The workload `stream`: bulk, one way. A source that always sends, a sink that always receives.
+
+mod sink;
+mod source;
+mod work;
+
+pub use sink::SinkFlow;
+pub use source::SourceFlow;
+pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum};

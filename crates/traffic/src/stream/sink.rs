@@ -1,0 +1,106 @@
+//! The reading end of a stream: does its work on every read, and in verify mode checks every byte.
+
+use crate::fault::Fault;
+use crate::flow::{Flow, Want};
+use crate::message::{PathSetup, Plant};
+use crate::pattern::{Mismatch, Pattern};
+use crate::spin::spin_ns;
+use crate::stream::work::{Effort, Walk};
+
+/// One flow's reader.
+#[derive(Debug)]
+pub struct SinkFlow<E> {
+    flow: usize,
+    effort: E,
+    walk: Option<Walk>,
+    verify: Option<Pattern>,
+    plant: Option<Plant>,
+    offset: u64,
+    mismatch: Option<Mismatch>,
+    planted_end: Option<Plant>,
+}
+
+impl<E: Effort> SinkFlow<E> {
+    /// The reader of flow number `flow`.
+    pub fn new(setup: &PathSetup, flow: usize, effort: E) -> SinkFlow<E> {
+        SinkFlow {
+            flow,
+            effort,
+            walk: (setup.walk > 0).then(|| Walk::new(setup.walk)),
+            verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
+            plant: setup.plant.filter(|plant| !matches!(plant, Plant::Corrupt { .. } | Plant::Overcount { .. })),
+            offset: 0,
+            mismatch: None,
+            planted_end: None,
+        }
+    }
+
+    /// Takes bytes that arrive after the window: they are checked but cost no work.
+    pub fn received_late(&mut self, bytes: &[u8]) -> bool {
+        self.check(bytes)
+    }
+
+    /// Bytes compared with the pattern.
+    pub fn verified_bytes(&self) -> u64 {
+        if self.verify.is_some() { self.offset } else { 0 }
+    }
+
+    /// The planted end that was reached, if any.
+    pub fn planted_end(&self) -> Option<Plant> {
+        self.planted_end
+    }
+
+    /// What was wrong with the bytes, if anything.
+    pub fn fault(&self) -> Option<Fault> {
+        let Mismatch { offset, expected, found } = self.mismatch?;
+        Some(Fault::Corrupt { flow: self.flow, offset, expected, found })
+    }
+
+    fn check(&mut self, bytes: &[u8]) -> bool {
+        if let Some(pattern) = &self.verify {
+            self.mismatch = pattern.check(self.offset, bytes).err();
+        }
+        self.offset += bytes.len() as u64;
+        self.mismatch.is_none()
+    }
+
+    #[cold]
+    fn planted(&mut self, plant: Plant) -> bool {
+        match plant {
+            Plant::Spin { ns } => spin_ns(ns),
+            Plant::Die { after_bytes } | Plant::Stall { after_bytes } if self.offset >= after_bytes => {
+                self.planted_end = Some(plant);
+                return false;
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+impl<E: Effort> Flow for SinkFlow<E> {
+    #[inline]
+    fn want(&self) -> Want {
+        Want::Receive
+    }
+
+    fn outgoing(&mut self) -> &[u8] {
+        &[]
+    }
+
+    fn sent(&mut self, _n: usize) {}
+
+    #[inline]
+    fn received(&mut self, bytes: &mut [u8]) -> bool {
+        self.effort.spend(bytes);
+        if let Some(walk) = &mut self.walk {
+            walk.walk();
+        }
+        if let Some(plant) = self.plant
+            && !self.planted(plant)
+        {
+            return false;
+        }
+        self.check(bytes)
+    }
+}

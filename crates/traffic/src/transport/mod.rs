@@ -1,0 +1,99 @@
+//! Transports: how two ends are joined. One file a transport, one line in [`joint`].
+//!
+//! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
+
+mod pipe;
+pub mod source;
+mod tcp;
+mod unix;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use bytegauge_model::{EffectiveOptions, Transport};
+use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_sys::pipe as sys_pipe;
+
+use crate::fault::Fault;
+use crate::message::{Address, Options, PathSetup, Side};
+
+/// How long joining may take before it counts as failed.
+pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A sink that waits for its source.
+pub trait Listening: Send {
+    /// Where the source finds it.
+    fn address(&self) -> Address;
+
+    /// Takes one connection a flow, in the order in which the source made them.
+    ///
+    /// # Errors
+    /// When the source does not come in time, or an option is refused.
+    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault>;
+}
+
+/// One way to join two ends.
+pub trait Joint: Sync {
+    /// Prepares the sink's side.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] if the machine lacks the transport or an option.
+    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault>;
+
+    /// Joins the source's side: one descriptor a flow.
+    ///
+    /// # Errors
+    /// As for [`Joint::listen`], and when nobody listens.
+    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault>;
+}
+
+/// The joint of a transport.
+pub fn joint(transport: &Transport) -> &'static dyn Joint {
+    match transport {
+        Transport::Unix => &unix::Unix,
+        Transport::Tcp | Transport::Tcp6 => &tcp::Tcp,
+        Transport::Pipe => &pipe::Pipe,
+        Transport::Source(_) => &source::Alone,
+    }
+}
+
+/// Sets the options of one side, before the connection exists where that matters.
+fn set_options(fd: impl AsFd, side: Side, options: &Options) -> Result<(), Fault> {
+    let size = |bytes: u64| bytes as usize;
+    let wanted = match side {
+        Side::Source => [
+            options.sndbuf.map(|bytes| SocketOption::SendBuffer(size(bytes))),
+            options.nodelay.map(SocketOption::NoDelay),
+            options.congestion.clone().map(SocketOption::Congestion),
+        ],
+        Side::Sink => [
+            options.rcvbuf.map(|bytes| SocketOption::ReceiveBuffer(size(bytes))),
+            options.rcvlowat.map(|bytes| SocketOption::ReceiveLowWater(size(bytes))),
+            None,
+        ],
+    };
+    for option in wanted.into_iter().flatten() {
+        // An option that this kernel or this user may not set skips the cell: the others can be measured.
+        option::set(fd.as_fd(), &option).map_err(|error| Fault::Missing(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Options and capacity as they really are.
+pub fn effective(fd: impl AsFd, transport: &Transport) -> EffectiveOptions {
+    let fd = fd.as_fd();
+    if transport.is_pipe() {
+        let pipe_size = sys_pipe::pipe_size(fd).ok().map(|bytes| bytes as u64);
+        return EffectiveOptions { pipe_size, ..EffectiveOptions::default() };
+    }
+    let found = option::effective(fd);
+    let bytes = |size: Option<usize>| size.map(|size| size as u64);
+    EffectiveOptions {
+        sndbuf: bytes(found.sndbuf),
+        rcvbuf: bytes(found.rcvbuf),
+        rcvlowat: bytes(found.rcvlowat),
+        nodelay: found.nodelay.filter(|_| transport.is_tcp()),
+        congestion: found.congestion,
+        ..EffectiveOptions::default()
+    }
+}

@@ -1,0 +1,88 @@
+//! A pipe. It is made as a named one, so that two processes can meet, and loses its name at once.
+
+use std::fs::{self, OpenOptions};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytegauge_sys::io::set_nonblocking;
+use bytegauge_sys::pipe::{make_fifo, set_pipe_size};
+
+use crate::fault::Fault;
+use crate::message::{Address, PathSetup};
+use crate::transport::{Joint, Listening};
+
+/// The joint of `pipe`.
+pub struct Pipe;
+
+struct Fifos {
+    directory: PathBuf,
+    paths: Vec<PathBuf>,
+    readers: Vec<OwnedFd>,
+}
+
+impl Joint for Pipe {
+    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).map_err(Fault::io(format!("making {}", directory.display())))?;
+        let mut fifos = Fifos { directory, paths: Vec::new(), readers: Vec::new() };
+        for flow in 0..setup.flows {
+            let path = fifos.directory.join(flow.to_string());
+            make_fifo(&path).map_err(Fault::io(format!("making the pipe {}", path.display())))?;
+            // Opening for reading without a writer waits, unless non-blocking (fifo(7)).
+            fifos.readers.push(open(&path, OpenOptions::new().read(true))?);
+            fifos.paths.push(path);
+        }
+        Ok(Box::new(fifos))
+    }
+
+    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let Address::Fifos(paths) = address else {
+            return Err(Fault::Impossible(format!("a pipe cannot connect to {address:?}")));
+        };
+        paths
+            .iter()
+            .map(|path| {
+                let writer = open(path, OpenOptions::new().write(true))?;
+                set_nonblocking(writer.as_fd(), false).map_err(Fault::io("making a pipe wait"))?;
+                if let Some(bytes) = setup.options.pipe_size {
+                    set_pipe_size(writer.as_fd(), bytes as usize).map_err(|e| Fault::Missing(e.to_string()))?;
+                }
+                Ok(writer)
+            })
+            .collect()
+    }
+}
+
+impl Listening for Fifos {
+    fn address(&self) -> Address {
+        Address::Fifos(self.paths.clone())
+    }
+
+    fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        // No read happens before `Go`, and `Go` comes after the source has opened its side: from here on a
+        // read that finds nothing may wait, and never takes "no writer yet" for the end.
+        let readers = std::mem::take(&mut self.readers);
+        for reader in &readers {
+            set_nonblocking(reader.as_fd(), false).map_err(Fault::io("making a pipe wait"))?;
+        }
+        Ok(readers)
+    }
+}
+
+impl Drop for Fifos {
+    fn drop(&mut self) {
+        // A name that cannot be removed is left in the temporary directory; nothing depends on it.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> Result<OwnedFd, Fault> {
+    /// `O_NONBLOCK` of Linux on every architecture but alpha, mips, parisc and sparc.
+    const O_NONBLOCK: i32 = 0o4000;
+    let file = options.custom_flags(O_NONBLOCK).open(path);
+    file.map(OwnedFd::from).map_err(Fault::io(format!("opening the pipe {}", path.display())))
+}

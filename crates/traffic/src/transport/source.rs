@@ -1,0 +1,70 @@
+//! One-ended sources: a device or any readable file. Nobody listens and nobody writes.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use bytegauge_model::Transport;
+
+use crate::fault::Fault;
+use crate::message::{Address, PathSetup};
+use crate::transport::{Joint, Listening};
+
+/// The joint of a path, and of the null engine.
+pub struct Alone;
+
+struct Nobody;
+
+impl Joint for Alone {
+    fn listen(&self, _setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+        Ok(Box::new(Nobody))
+    }
+
+    fn connect(&self, address: &Address, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        Err(Fault::Impossible(format!("nobody writes to {address:?}")))
+    }
+}
+
+impl Listening for Nobody {
+    fn address(&self) -> Address {
+        Address::Alone
+    }
+
+    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let Transport::Source(path) = &setup.transport else { return Ok(Vec::new()) };
+        (0..setup.flows).map(|_| open(path).map(OwnedFd::from)).collect()
+    }
+}
+
+/// Opens a source, or says why it is none.
+///
+/// # Errors
+/// [`Fault::Missing`] with the reason and the next step.
+pub(crate) fn open(path: &str) -> Result<File, Fault> {
+    let missing = |why: String| Fault::Missing(format!("{path} cannot be read: {why}: check --transport"));
+    let file = File::open(path).map_err(|error| missing(error.to_string()))?;
+    let metadata = file.metadata().map_err(|error| missing(error.to_string()))?;
+    if metadata.is_dir() {
+        return Err(missing("it is a directory".into()));
+    }
+    if metadata.is_file() && metadata.len() == 0 {
+        return Err(missing("it is empty".into()));
+    }
+    Ok(file)
+}
+
+/// Whether a source can be opened, before anything is planned on it.
+///
+/// # Errors
+/// The reason, with the next step.
+pub fn probe(path: &str) -> Result<(), String> {
+    // A named pipe or terminal would block in open(2) until somebody writes.
+    use std::os::unix::fs::FileTypeExt;
+    let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
+    if kind.as_ref().is_ok_and(FileTypeExt::is_fifo) {
+        return Err(format!("{path} is a named pipe: measure pipes with --transport pipe"));
+    }
+    if kind.is_ok_and(|kind| kind.is_socket()) {
+        return Err(format!("{path} is a socket: measure sockets with --transport unix"));
+    }
+    open(path).map(drop).map_err(|fault| fault.to_string())
+}

@@ -1,0 +1,84 @@
+//! TCP over loopback, IPv4 and IPv6.
+//!
+//! `SO_RCVBUF` is set on the listener, before the handshake: the window scale is chosen there and stays
+//! for life (tcp(7)); set later, a small value does not bind.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use bytegauge_model::Transport;
+use socket2::{Domain, Socket, Type};
+
+use crate::fault::Fault;
+use crate::message::{Address, PathSetup, Side};
+use crate::transport::unix::accept_all;
+use crate::transport::{Joint, Listening, set_options};
+
+/// The joint of `tcp` and `tcp6`.
+pub struct Tcp;
+
+struct Listener {
+    socket: Socket,
+    address: SocketAddr,
+}
+
+impl Joint for Tcp {
+    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+        let loopback: SocketAddr = match setup.transport {
+            Transport::Tcp6 => (Ipv6Addr::LOCALHOST, 0).into(),
+            _ => (Ipv4Addr::LOCALHOST, 0).into(),
+        };
+        let socket = stream(&loopback)?;
+        set_options(&socket, Side::Sink, &setup.options)?;
+        socket.bind(&loopback.into()).map_err(|error| no_family(&loopback, error))?;
+        socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on TCP"))?;
+        let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
+        let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;
+        Ok(Box::new(Listener { socket, address }))
+    }
+
+    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let Address::Ip(address) = address else {
+            return Err(Fault::Impossible(format!("TCP cannot connect to {address:?}")));
+        };
+        (0..setup.flows)
+            .map(|_| {
+                let socket = stream(address)?;
+                set_options(&socket, Side::Source, &setup.options)?;
+                socket.connect(&(*address).into()).map_err(Fault::io(format!("connecting to {address}")))?;
+                Ok(socket.into())
+            })
+            .collect()
+    }
+}
+
+impl Listening for Listener {
+    fn address(&self) -> Address {
+        Address::Ip(self.address)
+    }
+
+    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        accept_all(&self.socket, setup)
+    }
+}
+
+fn stream(address: &SocketAddr) -> Result<Socket, Fault> {
+    Socket::new(Domain::for_address(*address), Type::STREAM, None).map_err(|error| no_family(address, error))
+}
+
+/// A machine without IPv6 skips those cells; any other error is one.
+fn no_family(address: &SocketAddr, error: io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported if address.is_ipv6() => {
+            Fault::Missing("this machine has no IPv6 loopback: leave out --transport tcp6".into())
+        }
+        _ if error.raw_os_error() == Some(EAFNOSUPPORT) => {
+            Fault::Missing(format!("this kernel lacks the address family of {address}"))
+        }
+        _ => Fault::Io { doing: format!("opening a TCP socket on {address}"), source: error },
+    }
+}
+
+/// `EAFNOSUPPORT` of Linux (asm-generic/errno.h), which `io::ErrorKind` does not tell apart.
+const EAFNOSUPPORT: i32 = 97;

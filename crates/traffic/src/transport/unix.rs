@@ -1,0 +1,78 @@
+//! Unix stream sockets under an abstract name, so that no file is left behind and two processes can meet.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::fault::Fault;
+use crate::message::{Address, PathSetup, Side};
+use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options};
+
+/// The joint of `unix`.
+pub struct Unix;
+
+struct Listener {
+    socket: Socket,
+    name: String,
+}
+
+impl Joint for Unix {
+    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let socket = stream()?;
+        set_options(&socket, Side::Sink, &setup.options)?;
+        socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a Unix socket"))?;
+        socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on a Unix socket"))?;
+        Ok(Box::new(Listener { socket, name }))
+    }
+
+    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let Address::Abstract(name) = address else {
+            return Err(Fault::Impossible(format!("a Unix socket cannot connect to {address:?}")));
+        };
+        let address = abstract_address(name)?;
+        (0..setup.flows)
+            .map(|_| {
+                let socket = stream()?;
+                set_options(&socket, Side::Source, &setup.options)?;
+                socket.connect(&address).map_err(Fault::io("connecting a Unix socket"))?;
+                Ok(socket.into())
+            })
+            .collect()
+    }
+}
+
+impl Listening for Listener {
+    fn address(&self) -> Address {
+        Address::Abstract(self.name.clone())
+    }
+
+    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        accept_all(&self.socket, setup)
+    }
+}
+
+fn stream() -> Result<Socket, Fault> {
+    Socket::new(Domain::UNIX, Type::STREAM, None).map_err(Fault::io("making a Unix socket"))
+}
+
+/// An abstract name starts with a zero byte (unix(7)).
+fn abstract_address(name: &str) -> Result<SockAddr, Fault> {
+    SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a Unix socket"))
+}
+
+/// Takes one connection a flow from a listening stream socket.
+pub(super) fn accept_all(listener: &Socket, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    // SO_RCVTIMEO bounds accept(2) too (socket(7)); a TCP connection inherits it and has to lose it.
+    listener.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding accept"))?;
+    (0..setup.flows)
+        .map(|_| {
+            let (socket, _) = listener.accept().map_err(Fault::io("waiting for the source to connect"))?;
+            socket.set_read_timeout(None).map_err(Fault::io("unbounding a read"))?;
+            set_options(&socket, Side::Sink, &setup.options)?;
+            Ok(socket.into())
+        })
+        .collect()
+}
