@@ -1,0 +1,72 @@
+//! How many more blocks would settle a group.
+//!
+//! The bound of cell i against j is d̄ᵢⱼ + cⱼ·seᵢⱼ, and seᵢⱼ shrinks with the root of the number of
+//! blocks. If the estimates stay as they are, n·(cⱼ·seᵢⱼ / (ln(1 + x) − d̄ᵢⱼ))² blocks bring it down
+//! to the margin. That is a forecast, not a promise, and it never enters a verdict: the number of
+//! blocks of a session is fixed before they start.
+
+use crate::group::{GroupVerdict, Inconclusive, Method};
+use crate::serial::MIN_BLOCKS;
+
+/// Further blocks after which `cell` should be proven in this group: 0 if it is, `None` if its
+/// estimate lies beyond the margin, the twin alarms, the cell was not confirmed, or dependence
+/// between blocks leaves nothing to extrapolate from.
+#[must_use]
+pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
+    if verdict.twin_alarm || verdict.present.binary_search(&cell).is_err() {
+        return None;
+    }
+    match verdict.inconclusive {
+        Some(Inconclusive::TooFewBlocks { blocks, merged_by }) => {
+            return Some((MIN_BLOCKS - blocks) * merged_by);
+        }
+        Some(_) => return None,
+        None => {}
+    }
+    let rivals = verdict.present.iter().copied().filter(|&j| j != cell);
+    let factors: Option<Vec<f64>> = rivals.map(|j| growth(verdict, cell, j, method)).collect();
+    let factor = factors?.into_iter().fold(1.0, f64::max);
+    let merged = verdict.judged.pairs.blocks();
+    let more = ((factor - 1.0) * merged as f64 - 1e-9).ceil() as usize;
+    Some(more * verdict.merged_by)
+}
+
+/// By what factor the blocks must grow to bring the bound of `cell` against `j` down to the margin.
+fn growth(verdict: &GroupVerdict, cell: usize, j: usize, method: &Method) -> Option<f64> {
+    let pair = verdict.pair(cell, j)?;
+    let gap = method.ln_margin() - pair.mean;
+    if gap <= 0.0 {
+        return None;
+    }
+    let reach = if pair.error > 0.0 { pair.critical * pair.error } else { 0.0 };
+    let factor = (reach / gap).powi(2);
+    factor.is_finite().then_some(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::analyse;
+    use crate::sim::{Noise, Scenario};
+
+    fn check(effects: &[f64], spread: f64, cell: usize, expected: Option<(usize, usize)>) {
+        let scenario = Scenario::new(effects.to_vec(), Noise::Normal, spread);
+        let method = Method::default();
+        let verdict = analyse(&scenario.group(20, 3), &method);
+        let got = more_blocks(&verdict, cell, &method);
+        match (got, expected) {
+            (None, None) => {}
+            (Some(got), Some((least, most))) if (least..=most).contains(&got) => {}
+            _ => panic!("{got:?} is not in {expected:?}: {verdict:?}"),
+        }
+    }
+
+    #[test]
+    fn known_cases() {
+        check(&[0.0, 0.0], 0.01, 0, Some((0, 0)));
+        check(&[0.0, 0.2], 0.01, 1, None);
+        // se = 0.1·√2/√20 = 3.2 %, c about 2: the margin of 4.9 % needs more blocks, how many depends on
+        // luck.
+        check(&[0.0, 0.0, 0.0], 0.1, 1, Some((1, 200)));
+    }
+}

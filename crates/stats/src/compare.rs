@@ -1,0 +1,245 @@
+//! Two subjects: worse, equal, or cannot tell.
+//!
+//! The preferred comparison interleaves both subjects in one session, block by block; the paired
+//! ln differences are judged by Student's t, since two arms of the same kind differ symmetrically.
+//! Three verdicts: the difference lies beyond ±δ, it lies within ±δ (two one-sided tests; Schuirmann
+//! 1987), or neither is shown. Over many cells the p-values of the claims made are controlled by
+//! Benjamini and Hochberg (1995).
+//!
+//! Runs of different sessions differ by more than their trials show, so there the unit is the
+//! session: with fewer than five sessions of history the answer is "inconclusive".
+//!
+//! Never compares trials of different sessions as if they were one.
+
+use crate::group::{GroupVerdict, Method};
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Fewer blocks than this decide nothing.
+const MIN_BLOCKS: usize = 6;
+/// Sessions of history a comparison of stored runs needs.
+pub const MIN_SESSIONS: usize = 5;
+
+/// The three answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The second subject costs more than δ above the first.
+    Worse,
+    /// The second subject costs more than δ below the first.
+    Better,
+    /// The difference lies within ±δ.
+    Equivalent,
+    /// None of these is shown.
+    Inconclusive,
+}
+
+/// How two subjects are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Confidence, as a share (0.95); its complement is the false discovery rate over cells.
+    pub level: f64,
+    /// δ: the difference that matters, as a share (0.02 = 2 %).
+    pub delta: f64,
+}
+
+/// The comparison of one cell. Differences are ln(cost of the second / cost of the first).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The mean difference, in ln.
+    pub difference: f64,
+    /// Lower end of its interval at the level, in ln. Infinite when it cannot be given.
+    pub lower: f64,
+    /// Upper end.
+    pub upper: f64,
+    /// Blocks, or sessions, behind it.
+    pub n: usize,
+    /// p-value of "no difference at all" (two-sided).
+    pub p_any: f64,
+    /// p-value of "not beyond ±δ".
+    pub p_beyond: f64,
+    /// p-value of "not within ±δ".
+    pub p_equivalent: f64,
+    /// The answer for this cell by itself.
+    pub verdict: Verdict,
+}
+
+/// Compares one cell by its paired ln differences, one a block. Fewer than six blocks:
+/// inconclusive.
+#[must_use]
+pub fn paired(differences: &[f64], terms: &Terms) -> Comparison {
+    let (mean, variance) = moments(differences);
+    let n = differences.len();
+    if n < MIN_BLOCKS {
+        return inconclusive(mean, n);
+    }
+    judge(mean, (variance / n as f64).sqrt(), n as f64 - 1.0, n, terms)
+}
+
+/// Compares stored runs by session: `before` and `after` hold one mean ln cost a session. The error
+/// is the spread between sessions, pooled. Inconclusive with fewer than five sessions before, or
+/// none after.
+#[must_use]
+pub fn between_sessions(before: &[f64], after: &[f64], terms: &Terms) -> Comparison {
+    let ((mean_before, spread_before), (mean_after, spread_after)) = (moments(before), moments(after));
+    let difference = mean_after - mean_before;
+    let sessions = before.len() + after.len();
+    if before.len() < MIN_SESSIONS || after.is_empty() {
+        return inconclusive(difference, sessions);
+    }
+    let (a, b) = (before.len() as f64, after.len() as f64);
+    let freedom = a + b - 2.0;
+    let squares = spread_before * (a - 1.0) + if after.len() > 1 { spread_after * (b - 1.0) } else { 0.0 };
+    let error = (squares / freedom * (1.0 / a + 1.0 / b)).sqrt();
+    judge(difference, error, freedom, sessions, terms)
+}
+
+/// The verdicts on many cells at once: a claim stands only if its p-value passes the procedure of
+/// Benjamini and Hochberg among all claims of its kind; otherwise the cell is inconclusive.
+#[must_use]
+pub fn over_cells(comparisons: &[Comparison], terms: &Terms) -> Vec<Verdict> {
+    let beyond: Vec<f64> = comparisons.iter().map(|c| c.p_beyond).collect();
+    let equivalent: Vec<f64> = comparisons.iter().map(|c| c.p_equivalent).collect();
+    let rate = 1.0 - terms.level;
+    // A difference beyond ±δ has two sides; each claim of a side gets half the rate.
+    let beyond = benjamini_hochberg(&beyond, rate / 2.0);
+    let equivalent = benjamini_hochberg(&equivalent, rate);
+    let stands = |(i, c): (usize, &Comparison)| match (beyond[i], equivalent[i]) {
+        (true, _) if c.difference > 0.0 => Verdict::Worse,
+        (true, _) => Verdict::Better,
+        (_, true) => Verdict::Equivalent,
+        _ => Verdict::Inconclusive,
+    };
+    comparisons.iter().enumerate().map(stands).collect()
+}
+
+/// Which of the p-values are discoveries at false discovery rate `rate` (Benjamini and Hochberg
+/// 1995): all up to the largest k with p₍ₖ₎ ≤ k·rate/m.
+#[must_use]
+pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    let m = p_values.len() as f64;
+    let passes = |k: &usize| p_values[order[*k]] <= (*k as f64 + 1.0) * rate / m;
+    let discoveries = (0..order.len()).rev().find(passes).map_or(0, |k| k + 1);
+    let mut found = vec![false; p_values.len()];
+    order[..discoveries].iter().for_each(|&i| found[i] = true);
+    found
+}
+
+/// Whether a second run contradicts a recommendation of the first: it proves `cell` worse than the
+/// best of its own group by more than the margin. `None` if the second run did not confirm the cell
+/// or says nothing.
+#[must_use]
+pub fn contradicts(second: &GroupVerdict, cell: usize, method: &Method) -> Option<bool> {
+    let lower = second.lower.get(cell).copied().flatten()?;
+    Some(!second.twin_alarm && lower > method.ln_margin())
+}
+
+fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &Terms) -> Comparison {
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("at least four degrees of freedom");
+    // Without any spread the difference is certain.
+    let error = error.max(f64::MIN_POSITIVE);
+    let delta = terms.delta.ln_1p();
+    let upper_tail = |distance: f64| student.sf(distance / error);
+    let reach = student.inverse_cdf(0.5 + terms.level / 2.0) * error;
+    let alpha = 1.0 - terms.level;
+    let p_beyond = upper_tail(mean.abs() - delta);
+    let p_equivalent = upper_tail(delta - mean.abs());
+    let verdict = if p_beyond <= alpha / 2.0 {
+        if mean > 0.0 { Verdict::Worse } else { Verdict::Better }
+    } else if p_equivalent <= alpha {
+        Verdict::Equivalent
+    } else {
+        Verdict::Inconclusive
+    };
+    Comparison {
+        difference: mean,
+        lower: mean - reach,
+        upper: mean + reach,
+        n,
+        p_any: 2.0 * upper_tail(mean.abs()),
+        p_beyond,
+        p_equivalent,
+        verdict,
+    }
+}
+
+fn inconclusive(difference: f64, n: usize) -> Comparison {
+    Comparison {
+        difference,
+        lower: f64::NEG_INFINITY,
+        upper: f64::INFINITY,
+        n,
+        p_any: 1.0,
+        p_beyond: 1.0,
+        p_equivalent: 1.0,
+        verdict: Verdict::Inconclusive,
+    }
+}
+
+/// Mean (0 without values) and sample variance (0 for fewer than two).
+fn moments(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n.max(1.0);
+    let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    (mean, square / (n - 1.0).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::seeded;
+    use proptest::prelude::*;
+
+    const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
+
+    fn check(shift: f64, spread: f64, n: usize, expected: Verdict) {
+        let mut random = seeded(4, 0);
+        let differences: Vec<f64> = (0..n).map(|_| shift + spread * random.normal()).collect();
+        let got = paired(&differences, &TERMS);
+        assert_eq!(got.verdict, expected, "{got:?}");
+    }
+
+    #[test]
+    fn three_verdicts() {
+        check(0.05, 0.01, 20, Verdict::Worse);
+        check(-0.05, 0.01, 20, Verdict::Better);
+        check(0.0, 0.01, 20, Verdict::Equivalent);
+        check(0.02, 0.01, 20, Verdict::Inconclusive);
+        check(0.5, 0.01, 5, Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn stored_runs_need_a_history() {
+        let history = [0.0, 0.01, -0.01, 0.02, -0.02];
+        assert_eq!(between_sessions(&history[..4], &[0.5; 3], &TERMS).verdict, Verdict::Inconclusive);
+        assert_eq!(between_sessions(&history, &[], &TERMS).verdict, Verdict::Inconclusive);
+        assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, Verdict::Worse);
+        let many: Vec<f64> = history.iter().cycle().take(60).copied().collect();
+        assert_eq!(between_sessions(&many, &many, &TERMS).verdict, Verdict::Equivalent);
+    }
+
+    #[test]
+    fn discoveries_of_a_worked_example() {
+        let p = [0.001, 0.008, 0.039, 0.041, 0.042, 0.06, 0.074, 0.205, 0.212, 0.216];
+        let found = benjamini_hochberg(&p, 0.05);
+        assert_eq!(found.iter().filter(|&&x| x).count(), 2);
+        assert!(found[0] && found[1]);
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_subjects_swaps_the_verdict(
+            differences in prop::collection::vec(-0.1_f64..0.1, 6..40)
+        ) {
+            let swapped: Vec<f64> = differences.iter().map(|x| -x).collect();
+            let (one, other) = (paired(&differences, &TERMS), paired(&swapped, &TERMS));
+            let expected = match one.verdict {
+                Verdict::Worse => Verdict::Better,
+                Verdict::Better => Verdict::Worse,
+                same => same,
+            };
+            prop_assert_eq!(other.verdict, expected);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Hartigan's dip: is one mode enough?
+//!
+//! The dip is the least possible largest distance between the empirical distribution and any
+//! unimodal one (J. A. and P. M. Hartigan 1985, Annals of Statistics 13). A unimodal distribution
+//! function is convex up to its mode and concave after it; the search narrows the interval that can
+//! hold the mode, between the greatest convex minorant (through the lower corners of the steps) and
+//! the least concave majorant (through the upper corners).
+//!
+//! Significance is against the uniform distribution, the hardest unimodal one, from a table that
+//! [`null_dips`] makes again.
+//!
+//! Never says where the modes are; that is [`crate::modes`].
+
+use crate::quantile::sorted;
+use crate::rng::seeded;
+
+/// The dip of `values`: between 1/(2n) and 1/4, 0 for fewer than two values or when all are equal.
+///
+/// # Panics
+/// If a value is NaN.
+#[must_use]
+pub fn dip(values: &[f64]) -> f64 {
+    dip_of_sorted(&sorted(values))
+}
+
+/// The chance that `n` values from one flat mode show at least this dip. Between the tabled 0.001
+/// and 0.5 by interpolation; smaller and larger ones are given as 0.001 and 1.
+#[must_use]
+pub fn p_value(dip: f64, n: usize) -> f64 {
+    if n < TABLE_N[0] {
+        return 1.0;
+    }
+    let scaled = dip * (n as f64).sqrt();
+    let quantiles = null_quantiles(n);
+    if scaled < quantiles[0] {
+        return 1.0;
+    }
+    let Some(above) = quantiles.iter().position(|&q| q > scaled) else {
+        return TABLE_P[TABLE_P.len() - 1];
+    };
+    let share = (scaled - quantiles[above - 1]) / (quantiles[above] - quantiles[above - 1]);
+    let (p0, p1) = (TABLE_P[above - 1].ln(), TABLE_P[above].ln());
+    (p0 + share * (p1 - p0)).exp()
+}
+
+/// `runs` dips of `n` uniform values each, ascending: what the table was made from.
+#[must_use]
+pub fn null_dips(n: usize, runs: usize, seed: u64) -> Vec<f64> {
+    let mut random = seeded(seed, n as u64);
+    let mut dips: Vec<f64> = (0..runs).map(|_| dip(&(0..n).map(|_| random.uniform()).collect::<Vec<_>>())).collect();
+    dips.sort_unstable_by(f64::total_cmp);
+    dips
+}
+
+/// Quantiles of √n·dip at the levels of `TABLE_P`, between the tabled n linear in ln n.
+fn null_quantiles(n: usize) -> [f64; TABLE_P.len()] {
+    let last = TABLE_N.len() - 1;
+    if n >= TABLE_N[last] {
+        return TABLE[last];
+    }
+    let above = TABLE_N.iter().position(|&tabled| tabled > n).unwrap_or(last).max(1);
+    let (low, high) = (TABLE_N[above - 1] as f64, TABLE_N[above] as f64);
+    let share = ((n as f64).ln() - low.ln()) / (high.ln() - low.ln());
+    std::array::from_fn(|i| TABLE[above - 1][i] + share * (TABLE[above][i] - TABLE[above - 1][i]))
+}
+
+const TABLE_P: [f64; 9] = [0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001];
+const TABLE_N: [usize; 9] = [10, 20, 30, 50, 100, 200, 500, 1000, 3000];
+/// √n·dip of uniform values: `null_dips(n, 200_000, 1)` (the last three rows 50,000 runs).
+const TABLE: [[f64; 9]; 9] = [
+    [0.3091, 0.3614, 0.4130, 0.4417, 0.4680, 0.5054, 0.5284, 0.5494, 0.5744],
+    [0.3283, 0.3812, 0.4349, 0.4704, 0.5019, 0.5408, 0.5673, 0.5921, 0.6220],
+    [0.3369, 0.3910, 0.4472, 0.4843, 0.5175, 0.5573, 0.5845, 0.6104, 0.6388],
+    [0.3457, 0.4009, 0.4590, 0.4973, 0.5316, 0.5729, 0.6033, 0.6298, 0.6621],
+    [0.3546, 0.4112, 0.4713, 0.5110, 0.5470, 0.5911, 0.6222, 0.6506, 0.6828],
+    [0.3618, 0.4192, 0.4800, 0.5206, 0.5578, 0.6027, 0.6339, 0.6633, 0.7030],
+    [0.3684, 0.4266, 0.4890, 0.5300, 0.5665, 0.6113, 0.6434, 0.6720, 0.7053],
+    [0.3717, 0.4317, 0.4936, 0.5353, 0.5742, 0.6215, 0.6539, 0.6827, 0.7199],
+    [0.3752, 0.4352, 0.4987, 0.5412, 0.5786, 0.6236, 0.6606, 0.6862, 0.7246],
+];
+
+/// The dip of ascending values.
+fn dip_of_sorted(x: &[f64]) -> f64 {
+    let n = x.len();
+    if n < 2 || x[0] == x[n - 1] {
+        return 0.0;
+    }
+    // All heights are in steps of 1/n; half of one step is the least possible dip.
+    let mut dip: f64 = 1.0;
+    let (mut low, mut high) = (0, n - 1);
+    loop {
+        let minorant = hull(x, low, high, Side::Lower);
+        let majorant = hull(x, low, high, Side::Upper);
+        let (widest, new_low, new_high) = widest_gap(x, &minorant, &majorant);
+        if widest <= dip {
+            break;
+        }
+        // Left of the modal interval F must follow the convex side, right of it the concave one.
+        let left = minorant.iter().position(|&k| k == new_low).unwrap_or(0);
+        let right = majorant.iter().position(|&k| k == new_high).unwrap_or(0);
+        dip = dip.max(misfit(x, &minorant[..=left], Side::Lower)).max(misfit(x, &majorant[right..], Side::Upper));
+        if (new_low, new_high) == (low, high) {
+            break;
+        }
+        (low, high) = (new_low, new_high);
+    }
+    dip / (2.0 * n as f64)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    /// Greatest convex minorant, through the lower corners (xᵢ, i).
+    Lower,
+    /// Least concave majorant, through the upper corners (xᵢ, i + 1).
+    Upper,
+}
+
+/// The knots of the convex or concave hull of the points (xᵢ, i), low ≤ i ≤ high.
+fn hull(x: &[f64], low: usize, high: usize, side: Side) -> Vec<usize> {
+    let mut knots: Vec<usize> = Vec::new();
+    for i in low..=high {
+        while let [.., a, b] = knots[..] {
+            let turn = (x[b] - x[a]) * (i - a) as f64 - (x[i] - x[a]) * (b - a) as f64;
+            let keeps = if side == Side::Lower { turn > 0.0 } else { turn < 0.0 };
+            if keeps {
+                break;
+            }
+            knots.pop();
+        }
+        knots.push(i);
+    }
+    knots
+}
+
+/// The largest distance between majorant and minorant, with the knot of the minorant at or left of
+/// it and the knot of the majorant at or right of it.
+fn widest_gap(x: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, usize, usize) {
+    let mut widest = (f64::NEG_INFINITY, minorant[0], majorant[majorant.len() - 1]);
+    let mut segment = 0;
+    for &knot in minorant {
+        while segment + 2 < majorant.len() && majorant[segment + 1] <= knot {
+            segment += 1;
+        }
+        let gap = 1.0 + height(x, majorant, segment, knot) - knot as f64;
+        if gap > widest.0 {
+            widest = (gap, knot, at_or_after(majorant, knot));
+        }
+    }
+    segment = 0;
+    for &knot in majorant {
+        while segment + 2 < minorant.len() && minorant[segment + 1] <= knot {
+            segment += 1;
+        }
+        let gap = 1.0 + knot as f64 - height(x, minorant, segment, knot);
+        if gap > widest.0 {
+            widest = (gap, at_or_before(minorant, knot), knot);
+        }
+    }
+    widest
+}
+
+/// The largest distance between F and its hull over the given knots.
+fn misfit(x: &[f64], knots: &[usize], side: Side) -> f64 {
+    let mut largest: f64 = 0.0;
+    for segment in 0..knots.len().saturating_sub(1) {
+        for i in knots[segment]..=knots[segment + 1] {
+            let line = height(x, knots, segment, i);
+            let gap = if side == Side::Lower { i as f64 - line } else { line - i as f64 };
+            largest = largest.max(gap + 1.0);
+        }
+    }
+    largest
+}
+
+/// The height of a hull's segment at point `i`, in steps.
+fn height(x: &[f64], knots: &[usize], segment: usize, i: usize) -> f64 {
+    let a = knots[segment];
+    let b = knots[(segment + 1).min(knots.len() - 1)];
+    let width = x[b] - x[a];
+    if width > 0.0 { a as f64 + (b - a) as f64 * (x[i] - x[a]) / width } else { i as f64 }
+}
+
+fn at_or_after(knots: &[usize], i: usize) -> usize {
+    knots.iter().copied().find(|&k| k >= i).unwrap_or(i)
+}
+
+fn at_or_before(knots: &[usize], i: usize) -> usize {
+    knots.iter().rev().copied().find(|&k| k <= i).unwrap_or(i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(values: &[f64], expected: f64) {
+        let got = dip(values);
+        assert!((got - expected).abs() < 1e-9, "{values:?}: {got} is not {expected}");
+    }
+
+    #[test]
+    fn known_dips() {
+        check(&[], 0.0);
+        check(&[1.0, 1.0, 1.0], 0.0);
+        check(&[1.0, 2.0, 3.0, 4.0], 0.125);
+        check(&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0], 0.25);
+    }
+
+    #[test]
+    fn p_values_fall_as_the_dip_grows() {
+        let p: Vec<f64> = (1..60).map(|i| p_value(f64::from(i) * 0.004, 48)).collect();
+        assert!(p.windows(2).all(|pair| pair[0] >= pair[1]), "{p:?}");
+        assert_eq!((p[0], p[58]), (1.0, 0.001));
+    }
+
+    #[test]
+    fn the_table_is_what_the_simulation_gives() {
+        let n = 50;
+        let dips = null_dips(n, 4000, 2);
+        let above = |p: f64| {
+            let row = TABLE_N.iter().position(|&tabled| tabled == n).unwrap();
+            let column = TABLE_P.iter().position(|&level| level == p).unwrap();
+            let limit = TABLE[row][column] / (n as f64).sqrt();
+            dips.iter().filter(|&&dip| dip > limit).count() as f64 / dips.len() as f64
+        };
+        assert!((above(0.1) - 0.1).abs() < 0.02 && (above(0.01) - 0.01).abs() < 0.006);
+    }
+
+    proptest! {
+        #[test]
+        fn the_dip_ignores_scale_place_and_direction(
+            values in prop::collection::vec(-1000_i32..1000, 2..60)
+        ) {
+            let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+            let mirrored: Vec<f64> = values.iter().map(|x| 7.0 - 2.0 * x).collect();
+            prop_assert!((dip(&values) - dip(&mirrored)).abs() < 1e-9);
+        }
+
+        #[test]
+        fn the_dip_keeps_its_bounds(values in prop::collection::vec(0.0_f64..1.0, 2..80)) {
+            let got = dip(&values);
+            prop_assert!(got <= 0.25 && got >= 0.5 / values.len() as f64 - 1e-12);
+        }
+    }
+}

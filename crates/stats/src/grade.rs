@@ -1,0 +1,183 @@
+//! How far the environment can be trusted, in one letter with reasons.
+//!
+//! D: the numbers say nothing about the choice (steal above 5 %, cgroup throttling, a twin that
+//! alarms); nothing is recommended. C: something else took part (steal above 1 %, foreign load above
+//! 0.2 CPU). B: something that could have taken part is not known. A: none of these.
+//!
+//! Never alters the environment and never reads it: the caller brings the numbers.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Steal above this share of the time: grade D.
+pub const STEAL_UNFIT: f64 = 0.05;
+/// Steal above this share: grade C.
+pub const STEAL_DISTURBED: f64 = 0.01;
+/// Load of other programs above this many CPUs: grade C.
+pub const FOREIGN_DISTURBED_CPUS: f64 = 0.2;
+
+/// What was read of the environment over a session. `None` = could not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Time stolen by the hypervisor, as a share of the CPU time of the machine.
+    pub steal_share: Option<f64>,
+    /// Time the cgroup was throttled, in ns. Without a limit: 0.
+    pub throttled_ns: Option<f64>,
+    /// CPU time of other programs over wall time, in CPUs.
+    pub foreign_load_cpus: Option<f64>,
+    /// Groups whose twin alarms; `None` without twins.
+    pub twin_alarms: Option<f64>,
+    /// Whether the frequency governor could be read.
+    pub governor_known: bool,
+    /// Whether it could be read if turbo is on.
+    pub turbo_known: bool,
+}
+
+/// The grade, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Grade {
+    /// Nothing is known to disturb.
+    A,
+    /// Something that may disturb is unknown.
+    B,
+    /// Something disturbs.
+    C,
+    /// Unfit to recommend.
+    D,
+}
+
+/// One thing that lowers the grade.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reason {
+    /// Steal, as a share.
+    Steal(f64),
+    /// cgroup throttling, in ns.
+    Throttled(f64),
+    /// Groups whose twin alarms.
+    TwinAlarm(f64),
+    /// Load of other programs, in CPUs.
+    ForeignLoad(f64),
+    /// Steal could not be read.
+    StealUnknown,
+    /// Throttling could not be read.
+    ThrottlingUnknown,
+    /// Foreign load could not be read.
+    ForeignLoadUnknown,
+    /// The frequency governor could not be read.
+    GovernorUnknown,
+    /// Whether turbo is on could not be read.
+    TurboUnknown,
+}
+
+impl Reason {
+    /// The grade this reason alone leads to.
+    #[must_use]
+    pub fn grade(self) -> Grade {
+        match self {
+            Self::Steal(share) if share > STEAL_UNFIT => Grade::D,
+            Self::Throttled(_) | Self::TwinAlarm(_) => Grade::D,
+            Self::Steal(_) | Self::ForeignLoad(_) => Grade::C,
+            _ => Grade::B,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Steal(share) => write!(f, "steal {:.1} %", share * 100.0),
+            Self::Throttled(ns) => write!(f, "cgroup throttled for {:.0} ms", ns / 1e6),
+            Self::TwinAlarm(groups) => write!(f, "twin alarm in {groups:.0} group(s)"),
+            Self::ForeignLoad(cpus) => write!(f, "other programs used {cpus:.2} CPU"),
+            Self::StealUnknown => write!(f, "steal unknown"),
+            Self::ThrottlingUnknown => write!(f, "cgroup throttling unknown"),
+            Self::ForeignLoadUnknown => write!(f, "load of other programs unknown"),
+            Self::GovernorUnknown => write!(f, "governor unknown"),
+            Self::TurboUnknown => write!(f, "turbo unknown"),
+        }
+    }
+}
+
+/// A grade with its reasons, worst first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Graded {
+    /// The worst grade of the reasons; A without any.
+    pub grade: Grade,
+    /// Why it is not better.
+    pub reasons: Vec<Reason>,
+}
+
+impl Graded {
+    /// Whether recommendations may be made at all.
+    #[must_use]
+    pub fn fit(&self) -> bool {
+        self.grade < Grade::D
+    }
+}
+
+/// Grades an environment.
+#[must_use]
+pub fn grade(environment: &Environment) -> Graded {
+    let above = |value: Option<f64>, limit: f64, reason: fn(f64) -> Reason, unknown: Reason| match value {
+        None => Some(unknown),
+        Some(value) if value > limit => Some(reason(value)),
+        Some(_) => None,
+    };
+    let e = environment;
+    let mut reasons: Vec<Reason> = [
+        above(e.steal_share, STEAL_DISTURBED, Reason::Steal, Reason::StealUnknown),
+        above(e.throttled_ns, 0.0, Reason::Throttled, Reason::ThrottlingUnknown),
+        e.twin_alarms.filter(|&groups| groups > 0.0).map(Reason::TwinAlarm),
+        above(e.foreign_load_cpus, FOREIGN_DISTURBED_CPUS, Reason::ForeignLoad, Reason::ForeignLoadUnknown),
+        (!e.governor_known).then_some(Reason::GovernorUnknown),
+        (!e.turbo_known).then_some(Reason::TurboUnknown),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.grade()));
+    Graded { grade: reasons.first().map_or(Grade::A, |reason| reason.grade()), reasons }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl Fn(&mut Environment), grade_expected: Grade, first: Option<&str>) {
+        let mut environment = Environment {
+            steal_share: Some(0.0),
+            throttled_ns: Some(0.0),
+            foreign_load_cpus: Some(0.05),
+            twin_alarms: Some(0.0),
+            governor_known: true,
+            turbo_known: true,
+        };
+        change(&mut environment);
+        let got = grade(&environment);
+        assert_eq!(got.grade, grade_expected, "{got:?}");
+        assert_eq!(got.reasons.first().map(ToString::to_string).as_deref(), first);
+    }
+
+    #[test]
+    fn every_rule() {
+        check(|_| {}, Grade::A, None);
+        check(|e| e.governor_known = false, Grade::B, Some("governor unknown"));
+        check(|e| e.turbo_known = false, Grade::B, Some("turbo unknown"));
+        check(|e| e.steal_share = None, Grade::B, Some("steal unknown"));
+        check(|e| e.steal_share = Some(0.01), Grade::A, None);
+        check(|e| e.steal_share = Some(0.02), Grade::C, Some("steal 2.0 %"));
+        check(|e| e.foreign_load_cpus = Some(0.3), Grade::C, Some("other programs used 0.30 CPU"));
+        check(|e| e.steal_share = Some(0.06), Grade::D, Some("steal 6.0 %"));
+        check(|e| e.throttled_ns = Some(2e6), Grade::D, Some("cgroup throttled for 2 ms"));
+        check(|e| e.twin_alarms = Some(1.0), Grade::D, Some("twin alarm in 1 group(s)"));
+    }
+
+    #[test]
+    fn the_worst_reason_comes_first() {
+        check(
+            |e| (e.turbo_known, e.steal_share, e.throttled_ns) = (false, Some(0.02), Some(1e6)),
+            Grade::D,
+            Some("cgroup throttled for 1 ms"),
+        );
+    }
+}

@@ -1,0 +1,361 @@
+//! The whole judgement on one group: cells equal in every condition, visited together block by
+//! block.
+//!
+//! The order of steps is the method: leave out blocks that breach a rule declared beforehand, take
+//! complete blocks only, merge blocks until they are independent, judge the twin, then find the best
+//! set and the bounds. The same is done once more with the breaching blocks, and a different answer
+//! is reported, not hidden.
+//!
+//! Never sees screening trials: whoever calls passes confirmation blocks only. Never drops an
+//! outlier.
+
+use crate::best_set::{BestSet, best_set};
+use crate::serial::{MIN_BLOCKS, Merge, merge, merge_factor};
+use crate::twin::{Twin, judge};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A cell that lacks more than this share of the blocks has left the group; one that lacks fewer
+/// makes those blocks incomplete.
+const LEFT_SHARE: f64 = 0.2;
+
+/// What the judgement must know of a cell besides its trials.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellInput {
+    /// Memory the choice occupies, in bytes; `None` where sizes are no factor.
+    pub footprint_bytes: Option<f64>,
+    /// CPU time per unit of work (ns per byte or per call); breaks ties.
+    pub cpu_per_unit: Option<f64>,
+    /// Place in the plan; breaks the last ties.
+    pub order: usize,
+}
+
+/// One visit of the group to all its cells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockInput {
+    /// Cost per cell in cell order (for example ns per byte), above 0; `None` when it is missing. A
+    /// value that is not a positive number counts as missing.
+    pub cost: Vec<Option<f64>>,
+    /// Cost of the twin in the same unit.
+    pub twin_cost: Option<f64>,
+    /// Whether the block breached a rule declared beforehand (steal above 5 %).
+    pub breach: bool,
+}
+
+/// The confirmation blocks of one group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupInput {
+    /// The cells. Where several profiles are judged together, the same index means the same choice
+    /// in each of them.
+    pub cells: Vec<CellInput>,
+    /// The cell that the twin repeats.
+    pub twin_of: Option<usize>,
+    /// Confirmation blocks in the order they were run.
+    pub blocks: Vec<BlockInput>,
+}
+
+/// How to judge. The defaults are the published method; the switches exist for the negative
+/// controls, which must fail the tests of the method.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Method {
+    /// Confidence of every group, as a share.
+    pub level: f64,
+    /// What counts as good enough: a share above the cost of the best (0.05 = 5 %).
+    pub margin: f64,
+    /// Seed of the random flips and orders.
+    pub seed: u64,
+    /// Groups of the session; the twin's alarm is shared out among them.
+    pub groups: usize,
+    /// Random sign flips above 12 blocks.
+    pub random_flips: usize,
+    /// Use max |t|, not max t. One side is exact where all noise is alike, but too narrow where the
+    /// cells of a group have noise of unlike skewness.
+    pub two_sided: bool,
+    /// Negative control when `false`: keep the observed standard error at every flip.
+    pub studentise_each_flip: bool,
+    /// Negative control when `false`: believe that neighbouring blocks are independent.
+    pub merge_dependent_blocks: bool,
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Self {
+            level: 0.95,
+            margin: 0.05,
+            seed: 1,
+            groups: 1,
+            random_flips: 4999,
+            two_sided: true,
+            studentise_each_flip: true,
+            merge_dependent_blocks: true,
+        }
+    }
+}
+
+impl Method {
+    /// The margin as a difference of ln costs: ln(1 + x).
+    #[must_use]
+    pub fn ln_margin(&self) -> f64 {
+        self.margin.ln_1p()
+    }
+}
+
+/// Why a group says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Inconclusive {
+    /// No cell is present.
+    NoCells,
+    /// Fewer than six usable blocks, after merging by `merged_by`.
+    TooFewBlocks {
+        /// Blocks left.
+        blocks: usize,
+        /// Neighbouring blocks merged into one.
+        merged_by: usize,
+    },
+    /// Blocks resemble their neighbours even when merged by three.
+    DependentBlocks,
+}
+
+impl fmt::Display for Inconclusive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCells => write!(f, "no cell was confirmed"),
+            Self::TooFewBlocks { blocks, merged_by: 1 } => {
+                write!(f, "{blocks} usable blocks; at least {MIN_BLOCKS} are needed")
+            }
+            Self::TooFewBlocks { blocks, merged_by } => write!(
+                f,
+                "neighbouring blocks depend on each other; merged by {merged_by} only {blocks} are left, \
+                 at least {MIN_BLOCKS} are needed"
+            ),
+            Self::DependentBlocks => {
+                write!(f, "neighbouring blocks depend on each other even when merged by three")
+            }
+        }
+    }
+}
+
+/// The judgement on one group. Vectors over cells are in the order of [`GroupInput::cells`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupVerdict {
+    /// Cells judged, ascending.
+    pub present: Vec<usize>,
+    /// Cells that left the group (more than a fifth of the blocks lack them), ascending.
+    pub absent: Vec<usize>,
+    /// Complete blocks without a breach: those that count.
+    pub blocks_used: usize,
+    /// Blocks that lack a present cell.
+    pub blocks_incomplete: usize,
+    /// Complete blocks left out because they breach a rule.
+    pub blocks_breaching: usize,
+    /// Neighbouring blocks merged into one.
+    pub merged_by: usize,
+    /// Whether the (merged) blocks look independent.
+    pub independent: bool,
+    /// What the twin shows; `None` without a twin.
+    pub twin: Option<Twin>,
+    /// [`Twin::noise_floor`], in ln.
+    pub noise_floor: Option<f64>,
+    /// [`Twin::alarm`]: nothing in the group is proven.
+    pub twin_alarm: bool,
+    /// Cells that may still be the best, ascending. All present cells when inconclusive.
+    pub best_set: Vec<usize>,
+    /// Cells shown not to be the best, ascending.
+    pub left: Vec<usize>,
+    /// Mean ln(cost / cost of the cell with the least mean): the point estimate, 0 for the leader.
+    pub excess: Vec<Option<f64>>,
+    /// Uᵢ: upper bound of ln(cost / cost of the best). `None` for absent cells and when
+    /// inconclusive.
+    pub upper: Vec<Option<f64>>,
+    /// Lᵢ: lower bound of the same, at least 0.
+    pub lower: Vec<Option<f64>>,
+    /// Pairs and critical values over `present`; read them through [`GroupVerdict::pair`].
+    pub judged: BestSet,
+    /// Why nothing can be said, if so.
+    pub inconclusive: Option<Inconclusive>,
+    /// Whether the breaching blocks, counted in, change the best set, what is proven, or whether
+    /// anything can be said.
+    pub all_blocks_differs: bool,
+}
+
+/// A paired difference of two cells.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Mean of ln(cost i / cost j).
+    pub mean: f64,
+    /// Its standard error, in ln.
+    pub error: f64,
+    /// Critical value with j as the reference: mean + critical · error is the bound that enters Uᵢ.
+    pub critical: f64,
+}
+
+impl GroupVerdict {
+    /// The difference of cells `i` and `j` (indices of the input). `None` if either is absent or the
+    /// group is inconclusive.
+    #[must_use]
+    pub fn pair(&self, i: usize, j: usize) -> Option<Pair> {
+        let (a, b) = (self.place(i)?, self.place(j)?);
+        let critical = *self.judged.critical.get(b)?;
+        Some(Pair { mean: self.judged.pairs.mean(a, b), error: self.judged.pairs.error(a, b), critical })
+    }
+
+    /// Whether cell `i` is shown to be within the margin of the best of this group.
+    #[must_use]
+    pub fn proves(&self, i: usize, method: &Method) -> bool {
+        let within = |upper: f64| upper <= method.ln_margin();
+        !self.twin_alarm && self.upper.get(i).copied().flatten().is_some_and(within)
+    }
+
+    /// The present cell with the least mean cost.
+    #[must_use]
+    pub fn leader(&self) -> Option<usize> {
+        self.present.iter().copied().find(|&i| self.excess[i] == Some(0.0))
+    }
+
+    fn place(&self, cell: usize) -> Option<usize> {
+        self.present.binary_search(&cell).ok()
+    }
+}
+
+/// Judges one group by its confirmation blocks.
+///
+/// # Panics
+/// If a block's costs do not match the cells in number.
+#[must_use]
+pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
+    let mut primary = judge_blocks(input, method, false);
+    if primary.blocks_breaching > 0 {
+        let all = judge_blocks(input, method, true);
+        let proven = |verdict: &GroupVerdict| -> Vec<bool> {
+            (0..input.cells.len()).map(|i| verdict.proves(i, method)).collect()
+        };
+        primary.all_blocks_differs = primary.best_set != all.best_set
+            || proven(&primary) != proven(&all)
+            || primary.inconclusive.is_some() != all.inconclusive.is_some();
+    }
+    primary
+}
+
+fn judge_blocks(input: &GroupInput, method: &Method, with_breaches: bool) -> GroupVerdict {
+    let (present, absent) = presence(input);
+    let complete: Vec<&BlockInput> = input.blocks.iter().filter(|block| is_complete(block, &present)).collect();
+    let used: Vec<&BlockInput> = complete.iter().copied().filter(|block| with_breaches || !block.breach).collect();
+    let rows: Vec<Vec<f64>> = used.iter().map(|block| ln_costs(block, &present)).collect();
+    let merging = merging(&rows, present.len(), method);
+    let rows = merge_rows(&rows, present.len(), merging.by);
+    let twin = twin_differences(input, &used).and_then(|d| judge(&merge(&d, merging.by), method.groups));
+    let inconclusive = why_inconclusive(&present, &merging);
+    let mut verdict = GroupVerdict {
+        blocks_used: used.len(),
+        blocks_incomplete: input.blocks.len() - complete.len(),
+        blocks_breaching: complete.iter().filter(|block| block.breach).count(),
+        merged_by: merging.by,
+        independent: merging.independent,
+        noise_floor: twin.map(|twin| twin.noise_floor),
+        twin_alarm: twin.is_some_and(|twin| twin.alarm),
+        twin,
+        best_set: present.clone(),
+        left: Vec::new(),
+        excess: excess(&rows, &present, input.cells.len()),
+        upper: vec![None; input.cells.len()],
+        lower: vec![None; input.cells.len()],
+        judged: BestSet::default(),
+        inconclusive,
+        all_blocks_differs: false,
+        present,
+        absent,
+    };
+    if inconclusive.is_none() {
+        fill(&mut verdict, best_set(&rows, method));
+    }
+    verdict
+}
+
+fn fill(verdict: &mut GroupVerdict, judged: BestSet) {
+    for (place, &cell) in verdict.present.iter().enumerate() {
+        verdict.upper[cell] = Some(judged.upper[place]);
+        verdict.lower[cell] = Some(judged.lower[place].max(0.0));
+    }
+    let place_of = |cell: &usize| verdict.present.binary_search(cell).expect("a present cell");
+    let (best, left) = verdict.present.iter().partition(|cell| judged.kept[place_of(cell)]);
+    (verdict.best_set, verdict.left) = (best, left);
+    verdict.judged = judged;
+}
+
+fn presence(input: &GroupInput) -> (Vec<usize>, Vec<usize>) {
+    let cells = input.cells.len();
+    for block in &input.blocks {
+        assert_eq!(block.cost.len(), cells, "a block has one cost a cell");
+    }
+    let lacking = |cell: usize| input.blocks.iter().filter(|block| cost(block, cell).is_none()).count();
+    let most = input.blocks.len() as f64 * LEFT_SHARE;
+    let there = |cell: &usize| !input.blocks.is_empty() && lacking(*cell) as f64 <= most;
+    (0..cells).partition(there)
+}
+
+fn cost(block: &BlockInput, cell: usize) -> Option<f64> {
+    block.cost[cell].filter(|cost| cost.is_finite() && *cost > 0.0)
+}
+
+fn is_complete(block: &BlockInput, present: &[usize]) -> bool {
+    present.iter().all(|&cell| cost(block, cell).is_some())
+}
+
+fn ln_costs(block: &BlockInput, present: &[usize]) -> Vec<f64> {
+    let ln = |&cell: &usize| cost(block, cell).expect("the block is complete").ln();
+    present.iter().map(ln).collect()
+}
+
+/// Tests every cell's difference from its block's mean: together they hold every paired difference.
+fn merging(rows: &[Vec<f64>], cells: usize, method: &Method) -> Merge {
+    if cells < 2 || !method.merge_dependent_blocks {
+        let independent = rows.len() >= MIN_BLOCKS;
+        return Merge { by: 1, blocks: rows.len(), independent };
+    }
+    let means: Vec<f64> = rows.iter().map(|row| row.iter().sum::<f64>() / cells as f64).collect();
+    let differences: Vec<Vec<f64>> =
+        (0..cells).map(|i| rows.iter().zip(&means).map(|(row, mean)| row[i] - mean).collect()).collect();
+    merge_factor(&differences, method.seed)
+}
+
+fn merge_rows(rows: &[Vec<f64>], cells: usize, by: usize) -> Vec<Vec<f64>> {
+    let columns: Vec<Vec<f64>> =
+        (0..cells).map(|i| merge(&rows.iter().map(|row| row[i]).collect::<Vec<_>>(), by)).collect();
+    (0..rows.len() / by).map(|b| columns.iter().map(|column| column[b]).collect()).collect()
+}
+
+fn twin_differences(input: &GroupInput, used: &[&BlockInput]) -> Option<Vec<f64>> {
+    let of = input.twin_of?;
+    let difference = |block: &&BlockInput| {
+        let twin = block.twin_cost.filter(|cost| cost.is_finite() && *cost > 0.0)?;
+        Some((twin / cost(block, of)?).ln())
+    };
+    Some(used.iter().filter_map(difference).collect())
+}
+
+fn why_inconclusive(present: &[usize], merging: &Merge) -> Option<Inconclusive> {
+    if present.is_empty() {
+        Some(Inconclusive::NoCells)
+    } else if merging.blocks < MIN_BLOCKS {
+        Some(Inconclusive::TooFewBlocks { blocks: merging.blocks, merged_by: merging.by })
+    } else if !merging.independent {
+        Some(Inconclusive::DependentBlocks)
+    } else {
+        None
+    }
+}
+
+fn excess(rows: &[Vec<f64>], present: &[usize], cells: usize) -> Vec<Option<f64>> {
+    let mut excess = vec![None; cells];
+    let n = rows.len() as f64;
+    let means: Vec<f64> = (0..present.len()).map(|i| rows.iter().map(|row| row[i]).sum::<f64>() / n).collect();
+    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+    if !rows.is_empty() {
+        present.iter().zip(&means).for_each(|(&cell, mean)| excess[cell] = Some(mean - least));
+    }
+    excess
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

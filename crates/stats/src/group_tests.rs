@@ -1,0 +1,125 @@
+use super::*;
+use crate::sim::{Environment, Noise, Scenario};
+use proptest::prelude::*;
+
+fn check(input: &GroupInput, expected: &str) {
+    let got = analyse(input, &Method::default());
+    let reason = got.inconclusive.map_or_else(|| "settled".to_owned(), |reason| reason.to_string());
+    let line = format!("best {:?}, left {:?}, absent {:?}, {reason}", got.best_set, got.left, got.absent);
+    assert_eq!(line, expected, "{got:?}");
+}
+
+fn clear() -> GroupInput {
+    Scenario::new(vec![0.1, 0.0, 0.3], Noise::Normal, 0.01).group(12, 1)
+}
+
+#[test]
+fn a_clear_group() {
+    check(&clear(), "best [1], left [0, 2], absent [], settled");
+}
+
+#[test]
+fn five_blocks_are_too_few() {
+    let mut input = clear();
+    input.blocks.truncate(5);
+    check(&input, "best [0, 1, 2], left [], absent [], 5 usable blocks; at least 6 are needed");
+}
+
+#[test]
+fn an_incomplete_block_is_left_out() {
+    let mut input = clear();
+    input.blocks[3].cost[2] = None;
+    input.blocks[4].cost[0] = Some(f64::NAN);
+    let got = analyse(&input, &Method::default());
+    assert_eq!((got.blocks_used, got.blocks_incomplete), (10, 2));
+}
+
+#[test]
+fn a_cell_that_left_does_not_take_the_blocks_with_it() {
+    let mut input = clear();
+    input.blocks[4..].iter_mut().for_each(|block| block.cost[1] = None);
+    check(&input, "best [0], left [2], absent [1], settled");
+}
+
+#[test]
+fn no_blocks_and_no_cells() {
+    let empty = GroupInput { cells: Vec::new(), twin_of: None, blocks: Vec::new() };
+    check(&empty, "best [], left [], absent [], no cell was confirmed");
+}
+
+#[test]
+fn one_cell_is_the_best_of_its_group() {
+    let input = Scenario::new(vec![0.0], Noise::Normal, 0.1).group(6, 1);
+    check(&input, "best [0], left [], absent [], settled");
+    assert_eq!(analyse(&input, &Method::default()).upper, [Some(0.0)]);
+}
+
+#[test]
+fn breaching_blocks_do_not_count_but_their_verdict_is_shown() {
+    let mut input = clear();
+    let more = Scenario::new(vec![0.0, 0.9, 0.3], Noise::Normal, 0.01).group(12, 2);
+    input.blocks.extend(more.blocks.into_iter().map(|block| BlockInput { breach: true, ..block }));
+    let got = analyse(&input, &Method::default());
+    assert_eq!((got.best_set.as_slice(), got.blocks_used, got.blocks_breaching), (&[1][..], 12, 12));
+    assert!(got.all_blocks_differs);
+}
+
+#[test]
+fn a_twin_that_differs_takes_every_proof_away() {
+    let mut scenario = Scenario::new(vec![0.0, 0.01], Noise::Normal, 0.005);
+    scenario.twin_of = Some(0);
+    let mut input = scenario.group(20, 2);
+    let before = analyse(&input, &Method::default());
+    assert!(before.proves(0, &Method::default()) && before.noise_floor.unwrap() < 0.01, "{before:?}");
+    input.blocks.iter_mut().for_each(|block| block.twin_cost = block.twin_cost.map(|cost| cost * 1.1));
+    let after = analyse(&input, &Method::default());
+    assert!(after.twin_alarm && !after.proves(0, &Method::default()));
+    assert!(after.noise_floor.unwrap() > 0.09);
+}
+
+#[test]
+fn dependent_differences_are_merged_or_not_judged() {
+    // Cell 1 has a slow wave of its own that pairing cannot remove.
+    let mut input = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.002).group(40, 1);
+    for (b, block) in input.blocks.iter_mut().enumerate() {
+        let wave = (b as f64 / 6.0).sin();
+        block.cost[1] = block.cost[1].map(|cost| cost * (1.0 + 0.1 * wave));
+    }
+    let got = analyse(&input, &Method::default());
+    assert!(got.merged_by > 1 && got.inconclusive == Some(Inconclusive::DependentBlocks), "{got:?}");
+    let believing = Method { merge_dependent_blocks: false, ..Method::default() };
+    assert_eq!(analyse(&input, &believing).inconclusive, None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn the_order_of_cells_does_not_matter(seed: u64, rotate in 0_usize..4) {
+        let mut scenario = Scenario::new(vec![0.0, 0.01, 0.03, 0.08], Noise::StudentT3, 0.02);
+        scenario.environment = Environment::Swings { rho: 0.5, spread: 0.1 };
+        let input = scenario.group(11, seed);
+        let mut turned = input.clone();
+        turned.cells.rotate_left(rotate);
+        turned.blocks.iter_mut().for_each(|block| block.cost.rotate_left(rotate));
+        // Eleven blocks use all flips, so there is no luck in it.
+        let (a, b) = (analyse(&input, &Method::default()), analyse(&turned, &Method::default()));
+        for cell in 0..4 {
+            let there = (cell + 4 - rotate) % 4;
+            prop_assert_eq!(a.best_set.contains(&cell), b.best_set.contains(&there));
+            if let (Some(x), Some(y)) = (a.upper[cell], b.upper[there]) {
+                prop_assert!((x - y).abs() < 1e-9 || (x.is_infinite() && y.is_infinite()));
+            }
+        }
+    }
+
+    #[test]
+    fn the_unit_of_cost_does_not_matter(seed: u64) {
+        let input = Scenario::new(vec![0.0, 0.02, 0.1], Noise::LogNormal, 0.03).group(10, seed);
+        let mut scaled = input.clone();
+        for block in &mut scaled.blocks {
+            block.cost.iter_mut().for_each(|cost| *cost = cost.map(|x| x * 1024.0));
+        }
+        let (a, b) = (analyse(&input, &Method::default()), analyse(&scaled, &Method::default()));
+        prop_assert_eq!(a.best_set, b.best_set);
+    }
+}

@@ -1,0 +1,133 @@
+//! One number for a set of trials: the median and its sign interval.
+//!
+//! The number of trials below the true median is binomial with share 1/2 whatever the noise looks
+//! like, so an interval between two order statistics is exact. A t interval is not: on log-normal
+//! noise it covers 85 to 88 % where 95 % is claimed. The price is that the coverage comes in steps;
+//! the attained one is stated.
+//!
+//! Never assumes a shape of the noise; never pools samples of one trial (a trial is one value).
+
+use crate::quantile::{quantile, sorted};
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+/// A median with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The median, in the unit of the values; `None` without values.
+    pub median: Option<f64>,
+    /// Lower end, in the unit of the values; `None` when there are too few values for the level
+    /// (fewer than 6 at 95 %).
+    pub lower: Option<f64>,
+    /// Upper end; `None` together with `lower`.
+    pub upper: Option<f64>,
+    /// How many values.
+    pub n: usize,
+    /// The coverage asked for, as a share (0.95).
+    pub level: f64,
+    /// The coverage attained, as a share, never below `level`; `None` without an interval.
+    pub attained: Option<f64>,
+}
+
+impl Estimate {
+    /// Half the width of the interval over the median: the "± 1.8 %" of a report, as a share.
+    #[must_use]
+    pub fn relative_half_width(&self) -> Option<f64> {
+        let (median, lower, upper) = (self.median?, self.lower?, self.upper?);
+        (median != 0.0).then(|| (upper - lower) / (2.0 * median.abs()))
+    }
+}
+
+/// Median and two-sided sign interval of `values` at `level` (0.95): from the `k`-th smallest to the
+/// `k`-th largest value with the largest `k` such that 2·P(Binomial(n, ½) < k) ≤ 1 − level
+/// (Conover, *Practical Nonparametric Statistics*, 3.2).
+///
+/// # Panics
+/// If a value is NaN or the level is not in 0..1.
+#[must_use]
+pub fn sign_interval(values: &[f64], level: f64) -> Estimate {
+    assert!(level > 0.0 && level < 1.0, "a level lies between 0 and 1, got {level}");
+    let ordered = sorted(values);
+    let n = ordered.len();
+    let (k, attained) = rank(n, level);
+    let ends = k.checked_sub(1).map(|low| (ordered[low], ordered[n - k]));
+    Estimate {
+        median: quantile(&ordered, 0.5),
+        lower: ends.map(|(lower, _)| lower),
+        upper: ends.map(|(_, upper)| upper),
+        n,
+        level,
+        attained: ends.map(|_| attained),
+    }
+}
+
+/// The largest rank `k` whose interval still covers at `level`, with the coverage it attains;
+/// rank 0 = no interval.
+fn rank(n: usize, level: f64) -> (usize, f64) {
+    if n == 0 {
+        return (0, 0.0);
+    }
+    let below = Binomial::new(0.5, n as u64).expect("one half is a share");
+    let covered = |k: usize| 1.0 - 2.0 * below.cdf(k as u64 - 1);
+    // Start where the normal approximation points and walk to the exact rank.
+    let guess = (n as f64 / 2.0 - 2.0 * (n as f64).sqrt()).max(0.0) as usize;
+    let mut k = guess;
+    while k > 0 && covered(k) < level {
+        k -= 1;
+    }
+    while k < n.div_ceil(2) && covered(k + 1) >= level {
+        k += 1;
+    }
+    (k, if k > 0 { covered(k) } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(n: usize, level: f64, expected_ranks: Option<(usize, usize)>, expected_coverage: f64) {
+        let values: Vec<f64> = (1..=n).map(|i| i as f64).collect();
+        let got = sign_interval(&values, level);
+        let ranks = got.lower.zip(got.upper).map(|(l, u)| (l as usize, u as usize));
+        assert_eq!(ranks, expected_ranks, "n = {n}");
+        if ranks.is_some() {
+            let attained = got.attained.unwrap();
+            assert!((attained - expected_coverage).abs() < 5e-5, "n = {n}: {attained}");
+        }
+    }
+
+    #[test]
+    fn ranks_agree_with_binomial_tables() {
+        check(0, 0.95, None, 0.0);
+        check(5, 0.95, None, 0.0);
+        check(6, 0.95, Some((1, 6)), 0.96875);
+        check(8, 0.95, Some((1, 8)), 0.992_19);
+        check(9, 0.95, Some((2, 8)), 0.960_94);
+        check(20, 0.95, Some((6, 15)), 0.958_61);
+        check(48, 0.95, Some((17, 32)), 0.970_66);
+        check(20, 0.99, Some((4, 17)), 0.997_42);
+        check(1000, 0.95, Some((469, 532)), 0.953_68);
+    }
+
+    proptest! {
+        #[test]
+        fn the_median_lies_inside_and_the_level_is_kept(
+            values in prop::collection::vec(1e-3_f64..1e9, 6..80), level in 0.5..0.96
+        ) {
+            let got = sign_interval(&values, level);
+            let (median, lower, upper) = (got.median.unwrap(), got.lower.unwrap(), got.upper.unwrap());
+            prop_assert!(lower <= median && median <= upper);
+            prop_assert!(got.attained.unwrap() >= level);
+        }
+
+        #[test]
+        fn it_moves_with_the_values(values in prop::collection::vec(1.0_f64..100.0, 6..40)) {
+            // Doubling is exact in binary, so the whole estimate must double exactly.
+            let doubled: Vec<f64> = values.iter().map(|x| 2.0 * x).collect();
+            let (once, twice) = (sign_interval(&values, 0.95), sign_interval(&doubled, 0.95));
+            prop_assert_eq!(once.lower.map(|x| 2.0 * x), twice.lower);
+            prop_assert_eq!(once.upper.map(|x| 2.0 * x), twice.upper);
+        }
+    }
+}

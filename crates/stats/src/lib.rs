@@ -1,0 +1,38 @@
+//! From trials to judgements: estimates, intervals, best sets, recommendations, cost models.
+//!
+//! Pure: plain numbers and indices in, settled numbers out. What a cell *is* stays outside; here it
+//! is an index. Randomness comes from a seed given by the caller, so the same trials and the same
+//! seed give the same bits.
+//!
+//! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never words a
+//! sentence.
+//!
+//! The road of the data: [`warmup`] (when to start counting) → [`finalists`] (whom to confirm) →
+//! [`group`] (the verdict on one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`]
+//! (the cheapest choice that is good enough everywhere; calls [`budget`]). Beside it stand
+//! [`interval`] and [`modes`] (one cell), [`cost`] (time against size), [`compare`] (two subjects)
+//! and [`grade`] (the environment). [`sim`] makes worlds whose truth is known; [`verify`] checks
+//! every claim in them.
+
+#![forbid(unsafe_code)]
+
+pub mod best_set;
+pub mod budget;
+pub mod compare;
+pub mod cost;
+pub mod dip;
+pub mod finalists;
+pub mod grade;
+pub mod group;
+pub mod interval;
+pub mod modes;
+pub mod quantile;
+pub mod recommend;
+pub mod rng;
+pub mod serial;
+pub mod sim;
+pub mod twin;
+pub mod verify;
+pub mod warmup;
+
+mod flips;

@@ -1,0 +1,119 @@
+//! The modes of a cell's trials and their shares.
+//!
+//! A cell that runs at 4 or at 9 GB/s, depending on where the scheduler puts it, has no typical
+//! rate; one median hides that. Modes are shown only when the dip test rejects a single one
+//! (p < 0.01, n ≥ 30). Where the parts divide is then found by the best hard split into two Laplace
+//! clusters: medians and mean absolute deviations, because one wild trial must not become a mode.
+//!
+//! Never splits off a handful of outliers: a mode holds at least 5 % and three of the trials.
+
+use crate::dip::{dip, p_value};
+use crate::quantile::{quantile, sorted};
+use serde::{Deserialize, Serialize};
+
+/// Fewer values than this are not tested.
+pub const MIN_VALUES: usize = 30;
+/// The dip test rejects a single mode below this p.
+pub const P_REJECT: f64 = 0.01;
+const MIN_SHARE: f64 = 0.05;
+const MIN_MEMBERS: usize = 3;
+/// More modes than this are not looked for.
+const MAX_DEPTH: usize = 2;
+
+/// One mode.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mode {
+    /// The median of its values, in their unit.
+    pub centre: f64,
+    /// Its share of all values, 0 to 1.
+    pub share: f64,
+}
+
+/// The modes of `values` in ascending order, if one mode is rejected; `None` if not, or with fewer
+/// than 30 values.
+///
+/// # Panics
+/// If a value is NaN.
+#[must_use]
+pub fn modes(values: &[f64]) -> Option<Vec<Mode>> {
+    let ordered = sorted(values);
+    let mut found = Vec::new();
+    divide(&ordered, ordered.len(), 0, &mut found);
+    (found.len() > 1).then_some(found)
+}
+
+/// Splits while the dip test rejects one mode.
+fn divide(part: &[f64], all: usize, depth: usize, found: &mut Vec<Mode>) {
+    let several = part.len() >= MIN_VALUES && depth < MAX_DEPTH && p_value(dip(part), part.len()) < P_REJECT;
+    if several && let Some(cut) = best_cut(part) {
+        divide(&part[..cut], all, depth + 1, found);
+        divide(&part[cut..], all, depth + 1, found);
+    } else if let Some(centre) = quantile(part, 0.5) {
+        found.push(Mode { centre, share: part.len() as f64 / all as f64 });
+    }
+}
+
+/// Where to cut ascending values in two: the classification likelihood of two Laplace clusters.
+fn best_cut(part: &[f64]) -> Option<usize> {
+    let n = part.len();
+    let least = MIN_MEMBERS.max((MIN_SHARE * n as f64).ceil() as usize);
+    let mut sums = vec![0.0; n + 1];
+    for (i, x) in part.iter().enumerate() {
+        sums[i + 1] = sums[i] + (x - part[0]);
+    }
+    // The floor keeps a cluster of equal values from having an infinite likelihood.
+    let floor = 1e-6 * (part[n - 1] - part[0]);
+    let badness = |from: usize, to: usize| {
+        let members = (to - from) as f64;
+        let middle = usize::midpoint(from, to);
+        let upper = sums[to] - sums[middle] - (sums[middle] - sums[from]);
+        let pivot = if (to - from) % 2 == 1 { part[middle] - part[0] } else { 0.0 };
+        let deviation = ((upper - pivot) / members).max(floor);
+        members * (deviation.ln() - (members / n as f64).ln())
+    };
+    let last = n.checked_sub(least)?;
+    let cuts = (least..=last).map(|cut| (badness(0, cut) + badness(cut, n), cut));
+    cuts.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, cut)| cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::seeded;
+
+    fn sample(parts: &[(usize, f64, f64)], seed: u64) -> Vec<f64> {
+        let mut random = seeded(seed, 0);
+        let parts = parts.iter().flat_map(|&(n, centre, spread)| std::iter::repeat_n((centre, spread), n));
+        parts.map(|(centre, spread)| centre + spread * random.normal()).collect()
+    }
+
+    fn check(parts: &[(usize, f64, f64)], expected: Option<&[(f64, f64)]>) {
+        let got = modes(&sample(parts, 11));
+        match (&got, expected) {
+            (None, None) => {}
+            (Some(got), Some(expected)) if got.len() == expected.len() => {
+                for (mode, (centre, share)) in got.iter().zip(expected) {
+                    assert!((mode.centre - centre).abs() < 0.3, "{got:?}");
+                    assert!((mode.share - share).abs() < 0.03, "{got:?}");
+                }
+            }
+            _ => panic!("{got:?} is not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn known_shapes() {
+        check(&[(48, 5.0, 0.2)], None);
+        check(&[(20, 4.0, 0.1), (9, 9.0, 0.1)], None);
+        check(&[(34, 4.0, 0.2), (14, 9.0, 0.2)], Some(&[(4.0, 0.708), (9.0, 0.292)]));
+        check(&[(170, 4.0, 0.2), (30, 9.0, 0.3)], Some(&[(4.0, 0.85), (9.0, 0.15)]));
+        check(&[(45, 5.0, 0.2), (3, 30.0, 5.0)], None);
+        check(&[(60, 2.0, 0.1), (60, 5.0, 0.1), (60, 9.0, 0.1)], Some(&[(2.0, 0.333), (5.0, 0.333), (9.0, 0.333)]));
+    }
+
+    #[test]
+    fn one_mode_is_rarely_rejected() {
+        let wrong = (0..500).filter(|&seed| modes(&sample(&[(48, 5.0, 0.5)], seed)).is_some()).count();
+        assert!(wrong <= 8, "{wrong} of 500 unimodal samples were split");
+    }
+}

@@ -1,0 +1,83 @@
+use super::*;
+use crate::group::analyse;
+use crate::sim::{Noise, Scenario};
+
+fn check(profiles: &[&[f64]], spread: f64, blocks: usize, expected: &str) -> Recommendation {
+    let method = Method::default();
+    let inputs: Vec<GroupInput> = profiles
+        .iter()
+        .enumerate()
+        .map(|(seed, effects)| Scenario::new(effects.to_vec(), Noise::Normal, spread).group(blocks, seed as u64))
+        .collect();
+    let verdicts: Vec<GroupVerdict> = inputs.iter().map(|input| analyse(input, &method)).collect();
+    let pairs: Vec<(&GroupInput, &GroupVerdict)> = inputs.iter().zip(&verdicts).collect();
+    let got = over_profiles(&pairs, &method);
+    let passed: Vec<(usize, bool)> = got.passed.iter().map(|p| (p.cell, p.shown_worse)).collect();
+    let line = format!(
+        "cell {:?}, {:?}, proven {:?}, passed {passed:?}, boundary {:?}",
+        got.cell, got.reason, got.proven_cells, got.boundary
+    );
+    assert_eq!(line, expected, "{got:?}");
+    got
+}
+
+#[test]
+fn the_smallest_that_is_good_enough() {
+    check(
+        &[&[0.2, 0.02, 0.0]],
+        0.01,
+        20,
+        "cell Some(1), Proven, proven [1, 2], passed [(0, true)], boundary [Some(1)]",
+    );
+}
+
+#[test]
+fn every_profile_has_to_agree() {
+    check(
+        &[&[0.0, 0.01, 0.02], &[0.2, 0.01, 0.0]],
+        0.01,
+        20,
+        "cell Some(1), Proven, proven [1, 2], passed [(0, true)], boundary [Some(0), Some(1)]",
+    );
+}
+
+#[test]
+fn a_boundary_instead_of_a_compromise() {
+    let got = check(
+        &[&[0.0, 0.2], &[0.2, 0.0]],
+        0.01,
+        20,
+        "cell Some(0), NotProven, proven [], passed [], boundary [Some(0), Some(1)]",
+    );
+    assert_eq!(got.blocks_more_needed, None);
+}
+
+#[test]
+fn too_noisy_to_prove() {
+    let got = check(
+        &[&[0.0, 0.0, 0.0]],
+        0.15,
+        10,
+        "cell Some(1), NotProven, proven [], passed [(0, false)], boundary [None]",
+    );
+    assert!(got.blocks_more_needed.is_some_and(|more| more > 10), "{got:?}");
+}
+
+#[test]
+fn too_few_blocks() {
+    let got = check(
+        &[&[0.0, 0.2]],
+        0.01,
+        4,
+        "cell Some(0), Inconclusive { profile: 0 }, proven [], passed [], boundary [None]",
+    );
+    assert_eq!(got.blocks_more_needed, Some(2));
+}
+
+#[test]
+fn without_sizes_cpu_decides_and_then_the_plan() {
+    let cell = |cpu: Option<f64>, order| CellInput { footprint_bytes: None, cpu_per_unit: cpu, order };
+    assert_eq!(cheaper(&cell(Some(1.0), 5), &cell(Some(2.0), 1)), Ordering::Less);
+    assert_eq!(cheaper(&cell(None, 5), &cell(Some(2.0), 9)), Ordering::Greater);
+    assert_eq!(cheaper(&cell(None, 5), &cell(None, 9)), Ordering::Less);
+}

@@ -1,0 +1,132 @@
+//! Seeded random numbers that stay the same for ever.
+//!
+//! A plan or a verdict must be repeatable years later, so the generator is a named, portable one
+//! (PCG XSL RR 128/64, M. O'Neill 2014) and the integer drawing on top of it is written here: the
+//! drawing functions of the usual crates may change between versions.
+//!
+//! Never seeds itself from the clock or the operating system.
+
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::RngCore;
+
+/// A stream of random numbers. The same seed and stream number give the same numbers on every
+/// machine ([`Stream::normal`] and what builds on it: on every machine with the same `ln`).
+#[derive(Clone, Debug)]
+pub struct Stream {
+    generator: Pcg64,
+    spare_normal: Option<f64>,
+}
+
+/// A generator for `seed`; different `stream` numbers give independent sequences, so that a new
+/// consumer of randomness does not shift the numbers of the others.
+#[must_use]
+pub fn seeded(seed: u64, stream: u64) -> Stream {
+    // Seeds are often 1, 2, 3: spread them over all 128 bits so that neighbours start far apart.
+    let high = spread(seed);
+    let low = spread(high ^ seed.rotate_left(32));
+    let state = (u128::from(high) << 64) | u128::from(low);
+    Stream { generator: Pcg64::new(state, u128::from(spread(stream))), spare_normal: None }
+}
+
+impl Stream {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.generator.next_u64()
+    }
+
+    /// A number in [0, 1), a multiple of 2⁻⁵³.
+    pub fn uniform(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
+    /// A whole number in `0..bound`, every one equally likely.
+    ///
+    /// # Panics
+    /// If `bound` is 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        assert!(bound > 0, "there is no number below 0");
+        let bound = bound as u64;
+        // The remainder is fair only below the largest multiple of the bound.
+        let fair = u64::MAX - u64::MAX % bound;
+        loop {
+            let bits = self.bits();
+            if bits < fair {
+                return (bits % bound) as usize;
+            }
+        }
+    }
+
+    /// Puts `items` in a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+
+    /// A standard normal number (Marsaglia's polar method).
+    pub fn normal(&mut self) -> f64 {
+        if let Some(spare) = self.spare_normal.take() {
+            return spare;
+        }
+        loop {
+            let x = 2.0 * self.uniform() - 1.0;
+            let y = 2.0 * self.uniform() - 1.0;
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                let factor = (-2.0 * square.ln() / square).sqrt();
+                self.spare_normal = Some(y * factor);
+                return x * factor;
+            }
+        }
+    }
+}
+
+/// Mixes the bits of one number (the finaliser of SplitMix64; Steele, Lea and Flood 2014).
+fn spread(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_numbers_never_change() {
+        let mut stream = seeded(1, 0);
+        let got: Vec<u64> = (0..3).map(|_| stream.bits()).collect();
+        assert_eq!(got, [9_032_778_915_119_634_378, 325_664_119_574_768_382, 12_572_552_208_658_563_778]);
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_0_and_variance_1() {
+        let mut stream = seeded(7, 1);
+        let n = 200_000;
+        let (mut sum, mut square) = (0.0, 0.0);
+        for _ in 0..n {
+            let x = stream.normal();
+            sum += x;
+            square += x * x;
+        }
+        assert!((sum / f64::from(n)).abs() < 0.01, "mean {sum}");
+        assert!((square / f64::from(n) - 1.0).abs() < 0.02);
+    }
+
+    proptest! {
+        #[test]
+        fn a_shuffle_is_a_permutation(seed: u64, n in 0_usize..100) {
+            let mut items: Vec<usize> = (0..n).collect();
+            seeded(seed, 3).shuffle(&mut items);
+            items.sort_unstable();
+            prop_assert_eq!(items, (0..n).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn streams_of_one_seed_differ(seed: u64) {
+            prop_assert_ne!(seeded(seed, 0).bits(), seeded(seed, 1).bits());
+        }
+    }
+}

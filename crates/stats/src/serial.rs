@@ -1,0 +1,213 @@
+//! Are consecutive blocks independent? If not, merge them until they are.
+//!
+//! Intervals from dependent blocks are too narrow. Two statistics look at neighbours: the lag-1
+//! product of the values (sees waves and drift) and of their signs (the runs test of Wald and
+//! Wolfowitz; sees the same through outliers). Both are judged against random orders of the same
+//! blocks, so several series of one group, which share their noise, are tested together with one
+//! honest p-value. Only *positive* dependence counts: negative dependence makes intervals too wide.
+//!
+//! Never corrects an interval by a model of the dependence; merging is all it does.
+
+use crate::quantile::median;
+use crate::rng::seeded;
+use serde::{Deserialize, Serialize};
+
+/// Random orders that the two statistics are compared with.
+const ORDERS: usize = 999;
+/// Chance of calling independent blocks dependent, shared by the two statistics.
+const ALPHA: f64 = 0.05;
+/// Fewer blocks than this decide nothing (as many as a 95 % sign interval needs).
+pub const MIN_BLOCKS: usize = 6;
+
+/// What the dependence test decided for a set of series.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Merge {
+    /// How many neighbouring blocks become one: 1, 2 or 3.
+    pub by: usize,
+    /// Blocks left after merging.
+    pub blocks: usize,
+    /// Whether no dependence is seen at this merging. `false` also when fewer than six blocks are
+    /// left, which cannot be judged.
+    pub independent: bool,
+}
+
+/// Lag-1 autocorrelation: neighbours' products over the sum of squares, both about the mean.
+/// `None` for fewer than 3 values or a constant series.
+#[must_use]
+pub fn lag1(series: &[f64]) -> Option<f64> {
+    if series.len() < 3 {
+        return None;
+    }
+    let centred = centre(series);
+    let square: f64 = centred.iter().map(|x| x * x).sum();
+    (square > 0.0).then(|| neighbours(&centred) / square)
+}
+
+/// Whether neighbours in the series (all of one length, one per comparison) resemble each other
+/// more than chance allows, at 5 % for all series together. Fewer than six values: no answer, so
+/// `false`.
+///
+/// # Panics
+/// If the series differ in length.
+#[must_use]
+pub fn dependent(series: &[Vec<f64>], seed: u64) -> bool {
+    let n = series.first().map_or(0, Vec::len);
+    assert!(series.iter().all(|one| one.len() == n), "series differ in length");
+    if n < MIN_BLOCKS {
+        return false;
+    }
+    let values = standardised(series, centre);
+    let signs = standardised(series, about_median);
+    let mut random = seeded(seed, 0x5e71a1);
+    let mut order: Vec<usize> = (0..n).collect();
+    let (seen_values, seen_signs) = (statistic(&values, &order), statistic(&signs, &order));
+    let (mut as_high_values, mut as_high_signs) = (1, 1);
+    for _ in 0..ORDERS {
+        random.shuffle(&mut order);
+        as_high_values += usize::from(statistic(&values, &order) >= seen_values);
+        as_high_signs += usize::from(statistic(&signs, &order) >= seen_signs);
+    }
+    let p = as_high_values.min(as_high_signs) as f64 / (ORDERS + 1) as f64;
+    p <= ALPHA / 2.0
+}
+
+/// How many neighbouring blocks to merge so that the series (paired differences, one value a block)
+/// show no dependence: 1, 2 or 3, the first that clears. Ends `independent: false` when 3 does not
+/// clear or too few blocks are left.
+#[must_use]
+pub fn merge_factor(differences: &[Vec<f64>], seed: u64) -> Merge {
+    let n = differences.first().map_or(0, Vec::len);
+    for by in 1..=3 {
+        let blocks = n / by;
+        if blocks < MIN_BLOCKS {
+            return Merge { by, blocks, independent: false };
+        }
+        let merged: Vec<Vec<f64>> = differences.iter().map(|one| merge(one, by)).collect();
+        if !dependent(&merged, seed) {
+            return Merge { by, blocks, independent: true };
+        }
+    }
+    Merge { by: 3, blocks: n / 3, independent: false }
+}
+
+/// The means of `by` neighbours each. Blocks at the end that fill no group of `by` go into the last
+/// one, so that no data is dropped.
+///
+/// # Panics
+/// If `by` is 0.
+#[must_use]
+pub fn merge(series: &[f64], by: usize) -> Vec<f64> {
+    assert!(by > 0, "blocks cannot be merged by 0");
+    let groups = series.len() / by;
+    (0..groups)
+        .map(|group| {
+            let end = if group + 1 == groups { series.len() } else { (group + 1) * by };
+            let members = &series[group * by..end];
+            members.iter().sum::<f64>() / members.len() as f64
+        })
+        .collect()
+}
+
+/// Scales every series to unit squares, so that a noisy cell does not outvote the others. Constant
+/// series say nothing and fall away.
+fn standardised(series: &[Vec<f64>], prepare: impl Fn(&[f64]) -> Vec<f64>) -> Vec<Vec<f64>> {
+    let prepared = series.iter().map(|one| prepare(one)).filter_map(|mut one| {
+        let norm = one.iter().map(|x| x * x).sum::<f64>().sqrt();
+        one.iter_mut().for_each(|x| *x /= norm);
+        (norm > 0.0).then_some(one)
+    });
+    prepared.collect()
+}
+
+fn statistic(series: &[Vec<f64>], order: &[usize]) -> f64 {
+    let one_series = |one: &Vec<f64>| -> f64 { order.windows(2).map(|w| one[w[0]] * one[w[1]]).sum() };
+    // Rounded, so that orders that differ only in the order of summing count as equal.
+    (series.iter().map(one_series).sum::<f64>() * 1e9).round()
+}
+
+fn neighbours(values: &[f64]) -> f64 {
+    values.windows(2).map(|pair| pair[0] * pair[1]).sum()
+}
+
+fn centre(series: &[f64]) -> Vec<f64> {
+    let mean = series.iter().sum::<f64>() / series.len() as f64;
+    series.iter().map(|x| x - mean).collect()
+}
+
+fn about_median(series: &[f64]) -> Vec<f64> {
+    let middle = median(series).unwrap_or(0.0);
+    let signs: Vec<f64> = series
+        .iter()
+        .map(|x| {
+            if x > &middle {
+                1.0
+            } else if x < &middle {
+                -1.0
+            } else {
+                0.0
+            }
+        })
+        .collect();
+    signs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn autoregressive(rho: f64, n: usize, seed: u64) -> Vec<f64> {
+        let mut stream = seeded(seed, 0);
+        let mut value = stream.normal();
+        (0..n)
+            .map(|_| {
+                value = rho * value + (1.0 - rho * rho).sqrt() * stream.normal();
+                value
+            })
+            .collect()
+    }
+
+    fn check(rho: f64, n: usize, expected_share: std::ops::RangeInclusive<f64>) {
+        let runs = 300;
+        let found = (0..runs)
+            .filter(|&seed| dependent(&[autoregressive(rho, n, seed), autoregressive(rho, n, seed + 9999)], seed))
+            .count();
+        let share = found as f64 / runs as f64;
+        assert!(expected_share.contains(&share), "rho {rho}, n {n}: called dependent in {share}");
+    }
+
+    #[test]
+    fn independent_series_pass_and_dependent_ones_do_not() {
+        check(0.0, 12, 0.0..=0.08);
+        check(0.0, 48, 0.0..=0.08);
+        check(0.5, 48, 0.97..=1.0);
+        check(0.9, 24, 0.97..=1.0);
+        check(-0.5, 48, 0.0..=0.01);
+    }
+
+    #[test]
+    fn lag1_of_a_known_series() {
+        assert_eq!(lag1(&[1.0, 2.0, 3.0, 4.0, 5.0]), Some(0.4));
+        assert_eq!(lag1(&[1.0, -1.0, 1.0, -1.0]), Some(-0.75));
+        assert_eq!(lag1(&[2.0, 2.0, 2.0]), None);
+    }
+
+    #[test]
+    fn too_few_blocks_are_not_independent() {
+        let got = merge_factor(&[vec![1.0, 2.0, 3.0]], 1);
+        assert_eq!(got, Merge { by: 1, blocks: 3, independent: false });
+    }
+
+    proptest! {
+        #[test]
+        fn merging_keeps_every_value(series in prop::collection::vec(-1e3_f64..1e3, 1..50), by in 1_usize..4) {
+            let merged = merge(&series, by);
+            prop_assert_eq!(merged.len(), series.len() / by);
+            if series.len() % by == 0 && !merged.is_empty() {
+                let before = series.iter().sum::<f64>() / series.len() as f64;
+                let after = merged.iter().sum::<f64>() / merged.len() as f64;
+                prop_assert!((before - after).abs() < 1e-9);
+            }
+        }
+    }
+}

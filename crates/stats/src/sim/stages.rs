@@ -1,0 +1,185 @@
+//! A whole session in a world whose truth is known: a grid of choices over several profiles,
+//! screened, reduced to finalists, confirmed, and a recommendation made.
+//!
+//! The shape of the costs is that of buffer sizes: small reads and small writes pay a call each,
+//! very large ones leave the cache, and every cell has a quirk of its own of about 1.5 %. How much
+//! each matters is drawn anew for every world and profile.
+
+use super::{Environment, Noise, Scenario, group_input, randomised_blocks};
+use crate::finalists::{choose, choose_over_profiles, score, worst_excess};
+use crate::group::{GroupInput, GroupVerdict, Method, analyse};
+use crate::recommend::{Recommendation, over_profiles};
+use crate::rng::{Stream, seeded};
+
+/// Choices whose true costs are known.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// True mean ln cost, by profile and cell.
+    pub effects: Vec<Vec<f64>>,
+    /// Footprint of each cell, in bytes.
+    pub footprints: Vec<f64>,
+}
+
+/// How a session spends its trials.
+#[derive(Clone, Copy, Debug)]
+pub struct Design {
+    /// Most finalists.
+    pub finalists: usize,
+    /// Confirmation blocks of every profile.
+    pub blocks: usize,
+    /// Standard deviation of the ln cost of a confirmation trial; paired differences have √2 times
+    /// that.
+    pub spread: f64,
+    /// The kind of noise.
+    pub noise: Noise,
+    /// What the machine does meanwhile.
+    pub environment: Environment,
+    /// How much more a shorter screening trial scatters (√(42 ms / 22 ms)).
+    pub screening_factor: f64,
+    /// Negative control when `false`: the profiles' own leaders have no place among the finalists.
+    pub leaders: bool,
+}
+
+impl Design {
+    /// The usual design with paired differences of the given spread.
+    #[must_use]
+    pub fn paired(finalists: usize, blocks: usize, paired_spread: f64) -> Self {
+        Self {
+            finalists,
+            blocks,
+            spread: paired_spread / 2.0_f64.sqrt(),
+            noise: Noise::Normal,
+            environment: Environment::Swings { rho: 0.7, spread: 0.18 },
+            screening_factor: 1.4,
+            leaders: true,
+        }
+    }
+}
+
+/// What a session came to.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The finalists, first the first profile's screening leader.
+    pub finalists: Vec<usize>,
+    /// Screening costs by profile, block and cell.
+    pub screening: Vec<Vec<Vec<Option<f64>>>>,
+    /// Confirmation by profile; cells that were not confirmed have no costs.
+    pub groups: Vec<(GroupInput, GroupVerdict)>,
+    /// The recommendation over all profiles.
+    pub recommendation: Recommendation,
+}
+
+impl World {
+    /// A world of `side`² cells (read size × write size, powers of two from 4 KiB).
+    #[must_use]
+    pub fn draw(profiles: usize, side: usize, random: &mut Stream) -> Self {
+        let between = |random: &mut Stream, low: f64, high: f64| low * (high / low).powf(random.uniform());
+        let quirks: Vec<f64> = (0..side * side).map(|_| 0.015 * random.normal()).collect();
+        let mut effects = Vec::new();
+        for _ in 0..profiles {
+            let read_call = between(random, 0.05, 2.0);
+            let write_call = between(random, 0.05, 1.0);
+            let cache = between(random, 0.01, 0.3);
+            let cell = |i: usize| {
+                let (read, write) = (f64::from(1_u32 << (i / side)), f64::from(1_u32 << (i % side)));
+                let largest = f64::from(1_u32 << (side - 1));
+                let cost = 1.0 + read_call / read + write_call / write + cache * (read + write) / (2.0 * largest);
+                cost.ln() + quirks[i]
+            };
+            effects.push((0..side * side).map(|i| cell(i) + 0.007 * random.normal()).collect());
+        }
+        let bytes = |i: usize| 4096.0 * f64::from((1_u32 << (i / side)) + (1_u32 << (i % side)));
+        Self { effects, footprints: (0..side * side).map(bytes).collect() }
+    }
+
+    /// How much worse than the best of *all* cells the cell truly is, in the worst profile, in ln.
+    #[must_use]
+    pub fn regret(&self, cell: usize) -> f64 {
+        let regret = |effects: &Vec<f64>| effects[cell] - effects.iter().copied().fold(f64::INFINITY, f64::min);
+        self.effects.iter().map(regret).fold(0.0, f64::max)
+    }
+
+    /// The truly best cell of a profile.
+    #[must_use]
+    pub fn best(&self, profile: usize) -> usize {
+        let effects = &self.effects[profile];
+        (0..effects.len()).min_by(|&a, &b| effects[a].total_cmp(&effects[b])).expect("a world has cells")
+    }
+
+    /// Runs a session in this world.
+    #[must_use]
+    pub fn session(&self, design: &Design, method: &Method, seed: u64) -> Session {
+        let mut random = seeded(seed, 0x5e55);
+        let screening: Vec<Vec<Vec<Option<f64>>>> =
+            self.effects.iter().map(|effects| screen(effects, design, &mut random)).collect();
+        let scores: Vec<Vec<Option<f64>>> = screening.iter().map(|blocks| score(blocks)).collect();
+        let footprints: Vec<Option<f64>> = self.footprints.iter().copied().map(Some).collect();
+        let finalists = if design.leaders {
+            choose_over_profiles(&scores, &footprints, design.finalists, method.margin)
+        } else {
+            let worst = worst_excess(&scores, footprints.len());
+            choose(&worst, &footprints, design.finalists, method.margin)
+        };
+        let groups: Vec<(GroupInput, GroupVerdict)> = self
+            .effects
+            .iter()
+            .map(|effects| {
+                let input = self.confirm(effects, &finalists, design, &mut random);
+                let verdict = analyse(&input, &Method { groups: self.effects.len(), ..*method });
+                (input, verdict)
+            })
+            .collect();
+        let profiles: Vec<(&GroupInput, &GroupVerdict)> = groups.iter().map(|(i, v)| (i, v)).collect();
+        let recommendation = over_profiles(&profiles, method);
+        Session { finalists, screening, groups, recommendation }
+    }
+
+    fn confirm(&self, effects: &[f64], finalists: &[usize], design: &Design, random: &mut Stream) -> GroupInput {
+        let mut scenario = scenario(finalists.iter().map(|&i| effects[i]).collect(), design, 1.0);
+        scenario.twin_of = Some(0);
+        let rows = scenario.rows(design.blocks, random);
+        let few = group_input(&rows, &vec![1.0; finalists.len()], Some(0));
+        // Back to the indices of the whole grid; what was not confirmed has no cost.
+        let mut blocks = few.blocks;
+        for block in &mut blocks {
+            let mut cost = vec![None; effects.len()];
+            finalists.iter().zip(&block.cost).for_each(|(&cell, &value)| cost[cell] = value);
+            block.cost = cost;
+        }
+        let cells = group_input(&[], &self.footprints, None).cells;
+        GroupInput { cells, twin_of: finalists.first().copied(), blocks }
+    }
+}
+
+/// All cells in two blocks, then the best 40 in two more.
+fn screen(effects: &[f64], design: &Design, random: &mut Stream) -> Vec<Vec<Option<f64>>> {
+    let costs = |rows: Vec<Vec<f64>>, cells: &[usize]| {
+        let spread_out = rows.into_iter().map(|row| {
+            let mut all = vec![None; effects.len()];
+            cells.iter().zip(row).for_each(|(&cell, ln)| all[cell] = Some(ln.exp()));
+            all
+        });
+        spread_out.collect::<Vec<Vec<Option<f64>>>>()
+    };
+    let all: Vec<usize> = (0..effects.len()).collect();
+    let mut blocks = costs(scenario(effects.to_vec(), design, design.screening_factor).rows(2, random), &all);
+    let scores = score(&blocks);
+    let mut ranked = all;
+    ranked.sort_by(|&a, &b| scores[a].unwrap_or(0.0).total_cmp(&scores[b].unwrap_or(0.0)));
+    ranked.truncate(40);
+    let best = ranked.iter().map(|&i| effects[i]).collect();
+    blocks.extend(costs(scenario(best, design, design.screening_factor).rows(2, random), &ranked));
+    blocks
+}
+
+fn scenario(effects: Vec<f64>, design: &Design, factor: f64) -> Scenario {
+    Scenario {
+        effects,
+        noise: vec![design.noise],
+        spread: design.spread * factor,
+        own_rho: 0.0,
+        environment: design.environment,
+        order: randomised_blocks,
+        twin_of: None,
+    }
+}

@@ -1,0 +1,118 @@
+//! Two subjects: is nothing called nothing, and a slowdown seen and measured?
+
+use super::{Demand, Row, Scale, Tally, number};
+use crate::compare::{Terms, Verdict, over_cells, paired};
+use crate::rng::{Stream, seeded};
+use crate::sim::{Environment, Noise, Scenario};
+
+const BLOCKS: usize = 20;
+const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
+/// Spread of the twin's difference, 1 %, as a trial's spread.
+const SPREAD: f64 = 0.01 / std::f64::consts::SQRT_2;
+
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+    let mut rows = equal_arms(scale, seed);
+    rows.extend(slowdowns(scale, seed));
+    rows.extend(borderline(scale, seed));
+    rows.push(false_discoveries(scale, seed));
+    rows
+}
+
+/// A/A: two names for the same thing.
+fn equal_arms(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(8000);
+    let row = |noise: Noise, demand: Demand| {
+        let mut random = seeded(seed, 700);
+        let mut tally = Tally::default();
+        for _ in 0..repetitions {
+            tally.count(paired(&differences(0.0, noise, &mut random), &TERMS).p_any < 0.05);
+        }
+        let name = format!("A/A called different, {}", noise.name());
+        tally.row(name, demand, scale, format!("{BLOCKS} blocks, alpha 5 %"))
+    };
+    let mut rows = vec![row(Noise::Normal, Demand::Within(3.0, 7.0))];
+    // Heavy tails make Student's t careful, never careless.
+    rows.extend(Noise::ALL.into_iter().skip(1).map(|noise| row(noise, Demand::AtMost(7.0))));
+    rows
+}
+
+/// Slowdowns of known size: power, and whether the size is measured right.
+fn slowdowns(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(4000);
+    let mut random = seeded(seed, 800);
+    let (mut rows, mut points) = (Vec::new(), Vec::new());
+    for (percent, demand) in [
+        (0.0, Demand::Within(3.0, 7.0)),
+        (1.0, Demand::Published),
+        (2.0, Demand::AtLeast(80.0)),
+        (5.0, Demand::AtLeast(95.0)),
+        (10.0, Demand::AtLeast(95.0)),
+    ] {
+        let mut tally = Tally::default();
+        for _ in 0..repetitions {
+            let got = paired(&differences(percent / 100.0, Noise::Normal, &mut random), &TERMS);
+            tally.count(got.p_any < 0.05);
+            points.push((percent, 100.0 * got.difference.exp_m1()));
+        }
+        let note = format!("{BLOCKS} blocks, twin's spread 1 %");
+        rows.push(tally.row(format!("slowdown of {percent} % seen"), demand, scale, note));
+    }
+    let slope = slope(&points);
+    let right = (slope - 1.0).abs() <= 0.05;
+    rows.push(number("slowdown measured over injected", "1 ± 0.05", slope, "", right, "least squares over 0 to 10 %"));
+    rows
+}
+
+/// A difference of exactly δ is neither within nor beyond: either claim is an error.
+fn borderline(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(8000);
+    let mut random = seeded(seed, 900);
+    let (mut within, mut beyond) = (Tally::default(), Tally::default());
+    for _ in 0..repetitions {
+        let verdict = paired(&differences(TERMS.delta, Noise::Normal, &mut random), &TERMS).verdict;
+        within.count(verdict == Verdict::Equivalent);
+        beyond.count(matches!(verdict, Verdict::Worse | Verdict::Better));
+    }
+    vec![
+        within.row("a difference of δ called equivalent", Demand::AtMost(5.5), scale, "nominal 5 %"),
+        beyond.row("a difference of δ called beyond", Demand::AtMost(5.5), scale, "nominal 2.5 %"),
+    ]
+}
+
+/// Forty cells of which ten are slower by 5 %: the share of "worse" that is false.
+fn false_discoveries(scale: Scale, seed: u64) -> Row {
+    let repetitions = scale.repetitions(1000);
+    let mut random = seeded(seed, 1000);
+    let (mut false_share, mut found) = (0.0, Tally::default());
+    for _ in 0..repetitions {
+        let slower = |cell: usize| cell < 10;
+        let cells: Vec<_> = (0..40)
+            .map(|cell| {
+                let shift = if slower(cell) { 0.05 } else { TERMS.delta };
+                paired(&differences(shift, Noise::Normal, &mut random), &TERMS)
+            })
+            .collect();
+        let verdicts = over_cells(&cells, &TERMS);
+        let claimed = |cell: &usize| matches!(verdicts[*cell], Verdict::Worse | Verdict::Better);
+        let claims = (0..40).filter(claimed).count();
+        let wrong = (10..40).filter(claimed).count();
+        false_share += wrong as f64 / claims.max(1) as f64 / repetitions as f64;
+        (0..10).for_each(|cell| found.count(claimed(&cell)));
+    }
+    let note = format!("40 cells, 30 of them at δ; {:.0} % of the slower ones found", found.percent());
+    number("false among cells called worse", "at most 5 %", 100.0 * false_share, "%", false_share <= 0.05, &note)
+}
+
+fn differences(slowdown: f64, noise: Noise, random: &mut Stream) -> Vec<f64> {
+    let mut scenario = Scenario::new(vec![0.0, slowdown.ln_1p()], noise, SPREAD);
+    scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
+    scenario.rows(BLOCKS, random).iter().map(|row| row[1] - row[0]).collect()
+}
+
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let n = points.len() as f64;
+    let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));
+    let (product, square) =
+        points.iter().fold((0.0, 0.0), |(p, s), (x, y)| (p + (x - mean_x) * (y - mean_y), s + (x - mean_x).powi(2)));
+    product / square
+}

@@ -1,0 +1,150 @@
+//! Do intervals cover? Of medians, of paired differences, under drift, after a choice.
+
+use super::{Demand, Row, Scale, Tally};
+use crate::compare::{Terms, paired};
+use crate::interval::{Estimate, sign_interval};
+use crate::rng::seeded;
+use crate::serial::dependent;
+use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
+
+const TRIALS: usize = 20;
+/// Trials of every cell in the winner's-curse test.
+const CURSED: usize = 12;
+const COVERS: Demand = Demand::Within(94.0, 97.0);
+const PAIRED_COVERS: Demand = Demand::Within(93.0, 97.0);
+
+/// Sign intervals of the median, by kind of noise; pooling the samples of a trial is the control.
+pub(super) fn sign_coverage(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(8000);
+    let mut rows: Vec<Row> = Noise::ALL
+        .into_iter()
+        .map(|noise| {
+            let tally = median_covered(noise, TRIALS, false, repetitions, seed);
+            let note = format!("{TRIALS} trials; exact coverage 95.9 %");
+            tally.row(format!("sign interval, {}", noise.name()), COVERS, scale, note)
+        })
+        .collect();
+    let small = median_covered(Noise::LogNormal, 6, false, repetitions, seed);
+    let conservative = Demand::Within(95.0, 99.5);
+    rows.push(small.row("sign interval, 6 trials, log-normal", conservative, scale, "exact coverage 96.9 %"));
+    let pooled = median_covered(Noise::IntraTrial, TRIALS, true, repetitions, seed);
+    let note = "samples of one trial counted as trials";
+    rows.push(pooled.control("pooled samples, intra-trial 0.4", COVERS, scale, note));
+    rows
+}
+
+fn median_covered(noise: Noise, trials: usize, pool: bool, repetitions: usize, seed: u64) -> Tally {
+    let mut random = seeded(seed, 100 + noise as u64);
+    let mut tally = Tally::default();
+    for _ in 0..repetitions {
+        let samples: Vec<Vec<f64>> = (0..trials).map(|_| noise.samples(&mut random)).collect();
+        let values: Vec<f64> = if pool {
+            samples.concat()
+        } else {
+            samples.iter().map(|trial| trial.iter().sum::<f64>() / trial.len() as f64).collect()
+        };
+        tally.count(covers(&sign_interval(&values, 0.95), noise.median()));
+    }
+    tally
+}
+
+/// Paired differences while the machine swings or drifts; the control runs the cells one after the
+/// other.
+pub(super) fn paired_coverage(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(4000);
+    let mut rows = Vec::new();
+    for (name, environment) in environments() {
+        let (sign, student) = paired_covered(environment, randomised_blocks, repetitions, seed);
+        let note = "20 blocks of 7 cells in random order; noise 2.7 %";
+        rows.push(sign.row(format!("paired differences (sign), {name}"), PAIRED_COVERS, scale, note));
+        rows.push(student.row(format!("paired differences (mean), {name}"), PAIRED_COVERS, scale, note));
+    }
+    let (name, drift) = environments()[2];
+    let (sign, _) = paired_covered(drift, serial_sweep, repetitions, seed);
+    let note = "the same cells, all trials of one after all trials of the other";
+    rows.push(sign.control(format!("serial order, {name}"), PAIRED_COVERS, scale, note));
+    rows
+}
+
+fn environments() -> [(&'static str, Environment); 3] {
+    [
+        ("swings AR(1) 0.5", Environment::Swings { rho: 0.5, spread: 0.18 }),
+        ("swings AR(1) 0.9", Environment::Swings { rho: 0.9, spread: 0.18 }),
+        ("drift of 20 %", Environment::Drifts { total: 0.2 }),
+    ]
+}
+
+fn scenario(environment: Environment, order: Order) -> Scenario {
+    let effects = vec![0.0, 0.03, 0.06, 0.01, 0.02, 0.1, 0.0];
+    let mut scenario = Scenario::new(effects, Noise::Normal, 0.019);
+    scenario.environment = environment;
+    scenario.order = order;
+    scenario
+}
+
+/// Coverage of the difference of the first two cells: sign interval and interval of the mean.
+fn paired_covered(environment: Environment, order: Order, repetitions: usize, seed: u64) -> (Tally, Tally) {
+    let scenario = scenario(environment, order);
+    let truth = scenario.effects[1] - scenario.effects[0];
+    let mut random = seeded(seed, 200);
+    let (mut sign, mut student) = (Tally::default(), Tally::default());
+    for _ in 0..repetitions {
+        let rows = scenario.rows(TRIALS, &mut random);
+        let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
+        sign.count(covers(&sign_interval(&differences, 0.95), truth));
+        let mean = paired(&differences, &Terms { level: 0.95, delta: 0.02 });
+        student.count(mean.lower <= truth && truth <= mean.upper);
+    }
+    (sign, student)
+}
+
+/// Intervals of absolute rates cannot hold beyond the session when blocks depend on each other: they
+/// must be flagged.
+pub(super) fn absolute_flags(scale: Scale, seed: u64) -> Vec<Row> {
+    let blocks = 48;
+    let repetitions = scale.repetitions(2000);
+    let mut rows = Vec::new();
+    for (name, environment) in environments() {
+        let scenario = scenario(environment, randomised_blocks);
+        let mut random = seeded(seed, 300);
+        let (mut flagged, mut covered) = (Tally::default(), Tally::default());
+        for run in 0..repetitions {
+            let cell: Vec<f64> = scenario.rows(blocks, &mut random).iter().map(|row| row[0]).collect();
+            flagged.count(dependent(std::slice::from_ref(&cell), seed ^ run as u64));
+            covered.count(covers(&sign_interval(&cell, 0.95), scenario.effects[0]));
+        }
+        let note = format!("{blocks} blocks; the interval would cover in {:.0} %", covered.percent());
+        rows.push(flagged.row(format!("absolute rate flagged, {name}"), Demand::AtLeast(90.0), scale, note));
+    }
+    rows
+}
+
+/// The interval of the cell that screening liked best, from fresh trials; the control reports the
+/// screening trials.
+pub(super) fn winners_curse(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(4000);
+    let mut random = seeded(seed, 400);
+    let (mut confirmed, mut screened, mut flattery) = (Tally::default(), Tally::default(), 0.0);
+    let scenario = Scenario::new(vec![0.0; 64], Noise::Normal, 0.03);
+    for _ in 0..repetitions {
+        let column = |rows: &[Vec<f64>], cell: usize| rows.iter().map(|row| row[cell]).collect::<Vec<_>>();
+        let screening = scenario.rows(CURSED, &mut random);
+        let estimate = |cell: usize| sign_interval(&column(&screening, cell), 0.95);
+        let middle = |cell: usize| estimate(cell).median.unwrap_or(0.0);
+        let leader = (0..64).min_by(|&a, &b| middle(a).total_cmp(&middle(b))).unwrap_or(0);
+        screened.count(covers(&estimate(leader), 0.0));
+        flattery -= middle(leader) / repetitions as f64;
+        let fresh = column(&scenario.rows(CURSED, &mut random), leader);
+        confirmed.count(covers(&sign_interval(&fresh, 0.95), 0.0));
+    }
+    let note =
+        format!("12 trials each of 64 equal cells, 3 % spread; screening flatters it by {:.1} %", 100.0 * flattery);
+    vec![
+        confirmed.row("leader's interval from confirmation", COVERS, scale, "12 fresh trials; exact coverage 96.1 %"),
+        screened.control("leader's interval from screening", COVERS, scale, note),
+    ]
+}
+
+fn covers(estimate: &Estimate, truth: f64) -> bool {
+    estimate.lower.zip(estimate.upper).is_some_and(|(lower, upper)| lower <= truth && truth <= upper)
+}

@@ -1,0 +1,215 @@
+//! Is the best kept, and is what is called proven true?
+
+use super::{Demand, Row, Scale, Tally, number};
+use crate::group::{Method, analyse};
+use crate::rng::seeded;
+use crate::sim::stages::{Design, World};
+use crate::sim::{Environment, Noise, Scenario};
+use crate::twin::judge;
+
+const KEPT: Demand = Demand::AtLeast(95.0);
+
+/// Equal cells are the hard case for a best set: every one of them is the best. The control keeps
+/// the observed standard error at every flip.
+pub(super) fn best_set_of_equals(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(8000);
+    let mut rows = Vec::new();
+    for blocks in [6, 8, 12, 20, 48] {
+        let (kept, size) = kept(&[Noise::Normal], blocks, repetitions, &Method { seed, ..method() });
+        let note = format!("7 equal cells, {blocks} blocks; mean size {size:.2}");
+        rows.push(kept.row(format!("best set keeps the best, {blocks} blocks"), KEPT, scale, note));
+    }
+    for blocks in [6, 8] {
+        let fixed = Method { seed, studentise_each_flip: false, ..method() };
+        let (kept, _) = kept(&[Noise::Normal], blocks, repetitions, &fixed);
+        let note = "the observed standard error kept at every flip";
+        rows.push(kept.control(format!("fixed standard error, {blocks} blocks"), KEPT, scale, note));
+    }
+    let one_side = Method { seed, two_sided: false, ..method() };
+    let (kept, size) = kept(&[Noise::Normal], 20, repetitions, &one_side);
+    let note = format!("max t instead of max |t|; mean size {size:.2}");
+    rows.push(kept.row("best set keeps the best, one side, 20 blocks", Demand::Published, scale, note));
+    rows
+}
+
+/// Other noise than normal; also cells of one group with different kinds, whose differences are
+/// skewed.
+pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(4000);
+    let mut rows = Vec::new();
+    for noise in Noise::ALL.into_iter().skip(1) {
+        let (kept, _) = kept(&[noise], 20, repetitions, &Method { seed, ..method() });
+        rows.push(kept.row(format!("best set keeps the best, {}", noise.name()), KEPT, scale, "20 blocks"));
+    }
+    for (kinds, name) in [
+        ([Noise::Normal, Noise::LogNormal], "normal among log-normal"),
+        ([Noise::Spikes, Noise::Normal], "spikes among normal"),
+    ] {
+        let (both, _) = kept(&kinds, 20, repetitions, &Method { seed, ..method() });
+        rows.push(both.row(format!("best set keeps the best, {name}"), KEPT, scale, "20 blocks, 7 equal means"));
+        let one_side = Method { seed, two_sided: false, ..method() };
+        let (one, _) = kept(&kinds, 20, repetitions, &one_side);
+        let note = "max t instead of max |t|: why the method looks at both sides";
+        rows.push(one.row(format!("the same, one side, {name}"), Demand::Published, scale, note));
+    }
+    rows
+}
+
+/// Noise of a cell's own that lasts from block to block. Pairing cannot remove it; merging has to,
+/// or the group has to say nothing. The control believes in independence.
+pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(4000);
+    let mut rows = Vec::new();
+    for rho in [0.5, 0.9] {
+        let mut scenario = Scenario::new(vec![0.0; 7], Noise::Normal, 0.02);
+        scenario.own_rho = rho;
+        let believing = Method { seed, merge_dependent_blocks: false, ..method() };
+        let (kept, _) = kept_in(&scenario, 48, repetitions, &Method { seed, ..method() });
+        let (trusted, _) = kept_in(&scenario, 48, repetitions, &believing);
+        let silent = 100.0 * (1.0 - kept.of as f64 / repetitions as f64);
+        let note = format!("48 blocks, half of the variance lasts; {silent:.0} % of groups say nothing");
+        rows.push(kept.row(format!("best kept, own noise AR(1) {rho}"), Demand::Published, scale, note));
+        let note = "neighbouring blocks believed to be independent";
+        rows.push(trusted.control(format!("no merging, own noise AR(1) {rho}"), KEPT, scale, note));
+    }
+    rows
+}
+
+/// How often the first of seven equal cells is kept, and the mean size of the best set.
+fn kept(kinds: &[Noise], blocks: usize, repetitions: usize, method: &Method) -> (Tally, f64) {
+    let mut scenario = Scenario::new(vec![0.0; 7], Noise::Normal, 0.03);
+    scenario.noise = kinds.to_vec();
+    kept_in(&scenario, blocks, repetitions, method)
+}
+
+fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Method) -> (Tally, f64) {
+    let (mut tally, mut size) = (Tally::default(), 0);
+    for run in 0..repetitions as u64 {
+        let input = scenario.group(blocks, method.seed.wrapping_mul(1_000_003).wrapping_add(run));
+        let verdict = analyse(&input, method);
+        // A group that says nothing keeps everything and would flatter the method.
+        if verdict.inconclusive.is_none() {
+            tally.count(verdict.best_set.contains(&0));
+            size += verdict.best_set.len();
+        }
+    }
+    (tally, size as f64 / tally.of.max(1) as f64)
+}
+
+/// A grid of 64 cells, screened, six finalists, 48 blocks; by noise.
+pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for percent in [3.0, 6.0, 10.0, 14.0] {
+        let design = Design::paired(6, 48, percent / 100.0);
+        rows.extend(session_rows(&format!("noise {percent} %"), 1, &design, scale, seed));
+    }
+    for noise in [Noise::Spikes, Noise::LogNormal] {
+        let design = Design { noise, ..Design::paired(6, 48, 0.06) };
+        rows.extend(session_rows(&format!("noise 6 %, {}", noise.name()), 1, &design, scale, seed));
+    }
+    rows
+}
+
+/// The same grid in three and four profiles at once.
+pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (profiles, blocks, percent) in [(3, 24, 2.7), (4, 24, 2.7), (4, 24, 6.0), (4, 48, 6.0)] {
+        let design = Design::paired(6, blocks, percent / 100.0);
+        let name = format!("{profiles} profiles, {blocks} blocks, noise {percent} %");
+        rows.extend(session_rows(&name, profiles, &design, scale, seed));
+    }
+    rows.push(without_leaders(scale, seed));
+    rows
+}
+
+/// Without each profile's own leader among the finalists, a compromise is compared with compromises.
+/// The error is rare enough that only the full scale can show it.
+fn without_leaders(scale: Scale, seed: u64) -> Row {
+    let design = Design { leaders: false, ..Design::paired(6, 24, 0.027) };
+    let (_, within, ..) = sessions(4, &design, scale, seed);
+    let name = "finalists without the profiles' leaders, 4 profiles";
+    let note = "the same sessions; proven is true of all cells";
+    if scale == Scale::Full {
+        within.control(name, KEPT, scale, note)
+    } else {
+        within.row(name, Demand::Published, scale, note)
+    }
+}
+
+fn session_rows(name: &str, profiles: usize, design: &Design, scale: Scale, seed: u64) -> Vec<Row> {
+    let (held, within, proven, mean_size) = sessions(profiles, design, scale, seed);
+    let shape = format!("64 cells, {} finalists, {} blocks", design.finalists, design.blocks);
+    let note = format!("{shape}; mean size of the best set {mean_size:.2}");
+    vec![
+        held.row(format!("best set or undecided holds the best, {name}"), KEPT, scale, note),
+        within.row(format!("proven is true of all cells, {name}"), KEPT, scale, shape.clone()),
+        proven.row(format!("share proven, {name}"), Demand::Published, scale, shape),
+    ]
+}
+
+/// Whether best set or undecided hold the best in every profile; whether what is proven is true of
+/// all cells; how often something is proven; the mean size of the best set.
+fn sessions(profiles: usize, design: &Design, scale: Scale, seed: u64) -> (Tally, Tally, Tally, f64) {
+    let repetitions = scale.repetitions(2000) as u64;
+    let (mut held, mut within, mut proven, mut size) = (Tally::default(), Tally::default(), Tally::default(), 0);
+    for run in 0..repetitions {
+        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+        let world = World::draw(profiles, 8, &mut seeded(seed, 500));
+        let method = Method { seed, ..method() };
+        let session = world.session(design, &method, seed);
+        let all_held = session.groups.iter().enumerate().all(|(profile, (_, verdict))| {
+            let best = world.best(profile);
+            !session.finalists.contains(&best) || verdict.best_set.contains(&best)
+        });
+        held.count(all_held);
+        size += session.groups.iter().map(|(_, verdict)| verdict.best_set.len()).sum::<usize>();
+        proven.count(session.recommendation.proven);
+        if session.recommendation.proven {
+            let cell = session.recommendation.cell.expect("a proven recommendation names a cell");
+            within.count(world.regret(cell) <= method.ln_margin());
+        }
+    }
+    (held, within, proven, size as f64 / (repetitions as f64 * profiles as f64))
+}
+
+/// How often a twin without a fault alarms, and how often one that is 2 % off does.
+pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(8000);
+    let mut rows = Vec::new();
+    for (noise, shift, demand) in [
+        (Noise::Normal, 0.0, Demand::AtMost(1.5)),
+        (Noise::LogNormal, 0.0, Demand::AtMost(1.5)),
+        (Noise::Normal, 0.02, Demand::AtLeast(95.0)),
+    ] {
+        let mut scenario = Scenario::new(vec![0.0, shift], noise, 0.019);
+        scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
+        let mut random = seeded(seed, 600);
+        let (mut tally, mut floor) = (Tally::default(), 0.0);
+        for _ in 0..repetitions {
+            let rows = scenario.rows(48, &mut random);
+            let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
+            let twin = judge(&differences, 1).expect("48 blocks are enough");
+            tally.count(twin.alarm);
+            floor += twin.noise_floor / repetitions as f64;
+        }
+        let name = format!("twin alarm, {}, twin {:.0} % off", noise.name(), 100.0 * shift);
+        let note = format!("48 blocks, one group; mean noise floor {:.2} %", 100.0 * floor);
+        rows.push(tally.row(name, demand, scale, note));
+        if shift == 0.0 && noise == Noise::Normal {
+            rows.push(number(
+                "noise floor of a healthy twin",
+                "published",
+                100.0 * floor,
+                "%",
+                true,
+                "paired noise 2.7 %, 48 blocks",
+            ));
+        }
+    }
+    rows
+}
+
+fn method() -> Method {
+    // Fewer flips than in a verdict: they scatter the critical value, not its mean.
+    Method { random_flips: 999, ..Method::default() }
+}
