@@ -1,0 +1,213 @@
+//! Groups with the facts found about them, and cells with how they ended for good.
+
+use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Outcome, SessionId};
+use rusqlite::{Connection, Row, params};
+use serde_json::{Map, Value};
+
+use crate::Store;
+use crate::column::{Json, named, unknown};
+use crate::error::StoreError;
+
+/// A group and what was found about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupRow {
+    /// The group.
+    pub group: Group,
+    /// What the harness found: `warmup_ns`, `steady`, `finalists`, …
+    pub facts: Map<String, Value>,
+}
+
+/// A cell and how it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellRow {
+    /// The cell.
+    pub cell: Cell,
+    /// Set when the cell was skipped, or failed for good.
+    pub outcome: Option<Outcome>,
+}
+
+impl Store {
+    /// Adds groups, or replaces their conditions. They are listed in the order in which they first came.
+    ///
+    /// # Errors
+    /// When the session does not exist, or the store cannot be written.
+    pub fn add_groups(&mut self, session: SessionId, groups: &[Group]) -> Result<(), StoreError> {
+        self.write(|c| groups.iter().try_for_each(|group| upsert_group(c, session, group)))
+    }
+
+    /// Adds cells, or replaces their levels; their groups come first. Twins may be added at any time.
+    ///
+    /// # Errors
+    /// When a group does not exist, or the store cannot be written.
+    pub fn add_cells(&mut self, session: SessionId, cells: &[Cell]) -> Result<(), StoreError> {
+        let known = self.groups(session)?;
+        if let Some(cell) = cells.iter().find(|cell| known.iter().all(|row| row.group.id != cell.group)) {
+            return Err(StoreError::NoGroup { session, group: cell.group.clone() });
+        }
+        self.write(|c| cells.iter().try_for_each(|cell| upsert_cell(c, session, cell)))
+    }
+
+    /// Keeps one fact about a group under a name, replacing what stood there.
+    ///
+    /// # Errors
+    /// When the group does not exist, or the store cannot be written.
+    pub fn set_group_fact(
+        &mut self,
+        session: SessionId,
+        group: &GroupId,
+        name: &str,
+        value: &Value,
+    ) -> Result<(), StoreError> {
+        self.write(|c| {
+            let sql = "SELECT EXISTS (SELECT 1 FROM groups WHERE session = ?1 AND id = ?2)";
+            if !c.query_row(sql, params![session.0, group.0], |row| row.get::<_, bool>(0))? {
+                return Err(StoreError::NoGroup { session, group: group.clone() });
+            }
+            upsert_fact(c, session, group, name, value)
+        })
+    }
+
+    /// Keeps how a cell ended for good: skipped, or failed and left out from now on.
+    ///
+    /// # Errors
+    /// When the cell does not exist, or the store cannot be written.
+    pub fn set_cell_outcome(&mut self, session: SessionId, cell: &CellId, outcome: &Outcome) -> Result<(), StoreError> {
+        let changed = self.write(|c| write_outcome(c, session, cell, outcome))?;
+        if changed { Ok(()) } else { Err(StoreError::NoCell { session, cell: cell.clone() }) }
+    }
+
+    /// The groups of a session, in the order in which they were added.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn groups(&self, session: SessionId) -> Result<Vec<GroupRow>, StoreError> {
+        self.read(|c| {
+            let mut rows: Vec<GroupRow> = c
+                .prepare_cached("SELECT id, factors FROM groups WHERE session = ?1 ORDER BY rowid")?
+                .query_map([session.0], |row| {
+                    let group = Group { id: GroupId(row.get(0)?), factors: row.get::<_, Json<_>>(1)?.0 };
+                    Ok(GroupRow { group, facts: Map::new() })
+                })?
+                .collect::<Result<_, _>>()?;
+            let mut facts = c.prepare_cached("SELECT group_id, name, value FROM group_facts WHERE session = ?1")?;
+            let mut facts = facts.query([session.0])?;
+            while let Some(fact) = facts.next()? {
+                let group = fact.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+                if let Some(row) = rows.iter_mut().find(|row| row.group.id.0 == group) {
+                    row.facts.insert(fact.get(1)?, fact.get::<_, Json<Value>>(2)?.0);
+                }
+            }
+            Ok(rows)
+        })
+    }
+
+    /// The cells of a session, in the order in which they were added.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn cells(&self, session: SessionId) -> Result<Vec<CellRow>, StoreError> {
+        let sql = "SELECT id, group_id, kind, twin_of, factors, outcome, reason
+                   FROM cells WHERE session = ?1 ORDER BY rowid";
+        self.read(|c| Ok(c.prepare_cached(sql)?.query_map([session.0], cell_row)?.collect::<Result<_, _>>()?))
+    }
+}
+
+/// Adds a group, or replaces its conditions.
+pub(crate) fn upsert_group(connection: &Connection, session: SessionId, group: &Group) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO groups (session, id, factors) VALUES (?1, ?2, ?3)
+             ON CONFLICT (session, id) DO UPDATE SET factors = excluded.factors",
+        )?
+        .execute(params![session.0, group.id.0, Json(&group.factors)])?;
+    Ok(())
+}
+
+/// Sets one fact of a group.
+pub(crate) fn upsert_fact(
+    connection: &Connection,
+    session: SessionId,
+    group: &GroupId,
+    name: &str,
+    value: &Value,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO group_facts (session, group_id, name, value) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (session, group_id, name) DO UPDATE SET value = excluded.value",
+        )?
+        .execute(params![session.0, group.0, name, Json(value)])?;
+    Ok(())
+}
+
+/// Adds a cell, or replaces its levels.
+pub(crate) fn upsert_cell(connection: &Connection, session: SessionId, cell: &Cell) -> Result<(), StoreError> {
+    let Cell { id, group, kind, twin_of, factors } = cell;
+    connection
+        .prepare_cached(
+            "INSERT INTO cells (session, id, group_id, kind, twin_of, factors) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (session, id) DO UPDATE SET group_id = excluded.group_id, kind = excluded.kind,
+             twin_of = excluded.twin_of, factors = excluded.factors",
+        )?
+        .execute(params![
+            session.0,
+            id.0,
+            group.0,
+            kind_name(*kind),
+            twin_of.as_ref().map(|twin| &twin.0),
+            Json(factors)
+        ])?;
+    Ok(())
+}
+
+/// Sets how a cell ended; false if there is no such cell.
+pub(crate) fn write_outcome(
+    connection: &Connection,
+    session: SessionId,
+    cell: &CellId,
+    outcome: &Outcome,
+) -> Result<bool, StoreError> {
+    let changed = connection
+        .prepare_cached("UPDATE cells SET outcome = ?3, reason = ?4 WHERE session = ?1 AND id = ?2")?
+        .execute(params![session.0, cell.0, outcome.name(), outcome.reason()])?;
+    Ok(changed > 0)
+}
+
+fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
+    let cell = Cell {
+        id: CellId(row.get(0)?),
+        group: GroupId(row.get(1)?),
+        kind: named(row, 2, kind_from_name)?,
+        twin_of: row.get::<_, Option<String>>(3)?.map(CellId),
+        factors: row.get::<_, Json<_>>(4)?.0,
+    };
+    let outcome = match row.get::<_, Option<String>>(5)? {
+        None => None,
+        Some(name) => Some(outcome(&name, row.get(6)?).ok_or_else(|| unknown(5, &name))?),
+    };
+    Ok(CellRow { cell, outcome })
+}
+
+/// The outcome of that name.
+pub(crate) fn outcome(name: &str, reason: Option<String>) -> Option<Outcome> {
+    let reason = reason.unwrap_or_default();
+    [Outcome::Measured, Outcome::Skipped(reason.clone()), Outcome::Failed(reason)]
+        .into_iter()
+        .find(|outcome| outcome.name() == name)
+}
+
+const KINDS: [CellKind; 3] = [CellKind::Candidate, CellKind::Twin, CellKind::Floor];
+
+/// The name of a kind of cell.
+pub(crate) fn kind_name(kind: CellKind) -> &'static str {
+    match kind {
+        CellKind::Candidate => "candidate",
+        CellKind::Twin => "twin",
+        CellKind::Floor => "floor",
+    }
+}
+
+/// The kind of cell of that name.
+pub(crate) fn kind_from_name(name: &str) -> Option<CellKind> {
+    KINDS.into_iter().find(|kind| kind_name(*kind) == name)
+}

@@ -1,0 +1,107 @@
+//! A trial's JSON column: what the kernel said of each flow, and what the machine did.
+//!
+//! An end with one flow repeats no number: its flow is rebuilt from the end's columns, because a hundred
+//! thousand trials are read for one report. Interval series are never in here.
+
+use bytegauge_model::{EffectiveOptions, EndReport, FlowReport, MachineUse, TcpReport, Trial};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::counters;
+
+/// The column.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Detail {
+    #[serde(default)]
+    source: EndDetail,
+    #[serde(default)]
+    sink: EndDetail,
+    #[serde(default)]
+    machine: Option<MachineUse>,
+}
+
+/// What one end has beside its counters.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct EndDetail {
+    /// The only flow, whose counters are the end's.
+    only: Option<Kernel>,
+    /// The flows, where there are several or their counters differ from the end's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    flows: Vec<FlowReport>,
+}
+
+/// What the kernel said of a flow.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Kernel {
+    tcp: Option<TcpReport>,
+    options: EffectiveOptions,
+    socket_memory: Option<u64>,
+}
+
+impl Detail {
+    /// What of a trial has no column of its own.
+    pub(crate) fn of(trial: &Trial) -> Detail {
+        let end = |end: &Option<EndReport>| end.as_ref().map(EndDetail::of).unwrap_or_default();
+        Detail { source: end(&trial.source), sink: end(&trial.sink), machine: trial.machine.clone() }
+    }
+
+    /// The column's text, without what is absent anyway.
+    pub(crate) fn text(&self) -> Result<String, serde_json::Error> {
+        Ok(lean(serde_json::to_value(self)?).to_string())
+    }
+
+    /// Rebuilds the two ends from their counters and this.
+    pub(crate) fn ends(
+        self,
+        source: Option<[u64; counters::COUNT]>,
+        sink: Option<[u64; counters::COUNT]>,
+    ) -> (Option<EndReport>, Option<EndReport>, Option<MachineUse>) {
+        (source.map(|n| self.source.rebuild(n)), sink.map(|n| self.sink.rebuild(n)), self.machine)
+    }
+}
+
+impl EndDetail {
+    fn of(end: &EndReport) -> EndDetail {
+        let mut flows: Vec<FlowReport> = end.flows.clone();
+        for flow in &mut flows {
+            flow.series.clear();
+        }
+        if let [flow] = flows.as_slice() {
+            let FlowReport { tcp, options, socket_memory, .. } = flow.clone();
+            let kernel = Kernel { tcp, options, socket_memory };
+            if kernel.clone().flow(end) == *flow {
+                return EndDetail { only: Some(kernel), flows: Vec::new() };
+            }
+        }
+        EndDetail { only: None, flows }
+    }
+
+    fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
+        let mut end = counters::end(numbers, self.flows);
+        if let Some(kernel) = self.only {
+            end.flows = vec![kernel.flow(&end)];
+        }
+        end
+    }
+}
+
+impl Kernel {
+    /// The only flow of an end.
+    fn flow(self, end: &EndReport) -> FlowReport {
+        let Kernel { tcp, options, socket_memory } = self;
+        FlowReport { tcp, options, socket_memory, ..counters::flow(end) }
+    }
+}
+
+/// Drops nulls: every field here reads its absence as just that, and less text is read faster.
+fn lean(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            fields.into_iter().filter(|(_, field)| !field.is_null()).map(|(name, field)| (name, lean(field))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(lean).collect(),
+        other => other,
+    }
+}

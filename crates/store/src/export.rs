@@ -1,0 +1,169 @@
+//! Raw trials for other programs: CSV for tables, JSON lines for everything.
+//!
+//! The JSON lines hold all that the store knows of a session, so that `import` rebuilds it. The CSV holds
+//! one row a trial in base units (bytes, nanoseconds) with a column for every factor; what the kernel said
+//! of single flows is in the JSON lines only.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Write;
+
+use bytegauge_model::{CellId, EndReport, FACTORS, Level, MachineUse, SessionId, Trial};
+
+use crate::Store;
+use crate::cell::{CellRow, kind_name};
+use crate::counters;
+use crate::error::StoreError;
+use crate::line::{self, Line};
+use crate::trial;
+
+/// The columns before the factors.
+const IDENTITY: [&str; 12] = [
+    "session",
+    "group",
+    "cell",
+    "kind",
+    "twin_of",
+    "stage",
+    "block",
+    "position",
+    "block_complete",
+    "outcome",
+    "reason",
+    "started_unix_ns",
+];
+
+/// The columns after the factors, before the counters of both ends.
+const RESULT: [&str; 6] = ["bytes", "wall_ns", "throughput_bytes_per_second", "warmup_ns", "source_cpu", "sink_cpu"];
+
+/// The columns at the end.
+const MACHINE: [&str; 4] = ["machine_wall_ns", "machine_busy_ns", "machine_softirq_ns", "machine_steal_ns"];
+
+impl Store {
+    /// Writes the raw trials of a session as CSV, one row each, in the order of measurement.
+    ///
+    /// # Errors
+    /// When there is no such session, the store cannot be read, or `out` not written.
+    pub fn export_csv(&self, id: SessionId, out: impl Write) -> Result<(), StoreError> {
+        self.session(id)?;
+        let rows = self.cells(id)?;
+        let extra = factors_beyond_the_table(&rows);
+        let cells: HashMap<&CellId, &CellRow> = rows.iter().map(|row| (&row.cell.id, row)).collect();
+        let complete: BTreeMap<u64, bool> = self.blocks(id)?.into_iter().map(|b| (b.index, b.complete)).collect();
+
+        let mut csv = csv::Writer::from_writer(out);
+        csv.write_record(header(&extra))?;
+        self.read(|connection| {
+            trial::visit(connection, id, |_, trial| {
+                let Some(row) = cells.get(&trial.cell) else {
+                    // The tables' own references rule this out.
+                    return Err(StoreError::NoCell { session: id, cell: trial.cell });
+                };
+                csv.write_record(record(id, row, &trial, complete.get(&trial.block).copied(), &extra))?;
+                Ok(())
+            })
+        })?;
+        csv.flush()?;
+        Ok(())
+    }
+
+    /// Writes everything about a session as JSON lines.
+    ///
+    /// # Errors
+    /// When there is no such session, the store cannot be read, or `out` not written.
+    pub fn export_jsonl(&self, id: SessionId, mut out: impl Write) -> Result<(), StoreError> {
+        let mut write = |line: &Line| -> Result<(), StoreError> {
+            let mut text = serde_json::to_string(line)?;
+            text.push('\n');
+            Ok(out.write_all(text.as_bytes())?)
+        };
+        write(&Line::Session { schema_version: line::VERSION, session: self.session(id)? })?;
+        for row in self.groups(id)? {
+            write(&Line::Group { group: row.group, facts: row.facts })?;
+        }
+        for row in self.cells(id)? {
+            write(&Line::Cell { cell: row.cell, outcome: row.outcome })?;
+        }
+        for block in self.blocks(id)? {
+            write(&Line::Block { block })?;
+        }
+        self.read(|connection| {
+            trial::visit(connection, id, |row, mut trial| {
+                trial::fill_series(connection, row, &mut trial)?;
+                write(&Line::Trial { trial: Box::new(trial) })
+            })
+        })?;
+        Ok(out.flush()?)
+    }
+}
+
+/// Levels that an import brought along under names of its own, such as `machine`.
+fn factors_beyond_the_table(rows: &[CellRow]) -> BTreeSet<&str> {
+    let names = rows.iter().flat_map(|row| row.cell.factors.0.keys());
+    names.map(String::as_str).filter(|name| FACTORS.iter().all(|factor| factor.name != *name)).collect()
+}
+
+fn header(extra: &BTreeSet<&str>) -> Vec<String> {
+    let ends = ["source", "sink"].into_iter().flat_map(|end| counters::NAMES.map(|name| format!("{end}_{name}")));
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let mut header = owned(&IDENTITY);
+    header.extend(FACTORS.iter().map(|factor| factor.name.to_owned()));
+    header.extend(extra.iter().map(|name| (*name).to_owned()));
+    header.extend(owned(&RESULT));
+    header.extend(ends);
+    header.extend(owned(&MACHINE));
+    header
+}
+
+fn record(
+    id: SessionId,
+    row: &CellRow,
+    trial: &Trial,
+    block_complete: Option<bool>,
+    extra: &BTreeSet<&str>,
+) -> Vec<String> {
+    let cell = &row.cell;
+    let mut record: Vec<String> = vec![
+        id.to_string(),
+        cell.group.to_string(),
+        cell.id.to_string(),
+        kind_name(cell.kind).into(),
+        text(cell.twin_of.as_ref()),
+        trial.stage.name().into(),
+        trial.block.to_string(),
+        trial.position.to_string(),
+        text(block_complete),
+        trial.outcome.name().into(),
+        text(trial.outcome.reason()),
+        trial.started_unix_ns.to_string(),
+    ];
+    let factors = FACTORS.iter().map(|factor| factor.name).chain(extra.iter().copied());
+    record.extend(factors.map(|name| match cell.factors.get(name) {
+        Level::Absent => String::new(),
+        level => level.to_string(),
+    }));
+    record.extend([
+        trial.bytes.to_string(),
+        trial.wall_ns.to_string(),
+        text(trial.rate()),
+        trial.warmup_ns.to_string(),
+        text(trial.cpus.map(|(source, _)| source)),
+        text(trial.cpus.map(|(_, sink)| sink)),
+    ]);
+    for end in [&trial.source, &trial.sink] {
+        record.extend(end_counters(end.as_ref()));
+    }
+    record.extend(machine(trial.machine.as_ref()));
+    record
+}
+
+fn text(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn end_counters(end: Option<&EndReport>) -> [String; counters::COUNT] {
+    end.map(|end| counters::of_end(end).map(|count| count.to_string())).unwrap_or_default()
+}
+
+fn machine(machine: Option<&MachineUse>) -> [String; MACHINE.len()] {
+    machine.map(|m| [m.wall_ns, m.busy_ns, m.softirq_ns, m.steal_ns].map(|ns| ns.to_string())).unwrap_or_default()
+}

@@ -1,0 +1,128 @@
+//! Reads tables with a header line. A column is what `--map` says, or what its heading gives away.
+
+use bytegauge_model::Level;
+
+use super::arrange::arrange;
+use super::mapping::Mapping;
+use super::observation::Fields;
+use super::target::{self, Target};
+use super::{Draft, ImportError};
+
+/// The separator of a header line, if it has one.
+pub(super) fn delimiter(header: &str) -> Option<u8> {
+    let count = |delimiter: u8| header.bytes().filter(|byte| *byte == delimiter).count();
+    [b',', b';', b'\t'].into_iter().filter(|delimiter| count(*delimiter) > 0).max_by_key(|delimiter| count(*delimiter))
+}
+
+/// Parses a table.
+pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+    let first = text.lines().find(|line| !line.trim().is_empty()).ok_or(ImportError::Empty)?;
+    let mut reader = ::csv::ReaderBuilder::new()
+        .delimiter(delimiter(first).unwrap_or(b','))
+        .trim(::csv::Trim::All)
+        .from_reader(text.as_bytes());
+    let header: Vec<String> = reader.headers().map_err(|e| wrong(&e))?.iter().map(str::to_owned).collect();
+    let columns = Columns::new(&header, map)?;
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| wrong(&e))?;
+        let line = record.position().map_or(0, ::csv::Position::line);
+        let at_line = |reason| ImportError::Line { line, reason };
+        let mut fields = columns.constants.clone();
+        for (index, target) in &columns.targets {
+            let text = &record[*index];
+            fields.set(*target, text).map_err(|reason| at_line(format!("column {}: {reason}", header[*index])))?;
+        }
+        rows.push(fields.finish(line).map_err(at_line)?);
+    }
+    arrange(rows, name, columns.warnings)
+}
+
+fn wrong(error: &::csv::Error) -> ImportError {
+    let line = error.position().map_or(1, ::csv::Position::line);
+    let reason = match error.kind() {
+        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("it has {len} fields where the header has {expected_len}")
+        }
+        _ => error.to_string(),
+    };
+    ImportError::Line { line, reason }
+}
+
+/// What the columns stand for.
+struct Columns {
+    /// Column index and target.
+    targets: Vec<(usize, Target)>,
+    /// What every row says alike.
+    constants: Fields,
+    warnings: Vec<String>,
+}
+
+impl Columns {
+    fn new(header: &[String], map: &[(String, String)]) -> Result<Columns, ImportError> {
+        let found = || header.join(", ");
+        let mapping = Mapping::new(map)?;
+        let mut targets: Vec<(usize, Target)> = Vec::new();
+        for pair in &mapping.columns {
+            let Some(index) = header.iter().position(|heading| heading == pair.theirs) else {
+                let (ours, theirs) = (pair.ours.to_owned(), pair.theirs.to_owned());
+                return Err(ImportError::MapNoColumn { ours, theirs, found: found() });
+            };
+            targets.push((index, pair.target));
+        }
+        let mut warnings = Vec::new();
+        for (index, heading) in header.iter().enumerate() {
+            if targets.iter().any(|(mapped, _)| *mapped == index) {
+                continue;
+            }
+            let Some(target) = target::recognise(heading) else {
+                warnings.push(format!("column {heading} ignored: map it with --map factor={heading}"));
+                continue;
+            };
+            let rival = targets.iter().find(|(_, other)| other.key() == target.key()).map(|(other, _)| *other);
+            match rival {
+                _ if mapping.levels.iter().any(|pair| pair.target.key() == target.key()) => {}
+                Some(rival) => warnings.push(format!("column {heading} ignored: {} says the same", header[rival])),
+                None => targets.push((index, target)),
+            }
+        }
+        let mut constants = mapping.constants()?;
+        let has = |is: fn(&Target) -> bool| {
+            targets.iter().any(|(_, target)| is(target)) || mapping.levels.iter().any(|pair| is(&pair.target))
+        };
+        for Need { what, name, met_by } in REQUIRED {
+            if !has(*met_by) {
+                return Err(ImportError::MissingColumn { what, name, found: found() });
+            }
+        }
+        if !has(|target| is_factor(target, "flows")) {
+            constants.fill("flows", Level::Number(1));
+        }
+        Ok(Columns { targets, constants, warnings })
+    }
+}
+
+fn is_factor(target: &Target, name: &str) -> bool {
+    matches!(target, Target::Factor(factor) if factor.name == name)
+}
+
+/// Something that every trial needs.
+struct Need {
+    /// In words.
+    what: &'static str,
+    /// A name of ours that brings it.
+    name: &'static str,
+    /// Every target that brings it.
+    met_by: fn(&Target) -> bool,
+}
+
+const REQUIRED: &[Need] = &[
+    Need { what: "the transport", name: "transport", met_by: |target| is_factor(target, "transport") },
+    Need { what: "the size of a read", name: "read_size", met_by: |target| is_factor(target, "read_size") },
+    Need { what: "the length of a trial", name: "duration_sec", met_by: |target| matches!(target, Target::Wall(_)) },
+    Need {
+        what: "bytes or throughput",
+        name: "throughput_mib_s",
+        met_by: |target| matches!(target, Target::Bytes | Target::Rate(_)),
+    },
+];

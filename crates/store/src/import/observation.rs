@@ -1,0 +1,361 @@
+//! One row of a table as a trial: values are read by what their column stands for, gaps are filled only
+//! with what follows from the rest.
+
+use bytegauge_model::factor::Role;
+use bytegauge_model::level::Kind;
+use bytegauge_model::{
+    CellId, CellKind, EndReport, FACTORS, Factor, Level, Levels, MachineUse, Outcome, Stage, Transport, Trial,
+};
+
+use crate::cell::{kind_from_name, outcome};
+use crate::counters;
+use crate::trial::EndName;
+
+use super::target::Target;
+
+/// The extra condition that keeps apart what was measured in different places.
+pub(super) const MACHINE: &str = "machine";
+
+/// One row, as far as it says something about itself; the cell, block and position of its trial are set
+/// when all rows are known.
+pub(super) struct Observation {
+    pub line: u64,
+    pub factors: Levels,
+    pub group: Option<String>,
+    pub cell: Option<String>,
+    pub kind: CellKind,
+    pub twin_of: Option<String>,
+    pub block: Option<u64>,
+    pub position: Option<u32>,
+    pub block_complete: Option<bool>,
+    pub trial: Trial,
+}
+
+/// A row while its values are read.
+#[derive(Clone, Default)]
+pub(super) struct Fields {
+    factors: Levels,
+    touches: Option<bool>,
+    group: Option<String>,
+    cell: Option<String>,
+    kind: CellKind,
+    twin_of: Option<String>,
+    stage: Option<Stage>,
+    block: Option<u64>,
+    position: Option<u32>,
+    block_complete: Option<bool>,
+    outcome: Option<String>,
+    reason: Option<String>,
+    started_unix_ns: u64,
+    bytes: Option<u64>,
+    wall_ns: Option<u64>,
+    rate: Option<Printed>,
+    warmup_ns: u64,
+    cpus: [Option<u64>; 2],
+    ends: [[Option<u64>; counters::COUNT]; 2],
+    machine: [Option<u64>; 4],
+}
+
+/// A rate as it was printed: what was rounded off limits what it can contradict.
+#[derive(Clone, Copy)]
+struct Printed {
+    bytes_per_second: f64,
+    half_digit: f64,
+}
+
+impl Fields {
+    /// Reads one value. An empty one says nothing.
+    pub(super) fn set(&mut self, target: Target, text: &str) -> Result<(), String> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let owned = || Some(text.to_owned());
+        match target {
+            Target::Factor(factor) if factor.name == "transport" => self.set_transport(text)?,
+            Target::Factor(factor) => self.factors.set(factor.name, level(factor, text)?),
+            Target::Machine => self.set_machine(text),
+            Target::Touches => self.touches = Some(switch(text)?),
+            Target::Session => {}
+            Target::Group => self.group = owned(),
+            Target::Cell => self.cell = owned(),
+            Target::Kind => self.kind = kind_from_name(text).ok_or_else(|| format!("`{text}` is no kind of cell"))?,
+            Target::TwinOf => self.twin_of = owned(),
+            Target::Stage => {
+                self.stage = Some(Stage::from_name(text).ok_or_else(|| format!("`{text}` is no stage"))?);
+            }
+            Target::Block => self.block = Some(count(text)?),
+            Target::Position => {
+                self.position = Some(u32::try_from(count(text)?).map_err(|_| format!("`{text}` is too large"))?);
+            }
+            Target::BlockComplete => self.block_complete = Some(switch(text)?),
+            Target::Outcome => self.outcome = owned(),
+            Target::Reason => self.reason = owned(),
+            Target::Started => self.started_unix_ns = count(text)?,
+            Target::Bytes => self.bytes = Some(count(text)?),
+            Target::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
+            Target::Rate(unit) => self.rate = Some(printed(text, unit)?),
+            Target::Warmup => self.warmup_ns = count(text)?,
+            Target::Cpu(end) => self.cpus[end as usize] = Some(count(text)?),
+            Target::Counter(end, index) => self.ends[end as usize][index] = Some(count(text)?),
+            Target::Machines(index) => self.machine[index] = Some(count(text)?),
+        }
+        Ok(())
+    }
+
+    /// Sets a level unless the row has one of its own.
+    pub(super) fn fill(&mut self, name: &str, level: Level) {
+        if *self.factors.get(name) == Level::Absent {
+            self.factors.set(name, level);
+        }
+    }
+
+    fn set_transport(&mut self, text: &str) -> Result<(), String> {
+        let (transport, elsewhere) = transport(text).ok_or_else(|| {
+            format!("`{text}` names no transport: use unix, tcp, tcp6, pipe or a path such as /dev/zero")
+        })?;
+        self.factors.set("transport", Level::Name(transport.to_string()));
+        if elsewhere {
+            self.set_machine(text);
+        }
+        Ok(())
+    }
+
+    fn set_machine(&mut self, text: &str) {
+        let label = match self.factors.get(MACHINE).name() {
+            Some(other) => format!("{other}; {text}"),
+            None => text.to_owned(),
+        };
+        self.factors.set(MACHINE, Level::Name(label));
+    }
+
+    /// The whole row.
+    pub(super) fn finish(mut self, line: u64) -> Result<Observation, String> {
+        let transport = self.factors.transport().ok_or("it has no transport")?;
+        if let Some(touches) = self.touches {
+            self.fill_touches(touches);
+        }
+        for factor in FACTORS {
+            let fits = (factor.fits)(&transport);
+            // Every cell names every factor; an end that does not exist has no level.
+            let level = if fits { self.factors.get(factor.name).clone() } else { Level::Absent };
+            self.factors.set(factor.name, level);
+        }
+        let outcome = match &self.outcome {
+            None => Outcome::Measured,
+            Some(name) => outcome(name, self.reason.take()).ok_or_else(|| format!("`{name}` is no outcome"))?,
+        };
+        let measured = outcome == Outcome::Measured;
+        let wall_ns = match self.wall_ns {
+            Some(0) | None if measured => return Err("it was measured, but its duration is 0 or missing".into()),
+            wall_ns => wall_ns.unwrap_or(0),
+        };
+        let bytes = match self.bytes.or_else(|| self.bytes_from_rate(wall_ns)) {
+            None if measured => return Err("it has neither bytes nor a throughput".into()),
+            bytes => bytes.unwrap_or(0),
+        };
+        let end = |end: EndName| end_report(self.ends[end as usize], bytes, wall_ns);
+        let cpus = self.cpus[0].zip(self.cpus[1]).map(|(source, sink)| (source as usize, sink as usize));
+        let trial = Trial {
+            cell: CellId(String::new()),
+            stage: self.stage.unwrap_or(Stage::Confirm),
+            block: 0,
+            position: 0,
+            started_unix_ns: self.started_unix_ns,
+            outcome,
+            bytes,
+            wall_ns,
+            warmup_ns: self.warmup_ns,
+            cpus,
+            source: end(EndName::Source),
+            sink: end(EndName::Sink),
+            machine: machine_use(self.machine),
+        };
+        let Fields { factors, group, cell, kind, twin_of, block, position, block_complete, .. } = self;
+        Ok(Observation { line, factors, group, cell, kind, twin_of, block, position, block_complete, trial })
+    }
+
+    /// Touching every byte is the profile `sum` with a writer that fills its buffer; not touching it, `drain`.
+    fn fill_touches(&mut self, touches: bool) {
+        let (work, fill, profile) = if touches { ("sum", "touch", "sum") } else { ("none", "none", "drain") };
+        for (name, level) in [("work", work), ("fill", fill), ("profile", profile)] {
+            self.fill(name, Level::Name(level.into()));
+        }
+        self.fill("walk", Level::Number(0));
+    }
+
+    /// Bytes = throughput × duration. When no read was short, they are also calls × size: that count is
+    /// exact, so it is taken if it rounds to the throughput that was printed.
+    fn bytes_from_rate(&self, wall_ns: u64) -> Option<u64> {
+        let Printed { bytes_per_second, half_digit } = self.rate?;
+        let seconds = wall_ns as f64 / 1e9;
+        let [_, calls, short, ..] = self.ends[EndName::Sink as usize];
+        let counted = match (calls, short, self.factors.get("read_size").number()) {
+            (Some(calls), Some(0), Some(size)) => calls.checked_mul(size),
+            _ => None,
+        };
+        let agrees = |bytes: &u64| (*bytes as f64 / seconds - bytes_per_second).abs() <= half_digit * 1.001;
+        Some(counted.filter(agrees).unwrap_or((bytes_per_second * seconds).round() as u64))
+    }
+}
+
+/// What a row says of an end. Bytes and window are the trial's where the end has none of its own.
+fn end_report(counts: [Option<u64>; counters::COUNT], bytes: u64, wall_ns: u64) -> Option<EndReport> {
+    if counts.iter().all(Option::is_none) {
+        return None;
+    }
+    let default = |name: &str| match name {
+        "bytes" | "total_bytes" => bytes,
+        "window_ns" => wall_ns,
+        _ => 0,
+    };
+    let mut filled = [0; counters::COUNT];
+    for ((count, given), name) in filled.iter_mut().zip(counts).zip(counters::NAMES) {
+        *count = given.unwrap_or_else(|| default(name));
+    }
+    Some(counters::end(filled, Vec::new()))
+}
+
+fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
+    let [wall_ns, busy_ns, softirq_ns, steal_ns] = times;
+    Some(MachineUse {
+        wall_ns: wall_ns?,
+        busy_ns: busy_ns.unwrap_or(0),
+        softirq_ns: softirq_ns.unwrap_or(0),
+        steal_ns: steal_ns.unwrap_or(0),
+        net_rx: Vec::new(),
+    })
+}
+
+/// A level: a plain number is in base units, anything else as a flag would give it.
+pub(super) fn level(factor: &Factor, text: &str) -> Result<Level, String> {
+    match text.parse() {
+        Ok(number) if !matches!(factor.kind, Kind::Name(_) | Kind::Switch) => Ok(Level::Number(number)),
+        _ => factor.kind.parse(text).map_err(|error| error.to_string()),
+    }
+}
+
+/// The transport that a text names, and whether the text says more than that (another place, say).
+pub(super) fn transport(text: &str) -> Option<(Transport, bool)> {
+    let text = text.trim();
+    if text.starts_with(['/', '.']) {
+        let path = text.split_whitespace().next()?;
+        return path.parse().ok().map(|transport| (transport, path != text));
+    }
+    let lower = text.to_ascii_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let has = |word: &str| words.contains(&word);
+    let transport = if has("unix") || has("uds") {
+        Transport::Unix
+    } else if has("tcp6") || has("tcp") && has("ipv6") {
+        Transport::Tcp6
+    } else if has("tcp") {
+        Transport::Tcp
+    } else if has("pipe") || has("pipes") {
+        Transport::Pipe
+    } else if has("zero") || has("urandom") {
+        Transport::Source(format!("/dev/{}", if has("zero") { "zero" } else { "urandom" }))
+    } else {
+        return None;
+    };
+    const SAY_NOTHING: [&str; 18] = [
+        "unix",
+        "uds",
+        "tcp",
+        "tcp6",
+        "ipv4",
+        "ipv6",
+        "pipe",
+        "pipes",
+        "dev",
+        "zero",
+        "urandom",
+        "socket",
+        "sockets",
+        "stream",
+        "local",
+        "localhost",
+        "loopback",
+        "domain",
+    ];
+    Some((transport, words.iter().any(|word| !SAY_NOTHING.contains(word))))
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    let fraction = || text.parse::<f64>().ok().filter(|n| n.fract() == 0.0 && (0.0..=(1u64 << 53) as f64).contains(n));
+    // Some tables write every number with a point.
+    text.parse().ok().or_else(|| fraction().map(|n| n as u64)).ok_or_else(|| format!("`{text}` is no count"))
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    number.ok_or_else(|| format!("`{text}` is no number from 0 up"))
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err(format!("`{text}` is neither true nor false")),
+    }
+}
+
+/// A duration with its own unit (`742.017215ms`), or in the unit of its column.
+fn duration_ns(text: &str, unit_ns: f64) -> Result<u64, String> {
+    if unit_ns == 1.0
+        && let Ok(exact) = text.parse()
+    {
+        return Ok(exact);
+    }
+    const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("µs", 1e3), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let own = UNITS.iter().find_map(|(name, unit)| text.strip_suffix(name).map(|digits| (digits, *unit)));
+    let (digits, unit) = own.unwrap_or((text, unit_ns));
+    Ok((number(digits.trim())? * unit).round() as u64)
+}
+
+fn printed(text: &str, unit: f64) -> Result<Printed, String> {
+    let decimals = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let half_digit = 0.5 * 10f64.powi(-(decimals as i32)) * unit;
+    Ok(Printed { bytes_per_second: number(text)? * unit, half_digit })
+}
+
+/// The conditions of a row, by which rows are grouped.
+pub(super) fn conditions(factors: &Levels) -> Levels {
+    factors.of_role(Role::Condition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transports() {
+        let check = |text: &str, expected: Option<(&str, bool)>| {
+            let got = transport(text).map(|(transport, more)| (transport.to_string(), more));
+            assert_eq!(got, expected.map(|(name, more)| (name.into(), more)), "{text}");
+        };
+        check("unix", Some(("unix", false)));
+        check("Unix sockets", Some(("unix", false)));
+        check("TCP localhost", Some(("tcp", false)));
+        check("TCP Remote", Some(("tcp", true)));
+        check("tcp (IPv6)", Some(("tcp6", false)));
+        check("/dev/urandom", Some(("/dev/urandom", false)));
+        check("DevZero", None);
+        check("dev_zero", Some(("/dev/zero", false)));
+        check("Results summary", None);
+    }
+
+    #[test]
+    fn durations() {
+        let check = |text: &str, unit: f64, expected: Option<u64>| {
+            assert_eq!(duration_ns(text, unit).ok(), expected, "{text}");
+        };
+        check("1.508913262s", 1e9, Some(1_508_913_262));
+        check("742.017215ms", 1e9, Some(742_017_215));
+        check("12.5µs", 1e9, Some(12_500));
+        check("2.103", 1e9, Some(2_103_000_000));
+        check("18446744073709551615", 1.0, Some(u64::MAX));
+        check("-1", 1e9, None);
+        check("soon", 1e9, None);
+    }
+}

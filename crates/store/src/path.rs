@@ -1,0 +1,40 @@
+//! Where the results are kept when no `--store` is given: the XDG data directory.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// `$XDG_DATA_HOME/bytegauge/results.db`, or `$HOME/.local/share/bytegauge/results.db`.
+///
+/// `None` when neither variable names an absolute path: the caller then has to ask for `--store`.
+pub fn default_path() -> Option<PathBuf> {
+    from_variables(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
+}
+
+/// The default path for given values of `XDG_DATA_HOME` and `HOME`.
+///
+/// A relative `XDG_DATA_HOME` is ignored, as the XDG base directory specification demands.
+pub fn from_variables(xdg_data_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute(xdg_data_home).or_else(|| absolute(home).map(|home| home.join(".local/share")))?;
+    Some(data.join("bytegauge/results.db"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(xdg: Option<&str>, home: Option<&str>, expected: Option<&str>) {
+        let path = from_variables(xdg.map(Into::into), home.map(Into::into));
+        assert_eq!(path, expected.map(PathBuf::from), "{xdg:?} {home:?}");
+    }
+
+    #[test]
+    fn xdg_before_home() {
+        check(Some("/data"), Some("/home/ada"), Some("/data/bytegauge/results.db"));
+        check(None, Some("/home/ada"), Some("/home/ada/.local/share/bytegauge/results.db"));
+        check(Some(""), Some("/home/ada"), Some("/home/ada/.local/share/bytegauge/results.db"));
+        check(Some("data"), Some("/home/ada"), Some("/home/ada/.local/share/bytegauge/results.db"));
+        check(None, None, None);
+        check(Some(""), Some(""), None);
+    }
+}

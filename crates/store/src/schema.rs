@@ -1,0 +1,240 @@
+//! The tables, and how a file of an older version is brought up to date.
+//!
+//! The version is SQLite's `user_version`, the owner its `application_id`. A step that was ever released
+//! is never edited: a change of the tables is one more step at the end of [`STEPS`].
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::StoreError;
+
+/// `byga`: marks a database as ours, so that another program's is never written to.
+const APPLICATION_ID: i64 = 0x6279_6761;
+
+/// Step n leads from schema version n to n + 1.
+const STEPS: &[&str] = &[VERSION_1];
+
+/// The schema version that this code reads and writes.
+pub(crate) const VERSION: i64 = STEPS.len() as i64;
+
+/// Counters are integers in base units (bytes, nanoseconds, counts). What SQL need not look into is JSON.
+const VERSION_1: &str = "
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    started_unix_ns INTEGER NOT NULL,
+    finished_unix_ns INTEGER,
+    status TEXT NOT NULL,
+    plan_name TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    seed TEXT NOT NULL,              -- 64 bits without a sign do not fit SQLite's integers
+    margin REAL NOT NULL,
+    version TEXT NOT NULL,
+    plan TEXT NOT NULL,              -- JSON
+    machine TEXT NOT NULL,           -- JSON, before the first trial
+    machine_after TEXT NOT NULL,     -- JSON, after the last
+    notes TEXT NOT NULL,             -- JSON array of texts
+    imported INTEGER NOT NULL        -- 1: measured elsewhere, never resumed
+);
+CREATE TABLE groups (
+    session INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    id TEXT NOT NULL,
+    factors TEXT NOT NULL,           -- JSON object, the conditions
+    PRIMARY KEY (session, id)
+);
+CREATE TABLE group_facts (
+    session INTEGER NOT NULL,
+    group_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,             -- JSON
+    PRIMARY KEY (session, group_id, name),
+    FOREIGN KEY (session, group_id) REFERENCES groups (session, id) ON DELETE CASCADE
+);
+CREATE TABLE cells (
+    session INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    group_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    twin_of TEXT,
+    factors TEXT NOT NULL,           -- JSON object, the level of every factor
+    outcome TEXT,
+    reason TEXT,
+    PRIMARY KEY (session, id),
+    FOREIGN KEY (session, group_id) REFERENCES groups (session, id) ON DELETE CASCADE
+);
+CREATE TABLE blocks (
+    session INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    group_id TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    started_unix_ns INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
+    surroundings TEXT NOT NULL,      -- JSON object
+    PRIMARY KEY (session, block),
+    FOREIGN KEY (session, group_id) REFERENCES groups (session, id) ON DELETE CASCADE
+);
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY,          -- ascends in the order of measurement
+    session INTEGER NOT NULL,
+    cell TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    block INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    started_unix_ns INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT,
+    bytes INTEGER NOT NULL,
+    wall_ns INTEGER NOT NULL,
+    warmup_ns INTEGER NOT NULL,
+    source_cpu INTEGER,
+    sink_cpu INTEGER,
+    source_bytes INTEGER,            -- the writing end; null where nobody writes
+    source_calls INTEGER,
+    source_short_calls INTEGER,
+    source_window_ns INTEGER,
+    source_user_ns INTEGER,
+    source_system_ns INTEGER,
+    source_cpu_ns INTEGER,
+    source_voluntary_switches INTEGER,
+    source_involuntary_switches INTEGER,
+    source_total_bytes INTEGER,
+    source_verified_bytes INTEGER,
+    sink_bytes INTEGER,              -- the reading end
+    sink_calls INTEGER,
+    sink_short_calls INTEGER,
+    sink_window_ns INTEGER,
+    sink_user_ns INTEGER,
+    sink_system_ns INTEGER,
+    sink_cpu_ns INTEGER,
+    sink_voluntary_switches INTEGER,
+    sink_involuntary_switches INTEGER,
+    sink_total_bytes INTEGER,
+    sink_verified_bytes INTEGER,
+    detail TEXT NOT NULL,            -- JSON: flows, TCP_INFO, effective options, machine use
+    FOREIGN KEY (session, cell) REFERENCES cells (session, id) ON DELETE CASCADE
+);
+CREATE INDEX trials_of_session ON trials (session); -- its rows are in the order of measurement
+CREATE TABLE series (
+    trial INTEGER NOT NULL REFERENCES trials (id) ON DELETE CASCADE,
+    sink INTEGER NOT NULL,           -- 1: the reading end, 0: the writing end
+    flow INTEGER NOT NULL,
+    bins TEXT NOT NULL,              -- JSON array of [nanoseconds, bytes]
+    PRIMARY KEY (trial, sink, flow)
+);
+CREATE VIEW rates AS
+    SELECT trials.session, cells.group_id, trials.cell, cells.kind, trials.stage, trials.block,
+           cells.factors ->> 'transport' AS transport,
+           cells.factors ->> 'read_size' AS read_size,
+           cells.factors ->> 'write_size' AS write_size,
+           trials.bytes * 1e9 / trials.wall_ns AS bytes_per_second,
+           cells.factors
+    FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
+    WHERE trials.outcome = 'measured' AND trials.wall_ns > 0
+    ORDER BY trials.id;
+";
+
+/// Why a file that exists and holds something cannot be a database.
+///
+/// SQLite takes a file shorter than its smallest page (512 bytes) for an empty database, and would write
+/// over somebody's short text.
+pub(crate) fn no_database(path: &Path) -> Option<&'static str> {
+    // Opening a named pipe would wait for its writer; what cannot be read is reported by SQLite, with its reason.
+    path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(512).read_to_end(&mut head).ok()?;
+    match head.len() {
+        0 => None,
+        _ if !head.starts_with(b"SQLite format 3\0") => Some("it is no SQLite file"),
+        1..512 => Some("it is cut off within its first page"),
+        _ => None,
+    }
+}
+
+/// Why a database is not for us.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Another program's.
+    Foreign,
+    /// A later version's.
+    Newer(i64),
+}
+
+/// The version of a database: 0 for an empty one.
+pub(crate) fn version(connection: &Connection) -> Result<Result<i64, Refusal>, StoreError> {
+    let owner: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(match owner {
+        APPLICATION_ID if version > VERSION => Err(Refusal::Newer(version)),
+        APPLICATION_ID => Ok(version),
+        0 if version == 0 && objects == 0 => Ok(0),
+        _ => Err(Refusal::Foreign),
+    })
+}
+
+/// Brings the tables up to date. Every step is a transaction of its own: a failure leaves the version before it.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    take_steps(connection, STEPS)
+}
+
+fn take_steps(connection: &mut Connection, steps: &[&str]) -> Result<(), StoreError> {
+    loop {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Read under the lock: another process may be taking the same steps.
+        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let Some(step) = usize::try_from(version).ok().and_then(|index| steps.get(index)) else { return Ok(()) };
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", version + 1)?;
+        transaction.commit()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_taken_in_order_and_once() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let first = ["CREATE TABLE a (x); INSERT INTO a VALUES (1);"];
+        take_steps(&mut connection, &first).unwrap();
+        let both = [first[0], "ALTER TABLE a ADD COLUMN y; UPDATE a SET y = x + 1;"];
+        take_steps(&mut connection, &both).unwrap();
+        take_steps(&mut connection, &both).unwrap();
+        let rows: Vec<(i64, i64)> = connection
+            .prepare("SELECT x, y FROM a")
+            .unwrap()
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(rows, [(1, 2)]);
+    }
+
+    #[test]
+    fn a_failing_step_leaves_the_version_before_it() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let steps = ["CREATE TABLE a (x);", "CREATE TABLE b (x); INSERT INTO nowhere VALUES (1);"];
+        assert!(take_steps(&mut connection, &steps).is_err());
+        let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!((tables, version), (1, 1));
+    }
+
+    #[test]
+    fn databases_of_others_are_refused() {
+        let check = |batch: &str, expected: Result<i64, Refusal>| {
+            let connection = Connection::open_in_memory().unwrap();
+            connection.execute_batch(batch).unwrap();
+            assert_eq!(version(&connection).unwrap(), expected, "{batch}");
+        };
+        check("", Ok(0));
+        check("CREATE TABLE bookmarks (url)", Err(Refusal::Foreign));
+        check("PRAGMA user_version = 1", Err(Refusal::Foreign));
+        check(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"), Ok(1));
+        check(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"), Err(Refusal::Newer(99)));
+    }
+}

@@ -1,0 +1,243 @@
+//! Sessions: begun, resumed, annotated, finished, listed.
+
+use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::Value;
+
+use crate::Store;
+use crate::column::{Count, Json, named};
+use crate::error::StoreError;
+
+/// What is known of a session when it begins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewSession {
+    /// The plan's name: `buffer-size`, `stream`, or a file's.
+    pub plan_name: String,
+    /// The workload: `stream`.
+    pub workload: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Version of bytegauge that measures.
+    pub version: String,
+    /// The resolved plan, for `--resume`.
+    pub plan: Value,
+    /// The machine before the first trial.
+    pub machine: Value,
+    /// What the plan collapsed or refused.
+    pub notes: Vec<String>,
+    /// When it began, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
+}
+
+/// A line of `bytegauge sessions`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionSummary {
+    /// Its number.
+    pub id: SessionId,
+    /// When it began, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
+    /// When it ended, nanoseconds of Unix time.
+    pub finished_unix_ns: Option<u64>,
+    /// How it stands.
+    pub status: SessionStatus,
+    /// The plan's name.
+    pub plan_name: String,
+    /// The workload.
+    pub workload: String,
+    /// Version of bytegauge that measured it.
+    pub version: String,
+    /// Brought in by `import`: measured elsewhere, never resumed.
+    pub imported: bool,
+    /// How many groups it has.
+    pub groups: u64,
+    /// How many cells it has, twins and floors included.
+    pub cells: u64,
+    /// How many trials it has, of any outcome.
+    pub trials: u64,
+}
+
+impl Store {
+    /// Begins a session; its status is `running`.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn create_session(&mut self, new: &NewSession) -> Result<SessionId, StoreError> {
+        let record = SessionRecord {
+            id: SessionId(0),
+            started_unix_ns: new.started_unix_ns,
+            finished_unix_ns: None,
+            status: SessionStatus::Running,
+            plan_name: new.plan_name.clone(),
+            workload: new.workload.clone(),
+            seed: new.seed,
+            margin: new.margin,
+            version: new.version.clone(),
+            plan: new.plan.clone(),
+            machine: new.machine.clone(),
+            machine_after: Value::Null,
+            notes: new.notes.clone(),
+        };
+        self.write(|connection| insert(connection, &record, false))
+    }
+
+    /// Marks a session as running again.
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be written.
+    pub fn resume_session(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET status = ?2, finished_unix_ns = NULL WHERE id = ?1";
+        let changed = self.write(|c| Ok(c.execute(sql, params![id.0, SessionStatus::Running.name()])?))?;
+        self.require(id, changed > 0)
+    }
+
+    /// Ends a session: how it stands, when, and the machine after its last trial.
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be written.
+    pub fn finish_session(
+        &mut self,
+        id: SessionId,
+        status: SessionStatus,
+        finished_unix_ns: u64,
+        machine_after: &Value,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET status = ?2, finished_unix_ns = ?3, machine_after = ?4 WHERE id = ?1";
+        let values = params![id.0, status.name(), Count(finished_unix_ns), Json(machine_after)];
+        let changed = self.write(|c| Ok(c.execute(sql, values)?))?;
+        self.require(id, changed > 0)
+    }
+
+    /// Adds a note to a session, unless it stands there already.
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be written.
+    pub fn add_note(&mut self, id: SessionId, note: &str) -> Result<(), StoreError> {
+        let found = self.write(|c| {
+            let sql = "SELECT notes FROM sessions WHERE id = ?1";
+            let Some(Json(mut notes)) =
+                c.query_row(sql, [id.0], |row| row.get::<_, Json<Vec<String>>>(0)).optional()?
+            else {
+                return Ok(false);
+            };
+            if !notes.iter().any(|old| old == note) {
+                notes.push(note.to_owned());
+                c.execute("UPDATE sessions SET notes = ?2 WHERE id = ?1", params![id.0, Json(notes)])?;
+            }
+            Ok(true)
+        })?;
+        self.require(id, found)
+    }
+
+    /// All sessions, the newest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn sessions(&self) -> Result<Vec<SessionSummary>, StoreError> {
+        let sql = "SELECT id, started_unix_ns, finished_unix_ns, status, plan_name, workload, version, imported,
+                   (SELECT count(*) FROM groups WHERE session = sessions.id),
+                   (SELECT count(*) FROM cells WHERE session = sessions.id),
+                   (SELECT count(*) FROM trials WHERE session = sessions.id)
+                   FROM sessions ORDER BY id DESC";
+        self.read(|c| Ok(c.prepare(sql)?.query_map([], summary)?.collect::<Result<_, _>>()?))
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be read.
+    pub fn session(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
+        let sql = "SELECT id, started_unix_ns, finished_unix_ns, status, plan_name, workload, seed, margin, version,
+                   plan, machine, machine_after, notes FROM sessions WHERE id = ?1";
+        let found = self.read(|c| Ok(c.query_row(sql, [id.0], record).optional()?))?;
+        found.ok_or_else(|| self.no_session(id))
+    }
+
+    /// The newest session.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn latest_session(&self) -> Result<Option<SessionId>, StoreError> {
+        self.read(|c| Ok(c.query_row("SELECT max(id) FROM sessions", [], |row| row.get(0))?))
+            .map(|id: Option<i64>| id.map(SessionId))
+    }
+
+    /// The newest session that was begun here and did not end, of one plan or of any: what `--resume` takes.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn latest_unfinished(&self, plan_name: Option<&str>) -> Result<Option<SessionId>, StoreError> {
+        let sql = "SELECT max(id) FROM sessions
+                   WHERE status IN (?1, ?2) AND NOT imported AND (?3 IS NULL OR plan_name = ?3)";
+        let values = params![SessionStatus::Running.name(), SessionStatus::Incomplete.name(), plan_name];
+        self.read(|c| Ok(c.query_row(sql, values, |row| row.get(0))?)).map(|id: Option<i64>| id.map(SessionId))
+    }
+
+    fn require(&self, id: SessionId, found: bool) -> Result<(), StoreError> {
+        if found { Ok(()) } else { Err(self.no_session(id)) }
+    }
+
+    fn no_session(&self, id: SessionId) -> StoreError {
+        StoreError::NoSession { id, path: self.path.clone() }
+    }
+}
+
+/// Writes a session as given, but for its number.
+pub(crate) fn insert(connection: &Connection, record: &SessionRecord, imported: bool) -> Result<SessionId, StoreError> {
+    connection.execute(
+        "INSERT INTO sessions (started_unix_ns, finished_unix_ns, status, plan_name, workload, seed, margin, version,
+         plan, machine, machine_after, notes, imported)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        params![
+            Count(record.started_unix_ns),
+            record.finished_unix_ns.map(Count),
+            record.status.name(),
+            record.plan_name,
+            record.workload,
+            record.seed.to_string(),
+            record.margin,
+            record.version,
+            Json(&record.plan),
+            Json(&record.machine),
+            Json(&record.machine_after),
+            Json(&record.notes),
+            imported,
+        ],
+    )?;
+    Ok(SessionId(connection.last_insert_rowid()))
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
+    Ok(SessionSummary {
+        id: SessionId(row.get(0)?),
+        started_unix_ns: row.get::<_, Count>(1)?.0,
+        finished_unix_ns: row.get::<_, Option<Count>>(2)?.map(|n| n.0),
+        status: named(row, 3, SessionStatus::from_name)?,
+        plan_name: row.get(4)?,
+        workload: row.get(5)?,
+        version: row.get(6)?,
+        imported: row.get(7)?,
+        groups: row.get::<_, Count>(8)?.0,
+        cells: row.get::<_, Count>(9)?.0,
+        trials: row.get::<_, Count>(10)?.0,
+    })
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
+    Ok(SessionRecord {
+        id: SessionId(row.get(0)?),
+        started_unix_ns: row.get::<_, Count>(1)?.0,
+        finished_unix_ns: row.get::<_, Option<Count>>(2)?.map(|n| n.0),
+        status: named(row, 3, SessionStatus::from_name)?,
+        plan_name: row.get(4)?,
+        workload: row.get(5)?,
+        seed: named(row, 6, |text| text.parse().ok())?,
+        margin: row.get(7)?,
+        version: row.get(8)?,
+        plan: row.get::<_, Json<_>>(9)?.0,
+        machine: row.get::<_, Json<_>>(10)?.0,
+        machine_after: row.get::<_, Json<_>>(11)?.0,
+        notes: row.get::<_, Json<_>>(12)?.0,
+    })
+}
