@@ -129,6 +129,9 @@ pub enum LevelError {
     /// Neither `on` nor `off`.
     #[error("`{0}` is not a switch: use on, off or auto")]
     NotSwitch(String),
+    /// A range without one of its ends.
+    #[error("the range {0} lacks an end: write both, such as 1K..2M")]
+    OpenRange(String),
     /// An empty element or nothing at all.
     #[error("an empty level in `{0}`: write levels with commas between them")]
     Empty(String),
@@ -213,6 +216,9 @@ impl Kind {
 
     /// Doubles from `low`; `high` is always the last level.
     fn range(&self, element: &str, low: &str, high: &str) -> Result<Vec<Level>, LevelError> {
+        if low.trim().is_empty() || high.trim().is_empty() {
+            return Err(LevelError::OpenRange(element.into()));
+        }
         let ends = (self.parse(low)?.number(), self.parse(high)?.number());
         let (Some(low), Some(high)) = ends else { return Err(LevelError::NoRange(element.into())) };
         if low > high {
@@ -280,6 +286,7 @@ mod tests {
         check(SIZE, "64K..64K", "64K");
         check(SIZE, "auto,4K..8K", "auto 4K 8K");
         check(SIZE, "8K..4K", "the range 8K..4K is upside down: write the smaller end first");
+        check(SIZE, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
         check(SIZE, "0", "0 is out of range: use 1 to 16M");
         check(SIZE, "32M", "32M is out of range: use 1 to 16M");
         check(SIZE, "4K,,8K", "an empty level in `4K,,8K`: write levels with commas between them");

@@ -35,6 +35,9 @@ pub enum UnitError {
         /// The units that exist.
         known: &'static str,
     },
+    /// Digits alone where a unit is needed.
+    #[error("`{0}` has no unit: use {1}")]
+    NoUnit(String, &'static str),
     /// Larger than 64 bits can hold.
     #[error("`{0}` is too large to count")]
     TooLarge(String),
@@ -101,6 +104,7 @@ impl FromStr for Nanos {
             "s" => 1_000_000_000,
             "m" | "min" => 60_000_000_000,
             "" if number == 0.0 => 1,
+            "" => return Err(UnitError::NoUnit(text.into(), TIME_UNITS)),
             _ => return Err(UnitError::UnknownUnit { text: text.into(), unit, known: TIME_UNITS }),
         };
         whole(number, factor, text, "nanoseconds").map(Nanos)

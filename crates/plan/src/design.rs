@@ -40,6 +40,8 @@ pub struct Design {
     pub overhead_ns: u64,
     /// Share of the budget kept back for blocks that break.
     pub reserve: f64,
+    /// Groups on the side get one block in so many.
+    pub aside_every: u64,
     /// Fewest confirmation blocks: below six no sign interval at 95 % exists.
     pub blocks_min: u64,
     /// Most confirmation blocks a budget is spent on unless the user asks for more.
@@ -59,13 +61,14 @@ impl Default for Design {
             calibration_ns: 300_000_000,
             screen_blocks: 2,
             narrow_blocks: 2,
-            narrow_cells: 40,
-            screen_ns: 20_000_000,
+            narrow_cells: 20,
+            screen_ns: 10_000_000,
             confirm_ns: 40_000_000,
-            floor_ns: 3_000_000,
-            warmup_ns: 3_000_000,
-            overhead_ns: 3_000_000,
+            floor_ns: 2_000_000,
+            warmup_ns: 2_000_000,
+            overhead_ns: 1_500_000,
             reserve: 0.03,
+            aside_every: 3,
             blocks_min: 6,
             blocks_max: BLOCKS_DEFAULT_MAX,
         }
@@ -84,15 +87,35 @@ pub struct Schedule {
     pub screen_ns: u64,
     /// Time of the narrowing, nanoseconds.
     pub narrow_ns: u64,
-    /// Time of one confirmation block of every group, nanoseconds.
+    /// Time of one confirmation block of every group in the main, nanoseconds.
     pub confirm_round_ns: u64,
-    /// Confirmation blocks per group.
+    /// Time of one confirmation block of every group on the side, nanoseconds.
+    pub aside_round_ns: u64,
+    /// Confirmation blocks of a group in the main.
     pub blocks: u64,
+    /// Confirmation blocks of a group on the side.
+    pub aside_blocks: u64,
+}
+
+impl Design {
+    /// Blocks of a group on the side, when one in the main has `blocks`.
+    pub fn aside_blocks(&self, blocks: u64) -> u64 {
+        (blocks / self.aside_every).max(self.blocks_min).min(blocks)
+    }
+
+    /// How many blocks of a group in the main fit into a time, at least the fewest and at most the most that
+    /// are useful. `round_ns` and `aside_ns` are the times of one block of every group of the kind.
+    pub fn fitting_blocks(&self, time_ns: f64, round_ns: f64, aside_ns: f64) -> u64 {
+        let takes = |blocks: u64| blocks as f64 * round_ns + self.aside_blocks(blocks) as f64 * aside_ns;
+        let range = self.blocks_min..=self.blocks_max;
+        range.rev().find(|blocks| takes(*blocks) <= time_ns).unwrap_or(self.blocks_min)
+    }
 }
 
 impl Schedule {
     /// Time of everything.
     pub fn total_ns(&self) -> u64 {
-        self.calibrate_ns + self.screen_ns + self.narrow_ns + self.confirm_round_ns * self.blocks
+        let confirm_ns = self.confirm_round_ns * self.blocks + self.aside_round_ns * self.aside_blocks;
+        self.calibrate_ns + self.screen_ns + self.narrow_ns + confirm_ns
     }
 }

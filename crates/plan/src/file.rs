@@ -15,7 +15,7 @@ const PLAN_KEYS: &[&str] =
     &["name", "summary", "workload", "budget", "blocks", "margin", "ends", "verify", "profiles", "part"];
 
 /// Keys of a part beside the factors.
-const PART_KEYS: &[&str] = &["screen", "finalists", "trial"];
+const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial"];
 
 /// Reads a plan. `place` names it in errors: a file or a ready plan's name.
 ///
@@ -76,11 +76,13 @@ impl Reader<'_> {
 
     fn part_key(&self, part: &mut Part, key: &str, value: &Value, also: &[&str]) -> Result<(), PlanError> {
         match dashed(key).as_str() {
-            "screen" => {
+            "screen" | "aside" => {
                 let table = value.as_table().ok_or_else(|| self.bad(key, "is a table of conditions"))?;
-                for (key, value) in table {
-                    let factor = self.factor(key, &[])?;
-                    part.screen.insert(factor.name, self.levels(factor, value)?);
+                for (name, value) in table {
+                    let factor = self.factor(name, &[])?;
+                    let levels = self.levels(factor, value)?;
+                    let named = if key == "screen" { &mut part.screen } else { &mut part.aside };
+                    named.insert(factor.name, levels);
                 }
             }
             "finalists" => part.finalists = Some(self.finalists(key, value)?),

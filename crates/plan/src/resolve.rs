@@ -29,6 +29,8 @@ pub struct Family {
     pub groups: Vec<GroupId>,
     /// The groups in which every cell is screened; empty when all cells are confirmed.
     pub screened: Vec<GroupId>,
+    /// The groups that are confirmed on the side, in fewer blocks.
+    pub aside: Vec<GroupId>,
     /// How many cells are confirmed.
     pub finalists: Finalists,
     /// Combinations of choices.
@@ -178,29 +180,33 @@ impl Plan {
                 let explicit = self.measurable(group).filter_map(|c| c.factors.get("duration").number()).next();
                 let trial_ns = explicit.unwrap_or(family.trial_ns) + each;
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1);
-                schedule.confirm_round_ns += trials * trial_ns + design.floor_ns + design.overhead_ns;
+                let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
+                if family.aside.contains(group) {
+                    schedule.aside_round_ns += round_ns;
+                } else {
+                    schedule.confirm_round_ns += round_ns;
+                }
             }
         }
-        schedule.blocks = self.blocks.unwrap_or_else(|| {
-            let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
-            let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
-            let blocks = (left_ns / schedule.confirm_round_ns.max(1) as f64).max(0.0) as u64;
-            blocks.min(design.blocks_max)
-        });
+        let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
+        let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
+        let rounds = (schedule.confirm_round_ns as f64, schedule.aside_round_ns as f64);
+        schedule.blocks = self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, rounds.0, rounds.1));
+        schedule.aside_blocks = design.aside_blocks(schedule.blocks);
         schedule
     }
 
     /// Shortens what may be shortened until at least the fewest useful blocks fit.
     fn fit_budget(&mut self) -> Result<(), PlanError> {
         let budget_ns = self.budget_ns;
-        let over = |plan: &Plan| plan.blocks.is_none() && plan.schedule().blocks < plan.design.blocks_min;
+        let over = |plan: &Plan| plan.blocks.is_none() && plan.schedule().total_ns() > budget_ns;
         let calibration_share = |plan: &Plan| plan.schedule().calibrate_ns as f64 / budget_ns as f64;
         while calibration_share(self) > 0.08 && self.design.calibration_ns > 50_000_000 {
             self.design.calibration_ns -= 50_000_000;
         }
         let steps: [fn(&mut Plan); 5] = [
             |plan| plan.design.narrow_blocks = 1,
-            |plan| plan.design.screen_ns = 10_000_000,
+            |plan| plan.design.screen_ns = 5_000_000,
             |plan| plan.design.screen_blocks = 1,
             |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(20_000_000)),
             |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(10_000_000)),
@@ -212,8 +218,7 @@ impl Plan {
             step(self);
         }
         if over(self) {
-            let schedule = Schedule { blocks: self.design.blocks_min, ..self.schedule() };
-            let needed_s = (schedule.total_ns() as f64 / (1.0 - self.design.reserve) / 1e9).ceil();
+            let needed_s = (self.schedule().total_ns() as f64 / (1.0 - self.design.reserve) / 1e9).ceil();
             return Err(PlanError::Budget {
                 budget: Nanos(budget_ns).to_string(),
                 cells: self.cells.len(),
@@ -254,6 +259,7 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
                 Family {
                     groups: Vec::new(),
                     screened: Vec::new(),
+                    aside: Vec::new(),
                     finalists: part.finalists.unwrap_or(Finalists::Cap(FINALISTS)),
                     choices: choices.len(),
                     trial_ns: part.trial_ns.unwrap_or(plan.design.confirm_ns),
@@ -261,6 +267,9 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
             });
             if is_screened(part, &conditions) {
                 family.screened.push(group.clone());
+            }
+            if !part.aside.is_empty() && part.aside.iter().all(|(name, levels)| levels.contains(conditions.get(name))) {
+                family.aside.push(group.clone());
             }
             family.groups.push(group.clone());
             plan.groups.push(Group { id: group, factors: conditions });

@@ -132,6 +132,8 @@ pub struct Part {
     pub levels: BTreeMap<&'static str, Vec<Level>>,
     /// Levels of the conditions under which all cells are screened; finalists alone see the others.
     pub screen: BTreeMap<&'static str, Vec<Level>>,
+    /// Levels of the conditions that are confirmed on the side, in fewer blocks.
+    pub aside: BTreeMap<&'static str, Vec<Level>>,
     /// How many cells a family confirms.
     pub finalists: Option<Finalists>,
     /// Length of a confirmation trial, nanoseconds.
@@ -233,13 +235,15 @@ impl Spec {
 }
 
 impl Part {
-    /// Sets a factor's levels. Conditions under which cells are screened follow: a screen level that is no
-    /// longer a level of the factor is forgotten.
+    /// Sets a factor's levels. Conditions that are screened or confirmed aside follow: a level that the factor
+    /// no longer has is forgotten.
     pub fn set(&mut self, factor: &'static Factor, levels: Vec<Level>) {
-        if let Some(screen) = self.screen.get_mut(factor.name) {
-            screen.retain(|level| levels.contains(level));
-            if screen.is_empty() {
-                self.screen.remove(factor.name);
+        for named in [&mut self.screen, &mut self.aside] {
+            if let Some(kept) = named.get_mut(factor.name) {
+                kept.retain(|level| levels.contains(level));
+                if kept.is_empty() {
+                    named.remove(factor.name);
+                }
             }
         }
         self.levels.insert(factor.name, levels);

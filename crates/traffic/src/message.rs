@@ -1,7 +1,8 @@
 //! What an end is told and what it answers: plain values, the same for a thread, a process or a far host.
 //!
 //! One path goes: `Open` to the sink, which answers `Listening`; `Open` with that address to the source;
-//! both answer `Ready`; `Go` to both; both answer `Done`, `Skipped` or `Failed`.
+//! both answer `Ready`; `Go` to both. When the sink's windows have closed it says `Closed`, and `Stop` is
+//! passed to the source, which has fed it until then. Both answer `Done`, `Skipped` or `Failed`.
 
 use bytegauge_model::{EndReport, Engine, Fill, Levels, Transport, Work};
 use serde::{Deserialize, Serialize};
@@ -206,6 +207,8 @@ pub enum Command {
     Open(Side, Box<PathSetup>, Option<Address>),
     /// Begin.
     Go,
+    /// The sink has measured what it wanted: send no more.
+    Stop,
     /// Give up the path that is open.
     Abort,
     /// No more paths: the end may leave.
@@ -220,6 +223,8 @@ pub enum Reply {
     Listening(Address),
     /// All flows are joined, pinned, and wait for `Go`.
     Ready,
+    /// The sink's windows have closed; it drains what is on its way.
+    Closed,
     /// The trial went as it should.
     Done(Box<EndReport>),
     /// This machine cannot do it.

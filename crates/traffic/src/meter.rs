@@ -1,28 +1,34 @@
 //! Counts what moved and decides when a window begins and ends, with one clock read a lap.
 //!
-//! A lap is as many calls as take about 1 ms; how many is learnt lap by lap. So the loop that is measured
+//! A lap is as many calls as take about 1 ms (less in a short window); how many is learnt lap by lap. So the loop that is measured
 //! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
 
-/// The length that laps aim at.
+/// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
+
+/// Shorter laps would read the clock too often to be free.
+const LAP_MIN_NS: u64 = 20_000;
 
 /// A lap never holds more calls than this, so that a loop of no work still reads the clock.
 const LAP_CALLS_MAX: u64 = 1 << 22;
 
-/// When a flow's window opens and closes, relative to the start of its loop.
+/// When a flow's window opens and closes, relative to the start of its loop, and what ends the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     /// Warm-up before the window, nanoseconds.
     pub warmup_ns: u64,
     /// Length of the window, nanoseconds.
     pub window_ns: u64,
-    /// How long the flow goes on after its window, nanoseconds: a writer keeps the reader fed.
-    pub slack_ns: u64,
+    /// Whether the loop goes on after its window until it is told to stop: a writer feeds its reader for as
+    /// long as that one measures, however late it got the CPU.
+    pub until_told: bool,
 }
 
 /// The state of the counters at one moment.
@@ -57,10 +63,11 @@ pub struct Meter {
     calls: u64,
     short_calls: u64,
     lap_calls: u64,
+    lap_aim_ns: u64,
     start_ns: u64,
     open_at_ns: u64,
     close_at_ns: u64,
-    stop_at_ns: u64,
+    until_told: bool,
     lap_began_ns: u64,
     lap_began_bytes: u64,
     opened: Option<Mark>,
@@ -80,10 +87,11 @@ impl Meter {
             calls: 0,
             short_calls: 0,
             lap_calls: 1,
+            lap_aim_ns: (schedule.window_ns / 10).clamp(LAP_MIN_NS, LAP_NS),
             start_ns,
             open_at_ns,
             close_at_ns,
-            stop_at_ns: close_at_ns + schedule.slack_ns,
+            until_told: schedule.until_told,
             lap_began_ns: start_ns,
             lap_began_bytes: 0,
             opened: None,
@@ -110,8 +118,8 @@ impl Meter {
         self.short_calls += u64::from(moved < asked);
     }
 
-    /// Ends a lap. `false` when the flow's time is up.
-    pub fn lap(&mut self) -> bool {
+    /// Ends a lap. `false` when the flow's time is up, or it was told to stop.
+    pub fn lap(&mut self, told: &AtomicBool) -> bool {
         let now_ns = monotonic_ns();
         let lap_ns = now_ns - self.lap_began_ns;
         if self.bins.len() < self.bins.capacity() && self.closed.is_none() {
@@ -125,7 +133,8 @@ impl Meter {
         } else if self.closed.is_none() && now_ns >= self.close_at_ns {
             self.closed = Some(self.mark(now_ns));
         }
-        now_ns < self.stop_at_ns
+        // A call longer than the whole window still makes one: it closes a lap after it opened.
+        if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() }
     }
 
     /// The flow ended before its time was up: the window closes here.
@@ -133,11 +142,6 @@ impl Meter {
         if self.opened.is_some() && self.closed.is_none() {
             self.closed = Some(self.mark(monotonic_ns()));
         }
-    }
-
-    /// When the flow's time is up, nanoseconds of the monotonic clock.
-    pub fn stop_at_ns(&self) -> u64 {
-        self.stop_at_ns
     }
 
     /// When the loop began, nanoseconds of the monotonic clock.
@@ -171,10 +175,10 @@ impl Meter {
         Mark { at_ns, bytes: self.bytes, calls: self.calls, short_calls: self.short_calls, usage: thread_usage() }
     }
 
-    /// Aims the next lap at 1 ms: at most doubling, so that one fast lap of cached data cannot make the
+    /// Aims the next lap at its length: at most doubling, so that one fast lap of cached data cannot make the
     /// next one overshoot the window.
     fn learn(&mut self, lap_ns: u64) {
-        let aimed = self.lap_calls.saturating_mul(LAP_NS) / lap_ns.max(1);
+        let aimed = self.lap_calls.saturating_mul(self.lap_aim_ns) / lap_ns.max(1);
         self.lap_calls = aimed.clamp(1, (self.lap_calls * 2).min(LAP_CALLS_MAX));
     }
 }
@@ -185,19 +189,22 @@ mod tests {
 
     fn spin_through(schedule: &Schedule, bins_max: usize) -> Meter {
         let mut meter = Meter::start(schedule, bins_max);
+        let told = AtomicBool::new(false);
         loop {
             for _ in 0..meter.lap_calls() {
                 meter.count(3, 4);
             }
-            if !meter.lap() {
+            if !meter.lap(&told) {
                 return meter;
             }
+            // Told a while after the window: what is counted until then is not in it.
+            told.store(meter.closed.is_some() && meter.total_bytes() > 3 * meter.window().bytes, Ordering::Relaxed);
         }
     }
 
     #[test]
-    fn the_window_excludes_warmup_and_slack() {
-        let schedule = Schedule { warmup_ns: 3_000_000, window_ns: 5_000_000, slack_ns: 2_000_000 };
+    fn the_window_excludes_warmup_and_what_comes_after_it() {
+        let schedule = Schedule { warmup_ns: 3_000_000, window_ns: 5_000_000, until_told: true };
         let meter = spin_through(&schedule, 0);
         let window = meter.window();
         assert_eq!(window.bytes, window.calls * 3);
@@ -206,8 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_call_longer_than_the_window_is_measured() {
+        let mut meter = Meter::start(&Schedule { warmup_ns: 1, window_ns: 1, until_told: false }, 0);
+        loop {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            meter.count(7, 7);
+            if !meter.lap(&AtomicBool::new(false)) {
+                break;
+            }
+        }
+        assert_eq!(meter.window().bytes, 7);
+    }
+
+    #[test]
     fn bins_add_up_and_never_grow_past_their_room() {
-        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 8_000_000, slack_ns: 0 };
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 8_000_000, until_told: false };
         let meter = spin_through(&schedule, 1000);
         let total = meter.total_bytes();
         let bins = meter.into_bins();
@@ -218,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_early_end_closes_an_open_window_only() {
-        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, slack_ns: 0 };
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
         let mut meter = Meter::start(&long, 0);
         meter.count(10, 10);
         meter.close_early();

@@ -1,9 +1,14 @@
 //! Offered load below the maximum: when the writer may write next.
 //!
 //! A rate is kept against the start of the flow, not against the last write, so that a late write is made
-//! up for. Sleeps end early when the flow's time is up or the watchdog wants the thread.
+//! up for. A long pause is slept in slices, so that a flow that is told to stop does not oversleep.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
+
+/// The longest sleep without a look at whether to stop, nanoseconds.
+const SLICE_NS: u64 = 20_000_000;
 
 /// When the next write may start.
 #[derive(Clone, Copy, Debug)]
@@ -34,16 +39,22 @@ impl Pace {
         matches!(self, Pace::Free)
     }
 
-    /// Waits until the next write is due, at most until `stop_at_ns`.
-    pub fn wait(self, start_ns: u64, sent_bytes: u64, stop_at_ns: u64) {
+    /// Waits until the next write is due, or until told to stop.
+    pub fn wait(self, start_ns: u64, sent_bytes: u64, told: &AtomicBool) {
         let due_ns = match self {
             Pace::Free => return,
             Pace::Rate { ns_per_byte } => start_ns + (sent_bytes as f64 * ns_per_byte) as u64,
             Pace::Think(ns) => monotonic_ns() + ns,
         };
-        if due_ns > monotonic_ns() {
-            // Cut short by the watchdog's signal, the next call is interrupted too and sees why.
-            let _ = sleep_until_ns(due_ns.min(stop_at_ns));
+        loop {
+            let now_ns = monotonic_ns();
+            if now_ns >= due_ns || told.load(Ordering::Relaxed) {
+                return;
+            }
+            if sleep_until_ns(due_ns.min(now_ns + SLICE_NS)) {
+                // The watchdog's signal: the next call is interrupted too and sees why.
+                return;
+            }
         }
     }
 }

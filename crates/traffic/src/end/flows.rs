@@ -25,9 +25,6 @@ use crate::pace::Pace;
 use crate::stream::{CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Sum};
 use crate::{spin, transport};
 
-/// How long a source goes on after its window, so that no sink starves within its own.
-const SLACK_NS: u64 = 1_500_000;
-
 /// How long a flow that was told to stop may take before it is left behind.
 const ABORT_NS: u64 = 1_000_000_000;
 
@@ -51,17 +48,20 @@ pub enum Body {
 pub(super) struct Flows {
     gate: Arc<Gate>,
     abort: Arc<AtomicBool>,
+    told: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
-    results: mpsc::Receiver<Finished>,
+    news: mpsc::Receiver<News>,
     setup: Arc<PathSetup>,
     side: Side,
 }
 
-struct Finished {
-    flow: usize,
-    report: FlowReport,
-    fault: Option<Fault>,
+/// What a flow's thread tells the watchdog.
+enum News {
+    /// Its window has closed; it drains.
+    Closed,
+    /// It is done.
+    Finished { flow: usize, report: Box<FlowReport>, fault: Option<Fault> },
 }
 
 impl Flows {
@@ -69,14 +69,15 @@ impl Flows {
     pub(super) fn prepare(setup: &Arc<PathSetup>, side: Side, fds: Vec<OwnedFd>, body: Body) -> Result<Flows, Fault> {
         // The spin's length is measured before anything counts.
         spin::calibrate();
-        let (done, results) = mpsc::channel();
+        let (tell, news) = mpsc::channel();
         let (report_ready, ready) = mpsc::channel();
         let mut flows = Flows {
             gate: Arc::new(Gate::new()),
             abort: Arc::new(AtomicBool::new(false)),
+            told: Arc::new(AtomicBool::new(false)),
             threads: Vec::with_capacity(setup.flows),
             handles: Vec::with_capacity(setup.flows),
-            results,
+            news,
             setup: Arc::clone(setup),
             side,
         };
@@ -90,12 +91,14 @@ impl Flows {
                 fd: fds.next().flatten(),
                 gate: Arc::clone(&flows.gate),
                 abort: Arc::clone(&flows.abort),
+                told: Arc::clone(&flows.told),
+                tell: tell.clone(),
             };
-            let (done, report_ready) = (done.clone(), report_ready.clone());
+            let report_ready = report_ready.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("{side:?}-{flow}").to_lowercase())
                 .stack_size(256 << 10)
-                .spawn(move || job.run(&report_ready, &done));
+                .spawn(move || job.run(&report_ready));
             match thread {
                 Ok(thread) => flows.threads.push(thread),
                 Err(source) => {
@@ -108,18 +111,31 @@ impl Flows {
             match ready.recv() {
                 Ok(Ok(handle)) => flows.handles.push(handle),
                 Ok(Err(fault)) => return Err(flows.call_off(fault)),
-                Err(_) => return Err(flows.call_off(Fault::Impossible("a flow's thread died".into()))),
+                Err(_) => {
+                    let dead = flows.dead();
+                    return Err(flows.call_off(dead));
+                }
             }
         }
         Ok(flows)
     }
 
-    /// Opens the gate, waits for every flow or for the watchdog's deadline, and sums up.
-    pub(super) fn run(self) -> (EndReport, Option<Fault>) {
-        let lasting_ns = self.setup.warmup_ns + self.setup.window_ns + SLACK_NS + self.setup.grace_ns;
+    /// Opens the gate.
+    pub(super) fn start(&self) {
         self.gate.open();
+    }
+
+    /// Tells flows that go on until told to stop.
+    pub(super) fn tell(&self) {
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for every flow or for the watchdog's deadline, and sums up. `closed` is called once, when the
+    /// windows of all flows have closed.
+    pub(super) fn finish(self, lasting_ns: u64, mut closed: impl FnMut()) -> (EndReport, Option<Fault>) {
         let mut reports: Vec<Option<FlowReport>> = vec![None; self.setup.flows];
-        let mut fault = self.collect(&mut reports, Duration::from_nanos(lasting_ns));
+        let patience = Duration::from_nanos(lasting_ns + self.setup.grace_ns);
+        let mut fault = self.collect(&mut reports, patience, &mut closed);
         if matches!(fault, Some(Fault::Stalled { .. })) {
             self.abort.store(true, Ordering::Relaxed);
             let deadline = Instant::now() + Duration::from_nanos(ABORT_NS);
@@ -128,7 +144,7 @@ impl Flows {
                     // A thread that has ended, or a queue of signals that is full, is no reason to stop.
                     let _ = interrupt(handle);
                 }
-                let _ = self.collect(&mut reports, Duration::from_millis(5));
+                let _ = self.collect(&mut reports, Duration::from_millis(5), &mut || {});
             }
         }
         let finished = reports.iter().all(Option::is_some);
@@ -136,7 +152,7 @@ impl Flows {
         if finished {
             for thread in self.threads {
                 if thread.join().is_err() {
-                    fault.get_or_insert(Fault::Impossible("a flow's thread died".into()));
+                    fault.get_or_insert(dead(self.side));
                 }
             }
         }
@@ -144,13 +160,25 @@ impl Flows {
     }
 
     /// Takes results until all are there, one is bad, or time is up. The first fault is kept.
-    fn collect(&self, reports: &mut [Option<FlowReport>], patience: Duration) -> Option<Fault> {
+    fn collect(
+        &self,
+        reports: &mut [Option<FlowReport>],
+        patience: Duration,
+        closed: &mut impl FnMut(),
+    ) -> Option<Fault> {
         let deadline = Instant::now() + patience;
         let mut first = None;
+        let mut open = self.setup.flows;
         while reports.iter().any(Option::is_none) {
-            match self.results.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Finished { flow, report, fault }) => {
-                    reports[flow] = Some(report);
+            match self.news.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(News::Closed) => {
+                    open -= 1;
+                    if open == 0 {
+                        closed();
+                    }
+                }
+                Ok(News::Finished { flow, report, fault }) => {
+                    reports[flow] = Some(*report);
                     if first.is_none() {
                         first = fault;
                     }
@@ -164,11 +192,15 @@ impl Flows {
                     return first.or(Some(Fault::Stalled { what, after_ms }));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return first.or(Some(Fault::Impossible("a flow's thread died".into())));
+                    return first.or(Some(self.dead()));
                 }
             }
         }
         first
+    }
+
+    fn dead(&self) -> Fault {
+        dead(self.side)
     }
 
     fn call_off(self, fault: Fault) -> Fault {
@@ -194,14 +226,16 @@ struct Job {
     fd: Option<OwnedFd>,
     gate: Arc<Gate>,
     abort: Arc<AtomicBool>,
+    told: Arc<AtomicBool>,
+    tell: mpsc::Sender<News>,
 }
 
 impl Job {
-    fn run(self, ready: &mpsc::Sender<Result<ThreadHandle, Fault>>, done: &mpsc::Sender<Finished>) {
+    fn run(self, ready: &mpsc::Sender<Result<ThreadHandle, Fault>>) {
         let prepared = self.pin().and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")));
         let pinned = prepared.is_ok();
         // Nobody waits for an answer any more once the trial was called off.
-        let (announce, flow) = (|| ready.send(prepared), self.flow);
+        let (announce, flow, tell) = (|| ready.send(prepared), self.flow, self.tell.clone());
         if !pinned {
             let _ = announce();
             return;
@@ -209,7 +243,7 @@ impl Job {
         let (report, fault) = self.move_bytes(|| {
             let _ = announce();
         });
-        let _ = done.send(Finished { flow, report, fault });
+        let _ = tell.send(News::Finished { flow, report: Box::new(report), fault });
     }
 
     fn pin(&self) -> Result<(), Fault> {
@@ -238,9 +272,9 @@ impl Job {
         if !self.gate.wait() {
             return (FlowReport::default(), None);
         }
-        let mut meter = self.meter(SLACK_NS);
+        let mut meter = self.meter(true);
         let pace = Pace::of(setup.rate, setup.flows, setup.think_ns);
-        let slot = Slot { fd: self.fd(), buffer: &mut [], pace, abort: &self.abort, rewind: false };
+        let slot = Slot { fd: self.fd(), buffer: &mut [], pace, abort: &self.abort, told: &self.told, rewind: false };
         let stopped = engine::run(setup.engine, &mut flow, slot, &mut meter);
         meter.close_early();
         let mut report = self.report(&meter);
@@ -268,9 +302,10 @@ impl Job {
         if !self.gate.wait() {
             return (FlowReport::default(), None);
         }
-        let mut meter = self.meter(0);
+        let mut meter = self.meter(false);
         let rewind = matches!(setup.transport, Transport::Source(_));
-        let slot = Slot { fd: self.fd(), buffer: &mut buffer, pace: Pace::Free, abort: &self.abort, rewind };
+        let told = &self.told;
+        let slot = Slot { fd: self.fd(), buffer: &mut buffer, pace: Pace::Free, abort: &self.abort, told, rewind };
         let stopped = engine::run(setup.engine, &mut flow, slot, &mut meter);
         meter.close_early();
         let mut report = self.report(&meter);
@@ -278,10 +313,15 @@ impl Job {
         report.total_bytes = meter.total_bytes();
         report.series = meter.into_bins();
         let mut fault = match stopped {
-            Ok(Stop::Time) if setup.has_source() => self.drain(&mut flow, &mut scratch, &mut report).err(),
+            Ok(Stop::Time) if setup.has_source() => {
+                // Nobody listens any more if the watchdog has given up already.
+                let _ = self.tell.send(News::Closed);
+                self.drain(&mut flow, &mut scratch, &mut report).err()
+            }
             Ok(Stop::Time | Stop::Aborted | Stop::Ended(End::Closed)) => None,
-            Ok(Stop::Ended(End::Eof)) => (report.window_ns < setup.window_ns / 2)
-                .then(|| Fault::PeerGone("the source closed before the window was over".into())),
+            Ok(Stop::Ended(End::Eof)) => {
+                Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport)))
+            }
             Ok(Stop::Refused) => self.refused(&flow),
             Err(fault) => Some(fault),
         };
@@ -296,10 +336,10 @@ impl Job {
         (report, fault)
     }
 
-    fn meter(&self, slack_ns: u64) -> Meter {
+    fn meter(&self, until_told: bool) -> Meter {
         let PathSetup { warmup_ns, window_ns, series, .. } = *self.setup;
         let bins_max = if series { ((warmup_ns + window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
-        Meter::start(&Schedule { warmup_ns, window_ns, slack_ns }, bins_max as usize)
+        Meter::start(&Schedule { warmup_ns, window_ns, until_told }, bins_max as usize)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -391,6 +431,14 @@ impl Job {
             Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}"))
         })
     }
+}
+
+fn dead(side: Side) -> Fault {
+    let side = match side {
+        Side::Source => "source",
+        Side::Sink => "sink",
+    };
+    Fault::Impossible(format!("a thread of the {side} died in the middle of a trial"))
 }
 
 /// What the kernel holds for a socket: queued both ways, and memory set aside but not yet used

@@ -35,7 +35,7 @@ pub fn serve(peer: &mut impl Peer, body: Body) {
                     return;
                 }
             }
-            Command::Go | Command::Abort => {}
+            Command::Go | Command::Stop | Command::Abort => {}
             Command::Quit => return,
         }
     }
@@ -107,7 +107,19 @@ fn open(
             return Ok(None);
         }
     }
-    let (report, fault) = flows.run();
+    flows.start();
+    let (report, fault) = match side {
+        Side::Sink => flows.finish(setup.warmup_ns + setup.window_ns, || {
+            // If nobody hears it, nobody waits for the report either.
+            let _ = peer.reply(Reply::Closed);
+        }),
+        Side::Source => {
+            // `Stop`, or nobody is left to say it: both end the sending.
+            let _ = peer.command();
+            flows.tell();
+            flows.finish(0, || {})
+        }
+    };
     Ok(Some(reply(report, fault)))
 }
 

@@ -60,7 +60,7 @@ pub(super) fn run_on<F: Flow, P: Port>(
     slot: Slot<'_>,
     meter: &mut Meter,
 ) -> Result<Stop, Fault> {
-    let Slot { buffer, pace, abort, .. } = slot;
+    let Slot { buffer, pace, abort, told, .. } = slot;
     let paced = !pace.is_free();
     loop {
         for _ in 0..meter.lap_calls() {
@@ -79,12 +79,12 @@ pub(super) fn run_on<F: Flow, P: Port>(
                 Err(source) => return Err(Fault::Io { doing: "moving bytes".into(), source }),
             }
             if paced {
-                pace.wait(meter.start_ns(), meter.total_bytes(), meter.stop_at_ns());
+                pace.wait(meter.start_ns(), meter.total_bytes(), told);
                 // A paced call takes as long as its pause: look at the clock at once.
                 break;
             }
         }
-        if !meter.lap() {
+        if !meter.lap(told) {
             return Ok(Stop::Time);
         }
     }

@@ -18,7 +18,7 @@ use crate::pace::Pace;
 /// How a flow's loop came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The flow's time was up.
+    /// The flow's time was up, or it was told to stop.
     Time,
     /// The connection ended first.
     Ended(End),
@@ -39,6 +39,8 @@ pub struct Slot<'a> {
     pub pace: Pace,
     /// Set by the watchdog, looked at when a call was interrupted.
     pub abort: &'a AtomicBool,
+    /// Set when a flow that goes on until told is told, looked at once a lap.
+    pub told: &'a AtomicBool,
     /// Whether a read that finds the end starts again at the beginning (a file as an endless source).
     pub rewind: bool,
 }

@@ -1,0 +1,192 @@
+//! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
+
+use bytegauge_model::session::{BlockRecord, Stage};
+use bytegauge_model::{Cell, CellKind, GroupId, Outcome, Trial};
+use bytegauge_plan::order;
+use bytegauge_sys::clock::{monotonic_ns, unix_ns};
+use bytegauge_traffic::{Channel, Pair, PathSetup};
+
+use crate::event::Event;
+use crate::run::{Run, RunError};
+use crate::{placing, trial};
+
+/// How a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockEnd {
+    /// Every trial was measured.
+    Complete,
+    /// At least one failed or was skipped.
+    Broken,
+    /// The user wants to stop.
+    Interrupted,
+}
+
+/// What a block is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockTask<'a> {
+    pub stage: Stage,
+    pub group: &'a GroupId,
+    pub cells: &'a [Cell],
+    pub warmup_ns: u64,
+    /// Length of a trial unless the cell's `duration` says otherwise, nanoseconds.
+    pub window_ns: u64,
+    pub series: bool,
+}
+
+/// Series are kept for trials at least this long.
+const SERIES_FROM_NS: u64 = 1_000_000_000;
+
+impl Run<'_> {
+    /// Visits the cells once, in random order, and records the block.
+    pub(crate) fn block(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
+        let index = self.next_block;
+        self.next_block += 1;
+        // Processes are fresh in every block; threads are fresh in every trial anyway.
+        self.pair = None;
+        let started_unix_ns = unix_ns();
+        let start = self.watch.block_start(&[]);
+        let mut end = BlockEnd::Complete;
+        for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
+            if self.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                end = BlockEnd::Interrupted;
+                break;
+            }
+            match self.trial(task, &task.cells[cell], index, position as u32)? {
+                Some(true) => {}
+                Some(false) => end = BlockEnd::Broken,
+                None => {
+                    end = BlockEnd::Interrupted;
+                    break;
+                }
+            }
+        }
+        let ends: Vec<u32> = self.end_processes();
+        let surroundings = self.watch.block_end(&start, &ends);
+        self.store.record_block(
+            self.session,
+            &BlockRecord {
+                index,
+                group: task.group.clone(),
+                stage: task.stage,
+                started_unix_ns,
+                complete: end == BlockEnd::Complete,
+                surroundings,
+            },
+        )?;
+        Ok(end)
+    }
+
+    /// Measures one cell once and stores the trial. Whether it was measured; `None` if it was interrupted.
+    fn trial(
+        &mut self,
+        task: &BlockTask<'_>,
+        cell: &Cell,
+        block: u64,
+        position: u32,
+    ) -> Result<Option<bool>, RunError> {
+        let setup = self.setup(task, cell, block)?;
+        let began_ns = monotonic_ns();
+        let started_unix_ns = unix_ns();
+        let machine = self.watch.sample();
+        let stop = self.stop;
+        let measured = match self.pair() {
+            Ok(pair) => trial::measure(pair, &setup, stop),
+            Err(error) => Some(trial::Measured {
+                outcome: Outcome::Failed(error.to_string()),
+                source: None,
+                sink: None,
+                pair_is_sound: false,
+            }),
+        };
+        let Some(measured) = measured else {
+            self.pair = None;
+            return Ok(None);
+        };
+        let machine = self.watch.machine_use(machine.as_ref());
+        if !measured.pair_is_sound {
+            self.pair = None;
+        }
+        let (bytes, wall_ns) = measured.sink.as_ref().map_or((0, 0), trial::throughput);
+        let record = Trial {
+            cell: cell.id.clone(),
+            stage: task.stage,
+            block,
+            position,
+            started_unix_ns,
+            outcome: measured.outcome,
+            bytes,
+            wall_ns,
+            warmup_ns: setup.warmup_ns,
+            cpus: setup.cpus.first().copied(),
+            source: measured.source,
+            sink: measured.sink,
+            machine,
+        };
+        self.store.record_trial(self.session, &record)?;
+        let spent_ns = monotonic_ns() - began_ns;
+        if record.outcome == Outcome::Measured {
+            self.learn_overhead(spent_ns.saturating_sub(setup.warmup_ns + setup.window_ns), cell.kind);
+        }
+        self.tell_trial(cell, &record);
+        let good = record.outcome == Outcome::Measured;
+        if good {
+            self.failures.remove(&cell.id);
+        } else {
+            self.trouble(cell, &record.outcome)?;
+        }
+        Ok(Some(good))
+    }
+
+    fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<PathSetup, RunError> {
+        let mut setup = PathSetup::of(&cell.factors)?;
+        let design = &self.plan.design;
+        let explicit_ns = cell.factors.get("duration").number().filter(|_| task.stage != Stage::Calibrate);
+        setup.window_ns = match cell.kind {
+            CellKind::Floor => design.floor_ns,
+            _ => explicit_ns.unwrap_or(task.window_ns),
+        };
+        // The null loop has nothing to warm up but its lap length and the CPU's clock.
+        setup.warmup_ns = if cell.kind == CellKind::Floor { 500_000 } else { task.warmup_ns };
+        setup.series = task.series || setup.window_ns >= SERIES_FROM_NS;
+        setup.verify = self.plan.verify;
+        setup.seed = self.plan.seed ^ block;
+        setup.cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));
+        if let Some(grace_ns) = self.options.grace_ns {
+            setup.grace_ns = grace_ns;
+        }
+        if let Some((choice, plant)) = &self.options.plant
+            && cell.kind != CellKind::Floor
+            && choice.as_ref().is_none_or(|id| *id == cell.id)
+        {
+            setup.plant = Some(*plant);
+        }
+        Ok(setup)
+    }
+
+    /// The two ends, started if there are none.
+    fn pair(&mut self) -> Result<&mut Pair, RunError> {
+        if self.pair.is_none() {
+            self.pair = Some(Pair::start(self.plan.ends, &self.options.program)?);
+        }
+        self.pair.as_mut().ok_or(RunError::NoEnds)
+    }
+
+    fn end_processes(&self) -> Vec<u32> {
+        let pair = self.pair.as_ref();
+        pair.into_iter().flat_map(|pair| [&pair.source, &pair.sink]).filter_map(Channel::process_id).collect()
+    }
+
+    /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and
+    /// then is the machine's, and its block is repeated.
+    fn trouble(&mut self, cell: &Cell, outcome: &Outcome) -> Result<(), RunError> {
+        let failures = self.failures.entry(cell.id.clone()).or_default();
+        *failures += 1;
+        let leaves = matches!(outcome, Outcome::Skipped(_)) || *failures >= 2;
+        if leaves && self.left.insert(cell.id.clone()) {
+            self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
+            let reason = outcome.reason().unwrap_or("no reason").to_owned();
+            self.observer.hear(&Event::Note(format!("{} leaves its group: {reason}", cell.id)));
+        }
+        Ok(())
+    }
+}

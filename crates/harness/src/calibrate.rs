@@ -1,0 +1,93 @@
+//! The first stage: how long a path takes to settle, by MSER-5 on a few longer trials.
+//!
+//! Profiles of one family share their calibration, one trial each in turn: what settles is the path (slow
+//! start, window autotuning, the scheduler's choice), and sixty seconds are few.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::session::Stage;
+use bytegauge_model::{Cell, GroupId};
+use bytegauge_plan::Family;
+use bytegauge_stats::warmup::{Warmup, fixed_warmup};
+use serde_json::json;
+
+use crate::block::{BlockEnd, BlockTask};
+use crate::event::Event;
+use crate::run::{Run, RunError};
+
+/// No warm-up is shorter: laps are learnt, threads have just woken.
+const WARMUP_MIN_NS: u64 = 1_000_000;
+
+/// Bins of a calibration series, nanoseconds: the lap length that the meter aims at.
+const BIN_NS: f64 = 1_000_000.0;
+
+impl Run<'_> {
+    /// Finds the warm-up of every group that has none yet. `false` if interrupted.
+    pub(crate) fn calibrate(&mut self) -> Result<bool, RunError> {
+        let families = self.plan.families.clone();
+        let sets: Vec<(Family, Vec<GroupId>)> = families
+            .iter()
+            .flat_map(|family| self.same_place(family).into_iter().map(|set| (family.clone(), set)))
+            .collect();
+        let trials = sets.len() as u64 * self.plan.design.calibration_trials;
+        self.observer.hear(&Event::Stage { stage: Stage::Calibrate, trials });
+        for (family, groups) in sets {
+            if groups.iter().all(|group| self.warmup.contains_key(group)) {
+                continue;
+            }
+            let mut series = Vec::new();
+            for turn in 0..self.plan.design.calibration_trials as usize {
+                let group = &groups[turn % groups.len()];
+                let Some(cell) = self.middle_cell(group) else { continue };
+                let task = BlockTask {
+                    stage: Stage::Calibrate,
+                    group,
+                    cells: std::slice::from_ref(&cell),
+                    warmup_ns: 0,
+                    window_ns: self.plan.design.calibration_ns,
+                    series: true,
+                };
+                if self.block(&task)? == BlockEnd::Interrupted {
+                    return Ok(false);
+                }
+                series.extend(self.last_series.take());
+            }
+            if series.is_empty() {
+                // Nothing was measured, which says nothing about when it would settle.
+                continue;
+            }
+            let found = fixed_warmup(&series, BIN_NS);
+            for group in &groups {
+                self.settle(group, &found, family.trial_ns)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The measurable groups of a family by placement.
+    fn same_place(&self, family: &Family) -> Vec<Vec<GroupId>> {
+        let mut by_place: BTreeMap<String, Vec<GroupId>> = BTreeMap::new();
+        for id in &family.groups {
+            if let Some(group) = self.plan.group(id).filter(|_| self.plan.measurable(id).next().is_some()) {
+                by_place.entry(group.factors.get("placement").to_string()).or_default().push(id.clone());
+            }
+        }
+        by_place.into_values().collect()
+    }
+
+    fn middle_cell(&self, group: &GroupId) -> Option<Cell> {
+        let cells: Vec<&Cell> = self.live_cells(group).collect();
+        cells.get(cells.len() / 2).map(|cell| (*cell).clone())
+    }
+
+    /// Keeps a group's warm-up. It is cut at a quarter of a trial: longer would eat the budget, and blocks
+    /// make what is left of a drift common to the cells that are compared.
+    fn settle(&mut self, group: &GroupId, found: &Warmup, trial_ns: u64) -> Result<(), RunError> {
+        let ns = (found.ns as u64).clamp(WARMUP_MIN_NS, (trial_ns / 4).max(WARMUP_MIN_NS));
+        self.warmup.insert(group.clone(), ns);
+        self.store.set_group_fact(self.session, group, "warmup_ns", &json!(ns))?;
+        self.store.set_group_fact(self.session, group, "warmup_found_ns", &json!(found.ns as u64))?;
+        self.store.set_group_fact(self.session, group, "steady", &json!(found.steady))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! The last stage: the finalists, a twin of the leader and the harness's floor, in complete blocks.
+//!
+//! Everything that is reported comes from here. How many blocks there are is fixed before the first of
+//! them, from the time that is left; a block that breaks is repeated whole.
+
+use bytegauge_model::session::Stage;
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos};
+use bytegauge_plan::order;
+use bytegauge_sys::clock::monotonic_ns;
+use serde_json::json;
+
+use crate::block::{BlockEnd, BlockTask};
+use crate::event::Event;
+use crate::run::{Run, RunError};
+
+/// Trials are shortened to no less than this share of their length to keep within a budget.
+const SHORTEST_SHARE: f64 = 0.25;
+
+/// A session may take this much longer than its budget before it stops short: the machine may slow down,
+/// and stopping by the clock does not depend on what was measured.
+const OVERTIME: f64 = 1.5;
+
+/// A group with everything that is visited in its blocks.
+struct Confirmed {
+    group: GroupId,
+    /// Finalists, twin and floor.
+    cells: Vec<Cell>,
+    /// Length of a trial, nanoseconds.
+    window_ns: u64,
+    /// Whether it gets fewer blocks.
+    aside: bool,
+}
+
+impl Run<'_> {
+    /// Confirms the finalists of every group. `false` if interrupted.
+    pub(crate) fn confirm(&mut self) -> Result<bool, RunError> {
+        let mut groups = self.confirmed_groups()?;
+        let blocks = self.fix_blocks(&mut groups)?;
+        let aside_blocks = self.plan.design.aside_blocks(blocks);
+        let trials =
+            |confirmed: &Confirmed| confirmed.cells.len() as u64 * if confirmed.aside { aside_blocks } else { blocks };
+        self.observer.hear(&Event::Stage { stage: Stage::Confirm, trials: groups.iter().map(trials).sum() });
+        for number in 0..blocks {
+            for turn in order::order(groups.len(), !self.plan.seed, number) {
+                let Confirmed { group, cells, window_ns, aside } = &groups[turn];
+                // Blocks on the side are spread evenly over the whole time, not bunched at an end of it.
+                let due = if *aside { (number + 1) * aside_blocks / blocks } else { number + 1 };
+                while self.visits(group, Stage::Confirm) < due {
+                    let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
+                    if !live.iter().any(|cell| cell.kind == CellKind::Candidate) {
+                        break;
+                    }
+                    let task = BlockTask {
+                        stage: Stage::Confirm,
+                        group,
+                        cells: &live,
+                        warmup_ns: self.warmup(group),
+                        window_ns: *window_ns,
+                        series: false,
+                    };
+                    match self.block(&task)? {
+                        BlockEnd::Interrupted => return Ok(false),
+                        BlockEnd::Complete => *self.visited.entry((group.clone(), Stage::Confirm)).or_default() += 1,
+                        BlockEnd::Broken => {}
+                    }
+                }
+            }
+            let spent_ns = monotonic_ns() - self.began_ns;
+            if self.plan.blocks.is_none() && spent_ns as f64 > self.plan.budget_ns as f64 * OVERTIME {
+                let note = format!(
+                    "stopped after {} of {blocks} blocks: the machine became slower than the budget allowed for",
+                    number + 1
+                );
+                self.store.add_note(self.session, &note)?;
+                self.observer.hear(&Event::Note(note));
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A twin goes with the cell it repeats.
+    fn lives(&self, cell: &Cell) -> bool {
+        let gone = |id: &CellId| self.left.contains(id);
+        !gone(&cell.id) && !cell.twin_of.as_ref().is_some_and(gone)
+    }
+
+    /// Every group with its finalists, twin and floor, and the length of its trials.
+    fn confirmed_groups(&mut self) -> Result<Vec<Confirmed>, RunError> {
+        let mut groups = Vec::new();
+        for family in self.plan.families.clone() {
+            for group in &family.groups {
+                let ids = self.finalists.get(group).cloned().unwrap_or_default();
+                let mut cells: Vec<Cell> =
+                    self.live_cells(group).filter(|cell| ids.contains(&cell.id)).cloned().collect();
+                let leader = ids.first().and_then(|id| cells.iter().find(|cell| cell.id == *id).cloned());
+                let Some(leader) = leader.or_else(|| cells.first().cloned()) else { continue };
+                let extra = if cells.len() > 1 { vec![twin(&leader), floor(&leader)] } else { vec![floor(&leader)] };
+                self.store.add_cells(self.session, &extra)?;
+                cells.extend(extra);
+                groups.push(Confirmed {
+                    group: group.clone(),
+                    cells,
+                    window_ns: family.trial_ns,
+                    aside: family.aside.contains(group),
+                });
+            }
+        }
+        Ok(groups)
+    }
+
+    /// How many blocks the time that is left allows; as decided before, when a session is resumed. If it
+    /// allows fewer than the fewest useful ones, trials become shorter.
+    fn fix_blocks(&mut self, groups: &mut [Confirmed]) -> Result<u64, RunError> {
+        let design = self.plan.design;
+        let fixed = self.fixed_blocks.or(self.plan.blocks);
+        let spent_ns = monotonic_ns() - self.began_ns;
+        let left_ns = (self.plan.budget_ns as f64 * (1.0 - design.reserve) - spent_ns as f64).max(0.0);
+        let fewest = design.blocks_min as f64;
+        let (windows_ns, rest_ns) = self.round_ns(groups, None);
+        if fixed.is_none() && left_ns < fewest * (windows_ns + rest_ns) {
+            let share = (left_ns / fewest - rest_ns) / windows_ns;
+            for group in groups.iter_mut() {
+                group.window_ns = (group.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
+            }
+        }
+        let [main_ns, aside_ns] = [false, true].map(|aside| {
+            let (windows_ns, rest_ns) = self.round_ns(groups, Some(aside));
+            windows_ns + rest_ns
+        });
+        let blocks = fixed.unwrap_or_else(|| design.fitting_blocks(left_ns, main_ns, aside_ns));
+        let aside_blocks = design.aside_blocks(blocks);
+        self.confirm_ns = blocks * main_ns as u64 + aside_blocks * aside_ns as u64;
+        self.confirm_began_ns = monotonic_ns();
+        if self.fixed_blocks.is_none() {
+            self.fixed_blocks = Some(blocks);
+            if let Some(first) = groups.first() {
+                self.store.set_group_fact(self.session, &first.group, "blocks_fixed", &json!(blocks))?;
+            }
+            let time = Nanos(self.confirm_ns);
+            self.observer.hear(&Event::Note(format!("{blocks} confirmation blocks, about {time}")));
+        }
+        Ok(blocks)
+    }
+
+    /// Time of one block of every group (of one kind): windows that may be shortened, and everything else,
+    /// nanoseconds.
+    fn round_ns(&self, groups: &[Confirmed], aside: Option<bool>) -> (f64, f64) {
+        let overhead_ns = self.overhead_ns();
+        let (mut windows_ns, mut rest_ns) = (0, 0);
+        for confirmed in groups.iter().filter(|confirmed| aside.is_none_or(|aside| confirmed.aside == aside)) {
+            for cell in &confirmed.cells {
+                match (cell.kind, cell.factors.get("duration").number()) {
+                    (CellKind::Floor, _) => rest_ns += self.plan.design.floor_ns + overhead_ns / 2,
+                    (_, Some(explicit_ns)) => rest_ns += explicit_ns + self.warmup(&confirmed.group) + overhead_ns,
+                    (_, None) => {
+                        windows_ns += confirmed.window_ns;
+                        rest_ns += self.warmup(&confirmed.group) + overhead_ns;
+                    }
+                }
+            }
+        }
+        (windows_ns as f64, rest_ns as f64)
+    }
+}
+
+/// The leader a second time under another name.
+fn twin(leader: &Cell) -> Cell {
+    Cell {
+        id: CellId(format!("{}t", leader.id)),
+        kind: CellKind::Twin,
+        twin_of: Some(leader.id.clone()),
+        ..leader.clone()
+    }
+}
+
+/// The leader's loop without anything to move or to do.
+fn floor(leader: &Cell) -> Cell {
+    let mut factors = leader.factors.clone();
+    factors.set("engine", Level::Name("null".into()));
+    factors.set("work", Level::Name("none".into()));
+    factors.set("walk", Level::Number(0));
+    Cell {
+        id: CellId(format!("{}n", leader.group)),
+        group: leader.group.clone(),
+        kind: CellKind::Floor,
+        twin_of: None,
+        factors,
+    }
+}

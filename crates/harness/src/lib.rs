@@ -1,0 +1,21 @@
+//! The heart: opens a path, warms up, measures, checks, closes; and runs a plan's stages of blocks within
+//! its budget, writing every trial to the store before the next one starts.
+//!
+//! It judges nothing: what the numbers mean is decided from the store, by `report`.
+#![forbid(unsafe_code)]
+
+pub mod event;
+pub mod placing;
+pub mod probe;
+pub mod run;
+pub mod selfcheck;
+pub mod surroundings;
+pub mod trial;
+
+mod block;
+mod calibrate;
+mod confirm;
+mod screen;
+
+pub use event::{Event, Observer};
+pub use run::{Ended, Run, RunError, RunOptions};

@@ -1,0 +1,78 @@
+//! What this machine can do, asked once before a plan is made.
+
+use std::fs;
+
+use bytegauge_model::catalog::PLACEMENTS;
+use bytegauge_model::{Level, Transport};
+use bytegauge_plan::{Catalog, Spec};
+use bytegauge_sys::topology::Topology;
+use bytegauge_sys::{affinity, limit, option};
+use bytegauge_traffic::transport::source;
+
+use crate::placing;
+
+/// Probes what the spec needs. Raises the soft limit of open files as a side effect.
+pub fn catalog(spec: &Spec) -> Catalog {
+    let mut catalog = Catalog {
+        congestion: option::available_congestion().unwrap_or_default(),
+        open_files_max: limit::raise_open_files().ok().map(|limit| limit.soft),
+        memory_available: memory_available(),
+        ..Catalog::default()
+    };
+    probe_placements(&mut catalog);
+    for level in spec.parts.iter().filter_map(|part| part.levels.get("transport")).flatten() {
+        probe_transport(&mut catalog, level);
+    }
+    catalog
+}
+
+fn probe_placements(catalog: &mut Catalog) {
+    let topology = Topology::read();
+    let refused = pinning_refused(&topology);
+    for row in PLACEMENTS {
+        let missing = match (&topology, &refused) {
+            (_, Some(reason)) if row.name != "unpinned" => Some(reason.clone()),
+            (Ok(topology), _) => placing::missing(row.value, topology),
+            (Err(error), _) if row.name != "unpinned" => Some(format!("placement {}: {error}", row.name)),
+            (Err(_), _) => None,
+        };
+        if let Some(reason) = missing {
+            catalog.missing_placements.insert(row.name.into(), reason);
+        }
+    }
+}
+
+/// Tries to pin, in a thread of its own so that ours stays where it is.
+fn pinning_refused<E>(topology: &Result<Topology, E>) -> Option<String> {
+    let cpu = topology.as_ref().ok()?.cpus.first()?.cpu;
+    let tried = std::thread::spawn(move || affinity::pin_thread(&[cpu])).join();
+    match tried {
+        Ok(Err(error)) => Some(format!(
+            "pinning a thread to CPU {cpu} is not permitted ({error}): use --placement unpinned, or allow \
+             sched_setaffinity in the sandbox"
+        )),
+        _ => None,
+    }
+}
+
+fn probe_transport(catalog: &mut Catalog, level: &Level) {
+    let Some(transport) = level.name().and_then(|name| name.parse::<Transport>().ok()) else { return };
+    let missing = match &transport {
+        Transport::Source(path) => source::probe(path).err(),
+        Transport::Tcp6 => std::net::TcpListener::bind("[::1]:0")
+            .err()
+            .map(|error| format!("tcp6: this machine has no IPv6 loopback ({error})")),
+        _ => None,
+    };
+    if let Some(reason) = missing {
+        catalog.missing_transports.insert(transport.to_string(), reason);
+    }
+}
+
+/// `MemAvailable` of `/proc/meminfo`: what may be used without swapping (proc_meminfo(5)).
+fn memory_available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib << 10)
+}

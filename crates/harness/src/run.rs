@@ -1,0 +1,313 @@
+//! A session from its first trial to its last: stages of blocks within the budget, resumable at any trial.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_model::session::{SessionStatus, Stage};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, SessionId, Trial};
+use bytegauge_plan::Plan;
+use bytegauge_store::{NewSession, Store, StoreError};
+use bytegauge_sys::clock::{monotonic_ns, unix_ns};
+use bytegauge_sys::environment::Environment;
+use bytegauge_sys::machine::irq_time_accounting;
+use bytegauge_sys::topology::Topology;
+use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::{Fault, Pair, Plant};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::event::{Event, Observer};
+use crate::screen::Screened;
+use crate::surroundings::Watch;
+
+/// Why a run cannot go on. Everything recorded before is in the store.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The store refuses.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A cell does not resolve: a bug in planning.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The ends cannot be started.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// The ends are gone again at once.
+    #[error("the two ends could not be started")]
+    NoEnds,
+    /// The stored plan cannot be read.
+    #[error("session {0} cannot be resumed: its plan is of another version of bytegauge: start a new run")]
+    OldPlan(SessionId),
+}
+
+/// What a run needs beside its plan.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// This program's own file, for ends that are processes.
+    pub program: PathBuf,
+    /// A fault to plant, in one cell or in all.
+    pub plant: Option<(Option<CellId>, Plant)>,
+    /// How long an end may be late before it counts as stalled, nanoseconds.
+    pub grace_ns: Option<u64>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every planned block was measured.
+    Complete,
+    /// The user stopped it; the session can be resumed.
+    Interrupted,
+}
+
+/// A session in progress.
+pub struct Run<'a> {
+    pub(crate) plan: Plan,
+    pub(crate) store: &'a mut Store,
+    pub(crate) session: SessionId,
+    pub(crate) options: RunOptions,
+    pub(crate) observer: &'a mut dyn Observer,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) topology: Topology,
+    pub(crate) watch: Watch,
+    pub(crate) pair: Option<Pair>,
+    pub(crate) began_ns: u64,
+    pub(crate) next_block: u64,
+    pub(crate) warmup: BTreeMap<GroupId, u64>,
+    pub(crate) finalists: BTreeMap<GroupId, Vec<CellId>>,
+    pub(crate) fixed_blocks: Option<u64>,
+    pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
+    pub(crate) failures: BTreeMap<CellId, u32>,
+    pub(crate) left: BTreeSet<CellId>,
+    pub(crate) screening: Vec<Screened>,
+    pub(crate) last_series: Option<Vec<f64>>,
+    pub(crate) confirm_ns: u64,
+    pub(crate) confirm_began_ns: u64,
+    overheads_ns: (u64, u64),
+}
+
+impl<'a> Run<'a> {
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn begin(
+        plan: Plan,
+        store: &'a mut Store,
+        options: RunOptions,
+        observer: &'a mut dyn Observer,
+        stop: &'a AtomicBool,
+    ) -> Result<Run<'a>, RunError> {
+        let session = store.create_session(&NewSession {
+            plan_name: plan.name.clone(),
+            workload: "stream".into(),
+            seed: plan.seed,
+            margin: plan.margin,
+            version: env!("CARGO_PKG_VERSION").into(),
+            plan: serde_json::to_value(&plan).unwrap_or(Value::Null),
+            machine: machine(),
+            notes: plan.notes.clone(),
+            started_unix_ns: unix_ns(),
+        })?;
+        store.add_groups(session, &plan.groups)?;
+        // A group that sees the finalists alone gets its cells when they are known.
+        let visited: Vec<Cell> = plan.cells.iter().filter(|cell| plan.sees_all_cells(&cell.group)).cloned().collect();
+        store.add_cells(session, &visited)?;
+        for (cell, outcome) in &plan.skipped {
+            if visited.iter().any(|known| known.id == *cell) {
+                store.set_cell_outcome(session, cell, outcome)?;
+            }
+        }
+        let mut run = Run::new(plan, store, session, options, observer, stop);
+        run.left = run.plan.skipped.iter().map(|(cell, _)| cell.clone()).collect();
+        run.observer.hear(&Event::Began { session, resumed: false });
+        Ok(run)
+    }
+
+    /// Goes on with a session that was interrupted: what the store holds counts as done.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the session's plan is of another version.
+    pub fn resume(
+        session: SessionId,
+        store: &'a mut Store,
+        options: RunOptions,
+        observer: &'a mut dyn Observer,
+        stop: &'a AtomicBool,
+    ) -> Result<Run<'a>, RunError> {
+        let record = store.session(session)?;
+        let plan: Plan = serde_json::from_value(record.plan).map_err(|_| RunError::OldPlan(session))?;
+        store.resume_session(session)?;
+        let blocks = store.blocks(session)?;
+        let trials = store.trials(session)?;
+        let (groups, cells) = (store.groups(session)?, store.cells(session)?);
+        let mut run = Run::new(plan, store, session, options, observer, stop);
+        // A block that was cut off has trials but no record: its number is used up all the same.
+        let last_seen = trials.iter().map(|trial| trial.block).chain(blocks.iter().map(|block| block.index)).max();
+        run.next_block = last_seen.map_or(0, |last| last + 1);
+        for block in blocks.iter().filter(|block| block.complete || block.stage != Stage::Confirm) {
+            *run.visited.entry((block.group.clone(), block.stage)).or_default() += 1;
+        }
+        for row in groups {
+            let number = |name: &str| row.facts.get(name).and_then(Value::as_u64);
+            if let Some(ns) = number("warmup_ns") {
+                run.warmup.insert(row.group.id.clone(), ns);
+            }
+            run.fixed_blocks = run.fixed_blocks.or(number("blocks_fixed"));
+            if let Some(ids) = row.facts.get("finalists").and_then(|ids| serde_json::from_value(ids.clone()).ok()) {
+                run.finalists.insert(row.group.id.clone(), ids);
+            }
+        }
+        run.left = cells.into_iter().filter(|row| row.outcome.is_some()).map(|row| row.cell.id).collect();
+        for trial in &trials {
+            run.remember(trial);
+        }
+        // What was spent before counts against the budget.
+        let spent_ns: u64 = blocks.iter().map(|block| block.surroundings.wall_ns).sum();
+        run.began_ns = run.began_ns.saturating_sub(spent_ns);
+        run.observer.hear(&Event::Began { session, resumed: true });
+        Ok(run)
+    }
+
+    fn new(
+        plan: Plan,
+        store: &'a mut Store,
+        session: SessionId,
+        options: RunOptions,
+        observer: &'a mut dyn Observer,
+        stop: &'a AtomicBool,
+    ) -> Run<'a> {
+        Run {
+            plan,
+            store,
+            session,
+            options,
+            observer,
+            stop,
+            topology: Topology::read().unwrap_or_default(),
+            watch: Watch::open(),
+            pair: None,
+            began_ns: monotonic_ns(),
+            next_block: 0,
+            warmup: BTreeMap::new(),
+            finalists: BTreeMap::new(),
+            fixed_blocks: None,
+            visited: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            left: BTreeSet::new(),
+            screening: Vec::new(),
+            last_series: None,
+            confirm_ns: 0,
+            confirm_began_ns: 0,
+            overheads_ns: (0, 0),
+        }
+    }
+
+    /// The session's number.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Runs all stages. However it ends, the session is closed in the store.
+    ///
+    /// # Errors
+    /// When the store cannot be written or the ends cannot be started; the session is marked incomplete if
+    /// that can still be written.
+    pub fn execute(mut self) -> Result<Ended, RunError> {
+        let ended = self.stages();
+        self.pair = None;
+        let status = match ended {
+            Ok(Ended::Complete) => SessionStatus::Complete,
+            _ => SessionStatus::Incomplete,
+        };
+        let closed = self.store.finish_session(self.session, status, unix_ns(), &machine());
+        // The first error explains the second.
+        let ended = ended?;
+        closed?;
+        Ok(ended)
+    }
+
+    fn stages(&mut self) -> Result<Ended, RunError> {
+        let done = self.calibrate()? && self.screen()? && self.confirm()?;
+        Ok(if done { Ended::Complete } else { Ended::Interrupted })
+    }
+
+    /// Candidates of a group that have not left it.
+    pub(crate) fn live_cells<'b>(&'b self, group: &'b GroupId) -> impl Iterator<Item = &'b Cell> {
+        self.plan.measurable(group).filter(|cell| !self.left.contains(&cell.id))
+    }
+
+    /// A group's warm-up, nanoseconds.
+    pub(crate) fn warmup(&self, group: &GroupId) -> u64 {
+        self.warmup.get(group).copied().unwrap_or(self.plan.design.warmup_ns)
+    }
+
+    /// Blocks that a group has had in a stage.
+    pub(crate) fn visits(&self, group: &GroupId, stage: Stage) -> u64 {
+        self.visited.get(&(group.clone(), stage)).copied().unwrap_or(0)
+    }
+
+    /// What a trial costs besides its warm-up and window, as seen so far, nanoseconds.
+    pub(crate) fn overhead_ns(&self) -> u64 {
+        let (sum_ns, trials) = self.overheads_ns;
+        sum_ns.checked_div(trials).unwrap_or(self.plan.design.overhead_ns)
+    }
+
+    pub(crate) fn learn_overhead(&mut self, overhead_ns: u64, kind: CellKind) {
+        if kind != CellKind::Floor {
+            self.overheads_ns.0 += overhead_ns;
+            self.overheads_ns.1 += 1;
+        }
+    }
+
+    /// Keeps what later stages need of a trial, and tells the observer.
+    pub(crate) fn tell_trial(&mut self, cell: &Cell, trial: &Trial) {
+        self.remember(trial);
+        let elapsed_ns = monotonic_ns() - self.began_ns;
+        let left_ns = self.left_ns(elapsed_ns);
+        self.observer.hear(&Event::Trial { cell, trial, elapsed_ns, left_ns });
+    }
+
+    fn remember(&mut self, trial: &Trial) {
+        match trial.stage {
+            Stage::Screen | Stage::Narrow => {
+                if let Some(rate) = trial.rate() {
+                    self.screening.push((trial.cell.clone(), trial.block, 1e9 / rate));
+                }
+            }
+            Stage::Calibrate => self.last_series = series(trial),
+            Stage::Confirm => {}
+        }
+    }
+
+    /// Time until the end: by the budget until the blocks are fixed, then by the blocks that are left.
+    fn left_ns(&self, elapsed_ns: u64) -> u64 {
+        let schedule_ns = self.plan.budget_ns.min(self.plan.schedule().total_ns());
+        match self.fixed_blocks {
+            None => schedule_ns.saturating_sub(elapsed_ns),
+            Some(_) => self.confirm_ns.saturating_sub(monotonic_ns().saturating_sub(self.confirm_began_ns)),
+        }
+    }
+}
+
+/// Rates of a calibration trial's bins, of its first flow.
+fn series(trial: &Trial) -> Option<Vec<f64>> {
+    if trial.outcome != Outcome::Measured {
+        return None;
+    }
+    let flow = trial.sink.as_ref()?.flows.first()?;
+    let bins: Vec<f64> =
+        flow.series.iter().filter(|bin| bin.ns > 0).map(|bin| bin.bytes as f64 / bin.ns as f64).collect();
+    (!bins.is_empty()).then_some(bins)
+}
+
+/// The machine as it is now. Whether softirq time is accounted apart is asked here once, since the answer
+/// is in the kernel's build, not in a counter.
+fn machine() -> Value {
+    let mut facts = serde_json::to_value(Environment::read()).unwrap_or(Value::Null);
+    if let Value::Object(facts) = &mut facts {
+        facts.insert("irq_time_accounting".into(), irq_time_accounting().into());
+    }
+    facts
+}

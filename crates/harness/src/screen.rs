@@ -1,0 +1,179 @@
+//! The second stage: every cell briefly, the better ones once more, and the choice of finalists.
+//!
+//! Screening chooses; it never speaks. No number that is reported with an interval comes from here.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::session::Stage;
+use bytegauge_model::{Cell, CellId, Levels};
+use bytegauge_plan::Family;
+use bytegauge_stats::finalists::{choose_over_profiles, score};
+use serde_json::json;
+
+use crate::block::{BlockEnd, BlockTask};
+use crate::event::Event;
+use crate::run::{Run, RunError};
+
+/// Costs of one block: nanoseconds per byte of each choice, by its index in the family.
+type Costs = Vec<Option<f64>>;
+
+impl Run<'_> {
+    /// Screens every family that needs it and fixes the finalists of all. `false` if interrupted.
+    pub(crate) fn screen(&mut self) -> Result<bool, RunError> {
+        let families = self.plan.families.clone();
+        let design = self.plan.design;
+        let screened: Vec<&Family> = families.iter().filter(|family| family.is_screened()).collect();
+        let count = |cells: fn(&Family, usize) -> usize| -> u64 {
+            screened.iter().map(|family| (cells(family, design.narrow_cells) * family.screened.len()) as u64).sum()
+        };
+        let all = count(|family, _| family.choices) * design.screen_blocks;
+        let better = count(|family, narrow| family.choices.min(narrow)) * design.narrow_blocks;
+        if all > 0 {
+            self.observer.hear(&Event::Stage { stage: Stage::Screen, trials: all });
+        }
+        for round in 0..design.screen_blocks {
+            for family in &screened {
+                if !self.screen_round(family, Stage::Screen, round, None)? {
+                    return Ok(false);
+                }
+            }
+        }
+        if better > 0 {
+            self.observer.hear(&Event::Stage { stage: Stage::Narrow, trials: better });
+        }
+        let kept: Vec<Vec<usize>> = screened.iter().map(|family| self.ranked(family, design.narrow_cells)).collect();
+        for round in 0..design.narrow_blocks {
+            for (family, kept) in screened.iter().zip(&kept) {
+                if !self.screen_round(family, Stage::Narrow, round, Some(kept))? {
+                    return Ok(false);
+                }
+            }
+        }
+        for family in &families {
+            self.fix_finalists(family)?;
+        }
+        Ok(true)
+    }
+
+    /// One block in each screened group of a family.
+    fn screen_round(
+        &mut self,
+        family: &Family,
+        stage: Stage,
+        round: u64,
+        only: Option<&Vec<usize>>,
+    ) -> Result<bool, RunError> {
+        for group in &family.screened {
+            if self.visits(group, stage) > round {
+                continue;
+            }
+            let choices = self.choices(family);
+            let keeps = |cell: &Cell| only.is_none_or(|only| only.contains(&choices[&choice(cell)]));
+            let cells: Vec<Cell> = self.live_cells(group).filter(|cell| keeps(cell)).cloned().collect();
+            if cells.is_empty() {
+                continue;
+            }
+            let task = BlockTask {
+                stage,
+                group,
+                cells: &cells,
+                // Screening ranks within a block, where a rest of drift is common to all.
+                warmup_ns: self.warmup(group).min(self.plan.design.screen_ns / 4),
+                window_ns: self.plan.design.screen_ns,
+                series: false,
+            };
+            // A screening block that breaks is good enough as it is: the cells that were measured have scores.
+            if self.block(&task)? == BlockEnd::Interrupted {
+                return Ok(false);
+            }
+            *self.visited.entry((group.clone(), stage)).or_default() += 1;
+        }
+        Ok(true)
+    }
+
+    /// The better cells of a family, by their worst excess over the screened profiles.
+    fn ranked(&self, family: &Family, keep: usize) -> Vec<usize> {
+        let (scores, footprints) = self.scores(family);
+        choose_over_profiles(&scores, &footprints, keep, self.plan.margin)
+    }
+
+    /// Decides who is confirmed, and whose twin: the same choices in every group of the family.
+    fn fix_finalists(&mut self, family: &Family) -> Result<(), RunError> {
+        let chosen = match family.is_screened() {
+            true => self.ranked(family, family.confirmed()),
+            false => (0..family.choices).collect(),
+        };
+        let choices = self.choices(family);
+        for group in &family.groups {
+            if self.finalists.contains_key(group) {
+                continue;
+            }
+            let by_choice: BTreeMap<usize, CellId> =
+                self.live_cells(group).map(|cell| (choices[&choice(cell)], cell.id.clone())).collect();
+            let ids: Vec<CellId> = chosen.iter().filter_map(|index| by_choice.get(index).cloned()).collect();
+            let cells: Vec<Cell> = self.plan.cells.iter().filter(|cell| ids.contains(&cell.id)).cloned().collect();
+            self.store.add_cells(self.session, &cells)?;
+            self.store.set_group_fact(self.session, group, "finalists", &json!(ids))?;
+            self.finalists.insert(group.clone(), ids);
+        }
+        Ok(())
+    }
+
+    /// The score of every choice under every screened condition, and its footprint by buffer sizes.
+    fn scores(&self, family: &Family) -> (Vec<Costs>, Vec<Option<f64>>) {
+        let choices = self.choices(family);
+        let mut footprints = vec![None; family.choices];
+        let scores = family
+            .screened
+            .iter()
+            .map(|group| {
+                let cells: BTreeMap<&CellId, usize> = self
+                    .plan
+                    .cells
+                    .iter()
+                    .filter(|cell| cell.group == *group)
+                    .map(|cell| (&cell.id, choices[&choice(cell)]))
+                    .collect();
+                for cell in self.plan.cells.iter().filter(|cell| cell.group == *group) {
+                    footprints[choices[&choice(cell)]] = footprint(cell);
+                }
+                let mut blocks: BTreeMap<u64, Costs> = BTreeMap::new();
+                for (id, block, cost) in &self.screening {
+                    if let Some(index) = cells.get(id) {
+                        let row = blocks.entry(*block).or_insert_with(|| vec![None; family.choices]);
+                        row[*index] = Some(*cost);
+                    }
+                }
+                let left = |index: usize| cells.iter().any(|(id, i)| *i == index && self.left.contains(*id));
+                let mut scores = score(&blocks.into_values().collect::<Vec<_>>());
+                scores.resize(family.choices, None);
+                scores.iter().enumerate().map(|(i, s)| s.filter(|_| !left(i))).collect()
+            })
+            .collect();
+        (scores, footprints)
+    }
+
+    /// The index of every combination of choices in a family.
+    fn choices(&self, family: &Family) -> BTreeMap<Levels, usize> {
+        let mut known = BTreeMap::new();
+        for cell in self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)) {
+            let next = known.len();
+            known.entry(choice(cell)).or_insert(next);
+        }
+        known
+    }
+}
+
+fn choice(cell: &Cell) -> Levels {
+    cell.factors.of_role(bytegauge_model::Role::Choice)
+}
+
+/// Buffers of one flow as requested; options in force are known only after a trial, and `report` uses those.
+fn footprint(cell: &Cell) -> Option<f64> {
+    let sizes = ["read_size", "write_size", "sndbuf", "rcvbuf", "pipe_size"];
+    let bytes: Vec<u64> = sizes.iter().filter_map(|name| cell.factors.get(name).number()).collect();
+    (!bytes.is_empty()).then(|| bytes.iter().sum::<u64>() as f64)
+}
+
+/// Keeps what screening needs of a trial.
+pub(crate) type Screened = (CellId, u64, f64);

@@ -1,0 +1,253 @@
+//! Does the harness tell the truth on this machine? A against A must differ rarely, and a slowdown that was
+//! put in must come out.
+//!
+//! Two arms read `/dev/zero` in interleaved blocks; one of them may spin a calibrated share of its call.
+//! Same trials, same random order, same statistics as any session; only the store is left out.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_model::{Ends, Level, Levels, Outcome};
+use bytegauge_plan::order;
+use bytegauge_stats::compare::{Terms, paired};
+use bytegauge_stats::quantile::median;
+use bytegauge_stats::verify::{Row, Scale};
+use bytegauge_sys::affinity;
+use bytegauge_traffic::{Pair, PathSetup, Plant};
+use thiserror::Error;
+
+use crate::trial::{measure, throughput};
+
+/// Why the check could not be made.
+#[derive(Debug, Error)]
+pub enum CheckError {
+    /// A trial did not come to a number.
+    #[error("the harness cannot measure /dev/zero here: {0}")]
+    Trial(String),
+    /// The ends could not be started.
+    #[error(transparent)]
+    Channel(#[from] bytegauge_traffic::end::ChannelError),
+}
+
+/// Slowdowns put in, as shares.
+const INJECTED: [f64; 5] = [0.0, 0.01, 0.02, 0.05, 0.10];
+
+/// Blocks of a comparison.
+const BLOCKS: u64 = 20;
+
+/// A difference counts if the 95 % interval leaves out zero.
+const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
+
+/// Sizes of the check.
+struct Size {
+    aa_comparisons: u64,
+    aa_window_ns: u64,
+    injected_repeats: u64,
+    injected_window_ns: u64,
+}
+
+fn size(scale: Scale) -> Size {
+    match scale {
+        Scale::Test => {
+            Size { aa_comparisons: 4, aa_window_ns: 500_000, injected_repeats: 1, injected_window_ns: 500_000 }
+        }
+        Scale::Minute => {
+            Size { aa_comparisons: 100, aa_window_ns: 1_000_000, injected_repeats: 8, injected_window_ns: 5_000_000 }
+        }
+        Scale::Full => {
+            Size { aa_comparisons: 400, aa_window_ns: 2_000_000, injected_repeats: 40, injected_window_ns: 10_000_000 }
+        }
+    }
+}
+
+/// Runs the check. `progress` hears of comparisons done, of all of them, and of what is going on.
+///
+/// # Errors
+/// When a trial fails: a machine that cannot read `/dev/zero` cannot be checked.
+pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) -> Result<Vec<Row>, CheckError> {
+    let size = size(scale);
+    let total = size.aa_comparisons + size.injected_repeats * INJECTED.len() as u64;
+    let mut bench = Bench::start(seed)?;
+    let mut alarms = 0;
+    let mut spreads = Vec::new();
+    for done in 0..size.aa_comparisons {
+        progress(done, total, "A against A");
+        let differences = bench.compare(size.aa_window_ns, 0.0)?;
+        let found = paired(&differences, &TERMS);
+        alarms += u64::from(found.lower > 0.0 || found.upper < 0.0);
+        spreads.push(spread(&differences));
+    }
+    let call_ns = bench.call_ns(size.injected_window_ns)?;
+    let mut injected = Vec::new();
+    for repeat in 0..size.injected_repeats {
+        for (index, share) in INJECTED.iter().enumerate() {
+            let done = size.aa_comparisons + repeat * INJECTED.len() as u64 + index as u64;
+            progress(done, total, "injected slowdowns");
+            let differences = bench.compare(size.injected_window_ns, share * call_ns)?;
+            injected.push((*share, paired(&differences, &TERMS), spread(&differences)));
+        }
+    }
+    let mut rows = vec![aa_row(alarms, size.aa_comparisons)];
+    rows.push(published("spread of A/A differences from block to block", percent(median(&spreads)), "%"));
+    for share in &INJECTED[1..] {
+        rows.push(power_row(*share, &injected));
+    }
+    rows.push(slope_row(&injected));
+    Ok(rows)
+}
+
+/// Two arms on one pair of ends.
+struct Bench {
+    pair: Pair,
+    setup: PathSetup,
+    seed: u64,
+    block: u64,
+}
+
+impl Bench {
+    fn start(seed: u64) -> Result<Bench, CheckError> {
+        let mut levels = Levels::default();
+        levels.set("transport", Level::Name("/dev/zero".into()));
+        levels.set("read_size", Level::Number(256 << 10));
+        let mut setup = PathSetup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
+        setup.warmup_ns = 500_000;
+        let cpu = affinity::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
+        setup.cpus = cpu.map(|cpu| (cpu, cpu)).into_iter().collect();
+        Ok(Bench { pair: Pair::start(Ends::Threads, Path::new(""))?, setup, seed, block: 0 })
+    }
+
+    /// ln(cost of the second arm / cost of the first) of every block; the second spins after each call.
+    fn compare(&mut self, window_ns: u64, spin_ns: f64) -> Result<Vec<f64>, CheckError> {
+        (0..BLOCKS)
+            .map(|_| {
+                let mut ln_cost = [0.0; 2];
+                for arm in order::order(2, self.seed, self.block) {
+                    // The first arm takes the same road with nothing to spin for.
+                    ln_cost[arm] = self.cost(window_ns, if arm == 1 { spin_ns } else { 0.0 })?.ln();
+                }
+                self.block += 1;
+                Ok(ln_cost[1] - ln_cost[0])
+            })
+            .collect()
+    }
+
+    /// Nanoseconds a call takes without a spin.
+    fn call_ns(&mut self, window_ns: u64) -> Result<f64, CheckError> {
+        let costs = (0..BLOCKS).map(|_| self.cost(window_ns, 0.0)).collect::<Result<Vec<_>, _>>()?;
+        Ok(median(&costs).unwrap_or(0.0))
+    }
+
+    fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
+        let plant = Some(Plant::Spin { ns: spin_ns });
+        let setup = PathSetup { window_ns, plant, ..self.setup.clone() };
+        let measured = measure(&mut self.pair, &setup, &AtomicBool::new(false));
+        match measured.map(|measured| (measured.outcome, measured.sink)) {
+            Some((Outcome::Measured, Some(sink))) => Ok(throughput(&sink).1 as f64 / sink.calls.max(1) as f64),
+            Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),
+            None => Err(CheckError::Trial("it was interrupted".into())),
+        }
+    }
+}
+
+type Injected = (f64, bytegauge_stats::compare::Comparison, f64);
+
+fn aa_row(alarms: u64, comparisons: u64) -> Row {
+    let share = alarms as f64 / comparisons as f64;
+    // With few comparisons the target is as wide as chance makes it: ± two standard deviations.
+    let (low, high) = match comparisons {
+        400.. => (0.03, 0.07),
+        n => {
+            let deviation = (0.05 * 0.95 / n as f64).sqrt();
+            (0.05 - 2.0 * deviation, 0.05 + 2.0 * deviation)
+        }
+    };
+    row(
+        format!("A against A on this machine, {comparisons} comparisons that should find nothing"),
+        format!("{} to {} % at α = 0.05", (low.max(0.0) * 1000.0).round() / 10.0, (high * 1000.0).round() / 10.0),
+        share * 100.0,
+        "%",
+        (low..=high).contains(&share),
+    )
+}
+
+fn power_row(share: f64, injected: &[Injected]) -> Row {
+    let of_share: Vec<_> = injected.iter().filter(|(put_in, _, _)| *put_in == share).collect();
+    let found = of_share.iter().filter(|(_, comparison, _)| comparison.lower > 0.0).count();
+    let power = found as f64 / of_share.len().max(1) as f64;
+    let spread = median(&of_share.iter().map(|(_, _, spread)| *spread).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+    let name = format!("a slowdown of {} % is found in {BLOCKS} blocks", share * 100.0);
+    let needed = if share >= 0.05 {
+        Some(0.95)
+    } else if share >= 0.02 {
+        Some(0.80)
+    } else {
+        None
+    };
+    match needed {
+        Some(needed) if spread <= 0.01 => {
+            row(name, format!("at least {} %", needed * 100.0), power * 100.0, "%", power >= needed)
+        }
+        Some(_) => {
+            let why =
+                format!("published: this machine's spread is {:.1} %, above the 1 % of the target", spread * 100.0);
+            row(name, why, power * 100.0, "%", true)
+        }
+        None => published(&name, power * 100.0, "%"),
+    }
+}
+
+/// Least squares of what came out on what was put in.
+fn slope_row(injected: &[Injected]) -> Row {
+    let n = injected.len() as f64;
+    let points = || injected.iter().map(|(share, comparison, _)| (share.ln_1p(), comparison.difference));
+    let (mean_x, mean_y) = points().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
+    let (covariance, variance) =
+        points().fold((0.0, 0.0), |(c, v), (x, y)| (c + (x - mean_x) * (y - mean_y), v + (x - mean_x) * (x - mean_x)));
+    let slope = covariance / variance;
+    row(
+        "slope of slowdown measured on slowdown put in".into(),
+        "1 ± 0.05".into(),
+        slope,
+        "",
+        (slope - 1.0).abs() <= 0.05,
+    )
+}
+
+fn spread(differences: &[f64]) -> f64 {
+    let n = differences.len() as f64;
+    let mean = differences.iter().sum::<f64>() / n;
+    (differences.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / (n - 1.0)).sqrt()
+}
+
+fn percent(share: Option<f64>) -> f64 {
+    share.unwrap_or(f64::NAN) * 100.0
+}
+
+fn published(name: &str, got: f64, unit: &str) -> Row {
+    row(name.into(), "published".into(), got, unit, true)
+}
+
+fn row(name: String, target: String, got: f64, unit: &str, passed: bool) -> Row {
+    Row { name, target, got, unit: unit.into(), passed, negative_control: false, note: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_runs_and_every_row_is_a_number() {
+        let rows = run(Scale::Test, 1, |_, _, _| {}).unwrap();
+        assert_eq!(rows.len(), 7);
+        assert!(rows.iter().all(|row| row.got.is_finite()), "{rows:?}");
+    }
+
+    #[test]
+    fn a_tenfold_call_is_seen() {
+        let mut bench = Bench::start(1).unwrap();
+        let call_ns = bench.call_ns(500_000).unwrap();
+        let differences = bench.compare(500_000, 9.0 * call_ns).unwrap();
+        // Single blocks may be anything on a busy machine; the middle one is far from equal.
+        assert!(median(&differences).unwrap() > 1.0, "{differences:?}");
+    }
+}

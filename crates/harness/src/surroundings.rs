@@ -1,0 +1,100 @@
+//! What went on around a block and a trial: counters read before and after, turned into shares.
+
+use bytegauge_model::MachineUse;
+use bytegauge_model::session::Surroundings;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::cpu_time::process_usage;
+use bytegauge_sys::environment::{CgroupCpu, Pressure};
+use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
+use bytegauge_sys::process::cpu_time_ns;
+
+/// Reads the machine's counters; without `/proc` everything stays unknown.
+#[derive(Debug)]
+pub struct Watch {
+    probe: Option<MachineProbe>,
+}
+
+/// The counters at the start of a block.
+#[derive(Debug)]
+pub struct BlockStart {
+    at_ns: u64,
+    machine: Option<MachineSample>,
+    own_ns: u64,
+    throttled_us: Option<u64>,
+    cpu_pressure_us: Option<u64>,
+}
+
+impl Watch {
+    /// Opens the counters.
+    pub fn open() -> Watch {
+        Watch { probe: MachineProbe::open().ok() }
+    }
+
+    /// The counters now.
+    pub fn sample(&mut self) -> Option<MachineSample> {
+        self.probe.as_mut()?.sample().ok()
+    }
+
+    /// What the machine did since `earlier`.
+    pub fn machine_use(&mut self, earlier: Option<&MachineSample>) -> Option<MachineUse> {
+        let change = delta(earlier?, &self.sample()?);
+        let softirq_ticks: u64 = change.per_cpu.iter().map(|cpu| cpu.softirq).sum();
+        Some(MachineUse {
+            wall_ns: change.elapsed_ns,
+            busy_ns: change.busy_ns(),
+            softirq_ns: softirq_ticks * change.tick_ns,
+            steal_ns: change.steal_ns(),
+            net_rx: change.net_rx_softirqs,
+        })
+    }
+
+    /// Reads everything a block is compared with. `ends` are the processes of its two ends, if any.
+    pub fn block_start(&mut self, ends: &[u32]) -> BlockStart {
+        BlockStart {
+            at_ns: monotonic_ns(),
+            machine: self.sample(),
+            own_ns: own_cpu_ns(ends),
+            throttled_us: throttled_us(),
+            cpu_pressure_us: cpu_pressure_us(),
+        }
+    }
+
+    /// What went on since a block's start.
+    pub fn block_end(&mut self, start: &BlockStart, ends: &[u32]) -> Surroundings {
+        let wall_ns = monotonic_ns() - start.at_ns;
+        let own_ns = own_cpu_ns(ends).saturating_sub(start.own_ns);
+        let change = start.machine.as_ref().and_then(|earlier| Some(delta(earlier, &self.sample()?)));
+        let share = change.as_ref().map(|change| {
+            let capacity_ns = (change.elapsed_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
+            let foreign_ns = change.busy_ns().saturating_sub(own_ns) as f64;
+            (change.steal_ns() as f64 / capacity_ns, foreign_ns / change.elapsed_ns.max(1) as f64)
+        });
+        let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        Surroundings {
+            wall_ns,
+            steal_share: share.map(|(steal, _)| steal),
+            foreign_cpus: share.map(|(_, foreign)| foreign),
+            throttled_us: grown(throttled_us(), start.throttled_us),
+            cpu_pressure_us: grown(cpu_pressure_us(), start.cpu_pressure_us),
+            load: load(),
+        }
+    }
+}
+
+/// CPU time of this process and of the ends that are processes of their own.
+fn own_cpu_ns(ends: &[u32]) -> u64 {
+    let ends: u64 = ends.iter().filter_map(|id| cpu_time_ns(*id).ok()).sum();
+    process_usage().total_ns + ends
+}
+
+fn throttled_us() -> Option<u64> {
+    CgroupCpu::read()?.throttled_us
+}
+
+fn cpu_pressure_us() -> Option<u64> {
+    Some(Pressure::read().cpu?.some?.total_us)
+}
+
+fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}

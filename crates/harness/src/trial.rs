@@ -1,0 +1,193 @@
+//! One trial: opens a path between two ends, starts them, collects what they counted, and checks it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{EndReport, Outcome};
+use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, Side};
+
+/// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
+const PREPARE: Duration = Duration::from_secs(30);
+
+/// A trial longer than this can be interrupted in the middle, nanoseconds.
+const LONG_NS: u64 = 1_000_000_000;
+
+/// How often a long trial is looked after.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+/// What a trial left behind.
+#[derive(Debug)]
+pub struct Measured {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the writing end counted.
+    pub source: Option<EndReport>,
+    /// What the reading end counted.
+    pub sink: Option<EndReport>,
+    /// Whether the two ends can be used again.
+    pub pair_is_sound: bool,
+}
+
+/// Carries one trial over two ends. `None` if `stop` was set in the middle of a long one.
+pub fn measure(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
+    match open(pair, setup) {
+        Ok(()) => run(pair, setup, stop),
+        Err(stop) => Some(Measured {
+            outcome: stop.outcome,
+            source: None,
+            sink: None,
+            // The other end may still wait for a connection that never comes.
+            pair_is_sound: false,
+        }),
+    }
+}
+
+/// Why a path could not be opened.
+struct Stopped {
+    outcome: Outcome,
+}
+
+impl From<ChannelError> for Stopped {
+    fn from(error: ChannelError) -> Stopped {
+        Stopped { outcome: Outcome::Failed(error.to_string()) }
+    }
+}
+
+/// Prepares both ends up to the moment before the first byte.
+fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
+    pair.sink.send(Command::Open(Side::Sink, Box::new(setup.clone()), None))?;
+    let address = match pair.sink.reply(PREPARE)? {
+        Reply::Listening(address) => address,
+        other => return Err(stopped(other)),
+    };
+    if setup.has_source() {
+        pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address)))?;
+        match pair.source.reply(PREPARE)? {
+            Reply::Ready => {}
+            other => return Err(stopped(other)),
+        }
+    } else {
+        debug_assert_eq!(address, Address::Alone);
+    }
+    match pair.sink.reply(PREPARE)? {
+        Reply::Ready => Ok(()),
+        other => Err(stopped(other)),
+    }
+}
+
+fn stopped(reply: Reply) -> Stopped {
+    let outcome = match reply {
+        Reply::Skipped(reason) => Outcome::Skipped(reason),
+        Reply::Failed(reason, _) => Outcome::Failed(reason),
+        other => Outcome::Failed(format!("an end answered out of turn: {other:?}")),
+    };
+    Stopped { outcome }
+}
+
+/// Starts both ends and waits for what they counted.
+fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
+    let started = pair
+        .sink
+        .send(Command::Go)
+        .and_then(|()| if setup.has_source() { pair.source.send(Command::Go) } else { Ok(()) });
+    if let Err(error) = started {
+        let outcome = Outcome::Failed(error.to_string());
+        return Some(Measured { outcome, source: None, sink: None, pair_is_sound: false });
+    }
+    // The ends' own watchdogs come first; this one only bounds an end that is itself stuck.
+    let patience = Duration::from_nanos(setup.warmup_ns + setup.window_ns + setup.grace_ns) + Duration::from_secs(5);
+    let first = reply_or_stop(&mut pair.sink, patience, setup, stop)?;
+    let closed = matches!(first, Ok(Reply::Closed));
+    // Whatever the sink says, it needs no more data.
+    let stopped = if setup.has_source() { pair.source.send(Command::Stop) } else { Ok(()) };
+    let sink = Answer::of(if closed { pair.sink.reply(patience) } else { first });
+    let source = setup.has_source().then(|| Answer::of(stopped.and_then(|()| pair.source.reply(patience))));
+    let sound = sink.sound && source.as_ref().is_none_or(|source| source.sound);
+    let outcome = judge(setup, &sink, source.as_ref());
+    Some(Measured { outcome, source: source.and_then(|source| source.report), sink: sink.report, pair_is_sound: sound })
+}
+
+/// Waits for the sink. A short trial is always waited for; a long one is looked after now and then, so that
+/// an interrupt does not take minutes. `None` if the user wants to stop.
+fn reply_or_stop(
+    sink: &mut Channel,
+    patience: Duration,
+    setup: &PathSetup,
+    stop: &AtomicBool,
+) -> Option<Result<Reply, ChannelError>> {
+    if setup.window_ns < LONG_NS {
+        return Some(sink.reply(patience));
+    }
+    let deadline = Instant::now() + patience;
+    loop {
+        let reply = sink.reply(LOOK_AFTER.min(deadline.saturating_duration_since(Instant::now())));
+        match reply {
+            Err(ChannelError::Silent(_)) if stop.load(Ordering::Relaxed) => return None,
+            Err(ChannelError::Silent(_)) if Instant::now() < deadline => {}
+            reply => return Some(reply),
+        }
+    }
+}
+
+/// What one end said in the end.
+struct Answer {
+    report: Option<EndReport>,
+    trouble: Option<Outcome>,
+    /// The end is alive and waits for the next path.
+    sound: bool,
+    /// The end itself is gone, which explains whatever the other one says.
+    gone: bool,
+}
+
+impl Answer {
+    fn of(reply: Result<Reply, ChannelError>) -> Answer {
+        let answer = |report, trouble| Answer { report, trouble, sound: true, gone: false };
+        match reply {
+            Ok(Reply::Done(report)) => answer(Some(*report), None),
+            Ok(Reply::Skipped(reason)) => answer(None, Some(Outcome::Skipped(reason))),
+            Ok(Reply::Failed(reason, report)) => answer(Some(*report), Some(Outcome::Failed(reason))),
+            Ok(other) => Answer {
+                sound: false,
+                ..answer(None, Some(Outcome::Failed(format!("an end answered out of turn: {other:?}"))))
+            },
+            Err(error) => Answer { sound: false, gone: true, ..answer(None, Some(Outcome::Failed(error.to_string()))) },
+        }
+    }
+}
+
+/// The outcome of a trial: whoever is gone explains it, then the sink, then the source, then our checks.
+fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
+    let mut troubled: Vec<&Answer> = [Some(sink), source].into_iter().flatten().collect();
+    troubled.sort_by_key(|answer| !answer.gone);
+    if let Some(trouble) = troubled.iter().find_map(|answer| answer.trouble.clone()) {
+        return trouble;
+    }
+    let Some(received) = &sink.report else { return Outcome::Failed("the sink reported nothing".into()) };
+    if let Some(sent) = source.and_then(|source| source.report.as_ref())
+        && sent.total_bytes != received.total_bytes
+    {
+        return Outcome::Failed(format!(
+            "{} bytes were sent and {} counted at the sink: the path loses or invents data",
+            sent.total_bytes, received.total_bytes
+        ));
+    }
+    if setup.verify && setup.has_source() && received.verified_bytes != received.total_bytes {
+        let (checked, total) = (received.verified_bytes, received.total_bytes);
+        return Outcome::Failed(format!("only {checked} of {total} bytes were compared with the pattern"));
+    }
+    if received.bytes == 0 || received.window_ns == 0 {
+        return Outcome::Failed(
+            "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
+        );
+    }
+    Outcome::Measured
+}
+
+/// Bytes at the sink and the length of the window: bytes divided by the sum of the flows' rates.
+pub fn throughput(sink: &EndReport) -> (u64, u64) {
+    let per_ns: f64 =
+        sink.flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.bytes as f64 / flow.window_ns as f64).sum();
+    let wall_ns = if per_ns > 0.0 { (sink.bytes as f64 / per_ns).round() as u64 } else { 0 };
+    (sink.bytes, wall_ns)
+}

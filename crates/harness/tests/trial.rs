@@ -1,0 +1,194 @@
+//! One trial over every transport: bytes are conserved, content is checked, and planted faults are named.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_harness::trial::{Measured, measure, throughput};
+use bytegauge_model::catalog::TRANSPORTS;
+use bytegauge_model::{Ends, Level, Levels, Outcome};
+use bytegauge_traffic::{Pair, PathSetup, Plant};
+
+fn setup(transport: &str) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(transport.into()));
+    levels.set("read_size", Level::Number(16 << 10));
+    levels.set("write_size", Level::Number(64 << 10));
+    let mut setup = PathSetup::of(&levels).unwrap();
+    setup.warmup_ns = 1_000_000;
+    setup.window_ns = 10_000_000;
+    setup.grace_ns = 300_000_000;
+    setup.seed = 7;
+    setup
+}
+
+fn run(setup: &PathSetup) -> Measured {
+    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
+    measure(&mut pair, setup, &AtomicBool::new(false)).unwrap()
+}
+
+/// IPv6 may be missing on the machine that tests; everything else must work.
+fn check_measured(setup: &PathSetup) {
+    let measured = run(setup);
+    if matches!(measured.outcome, Outcome::Skipped(_)) && setup.transport.to_string() == "tcp6" {
+        return;
+    }
+    assert_eq!(measured.outcome, Outcome::Measured, "{setup:?}");
+    let sink = measured.sink.unwrap();
+    let (bytes, wall_ns) = throughput(&sink);
+    assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
+    assert_eq!(sink.flows.len(), setup.flows);
+    assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
+    if let Some(source) = measured.source {
+        assert_eq!(source.total_bytes, sink.total_bytes);
+        assert!(source.total_bytes >= source.bytes && source.bytes > 0);
+    }
+    if setup.verify {
+        assert_eq!(sink.verified_bytes, sink.total_bytes);
+    }
+}
+
+#[test]
+fn every_transport_conserves_bytes() {
+    for row in TRANSPORTS {
+        for flows in [1, 3] {
+            for verify in [false, true] {
+                check_measured(&PathSetup { flows, verify, ..setup(row.name) });
+            }
+        }
+    }
+}
+
+#[test]
+fn devices_and_files_are_endless() {
+    check_measured(&PathSetup { write_size: None, ..setup_one_ended("/dev/zero") });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // Smaller than one read, so that every call meets the end.
+    std::fs::write(file.path(), vec![1; 5000]).unwrap();
+    let setup = setup_one_ended(file.path().to_str().unwrap());
+    let sink = run(&setup).sink.unwrap();
+    assert!(sink.bytes > 5000);
+    assert_eq!(sink.short_calls, sink.calls);
+    assert_eq!(sink.flows[0].options.page_cache_share, Some(1.0));
+}
+
+fn setup_one_ended(path: &str) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(path.into()));
+    levels.set("read_size", Level::Number(16 << 10));
+    PathSetup { write_size: None, ..PathSetup { transport: levels.transport().unwrap(), ..setup("unix") } }
+}
+
+#[test]
+fn the_null_engine_moves_nothing_and_counts() {
+    let mut null = setup("tcp");
+    null.engine = bytegauge_model::Engine::Null;
+    let measured = run(&null);
+    assert_eq!(measured.outcome, Outcome::Measured);
+    assert!(measured.source.is_none());
+    let sink = measured.sink.unwrap();
+    assert_eq!(sink.bytes, sink.calls * (16 << 10));
+}
+
+#[test]
+fn requested_options_come_back_as_they_are_in_force() {
+    let mut tcp = setup("tcp");
+    tcp.options.sndbuf = Some(100_000);
+    tcp.options.rcvbuf = Some(50_000);
+    tcp.options.nodelay = Some(true);
+    let measured = run(&tcp);
+    let (source, sink) = (measured.source.unwrap(), measured.sink.unwrap());
+    // Linux doubles what is asked for (socket(7)).
+    assert_eq!(source.flows[0].options.sndbuf, Some(200_000));
+    assert_eq!(sink.flows[0].options.rcvbuf, Some(100_000));
+    assert_eq!(source.flows[0].options.nodelay, Some(true));
+    assert!(source.flows[0].options.congestion.is_some());
+    let tcp = source.flows[0].tcp.clone().unwrap();
+    assert!(tcp.busy_us.is_some() && tcp.snd_wscale.is_some() && tcp.bytes_sent.unwrap() > 0);
+    let mut pipe = setup("pipe");
+    pipe.options.pipe_size = Some(1 << 18);
+    assert_eq!(run(&pipe).sink.unwrap().flows[0].options.pipe_size, Some(1 << 18));
+}
+
+#[test]
+fn an_option_that_does_not_exist_is_a_skip() {
+    let mut tcp = setup("tcp");
+    tcp.options.congestion = Some("carrier-pigeon".into());
+    let Outcome::Skipped(reason) = run(&tcp).outcome else { panic!("it is not available") };
+    assert!(reason.contains("carrier-pigeon"), "{reason}");
+}
+
+#[test]
+fn an_offered_load_is_kept() {
+    let mut paced = setup("unix");
+    paced.rate = Some(20 << 20);
+    paced.window_ns = 60_000_000;
+    let sink = run(&paced).sink.unwrap();
+    let (bytes, wall_ns) = throughput(&sink);
+    let rate = bytes as f64 * 1e9 / wall_ns as f64;
+    // Whole writes of 64 KiB into a window of 60 ms: a few either way.
+    assert!(rate < 1.3 * (20 << 20) as f64, "{rate}");
+}
+
+#[test]
+fn work_and_walk_and_fill_run() {
+    use bytegauge_model::{Fill, Work};
+    for work in [Work::Sum, Work::Copy, Work::NsPerByte(0.1)] {
+        check_measured(&PathSetup { work, walk: 4096, fill: Fill::Touch, ..setup("unix") });
+    }
+    check_measured(&PathSetup { fill: Fill::NsPerByte(0.1), think_ns: 10_000, ..setup("unix") });
+}
+
+#[test]
+fn a_series_covers_warmup_and_window() {
+    let with = PathSetup { series: true, ..setup("unix") };
+    let sink = run(&with).sink.unwrap();
+    let series = &sink.flows[0].series;
+    assert!(series.iter().map(|bin| bin.bytes).sum::<u64>() >= sink.bytes);
+    assert!(run(&setup("unix")).sink.unwrap().flows[0].series.is_empty());
+}
+
+/// A planted fault must fail the trial, in words that name it.
+fn check_planted(plant: Plant, verify: bool, expected: &str) {
+    for transport in ["unix", "tcp"] {
+        let planted = PathSetup { plant: Some(plant), verify, ..setup(transport) };
+        let Outcome::Failed(reason) = run(&planted).outcome else {
+            panic!("{plant:?} over {transport} went unnoticed")
+        };
+        assert!(reason.contains(expected), "{transport}: {reason}");
+    }
+}
+
+#[test]
+fn a_corrupting_path_is_caught_in_verify_mode() {
+    check_planted(Plant::Corrupt { offset: 100_000 }, true, "flow 0: byte 100000 arrived as");
+    // Without verify mode the same fault passes: that is what the mode is for.
+    let planted = PathSetup { plant: Some(Plant::Corrupt { offset: 100_000 }), ..setup("unix") };
+    assert_eq!(run(&planted).outcome, Outcome::Measured);
+}
+
+#[test]
+fn a_sink_that_counts_too_much_is_caught() {
+    check_planted(Plant::Overcount { bytes: 1 }, false, "the path loses or invents data");
+}
+
+#[test]
+fn a_sink_that_dies_is_a_failure_not_a_hang() {
+    check_planted(Plant::Die { after_bytes: 1 << 20 }, false, "died");
+}
+
+#[test]
+fn a_trial_that_stalls_is_ended_by_the_watchdog() {
+    check_planted(Plant::Stall { after_bytes: 1 << 20 }, false, "stalled: reading from");
+}
+
+#[test]
+fn a_pair_that_was_sound_serves_again() {
+    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
+    let stop = AtomicBool::new(false);
+    for plant in [None, Some(Plant::Corrupt { offset: 0 }), None] {
+        let planted = PathSetup { plant, verify: true, ..setup("unix") };
+        let measured = measure(&mut pair, &planted, &stop).unwrap();
+        assert!(measured.pair_is_sound);
+        assert_eq!(measured.outcome == Outcome::Measured, plant.is_none());
+    }
+}
