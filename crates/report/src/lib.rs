@@ -1,0 +1,16 @@
+//! From stored trials to what a person reads.
+//!
+//! [`View::of`] turns the trials of a session into settled numbers by calling `stats`, [`limit`] names what
+//! limits a cell, [`sentence`] words the verdicts, and [`render`] prints: terminal, JSON, CSV, markdown.
+//! Reads results from any machine and never measures, so it knows nothing of sockets.
+#![forbid(unsafe_code)]
+
+mod data;
+pub mod limit;
+mod phrase;
+pub mod render;
+pub mod sentence;
+pub mod view;
+
+pub use data::SessionData;
+pub use view::{Settings, View};

@@ -1,0 +1,434 @@
+//! What limits a cell: rules over recorded numbers, in the order in which one cause hides another.
+//!
+//! A rule fires on evidence alone and shows it; where none fires the answer is "unknown". Never
+//! guesses, never reads a factor's level as a proof of what it did.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::unit::{byte_rate, significant};
+
+use crate::view::document::LimitView;
+
+/// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Signs {
+    /// Somebody writes at the other end.
+    pub two_ended: bool,
+    /// Both ends were pinned to one CPU.
+    pub same_cpu: bool,
+    /// Parallel flows.
+    pub flows: u64,
+    /// CPUs that the session might use.
+    pub cpus: Option<u64>,
+    /// CPU time of the writing end over its window, in CPUs.
+    pub source_cpus: Option<f64>,
+    /// CPU time of the reading end over its window, in CPUs.
+    pub sink_cpus: Option<f64>,
+    /// Share of the reading end's CPU time that the kernel took.
+    pub sink_system_share: Option<f64>,
+    /// Idle time of the writer between two voluntary switches, µs.
+    pub source_idle_per_sleep_us: Option<f64>,
+    /// Idle time of the reader between two voluntary switches, µs.
+    pub sink_idle_per_sleep_us: Option<f64>,
+    /// Soft interrupts of the busiest CPU, in CPUs: all of them times the share of `NET_RX` there.
+    pub softirq_busiest_cpus: Option<f64>,
+    /// Share of the connections' busy time in which the receiver's window was the limit.
+    pub rwnd_limited_share: Option<f64>,
+    /// Share of the connections' busy time in which the send buffer was the limit.
+    pub sndbuf_limited_share: Option<f64>,
+    /// A cell that differs in one larger kernel buffer alone, and how much faster it is.
+    pub larger_buffer: Option<(&'static str, f64)>,
+    /// Bytes per second that the plan offered.
+    pub offered_rate: Option<f64>,
+    /// Bytes per second at the sink.
+    pub rate: Option<f64>,
+    /// Share of the writer's window that it paused by order of the plan.
+    pub think_share: Option<f64>,
+    /// The harness's floor over the cell's time per call.
+    pub floor_share: Option<f64>,
+}
+
+/// A floor above this share of a call is no longer noise: 1 % is the aim, 5 % is the margin within
+/// which choices are told apart.
+const HARNESS_SHARE: f64 = 0.05;
+/// A paced writer that gets within 5 % of its order is held back by the order, not by the path.
+const OFFERED_SHARE: f64 = 0.95;
+/// A writer that pauses for half its time is paced by the pause.
+const THINK_SHARE: f64 = 0.5;
+/// A thread that runs 90 % of the time has no more than a tenth to gain from anything but CPU; clocks of
+/// the window and of the CPU agree to better than that at 10 ms.
+const BUSY: f64 = 0.90;
+/// Two busy ends this close are a balanced pipeline: neither alone is the limit.
+const BALANCED: f64 = 0.05;
+/// One CPU shared by both ends loses a few per cent to switching between them.
+const SHARED_BUSY: f64 = 0.95;
+/// Soft interrupts come in 10 ms ticks and are split among CPUs by `NET_RX` counts: four fifths of a CPU
+/// is what survives both roundings.
+const SOFTIRQ_BUSY: f64 = 0.8;
+/// `TCP_INFO` counts limits in jiffies (1 to 10 ms): below a third of the busy time the count is mostly
+/// rounding, and other waits are at least as long.
+const TCP_LIMITED: f64 = 0.33;
+/// A larger kernel buffer with all else equal must gain this much, well above what noise and the choice
+/// of the best sibling feign.
+const BUFFER_GAIN: f64 = 0.10;
+/// Idle time in pieces shorter than this is the price of waking up (some 5 to 50 µs, more in a virtual
+/// machine); longer pieces are waits for something else.
+const WAKE_UP_US: f64 = 200.0;
+
+/// One rule: its name and its test.
+pub struct Rule {
+    /// The limit that it finds.
+    pub name: &'static str,
+    test: fn(&Signs) -> Option<Finding>,
+}
+
+struct Finding {
+    sentence: String,
+    evidence: Vec<(&'static str, f64)>,
+}
+
+/// The rules in their order: what the plan or the harness imposes comes before what a CPU shows, a full
+/// CPU before a full window (a slow reader fills the window, not the other way round), and waiting for
+/// each other last, since every blocked pair looks like that.
+pub const RULES: &[Rule] = &[
+    Rule { name: "the harness", test: harness },
+    Rule { name: "offered load", test: offered_load },
+    Rule { name: "the source itself", test: source_itself },
+    Rule { name: "shared CPU", test: shared_cpu },
+    Rule { name: "both CPUs", test: both_cpus },
+    Rule { name: "sender CPU", test: sender_cpu },
+    Rule { name: "receiver CPU", test: receiver_cpu },
+    Rule { name: "softirq", test: softirq },
+    Rule { name: "window", test: window },
+    Rule { name: "socket buffer", test: socket_buffer },
+    Rule { name: "wake-ups", test: wake_ups },
+];
+
+/// The name where no rule fires.
+pub const UNKNOWN: &str = "unknown";
+
+/// Every name that a cell's limit can have.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.name).chain([UNKNOWN])
+}
+
+/// The first rule that fires, with its evidence.
+pub fn find(signs: &Signs) -> LimitView {
+    let fired = RULES.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
+    let (name, finding) = fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)));
+    let evidence: BTreeMap<_, _> = finding.evidence.into_iter().filter(|(_, value)| value.is_finite()).collect();
+    LimitView { name, sentence: finding.sentence, evidence }
+}
+
+/// Nothing was measured, so nothing limits.
+pub fn not_measured() -> LimitView {
+    LimitView { name: UNKNOWN, sentence: "nothing was measured".into(), evidence: BTreeMap::new() }
+}
+
+fn harness(signs: &Signs) -> Option<Finding> {
+    let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
+    Some(Finding {
+        sentence: format!("the harness takes {} of a call: the number is ours, not the system's", percent(share)),
+        evidence: vec![("floor_share", share)],
+    })
+}
+
+fn offered_load(signs: &Signs) -> Option<Finding> {
+    if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate)
+        && rate >= OFFERED_SHARE * offered
+    {
+        return Some(Finding {
+            sentence: format!("{} were offered and arrived: compare CPU, not rates", byte_rate(offered)),
+            evidence: vec![("offered_bytes_per_s", offered), ("rate_bytes_per_s", rate)],
+        });
+    }
+    let share = signs.think_share.filter(|share| *share >= THINK_SHARE)?;
+    Some(Finding {
+        sentence: format!("the writer pauses {} of the time by order of the plan", percent(share)),
+        evidence: vec![("think_share", share)],
+    })
+}
+
+fn source_itself(signs: &Signs) -> Option<Finding> {
+    if signs.two_ended {
+        return None;
+    }
+    let busy = signs.per_flow(signs.sink_cpus)?;
+    let system = signs.sink_system_share?;
+    let evidence = vec![("receiver_busy", busy), ("receiver_system_share", system)];
+    if busy >= BUSY {
+        // With most of the time in user mode it is the reader's own work that counts.
+        (system > 0.5).then(|| Finding {
+            sentence: format!(
+                "the reader runs {} of the time, {} of it inside read(2)",
+                percent(busy),
+                percent(system)
+            ),
+            evidence,
+        })
+    } else {
+        let idle = signs.sink_idle_per_sleep_us?;
+        Some(Finding {
+            sentence: format!("the reader runs {} of the time and waits for the source in between", percent(busy)),
+            evidence: [evidence, vec![("receiver_idle_per_sleep_us", idle)]].concat(),
+        })
+    }
+}
+
+fn shared_cpu(signs: &Signs) -> Option<Finding> {
+    if !signs.two_ended {
+        return None;
+    }
+    let both = signs.source_cpus? + signs.sink_cpus?;
+    let capacity = match (signs.same_cpu, signs.cpus) {
+        // Where the plan said so, each flow's two ends have one CPU, as long as there are CPUs.
+        (true, cpus) => signs.flows.min(cpus.unwrap_or(signs.flows)),
+        (false, Some(cpus)) if signs.flows.saturating_mul(2) > cpus => cpus,
+        _ => return None,
+    } as f64;
+    (capacity > 0.0 && both >= SHARED_BUSY * capacity).then(|| Finding {
+        sentence: if capacity == 1.0 {
+            format!("both ends share one CPU, which they keep {} busy", percent(both))
+        } else {
+            format!("both ends keep {} of the {capacity} CPUs they may use busy", percent(both / capacity))
+        },
+        evidence: vec![("both_cpus", both), ("capacity_cpus", capacity)],
+    })
+}
+
+fn both_cpus(signs: &Signs) -> Option<Finding> {
+    let (source, sink) = signs.both_ends()?;
+    (source.min(sink) >= BUSY && (source - sink).abs() < BALANCED).then(|| Finding {
+        sentence: format!("both ends run nearly all the time: writer {}, reader {}", percent(source), percent(sink)),
+        evidence: vec![("sender_busy", source), ("receiver_busy", sink)],
+    })
+}
+
+fn sender_cpu(signs: &Signs) -> Option<Finding> {
+    let (source, sink) = signs.both_ends()?;
+    (source >= BUSY && source >= sink).then(|| Finding {
+        sentence: format!("the writer runs {} of the time, the reader {}", percent(source), percent(sink)),
+        evidence: vec![("sender_busy", source), ("receiver_busy", sink)],
+    })
+}
+
+fn receiver_cpu(signs: &Signs) -> Option<Finding> {
+    let sink = signs.per_flow(signs.sink_cpus).filter(|busy| *busy >= BUSY)?;
+    match signs.per_flow(signs.source_cpus) {
+        Some(source) => Some(Finding {
+            sentence: format!("the reader runs {} of the time, the writer {}", percent(sink), percent(source)),
+            evidence: vec![("receiver_busy", sink), ("sender_busy", source)],
+        }),
+        // One-ended: the rule before this one took the case where the kernel has most of the time. Two-ended
+        // without a report of the writer: a busy reader alone does not tell which end waits.
+        None => (!signs.two_ended).then(|| Finding {
+            sentence: format!("the reader runs {} of the time, most of it its own work", percent(sink)),
+            evidence: vec![("receiver_busy", sink)],
+        }),
+    }
+}
+
+fn softirq(signs: &Signs) -> Option<Finding> {
+    let busiest = signs.softirq_busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
+    Some(Finding {
+        sentence: format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
+        evidence: vec![("softirq_busiest_cpus", busiest)],
+    })
+}
+
+fn window(signs: &Signs) -> Option<Finding> {
+    let share = signs.rwnd_limited_share.filter(|share| *share >= TCP_LIMITED)?;
+    (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| Finding {
+        sentence: format!("the sender waits for the receiver's window {} of its busy time", percent(share)),
+        evidence: vec![("rwnd_limited_share", share)],
+    })
+}
+
+fn socket_buffer(signs: &Signs) -> Option<Finding> {
+    if let Some(share) = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED) {
+        return Some(Finding {
+            sentence: format!("the send buffer was the limit {} of the connection's busy time", percent(share)),
+            evidence: vec![("sndbuf_limited_share", share)],
+        });
+    }
+    // Unix sockets and pipes count no limits. There only a sibling with a larger buffer proves it: blocked
+    // writers and blocked readers look alike whether the buffer is small or waking up is slow.
+    let (name, gain) = signs.larger_buffer.filter(|(_, gain)| *gain >= BUFFER_GAIN)?;
+    Some(Finding {
+        sentence: format!("with a larger {name} and all else equal it is {} faster", percent(gain)),
+        evidence: vec![("larger_buffer_gain", gain)],
+    })
+}
+
+fn wake_ups(signs: &Signs) -> Option<Finding> {
+    let (source, sink) = signs.both_ends()?;
+    let (source_idle, sink_idle) = (signs.source_idle_per_sleep_us?, signs.sink_idle_per_sleep_us?);
+    (source.max(sink) < BUSY && source_idle.max(sink_idle) <= WAKE_UP_US).then(|| Finding {
+        sentence: format!(
+            "the ends wait for each other in many short pieces: writer {} busy, idle {} µs at a time; reader {}, {} µs",
+            percent(source),
+            significant(source_idle, 2),
+            percent(sink),
+            significant(sink_idle, 2)
+        ),
+        evidence: vec![
+            ("sender_busy", source),
+            ("receiver_busy", sink),
+            ("sender_idle_per_sleep_us", source_idle),
+            ("receiver_idle_per_sleep_us", sink_idle),
+        ],
+    })
+}
+
+fn unknown(signs: &Signs) -> Finding {
+    let busy = [
+        ("sender_busy", "writer", signs.per_flow(signs.source_cpus)),
+        ("receiver_busy", "reader", signs.per_flow(signs.sink_cpus)),
+    ];
+    let known: Vec<_> = busy.into_iter().filter_map(|(key, who, busy)| Some((key, who, busy?))).collect();
+    let sentence = match known.is_empty() {
+        true => "CPU time was not recorded".into(),
+        false => {
+            let ends: Vec<String> =
+                known.iter().map(|(_, who, busy)| format!("{who} {} busy", percent(*busy))).collect();
+            format!("{}: no recorded number explains the rest", ends.join(", "))
+        }
+    };
+    Finding { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
+}
+
+impl Signs {
+    /// CPUs' worth of an end, per thread: each flow has one thread an end.
+    fn per_flow(&self, cpus: Option<f64>) -> Option<f64> {
+        cpus.map(|cpus| cpus / self.flows.max(1) as f64)
+    }
+
+    fn both_ends(&self) -> Option<(f64, f64)> {
+        self.per_flow(self.source_cpus).zip(self.per_flow(self.sink_cpus))
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(source: f64, sink: f64) -> Signs {
+        Signs {
+            two_ended: true,
+            flows: 1,
+            cpus: Some(2),
+            source_cpus: Some(source),
+            sink_cpus: Some(sink),
+            ..Signs::default()
+        }
+    }
+
+    fn device(sink: f64, system: f64) -> Signs {
+        Signs { flows: 1, sink_cpus: Some(sink), sink_system_share: Some(system), ..Signs::default() }
+    }
+
+    fn check(signs: Signs, name: &str, sentence: &str) {
+        let found = find(&signs);
+        assert_eq!((found.name, found.sentence.as_str()), (name, sentence), "{signs:?}");
+        assert!(name == UNKNOWN || !found.evidence.is_empty(), "{name} shows no evidence");
+    }
+
+    #[test]
+    fn each_rule_fires_on_planted_numbers() {
+        check(
+            Signs { floor_share: Some(0.08), ..pair(0.99, 0.5) },
+            "the harness",
+            "the harness takes 8 % of a call: the number is ours, not the system's",
+        );
+        check(
+            Signs { offered_rate: Some(104_857_600.0), rate: Some(104_000_000.0), ..pair(0.99, 0.5) },
+            "offered load",
+            "100 MiB/s were offered and arrived: compare CPU, not rates",
+        );
+        check(
+            Signs { think_share: Some(0.7), ..pair(0.2, 0.2) },
+            "offered load",
+            "the writer pauses 70 % of the time by order of the plan",
+        );
+        check(device(0.99, 0.98), "the source itself", "the reader runs 99 % of the time, 98 % of it inside read(2)");
+        check(
+            Signs { sink_idle_per_sleep_us: Some(900.0), ..device(0.3, 0.9) },
+            "the source itself",
+            "the reader runs 30 % of the time and waits for the source in between",
+        );
+        check(
+            Signs { same_cpu: true, ..pair(0.5, 0.48) },
+            "shared CPU",
+            "both ends share one CPU, which they keep 98 % busy",
+        );
+        check(
+            Signs { flows: 4, ..pair(1.2, 0.76) },
+            "shared CPU",
+            "both ends keep 98 % of the 2 CPUs they may use busy",
+        );
+        check(pair(0.97, 0.96), "both CPUs", "both ends run nearly all the time: writer 97 %, reader 96 %");
+        check(pair(0.98, 0.6), "sender CPU", "the writer runs 98 % of the time, the reader 60 %");
+        check(pair(0.5, 0.98), "receiver CPU", "the reader runs 98 % of the time, the writer 50 %");
+        check(device(0.98, 0.2), "receiver CPU", "the reader runs 98 % of the time, most of it its own work");
+        check(
+            Signs { softirq_busiest_cpus: Some(0.93), ..pair(0.5, 0.5) },
+            "softirq",
+            "one CPU spends 93 % of its time on soft interrupts",
+        );
+        check(
+            Signs { rwnd_limited_share: Some(0.6), ..pair(0.5, 0.5) },
+            "window",
+            "the sender waits for the receiver's window 60 % of its busy time",
+        );
+        check(
+            Signs { sndbuf_limited_share: Some(0.7), rwnd_limited_share: Some(0.4), ..pair(0.5, 0.5) },
+            "socket buffer",
+            "the send buffer was the limit 70 % of the connection's busy time",
+        );
+        check(
+            Signs { larger_buffer: Some(("sndbuf", 0.34)), ..pair(0.6, 0.7) },
+            "socket buffer",
+            "with a larger sndbuf and all else equal it is 34 % faster",
+        );
+        check(
+            Signs { source_idle_per_sleep_us: Some(21.0), sink_idle_per_sleep_us: Some(14.2), ..pair(0.7, 0.75) },
+            "wake-ups",
+            "the ends wait for each other in many short pieces: writer 70 % busy, idle 21 µs at a time; reader 75 %, 14 µs",
+        );
+    }
+
+    #[test]
+    fn without_evidence_it_is_unknown() {
+        check(Signs::default(), UNKNOWN, "CPU time was not recorded");
+        check(pair(0.5, 0.5), UNKNOWN, "writer 50 % busy, reader 50 % busy: no recorded number explains the rest");
+        let long_waits =
+            Signs { source_idle_per_sleep_us: Some(9_000.0), sink_idle_per_sleep_us: Some(20.0), ..pair(0.5, 0.5) };
+        assert_eq!(find(&long_waits).name, UNKNOWN);
+        let small_gain = Signs { larger_buffer: Some(("sndbuf", 0.04)), ..pair(0.5, 0.5) };
+        assert_eq!(find(&small_gain).name, UNKNOWN);
+        let busy_reader_alone = Signs { source_cpus: None, ..pair(0.0, 0.99) };
+        assert_eq!(find(&busy_reader_alone).name, UNKNOWN);
+    }
+
+    #[test]
+    fn a_busy_reader_hides_a_full_window() {
+        let signs = Signs { rwnd_limited_share: Some(0.9), ..pair(0.4, 0.99) };
+        assert_eq!(find(&signs).name, "receiver CPU");
+    }
+
+    #[test]
+    fn a_rate_that_was_not_reached_is_no_offered_load() {
+        let signs = Signs { offered_rate: Some(1e9), rate: Some(5e8), ..pair(0.99, 0.4) };
+        assert_eq!(find(&signs).name, "sender CPU");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let all: Vec<_> = names().collect();
+        assert!(all.iter().enumerate().all(|(at, name)| !all[..at].contains(name)));
+    }
+}

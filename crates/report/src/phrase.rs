@@ -1,0 +1,239 @@
+//! How levels are named in sentences and labels: "Unix sockets", "read with 32 KiB", "ends on the same CPU".
+//!
+//! Only words; whether a thing is said is decided in [`crate::sentence`] and in the view.
+
+use bytegauge_model::catalog::PROFILES;
+use bytegauge_model::factor::{self, FACTORS, Role};
+use bytegauge_model::{Level, Levels, Transport};
+
+/// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
+pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill"];
+
+/// The transport as the subject of a sentence.
+pub fn transport(levels: &Levels) -> String {
+    match levels.transport() {
+        Some(Transport::Unix) => "Unix sockets".into(),
+        Some(Transport::Tcp) => "TCP over loopback".into(),
+        Some(Transport::Tcp6) => "TCP over loopback (IPv6)".into(),
+        Some(Transport::Pipe) => "Pipes".into(),
+        Some(Transport::Source(path)) => path,
+        // An import may name a transport that this version does not know.
+        None => levels.get("transport").name().map_or("An unnamed transport".into(), str::to_owned),
+    }
+}
+
+/// Where the ends run: "ends on different CPUs".
+pub fn placement(levels: &Levels) -> Option<&'static str> {
+    Some(match levels.get("placement").name()? {
+        "unpinned" => "ends not pinned",
+        "same-cpu" => "ends on the same CPU",
+        "smt-sibling" => "ends on two hardware threads of one core",
+        "cross-core" => "ends on different CPUs",
+        "cross-node" => "ends on different NUMA nodes",
+        _ => return None,
+    })
+}
+
+/// The conditions of a family of groups: "Unix sockets, ends on different CPUs, 4 flows".
+pub fn subject(conditions: &Levels) -> String {
+    let mut parts = vec![transport(conditions)];
+    parts.extend(placement(conditions).map(str::to_owned));
+    parts.extend(flows(conditions));
+    parts.extend(load(conditions));
+    parts.join(", ")
+}
+
+fn flows(conditions: &Levels) -> Option<String> {
+    conditions.get("flows").number().filter(|flows| *flows > 1).map(|flows| format!("{flows} flows"))
+}
+
+fn load(conditions: &Levels) -> Vec<String> {
+    let shown = |name: &str| level(name, conditions.get(name));
+    let rate = conditions.get("rate").number().map(|_| format!("{} offered", shown("rate")));
+    let think = conditions.get("think").number().filter(|ns| *ns > 0);
+    rate.into_iter().chain(think.map(|_| format!("the writer pausing {} between writes", shown("think")))).collect()
+}
+
+/// A group for people and tables: `unix · cross-core · drain`.
+pub fn group_label(conditions: &Levels) -> String {
+    let shown = conditions.present().filter(|(factor, level)| says_something(factor.name, level, conditions));
+    let names: Vec<String> = shown
+        .map(|(factor, level)| {
+            let text = factor.kind.show(level);
+            match factor.name {
+                "transport" | "placement" | "profile" => text,
+                "flows" => format!("{text} flows"),
+                _ => format!("{} {text}", factor.heading),
+            }
+        })
+        .collect();
+    if names.is_empty() { "all".into() } else { names.join(" · ") }
+}
+
+/// Defaults say nothing, and what a profile sets is said by its name.
+fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
+    let set_by_profile =
+        |profile: &str| PROFILES.iter().any(|p| p.name == profile && p.sets.iter().any(|(factor, _)| *factor == name));
+    match name {
+        "flows" => level.number() != Some(1),
+        "rate" | "think" | "duration" | "work" | "walk" | "fill" => {
+            let is_default = factor::find(name).is_some_and(|f| f.kind.parse(f.default).as_ref() == Ok(level));
+            !is_default && !conditions.get("profile").name().is_some_and(set_by_profile)
+        }
+        _ => true,
+    }
+}
+
+/// One level for people, by its factor's kind.
+pub fn level(name: &str, level: &Level) -> String {
+    factor::find(name).map_or_else(|| level.to_string(), |factor| factor.kind.show(level))
+}
+
+/// The name of a group's profile; where the plan gave single conditions, those.
+pub fn profile_name(conditions: &Levels) -> String {
+    if let Some(name) = conditions.get("profile").name() {
+        return name.to_owned();
+    }
+    let given = PROFILE_FACTORS.iter().filter(|name| *conditions.get(name) != Level::Absent);
+    let parts: Vec<String> = given.map(|name| format!("{name} {}", level(name, conditions.get(name)))).collect();
+    if parts.is_empty() { "unstated".into() } else { parts.join(", ") }
+}
+
+/// What the reader does under a profile: "drains", "sums".
+pub fn profile_phrase(name: &str) -> String {
+    let known = PROFILES.iter().find(|profile| profile.name == name);
+    known.map_or_else(|| format!("follows `{name}`"), |profile| profile.phrase.to_owned())
+}
+
+/// Whether the reader throws the bytes away: then the kernel alone is measured.
+pub fn throws_away(conditions: &Levels) -> bool {
+    let nothing = |name: &str| match conditions.get(name) {
+        Level::Number(n) => *n == 0,
+        Level::Name(work) => work == "none",
+        _ => name == "walk",
+    };
+    conditions.get("profile").name() == Some("drain") || (nothing("work") && nothing("walk"))
+}
+
+/// What to set, as an instruction: "read with 32 KiB and write with 256 KiB".
+pub fn choice(levels: &Levels, varied: &[String]) -> String {
+    let said: Vec<String> = FACTORS
+        .iter()
+        .filter(|factor| factor.role == Role::Choice && varied.iter().any(|name| name == factor.name))
+        .filter_map(|factor| setting(factor.name, levels.get(factor.name)))
+        .collect();
+    join(&said, "and")
+}
+
+fn setting(name: &str, value: &Level) -> Option<String> {
+    let text = level(name, value);
+    Some(match (name, value) {
+        (_, Level::Absent) => return None,
+        ("read_size", _) => format!("read with {text}"),
+        ("write_size", _) => format!("write with {text}"),
+        ("engine", _) => format!("use the engine {text}"),
+        (_, level) if level.is_auto() => format!("leave {} to the system", option(name)),
+        ("nodelay", _) => format!("turn {} {text}", option(name)),
+        _ => format!("set {} to {text}", option(name)),
+    })
+}
+
+fn option(name: &str) -> &str {
+    match name {
+        "sndbuf" => "SO_SNDBUF",
+        "rcvbuf" => "SO_RCVBUF",
+        "rcvlowat" => "SO_RCVLOWAT",
+        "nodelay" => "TCP_NODELAY",
+        "congestion" => "the congestion control",
+        "pipe_size" => "the pipe's capacity",
+        other => other,
+    }
+}
+
+/// A cell for tables: `read 32 KiB, write 256 KiB`.
+pub fn cell_label(levels: &Levels, varied: &[String]) -> String {
+    let shown: Vec<String> = levels
+        .present()
+        .filter(|(factor, _)| varied.iter().any(|name| name == factor.name))
+        .map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.show(level)))
+        .collect();
+    shown.join(", ")
+}
+
+/// "a", "a and b", "a, b and c".
+pub fn join(parts: &[String], last: &str) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [front @ .., back] => format!("{} {last} {back}", front.join(", ")),
+    }
+}
+
+/// With a capital at the start.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(pairs: &[(&str, &str)]) -> Levels {
+        let mut levels = Levels::default();
+        for (name, text) in pairs {
+            levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
+        }
+        levels
+    }
+
+    #[test]
+    fn groups_are_named_by_what_is_not_the_default() {
+        let check = |pairs: &[(&str, &str)], label: &str, sentence: &str| {
+            let levels = levels(pairs);
+            assert_eq!((group_label(&levels).as_str(), subject(&levels).as_str()), (label, sentence));
+        };
+        check(
+            &[
+                ("transport", "unix"),
+                ("placement", "cross-core"),
+                ("profile", "parser"),
+                ("work", "sum"),
+                ("walk", "512K"),
+            ],
+            "unix · cross-core · parser",
+            "Unix sockets, ends on different CPUs",
+        );
+        check(
+            &[("transport", "tcp"), ("flows", "4"), ("work", "sum"), ("rate", "100M"), ("fill", "none")],
+            "tcp · 4 flows · work sum · rate 100 MiB/s",
+            "TCP over loopback, 4 flows, 100 MiB/s offered",
+        );
+        check(&[("transport", "/dev/zero"), ("flows", "1")], "/dev/zero", "/dev/zero");
+    }
+
+    #[test]
+    fn choices_name_what_varied() {
+        let levels = levels(&[("read_size", "32K"), ("write_size", "256K"), ("sndbuf", "auto"), ("nodelay", "on")]);
+        let check = |varied: &[&str], expected: &str| {
+            let varied: Vec<String> = varied.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(choice(&levels, &varied), expected);
+        };
+        check(&["read_size", "write_size"], "read with 32 KiB and write with 256 KiB");
+        check(&["read_size"], "read with 32 KiB");
+        check(
+            &["read_size", "sndbuf", "nodelay", "pipe_size"],
+            "read with 32 KiB, leave SO_SNDBUF to the system and turn TCP_NODELAY on",
+        );
+    }
+
+    #[test]
+    fn a_reader_that_does_nothing_is_recognised() {
+        assert!(throws_away(&levels(&[("profile", "drain")])));
+        assert!(throws_away(&levels(&[("work", "none"), ("walk", "0")])));
+        assert!(!throws_away(&levels(&[("work", "none"), ("walk", "512K")])));
+        assert!(!throws_away(&levels(&[("profile", "sum"), ("work", "sum"), ("walk", "0")])));
+        // An import does not say what its reader did.
+        assert!(!throws_away(&levels(&[("transport", "unix")])));
+    }
+}

@@ -1,0 +1,152 @@
+//! The texts that several renderers print of one cell: levels, rates with intervals, shares, marks.
+
+use bytegauge_model::unit::{count_rate, significant};
+use bytegauge_model::{Level, factor};
+
+use crate::View;
+use crate::sentence::percent;
+use crate::view::document::{CellView, Estimate, GroupView, VerdictView};
+
+/// What is not known.
+pub const UNKNOWN: &str = "–";
+
+/// What a cell is to the verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The recommendation whatever the profile, proven.
+    Recommended,
+    /// Proven in its own group; the verdict over all profiles names another, or none.
+    EnoughHere,
+    /// Named while nothing is proven.
+    BestConfirmed,
+    /// May be the best.
+    BestSet,
+    /// None of these.
+    None,
+}
+
+impl Mark {
+    /// The marks that a legend explains.
+    pub const SHOWN: [Mark; 4] = [Mark::Recommended, Mark::EnoughHere, Mark::BestConfirmed, Mark::BestSet];
+
+    /// One character; colour never stands alone.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Mark::Recommended => "▶",
+            Mark::EnoughHere => "◆",
+            Mark::BestConfirmed => "▷",
+            Mark::BestSet => "●",
+            Mark::None => " ",
+        }
+    }
+}
+
+/// The marks of a group's cells.
+pub struct Marks<'a> {
+    group: &'a GroupView,
+    verdict: Option<&'a VerdictView>,
+}
+
+impl<'a> Marks<'a> {
+    /// Those of one group.
+    pub fn of_group(view: &'a View, group: &'a GroupView) -> Marks<'a> {
+        Marks { group, verdict: view.verdicts.iter().find(|verdict| verdict.groups.contains(&group.id)) }
+    }
+
+    /// The mark of a cell of the group.
+    pub fn of(&self, cell: &CellView) -> Mark {
+        let own = &self.group.recommendation;
+        let named_here = own.cell.as_ref() == Some(&cell.id);
+        let named = self.verdict.is_some_and(|verdict| verdict.recommendation.cells.values().any(|id| *id == cell.id));
+        let proven = self.verdict.is_some_and(|verdict| verdict.recommendation.proven);
+        match () {
+            () if named && proven => Mark::Recommended,
+            () if named_here && own.proven => Mark::EnoughHere,
+            () if named || (named_here && !proven) => Mark::BestConfirmed,
+            () if self.group.best_set.contains(&cell.id) => Mark::BestSet,
+            () => Mark::None,
+        }
+    }
+
+    /// What a symbol means in this group.
+    pub fn meaning(&self, mark: Mark) -> &'static str {
+        let profiles = self.verdict.map_or(0, |verdict| verdict.profiles.len());
+        match mark {
+            Mark::Recommended if profiles > 1 => "recommended, whatever the profile",
+            Mark::Recommended => "recommended",
+            Mark::EnoughHere if self.group.throws_away => "enough for a reader that throws the bytes away",
+            Mark::EnoughHere => "enough for this profile alone",
+            Mark::BestConfirmed => "best confirmed, not proven",
+            Mark::BestSet => "may be the best",
+            Mark::None => "",
+        }
+    }
+}
+
+/// A factor's level for people: `64 KiB`.
+pub fn level(cell: &CellView, name: &str) -> String {
+    shown(cell, name, |factor, level| factor.kind.show(level))
+}
+
+/// A factor's level as a flag takes it: `64K`.
+pub fn compact_level(cell: &CellView, name: &str) -> String {
+    shown(cell, name, |factor, level| factor.kind.compact(level))
+}
+
+fn shown(cell: &CellView, name: &str, show: impl Fn(&factor::Factor, &Level) -> String) -> String {
+    match cell.level(name) {
+        Level::Absent => UNKNOWN.into(),
+        level => factor::find(name).map_or_else(|| level.to_string(), |factor| show(factor, &level)),
+    }
+}
+
+/// The power of 1024 that suits a byte rate, and the unit's name.
+pub fn rate_unit(bytes_per_second: f64) -> (f64, &'static str) {
+    let step = (bytes_per_second.max(1.0).log2() / 10.0).floor().clamp(0.0, 4.0) as usize;
+    (1024f64.powi(step as i32), ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"][step])
+}
+
+/// As many decimals as leave `digits` significant ones; zeros at the end stay, so that columns line up.
+fn fixed(value: f64, digits: i32) -> String {
+    let decimals = (digits - 1 - value.abs().max(1e-9).log10().floor() as i32).max(0) as usize;
+    format!("{value:.decimals$}")
+}
+
+/// A rate with three digits, or that it is not known.
+pub fn rate(bytes_per_second: Option<f64>) -> String {
+    let Some(rate) = bytes_per_second else { return UNKNOWN.into() };
+    let (unit, name) = rate_unit(rate);
+    format!("{} {name}", fixed(rate / unit, 3))
+}
+
+/// The interval in the unit of the median: `3.85 – 3.99`; nothing without one.
+pub fn interval(estimate: &Estimate) -> String {
+    let (Some(median), Some(lower), Some(upper)) = (estimate.median, estimate.lower, estimate.upper) else {
+        return String::new();
+    };
+    let (unit, _) = rate_unit(median);
+    let (lower, upper) = (lower / unit, upper / unit);
+    // As many digits as tell the two ends apart.
+    let digits = (3..=5).find(|&digits| fixed(lower, digits) != fixed(upper, digits)).unwrap_or(3);
+    format!("{} – {}", fixed(lower, digits), fixed(upper, digits))
+}
+
+/// The median of another estimate as a count rate: `128 k/s`.
+pub fn calls(cell: &CellView, name: &str) -> String {
+    cell.more.get(name).and_then(|estimate| estimate.median).map_or_else(|| UNKNOWN.into(), count_rate)
+}
+
+/// A share in per cent.
+pub fn share(share: Option<f64>) -> String {
+    match share {
+        None => UNKNOWN.into(),
+        Some(0.0) => "0 %".into(),
+        Some(share) if share < 0.001 => "< 0.1 %".into(),
+        Some(share) => percent(share),
+    }
+}
+
+/// Three significant digits.
+pub fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| UNKNOWN.into(), |value| significant(value, 3))
+}

@@ -1,0 +1,60 @@
+//! A session as markdown: verdicts, one table a group, environment and notes.
+
+use super::cell_text::Marks;
+use super::table::{columns, rows};
+use crate::View;
+use crate::sentence::percent;
+use crate::view::document::GroupView;
+
+/// The whole report.
+pub fn render(view: &View) -> String {
+    let mut out = vec![format!("# bytegauge: {}, session {}", view.plan.name, view.session), String::new()];
+    out.push(format!("{} · {} · bytegauge {}", view.started, view.status.name(), view.version));
+    out.push(String::new());
+    for verdict in &view.verdicts {
+        out.push(format!("- {}", escape(&verdict.recommendation.text)));
+    }
+    for group in &view.groups {
+        out.push(String::new());
+        out.extend(self::group(view, group));
+    }
+    out.push(String::new());
+    out.push(format!("## Environment {}", view.environment.grade.map_or_else(|| "not known".into(), String::from)));
+    out.push(String::new());
+    out.extend(view.environment.reasons.iter().map(|reason| format!("- {}", escape(reason))));
+    if let Some(ns) = view.floor.ns_per_call {
+        let share = view.floor.share.map_or_else(String::new, |s| format!(", {} of the fastest real call", percent(s)));
+        out.push(format!("- harness: {ns:.1} ns a call{share}"));
+    }
+    out.extend(view.notes.iter().map(|note| format!("- {}", escape(note))));
+    out.join("\n") + "\n"
+}
+
+fn group(view: &View, group: &GroupView) -> Vec<String> {
+    let mut out = vec![format!("## {} ({})", escape(&group.label), group.id), String::new()];
+    out.push(escape(&group.recommendation.text));
+    let rows = rows(view, group);
+    if rows.cells.is_empty() {
+        return out;
+    }
+    let columns = columns(view, group);
+    let marks = Marks::of_group(view, group);
+    let cells = |texts: Vec<String>| format!("| {} |", texts.join(" | "));
+    out.push(String::new());
+    out.push(cells([String::new()].into_iter().chain(columns.iter().map(|column| column.heading.clone())).collect()));
+    let rules = columns.iter().map(|column| if column.right { "---:" } else { "---" }.to_owned());
+    out.push(cells(["---".to_owned()].into_iter().chain(rules).collect()));
+    for cell in &rows.cells {
+        let mark = marks.of(cell).symbol().trim().to_owned();
+        out.push(cells([mark].into_iter().chain(columns.iter().map(|column| escape(&column.text(cell)))).collect()));
+    }
+    if rows.left_out > 0 {
+        out.push(format!("\n{} more cells: `--format csv`", rows.left_out));
+    }
+    out
+}
+
+/// A bar would end a field, a star or an underscore would set the type.
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|").replace('*', "\\*").replace('_', "\\_")
+}

@@ -1,0 +1,13 @@
+//! Prints views. Decides nothing: every number and every sentence is settled before.
+
+pub mod csv;
+pub mod json;
+pub mod markdown;
+pub mod sessions;
+pub mod terminal;
+
+mod cell_text;
+mod heatmap;
+mod table;
+
+pub use terminal::TerminalStyle;

@@ -1,0 +1,48 @@
+//! The list of sessions in a store.
+
+use bytegauge_model::unit::Nanos;
+use bytegauge_store::SessionSummary;
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use super::terminal::{Paint, TerminalStyle};
+use crate::view::rfc3339;
+
+/// One line a session, the newest first as the store lists them.
+pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
+    let paint = Paint(style.colour);
+    if sessions.is_empty() {
+        return "no sessions yet: run `bytegauge run buffer-size`\n".into();
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["session", "started (UTC)", "took", "status", "plan", "groups", "cells", "trials", "version"]);
+    for session in sessions {
+        let started = rfc3339(session.started_unix_ns).replace('T', " ");
+        let took = session.finished_unix_ns.and_then(|end| end.checked_sub(session.started_unix_ns));
+        let imported = session.imported && session.status.name() != "imported";
+        table.add_row([
+            session.id.to_string(),
+            started.trim_end_matches('Z').to_owned(),
+            took.map_or_else(|| "–".into(), |ns| Nanos(ns).to_string()),
+            format!("{}{}", session.status.name(), if imported { ", imported" } else { "" }),
+            session.plan_name.clone(),
+            session.groups.to_string(),
+            session.cells.to_string(),
+            session.trials.to_string(),
+            session.version.clone(),
+        ]);
+    }
+    for index in [0, 2, 5, 6, 7] {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    if let Some(head) = lines.first_mut() {
+        *head = paint.dim(head);
+    }
+    lines.push(String::new());
+    lines.push(paint.dim("bytegauge report ID prints one again"));
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,124 @@
+//! The rows of a group's table: its confirmed cells, fastest first; before confirmation the best looks.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use super::cell_text::{Mark, UNKNOWN, calls, interval, level, number, rate, share};
+use crate::view::View;
+use crate::view::document::{CellView, GroupView};
+use bytegauge_model::{CellKind, Stage, factor};
+
+/// More confirmed cells than this are for CSV; imports may have hundreds.
+const ROWS_MAX: usize = 24;
+/// So many of the best looks are shown while nothing is confirmed.
+const LOOKS_MAX: usize = 8;
+
+/// The rows of a table and what was left out.
+pub struct Rows<'a> {
+    /// The cells, best first.
+    pub cells: Vec<&'a CellView>,
+    /// How many more there are.
+    pub left_out: usize,
+    /// They are confirmed; else they are looks without intervals.
+    pub confirmed: bool,
+}
+
+/// Which cells a group's table shows.
+pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
+    let candidates = || {
+        view.cells_of(&group.id).filter(|cell| {
+            cell.kind == CellKind::Candidate
+                && cell.trials > 0
+                && (cell.estimate.median.is_some() || !cell.more.is_empty())
+        })
+    };
+    let confirmed = candidates().any(|cell| cell.stage == Some(Stage::Confirm));
+    let mut cells: Vec<&CellView> =
+        candidates().filter(|cell| !confirmed || cell.stage == Some(Stage::Confirm)).collect();
+    // Under an offered load all rates are alike: the cheapest first.
+    let merit = |cell: &CellView| match group.cost {
+        "cpu_ns_per_byte" => -cell.cpu.ends_s_per_gib.unwrap_or(f64::INFINITY),
+        _ => cell.estimate.median.unwrap_or(0.0),
+    };
+    cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
+    let shown = if confirmed { ROWS_MAX } else { LOOKS_MAX };
+    let left_out = cells.len().saturating_sub(shown);
+    cells.truncate(shown);
+    Rows { cells, left_out, confirmed }
+}
+
+/// A column: its heading, whether numbers stand right, and its text.
+pub struct Column {
+    /// The heading.
+    pub heading: String,
+    /// Aligned right.
+    pub right: bool,
+    /// How soon it goes when the terminal is narrow; 0 never.
+    pub expendable: u8,
+    text: Box<dyn Fn(&CellView) -> String>,
+}
+
+impl Column {
+    fn new(heading: &str, right: bool, expendable: u8, text: impl Fn(&CellView) -> String + 'static) -> Column {
+        Column { heading: heading.into(), right, expendable, text: Box::new(text) }
+    }
+
+    /// The text for a cell.
+    pub fn text(&self, cell: &CellView) -> String {
+        (self.text)(cell)
+    }
+}
+
+/// The columns of a group's table, without the mark.
+pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
+    let levels = group.varied.iter().map(|name| {
+        let heading = factor::find(name).map_or(name.as_str(), |factor| factor.heading);
+        let name = name.clone();
+        Column::new(heading, true, 0, move |cell| level(cell, &name))
+    });
+    let has_writer = view.cells_of(&group.id).any(|cell| cell.counters.writes.is_some());
+    let heading = format!("{:.0} % interval", view.plan.level * 100.0);
+    let mut columns: Vec<Column> = levels.collect();
+    columns.push(Column::new("throughput", true, 0, |cell| rate(cell.estimate.median)));
+    columns.push(Column::new(&heading, true, 1, |cell| interval(&cell.estimate)));
+    columns.push(Column::new("reads", true, 4, |cell| calls(cell, "calls_per_second")));
+    if has_writer {
+        columns.push(Column::new("writes", true, 6, |cell| calls(cell, "write_calls_per_second")));
+    }
+    columns.push(Column::new("short", true, 5, |cell| share(cell.counters.short_read_share)));
+    columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
+    columns.push(Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()));
+    columns
+}
+
+/// The table as lines of equal width, heading first, no wider than `width` where dropping columns can help.
+pub fn lines(rows: &Rows, mut columns: Vec<Column>, mark: &dyn Fn(&CellView) -> Mark, width: usize) -> Vec<String> {
+    // A column without a single entry tells nothing.
+    let tells = |text: String| !text.is_empty() && text != UNKNOWN;
+    columns.retain(|column| column.expendable == 0 || rows.cells.iter().any(|cell| tells(column.text(cell))));
+    loop {
+        let lines = draw(rows, &columns, mark);
+        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let most = columns.iter().map(|column| column.expendable).max().unwrap_or(0);
+        if widest <= width || most == 0 {
+            return lines;
+        }
+        columns.retain(|column| column.expendable != most);
+    }
+}
+
+fn draw(rows: &Rows, columns: &[Column], mark: &dyn Fn(&CellView) -> Mark) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([String::new()].into_iter().chain(columns.iter().map(|column| column.heading.clone())));
+    for cell in &rows.cells {
+        let texts = columns.iter().map(|column| column.text(cell));
+        table.add_row([mark(cell).symbol().to_owned()].into_iter().chain(texts));
+    }
+    for (index, column) in columns.iter().enumerate() {
+        if let (true, Some(drawn)) = (column.right, table.column_mut(index + 1)) {
+            drawn.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}

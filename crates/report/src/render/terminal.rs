@@ -1,0 +1,342 @@
+//! A session on a terminal: the verdicts, a table and a map for each group, and what stands behind the numbers.
+//!
+//! One look must tell the answer. Colour only repeats what a character says already.
+
+use anstyle::{AnsiColor, Style};
+
+use super::cell_text::{Mark, Marks, number, share};
+use super::table::{columns, lines, rows};
+use super::{heatmap, table};
+use crate::View;
+use crate::sentence::percent;
+use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
+use bytegauge_model::unit::{Nanos, significant};
+use serde_json::Value;
+
+/// Where the text goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminalStyle {
+    /// Width of the terminal, characters.
+    pub columns: usize,
+    /// Escape sequences for colour are understood and wanted.
+    pub colour: bool,
+    /// The result file, to name at the end.
+    pub store: Option<String>,
+}
+
+impl Default for TerminalStyle {
+    fn default() -> TerminalStyle {
+        TerminalStyle { columns: 100, colour: false, store: None }
+    }
+}
+
+/// Puts colour on text, or leaves it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint(pub bool);
+
+impl Paint {
+    pub fn style(self, style: Style, text: &str) -> String {
+        if self.0 && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.style(Style::new().bold(), text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.style(Style::new().dimmed(), text)
+    }
+
+    fn colour(self, colour: AnsiColor, text: &str) -> String {
+        self.style(Style::new().bold().fg_color(Some(colour.into())), text)
+    }
+}
+
+/// Narrower than this nothing is laid out any more.
+const COLUMNS_MIN: usize = 40;
+/// Longer lines of prose are hard to read.
+const PROSE_MAX: usize = 110;
+
+/// The whole report.
+pub fn render(view: &View, style: &TerminalStyle) -> String {
+    let paint = Paint(style.colour);
+    let width = style.columns.max(COLUMNS_MIN);
+    let mut out = vec![header(view, paint), String::new()];
+    for (at, verdict) in view.verdicts.iter().enumerate() {
+        if at > 0 {
+            out.push(String::new());
+        }
+        out.extend(self::verdict(verdict, width, paint));
+    }
+    for group in &view.groups {
+        out.push(String::new());
+        out.extend(self::group(view, group, width, paint));
+    }
+    out.push(String::new());
+    out.extend(footer(view, style, width, paint));
+    out.join("\n") + "\n"
+}
+
+fn header(view: &View, paint: Paint) -> String {
+    let started = view.started.replace('T', " ").replace('Z', " UTC");
+    let took = view.elapsed_ns.map(|ns| Nanos(ns).to_string());
+    let parts = [Some(format!("session {}", view.session)), Some(view.plan.name.clone()), Some(started), took];
+    let rest: Vec<String> = parts.into_iter().flatten().chain([view.status.name().to_owned()]).collect();
+    format!("{} {}", paint.bold("bytegauge"), paint.dim(&rest.join(" · ")))
+}
+
+fn verdict(verdict: &VerdictView, width: usize, paint: Paint) -> Vec<String> {
+    let proven = verdict.recommendation.proven;
+    let sign = if proven { paint.colour(AnsiColor::Green, "✓") } else { paint.colour(AnsiColor::Yellow, "○") };
+    let mut lines = wrap(&verdict.recommendation.text, width.min(PROSE_MAX) - 2);
+    // The instruction is what a look must catch.
+    if let Some(first) = lines.first_mut() {
+        *first = match first.split_once(". ") {
+            Some((instruction, rest)) => format!("{} {rest}", paint.bold(&format!("{instruction}."))),
+            None => paint.bold(first),
+        };
+    }
+    let indented =
+        lines.iter().enumerate().map(|(at, line)| if at == 0 { format!("{sign} {line}") } else { format!("  {line}") });
+    indented.collect()
+}
+
+fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
+    let mut out = vec![group_heading(group, width, paint)];
+    let rows = rows(view, group);
+    if rows.cells.is_empty() {
+        out.extend(prose(&group.recommendation.text, width));
+        return out;
+    }
+    if !rows.confirmed {
+        let text = "looks so far: medians of screening, without intervals; they prove nothing";
+        out.extend(prose(text, width).iter().map(|line| paint.dim(line)));
+    }
+    let marks = Marks::of_group(view, group);
+    let mark = |cell: &CellView| marks.of(cell);
+    let drawn = lines(&rows, columns(view, group), &mark, width);
+    for (at, line) in drawn.iter().enumerate() {
+        let cell = at.checked_sub(1).and_then(|at| rows.cells.get(at));
+        out.push(match cell.map(|cell| mark(cell)) {
+            None => paint.dim(line),
+            Some(Mark::Recommended) => paint.colour(AnsiColor::Green, line),
+            Some(Mark::BestConfirmed | Mark::EnoughHere) => paint.bold(line),
+            Some(_) => line.clone(),
+        });
+    }
+    out.extend(legend(&rows, &marks, paint));
+    out.extend(evidence(&rows, &marks, width, paint));
+    let map = heatmap::lines(view, group, width - 2, paint);
+    if !map.is_empty() {
+        out.push(String::new());
+        out.extend(map.iter().map(|line| format!("  {line}")));
+        out.push(String::new());
+    }
+    out.extend(cost_line(group, width, paint));
+    out
+}
+
+fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
+    let blocks = (group.blocks.used > 0).then(|| format!("{} blocks", group.blocks.used));
+    let undecided = (!group.undecided.is_empty()).then(|| format!("{} undecided", group.undecided.len()));
+    let floor = group.noise_floor.map(|floor| format!("noise floor {}", percent(floor)));
+    let alarm = group.twin.as_ref().filter(|twin| twin.alarm).map(|_| "TWIN ALARM".to_owned());
+    let facts: Vec<String> =
+        [Some(group.id.to_string()), blocks, undecided, floor, alarm].into_iter().flatten().collect();
+    let facts = facts.join(" · ");
+    let used = group.label.chars().count() + facts.chars().count() + 6;
+    let rule = "─".repeat(width.min(PROSE_MAX).saturating_sub(used).max(2));
+    format!("{} {} {} {}", paint.dim("──"), paint.bold(&group.label), paint.dim(&rule), paint.dim(&facts))
+}
+
+fn legend(rows: &table::Rows, marks: &Marks, paint: Paint) -> Vec<String> {
+    let used = |mark: &Mark| rows.cells.iter().any(|cell| marks.of(cell) == *mark);
+    let shown = Mark::SHOWN.into_iter().filter(used);
+    let mut parts: Vec<String> = shown.map(|mark| format!("{} {}", mark.symbol(), marks.meaning(mark))).collect();
+    if rows.left_out > 0 {
+        parts.push(format!("{} more rows: --format csv", rows.left_out));
+    }
+    if parts.is_empty() { Vec::new() } else { vec![format!("  {}", paint.dim(&parts.join("   ")))] }
+}
+
+/// What limits the cell that the verdict names, or the fastest, with the numbers that say so.
+fn evidence(rows: &table::Rows, marks: &Marks, width: usize, paint: Paint) -> Vec<String> {
+    let named = Mark::SHOWN.into_iter().find_map(|mark| rows.cells.iter().find(|cell| marks.of(cell) == mark));
+    let Some(cell) = named.or(rows.cells.first()) else { return Vec::new() };
+    let text = format!("{} is limited by {}: {}", cell.label, limit_name(cell), cell.limit.sentence);
+    prose(&text, width).iter().map(|line| paint.dim(line)).collect()
+}
+
+fn limit_name(cell: &CellView) -> String {
+    match cell.limit.name {
+        "unknown" => "something unknown".into(),
+        name if name.starts_with("the ") || name == "both CPUs" || name == "wake-ups" => name.into(),
+        name => format!("the {name}"),
+    }
+}
+
+fn cost_line(group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
+    let slices = [("reading", &group.cost_model.reader), ("writing", &group.cost_model.writer)];
+    let said: Vec<String> = slices.into_iter().filter_map(|(end, slice)| slice_text(end, slice.as_ref()?)).collect();
+    said.iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)).collect()
+}
+
+fn slice_text(end: &str, slice: &Slice) -> Option<String> {
+    // The curve, whose costs are never negative; the plain line beside it is for comparison with others' fits.
+    let (call, byte) = (slice.per_call_ns?, slice.segments.first()?.per_byte_ns);
+    let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
+    let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
+        .into_iter()
+        .filter_map(|(share, size)| Some(format!("{share} of the best rate from {}", rough_size(size?))));
+    let sizes: Vec<String> = sizes.collect();
+    let sizes = if sizes.is_empty() { String::new() } else { format!("; {}", sizes.join(", ")) };
+    let breaks: Vec<String> = slice
+        .breaks
+        .iter()
+        .zip(slice.segments.iter().skip(1))
+        .map(|(at, after)| format!(", {} from {}", number(Some(after.per_byte_ns)), rough_size(at.at_bytes)))
+        .collect();
+    Some(format!(
+        "{end} costs about {} ns a call + {} ns a byte{} ({metric} time, descriptive){sizes}",
+        number(Some(call)),
+        number(Some(byte)),
+        breaks.concat()
+    ))
+}
+
+/// A fitted size to two digits: more would feign precision.
+fn rough_size(bytes: f64) -> String {
+    let step = (bytes.max(1.0).log2() / 10.0).floor().clamp(0.0, 3.0) as usize;
+    format!("{} {}", significant(bytes / 1024f64.powi(step as i32), 2), ["B", "KiB", "MiB", "GiB"][step])
+}
+
+fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut say = |name: &str, text: &str| {
+        for (at, line) in wrap(text, width.min(PROSE_MAX) - 10).iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            out.push(format!("{} {line}", paint.dim(&format!("{name:<9}"))));
+        }
+    };
+    say("harness", &floor_text(view));
+    say("cpu", billing(view));
+    say("machine", &environment_text(&view.environment));
+    for note in &view.notes {
+        say("note", note);
+    }
+    if let Some(store) = &style.store {
+        say("results", store);
+    }
+    say("again", &format!("bytegauge report {}", view.session));
+    out
+}
+
+fn billing(view: &View) -> &'static str {
+    match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
+        Some(true) => "time of both ends' threads; soft interrupts are billed to whom they interrupt",
+        Some(false) => "time of both ends' threads; soft interrupts are accounted apart",
+        None => {
+            "time of both ends' threads; soft interrupts are billed to whom they interrupt, unless the kernel accounts \
+             interrupt time apart (not known here)"
+        }
+    }
+}
+
+fn floor_text(view: &View) -> String {
+    let floor = &view.floor;
+    let Some(ns) = floor.ns_per_call else { return "its cost was not measured (no null engine in the plan)".into() };
+    let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
+        (Some(part), Some(fastest), Some(cell)) => {
+            format!(", {} of the fastest real call ({}, {} ns)", share(Some(part)), cell, number(Some(fastest)))
+        }
+        _ => String::new(),
+    };
+    format!("{} ns a call{of_fastest}", number(Some(ns)))
+}
+
+fn environment_text(environment: &EnvironmentView) -> String {
+    let grade =
+        environment.grade.map_or_else(|| "environment not known".into(), |grade| format!("environment {grade}"));
+    let reasons =
+        if environment.reasons.is_empty() { String::new() } else { format!(": {}", environment.reasons.join(", ")) };
+    let steal = environment.steal_share.filter(|share| *share > 0.0);
+    let facts = [
+        steal.map(|part| format!("steal {}", share(Some(part)))),
+        text_fact(environment, &["kernel_release"]).map(|kernel| format!("Linux {kernel}")),
+        text_fact(environment, &["cpu", "model"]),
+        allowed_cpus(environment),
+        text_fact(environment, &["network", "congestion_control"]).map(|name| format!("TCP {name}")),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let facts = if facts.is_empty() { String::new() } else { format!(" · {}", facts.join(" · ")) };
+    format!("{grade}{reasons}{facts}")
+}
+
+fn find<'a>(environment: &'a EnvironmentView, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(environment.facts.get(*first)?, |value, name| value.get(name))
+}
+
+fn text_fact(environment: &EnvironmentView, path: &[&str]) -> Option<String> {
+    find(environment, path)?.as_str().map(str::to_owned)
+}
+
+fn allowed_cpus(environment: &EnvironmentView) -> Option<String> {
+    let cpus = find(environment, &["cpu", "allowed"])?.as_array()?.len();
+    Some(if cpus == 1 { "1 CPU".into() } else { format!("{cpus} CPUs") })
+}
+
+/// A paragraph under a heading.
+fn prose(text: &str, width: usize) -> Vec<String> {
+    wrap(text, width.min(PROSE_MAX) - 2).iter().map(|line| format!("  {line}")).collect()
+}
+
+/// Greedy lines of at most `width` characters; a longer word stands alone.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    // A number stays with its unit.
+    for word in bound(text).split('\u{1f}') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Separates words by a unit separator, but leaves the space between a number and its unit.
+fn bound(text: &str) -> String {
+    let mut out = String::new();
+    let mut previous_digit = false;
+    for word in text.split_whitespace() {
+        let unit =
+            previous_digit && word.starts_with(['%', 'K', 'M', 'G', 'B', 'T', 'n', 'µ', 's', 'm']) && word.len() <= 7;
+        if !out.is_empty() {
+            out.push(if unit { ' ' } else { '\u{1f}' });
+        }
+        out.push_str(word);
+        previous_digit = word.ends_with(|c: char| c.is_ascii_digit());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_numbers_with_their_units() {
+        assert_eq!(wrap("read with 32 KiB and write", 13), ["read with", "32 KiB and", "write"]);
+        assert_eq!(wrap("", 10), [""]);
+        assert_eq!(wrap("aaaaaaaaaaaaaaa b", 5), ["aaaaaaaaaaaaaaa", "b"]);
+    }
+
+    #[test]
+    fn no_colour_means_no_escapes() {
+        assert_eq!(Paint(false).bold("x"), "x");
+        assert!(Paint(true).bold("x").contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,386 @@
+//! The answer in words. Every claim carries its level, its margin and its scope; what is not proven says what
+//! would settle it.
+//!
+//! Only puts together what the view has decided: no rule of evidence stands here.
+
+use bytegauge_model::unit::{byte_rate, significant};
+
+use crate::phrase::{capital, join, profile_phrase};
+
+/// What a verdict sentence is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The conditions: "Unix sockets, ends on different CPUs".
+    pub subject: String,
+    /// What is said about the choice.
+    pub answer: Answer,
+    /// The rate of the cell that the answer names, in each profile.
+    pub rates: Vec<Rate>,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Confidence level, as a share.
+    pub level: f64,
+    /// The trials were measured by somebody else, on a machine that is not known.
+    pub imported: bool,
+    /// What another placement would bring.
+    pub placement: Option<Placement>,
+    /// Grade, steal and noise floor.
+    pub environment: Option<String>,
+}
+
+/// What is said about the choice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// One choice was shown to be good enough in every profile.
+    Proven {
+        /// The choice as an instruction.
+        choice: String,
+        /// Whether anything smaller was measured; `None` where sizes do not vary.
+        smaller: Option<bool>,
+    },
+    /// Neighbouring profiles share a choice, others have another; in the order of the profiles.
+    Boundary(Vec<(Vec<String>, String)>),
+    /// Nothing was shown.
+    NotProven {
+        /// The best confirmed choice.
+        best: String,
+        /// Why, where it is not merely too few blocks.
+        why: Option<String>,
+        /// What would settle it.
+        settle: Option<Settle>,
+    },
+    /// Shown, but only for a reader that throws the bytes away.
+    DrainOnly {
+        /// The choice as an instruction.
+        choice: String,
+        /// Shown for that reader.
+        proven: bool,
+    },
+    /// One cell.
+    Single(String),
+    /// Nothing may be said, and why.
+    Nothing(String),
+}
+
+/// The rate of a cell in one profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// The profile.
+    pub profile: String,
+    /// Median and half width of its interval, relative: bytes per second.
+    pub bytes_per_second: (f64, Option<f64>),
+    /// CPU time of both ends, seconds per GiB, where that is what is compared.
+    pub cpu_s_per_gib: Option<f64>,
+}
+
+/// What would settle an open verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settle {
+    /// Further blocks in every group.
+    pub blocks: u64,
+    /// How long they would take, seconds.
+    pub seconds: Option<f64>,
+    /// The budget to run with, seconds.
+    pub budget_s: Option<f64>,
+}
+
+/// What another placement would bring.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// "ends on the same CPU".
+    pub phrase: String,
+    /// Bytes per second there.
+    pub bytes_per_second: f64,
+    /// It is faster than the placement of the verdict.
+    pub faster: bool,
+    /// It differs by more than the confirmed choices among themselves.
+    pub beats_choices: bool,
+}
+
+impl Verdict {
+    /// The verdict as one paragraph.
+    pub fn text(&self) -> String {
+        let mut sentences = vec![format!("{}: {}", self.subject, self.answer_text())];
+        sentences.extend(self.placement.as_ref().map(placement_text));
+        sentences.extend(self.environment.as_ref().map(|environment| format!("({environment})")));
+        sentences.join(" ")
+    }
+
+    fn answer_text(&self) -> String {
+        match &self.answer {
+            Answer::Proven { choice, smaller } => {
+                let smaller = match smaller {
+                    Some(true) => " Nothing smaller was shown as good.",
+                    Some(false) => " Nothing smaller was measured.",
+                    None => "",
+                };
+                format!("{choice}. {}.{smaller}", self.claim())
+            }
+            Answer::Boundary(parts) => self.boundary(parts),
+            Answer::NotProven { best, why, settle } => {
+                let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+                let settle = settle.as_ref().map_or(HOPELESS.into(), settle_text);
+                format!("not proven{why}; the best confirmed is to {best}{}; {settle}.", self.rates_in_brackets())
+            }
+            Answer::DrainOnly { choice, proven } => {
+                let shown = if *proven { self.claim() } else { format!("{}, not proven", self.rates_text()) };
+                format!(
+                    "{choice} serves a reader that throws the bytes away. {shown}. Nothing is recommended from that \
+                     alone: a reader that works shifts the answer (add --profile sum,parser)."
+                )
+            }
+            Answer::Single(choice) => {
+                let choice = if choice.is_empty() { String::new() } else { format!("{choice}, ") };
+                format!("{choice}{}. One cell was measured, so there is nothing to compare.", self.rates_text())
+            }
+            Answer::Nothing(why) => format!("nothing is recommended: {why}."),
+        }
+    }
+
+    /// Rates, margin, profiles, scope.
+    fn claim(&self) -> String {
+        let profiles = match self.rates.len() {
+            0 | 1 => String::new(),
+            _ => format!(", whether the reader {}", join(&self.phrases(), "or")),
+        };
+        let rates = self.span();
+        format!("{rates}, within {} of the best confirmed{profiles} ({})", percent(self.margin), self.scope())
+    }
+
+    /// The rates from the slowest profile to the fastest, with the widest of their intervals.
+    fn span(&self) -> String {
+        let by_rate = |a: &&Rate, b: &&Rate| a.bytes_per_second.0.total_cmp(&b.bytes_per_second.0);
+        let (Some(slow), Some(fast)) = (self.rates.iter().min_by(by_rate), self.rates.iter().max_by(by_rate)) else {
+            return capital(&self.rates_text());
+        };
+        let offered = self.rates.iter().any(|rate| rate.cpu_s_per_gib.is_some());
+        if self.rates.len() == 1 || offered {
+            return capital(&self.rates_text());
+        }
+        let widest = self.rates.iter().filter_map(|rate| rate.bytes_per_second.1).reduce(f64::max);
+        let width = widest.map_or_else(String::new, |share| format!(" ± {}", percent(share)));
+        format!(
+            "{} ({}) to {} ({}){width}",
+            byte_rate(slow.bytes_per_second.0),
+            profile_phrase(&slow.profile),
+            byte_rate(fast.bytes_per_second.0),
+            profile_phrase(&fast.profile)
+        )
+    }
+
+    fn boundary(&self, parts: &[(Vec<String>, String)]) -> String {
+        let each: Vec<String> = parts
+            .iter()
+            .enumerate()
+            .map(|(at, (_, choice))| match parts.get(at + 1).and_then(|(profiles, _)| profiles.first()) {
+                Some(next) => format!("to {choice} is enough until the reader {}", profile_phrase(next)),
+                None => format!("then {choice}"),
+            })
+            .collect();
+        format!(
+            "no one choice was shown for every reader: {}. Each is within {} of the best confirmed there ({}).",
+            each.join("; "),
+            percent(self.margin),
+            self.scope()
+        )
+    }
+
+    fn scope(&self) -> String {
+        let scope = if self.imported { "these trials alone" } else { "this machine, this boot" };
+        format!("shown at {}, {scope}", percent(self.level))
+    }
+
+    fn phrases(&self) -> Vec<String> {
+        self.rates.iter().map(|rate| profile_phrase(&rate.profile)).collect()
+    }
+
+    fn rates_in_brackets(&self) -> String {
+        if self.rates.is_empty() { String::new() } else { format!(" ({})", self.rates_text()) }
+    }
+
+    fn rates_text(&self) -> String {
+        match self.rates.as_slice() {
+            [] => "no rate is known".into(),
+            [one] => rate_text(one),
+            [first, others @ ..] => {
+                let first = format!("{} when the reader {}", rate_text(first), profile_phrase(&first.profile));
+                let others = others.iter().map(|r| format!("{} when it {}", rate_text(r), profile_phrase(&r.profile)));
+                [first].into_iter().chain(others).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}
+
+fn rate_text(rate: &Rate) -> String {
+    let (median, half_width) = rate.bytes_per_second;
+    let width = half_width.map_or_else(String::new, |share| format!(" ± {}", percent(share)));
+    let cpu = rate.cpu_s_per_gib.map_or_else(String::new, |s| format!(" for {} CPU s/GiB", significant(s, 3)));
+    format!("{}{width}{cpu}", byte_rate(median))
+}
+
+/// Where the estimates lie so that no number of blocks would bring a bound down to the margin.
+const HOPELESS: &str = "more blocks alone would not settle it";
+/// A forecast this far beyond what was measured is no plan.
+const FORECAST_MAX_S: f64 = 3600.0;
+
+fn settle_text(settle: &Settle) -> String {
+    if settle.seconds.is_some_and(|seconds| seconds > FORECAST_MAX_S) {
+        return "to settle it would take more than an hour of blocks".into();
+    }
+    let plural = if settle.blocks == 1 { "block" } else { "blocks" };
+    let time = settle.seconds.map_or_else(String::new, |s| format!(" ({} s)", significant(s.max(1.0).ceil(), 3)));
+    let flag = settle.budget_s.map_or_else(String::new, |s| format!(": --budget {}", budget(s)));
+    format!("about {} more {plural}{time} would settle it{flag}", settle.blocks)
+}
+
+/// A budget as the flag takes it, rounded up to what a person would type.
+fn budget(seconds: f64) -> String {
+    match seconds {
+        s if s <= 55.0 => format!("{:.0}s", (s / 5.0).ceil() * 5.0),
+        s if s <= 90.0 => "90s".into(),
+        s => format!("{:.0}m", (s / 60.0).ceil()),
+    }
+}
+
+fn placement_text(placement: &Placement) -> String {
+    let only = if placement.faster { "" } else { "only " };
+    let weight = if placement.beats_choices { ": placement matters more than buffers here" } else { "" };
+    let rate = byte_rate(placement.bytes_per_second);
+    format!("{} would reach {only}{rate}{weight}.", capital(&placement.phrase))
+}
+
+/// A share in per cent, two significant digits: `5 %`, `1.8 %`, `0.3 %`.
+pub fn percent(share: f64) -> String {
+    let digits = if share.abs() >= 0.1 { 3 } else { 2 };
+    format!("{} %", significant(share * 100.0, digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+    fn rate(profile: &str, gib: f64, half: f64) -> Rate {
+        Rate { profile: profile.into(), bytes_per_second: (gib * GIB, Some(half)), cpu_s_per_gib: None }
+    }
+
+    fn verdict(answer: Answer, rates: Vec<Rate>) -> Verdict {
+        Verdict {
+            subject: "Unix sockets, ends on different CPUs".into(),
+            answer,
+            rates,
+            margin: 0.05,
+            level: 0.95,
+            imported: false,
+            placement: None,
+            environment: None,
+        }
+    }
+
+    fn check(verdict: &Verdict, expected: &str) {
+        assert_eq!(verdict.text(), expected);
+    }
+
+    fn both() -> String {
+        "read with 32 KiB and write with 256 KiB".into()
+    }
+
+    #[test]
+    fn proven_in_one_profile() {
+        let mut proven = verdict(Answer::Proven { choice: both(), smaller: Some(true) }, vec![rate("sum", 3.9, 0.018)]);
+        proven.placement = Some(Placement {
+            phrase: "ends on the same CPU".into(),
+            bytes_per_second: 9.3 * GIB,
+            faster: true,
+            beats_choices: true,
+        });
+        proven.environment = Some("environment B, steal 0.3 %, noise floor 1.1 %".into());
+        check(
+            &proven,
+            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB. 3.9 GiB/s ± 1.8 %, within \
+             5 % of the best confirmed (shown at 95 %, this machine, this boot). Nothing smaller was shown as good. \
+             Ends on the same CPU would reach 9.3 GiB/s: placement matters more than buffers here. (environment B, \
+             steal 0.3 %, noise floor 1.1 %)",
+        );
+    }
+
+    #[test]
+    fn proven_in_every_profile() {
+        let rates = vec![rate("drain", 3.9, 0.018), rate("sum", 3.4, 0.02), rate("parser", 2.9, 0.0151)];
+        check(
+            &verdict(Answer::Proven { choice: both(), smaller: Some(false) }, rates),
+            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB. 2.9 GiB/s (parses) to \
+             3.9 GiB/s (drains) ± 2 %, within 5 % of the best confirmed, whether the reader drains, sums or parses \
+             (shown at 95 %, this machine, this boot). Nothing smaller was measured.",
+        );
+    }
+
+    #[test]
+    fn the_boundary_in_words() {
+        let parts = vec![
+            (vec!["drain".into(), "sum".into()], "read with 16 KiB".into()),
+            (vec!["parser".into()], "read with 256 KiB".into()),
+        ];
+        check(
+            &verdict(Answer::Boundary(parts), Vec::new()),
+            "Unix sockets, ends on different CPUs: no one choice was shown for every reader: to read with 16 KiB is \
+             enough until the reader parses; then read with 256 KiB. Each is within 5 % of the best confirmed there \
+             (shown at 95 %, this machine, this boot).",
+        );
+    }
+
+    #[test]
+    fn not_proven_says_what_would_settle_it() {
+        let settle = Some(Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2) });
+        check(
+            &verdict(Answer::NotProven { best: both(), why: None, settle }, vec![rate("sum", 3.9, 0.06)]),
+            "Unix sockets, ends on different CPUs: not proven; the best confirmed is to read with 32 KiB and write \
+             with 256 KiB (3.9 GiB/s ± 6 %); about 30 more blocks (42 s) would settle it: --budget 2m.",
+        );
+        let settle = Some(Settle { blocks: 1, seconds: None, budget_s: None });
+        check(
+            &verdict(Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle }, Vec::new()),
+            "Unix sockets, ends on different CPUs: not proven (5 usable blocks); the best confirmed is to read with \
+             32 KiB and write with 256 KiB; about 1 more block would settle it.",
+        );
+    }
+
+    #[test]
+    fn a_forecast_beyond_an_hour_is_no_plan() {
+        let far = Some(Settle { blocks: 300_000, seconds: Some(380_000.0), budget_s: Some(380_060.0) });
+        for (settle, expected) in [
+            (far, "to settle it would take more than an hour of blocks"),
+            (None, "more blocks alone would not settle it"),
+        ] {
+            let text = verdict(Answer::NotProven { best: both(), why: None, settle }, Vec::new()).text();
+            assert!(text.ends_with(&format!("; {expected}.")), "{text}");
+        }
+    }
+
+    #[test]
+    fn draining_alone_recommends_nothing() {
+        check(
+            &verdict(Answer::DrainOnly { choice: both(), proven: true }, vec![rate("drain", 3.9, 0.018)]),
+            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB serves a reader that throws \
+             the bytes away. 3.9 GiB/s ± 1.8 %, within 5 % of the best confirmed (shown at 95 %, this machine, this \
+             boot). Nothing is recommended from that alone: a reader that works shifts the answer (add --profile \
+             sum,parser).",
+        );
+    }
+
+    #[test]
+    fn an_unfit_environment_recommends_nothing() {
+        check(
+            &verdict(Answer::Nothing("environment D (steal 7.2 %)".into()), Vec::new()),
+            "Unix sockets, ends on different CPUs: nothing is recommended: environment D (steal 7.2 %).",
+        );
+    }
+
+    #[test]
+    fn budgets_round_up_to_what_a_person_would_type() {
+        for (seconds, expected) in [(12.0, "15s"), (55.0, "55s"), (56.0, "90s"), (91.0, "2m"), (180.0, "3m")] {
+            assert_eq!(budget(seconds), expected);
+        }
+    }
+}

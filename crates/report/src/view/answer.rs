@@ -1,0 +1,221 @@
+//! Decides what may be said about a set of groups: proven, bounded, open, or nothing, and why.
+//!
+//! The statistics have judged already; here stand the rules about when their judgement may be used at all.
+
+use bytegauge_model::Levels;
+use bytegauge_stats::recommend::{Reason, Recommendation};
+
+use super::compare::{Judged, moves_nothing};
+use super::document::CellView;
+use super::settled::Settled;
+use crate::phrase;
+use crate::sentence::{Answer, Rate, Settle};
+
+/// What decides beside the statistics.
+pub struct Conditions<'a> {
+    /// The cells, as they will be printed; in the order of the settled ones.
+    pub cells: &'a [CellView],
+    /// The same cells with their trials.
+    pub settled: &'a [Settled<'a>],
+    /// Why the environment forbids a recommendation.
+    pub unfit: Option<String>,
+    /// The session was cut off.
+    pub unfinished: bool,
+    /// The time that the session was given or took, seconds.
+    pub budget_s: Option<f64>,
+    /// Seconds that one block of every group takes together.
+    pub round_s: Option<f64>,
+}
+
+/// A decision.
+pub struct Decision {
+    /// In words.
+    pub answer: Answer,
+    /// Index of the choice that it names.
+    pub choice: Option<usize>,
+    /// Whether the choice is proven for use, not for draining alone.
+    pub proven: bool,
+    /// What would settle it, if it is open.
+    pub settle: Option<Settle>,
+}
+
+impl Decision {
+    fn nothing(why: impl Into<String>) -> Decision {
+        Decision { answer: Answer::Nothing(why.into()), choice: None, proven: false, settle: None }
+    }
+}
+
+/// Decides about `groups` (of one family) by the recommendation over those of them that are confirmed.
+/// `drain_blocks`: a proof for a reader that throws the bytes away is no proof here.
+pub fn decide(
+    groups: &[&Judged],
+    recommendation: Option<&Recommendation>,
+    varied: &[String],
+    drain_blocks: bool,
+    conditions: &Conditions,
+) -> Decision {
+    let confirmed: Vec<&Judged> = groups.iter().copied().filter(|group| group.is_confirmed()).collect();
+    if let Some(decision) = too_little(groups, &confirmed, varied, conditions) {
+        return decision;
+    }
+    let Some(recommendation) = recommendation else { return Decision::nothing("nothing was confirmed") };
+    if let Some(why) = forbidden(&confirmed, recommendation, conditions) {
+        return Decision::nothing(why);
+    }
+    let levels = |choice: Option<usize>| {
+        let at = confirmed.iter().find_map(|group| group.cell(choice))?;
+        Some(&conditions.settled[at].cell.factors)
+    };
+    let Some(named) = levels(recommendation.cell) else {
+        return Decision::nothing("no choice was confirmed in every profile");
+    };
+    let choice = phrase::choice(named, varied);
+    let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
+    let settle = settle(&confirmed, recommendation, conditions);
+    let answer = match recommendation.proven {
+        true if drains => Answer::DrainOnly { choice, proven: true },
+        true => Answer::Proven { choice, smaller: smaller(&confirmed, recommendation.cell, conditions) },
+        false => match boundary(&confirmed, recommendation, varied, &levels) {
+            Some(parts) => Answer::Boundary(parts),
+            None => {
+                Answer::NotProven { best: choice, why: why_open(&confirmed, recommendation), settle: settle.clone() }
+            }
+        },
+    };
+    Decision {
+        answer,
+        choice: recommendation.cell,
+        proven: recommendation.proven && !(drains && drain_blocks),
+        settle: settle.filter(|_| !recommendation.proven),
+    }
+}
+
+/// Too few cells to compare, or none that counts.
+fn too_little(
+    groups: &[&Judged],
+    confirmed: &[&Judged],
+    varied: &[String],
+    conditions: &Conditions,
+) -> Option<Decision> {
+    let candidates = || groups.iter().flat_map(|group| group.candidates.iter().copied());
+    let real: Vec<usize> = candidates().filter(|&at| !moves_nothing(&conditions.settled[at].cell.factors)).collect();
+    if real.is_empty() {
+        let why = if candidates().next().is_some() { "its engine moves nothing" } else { "it has no cells" };
+        return Some(Decision::nothing(why));
+    }
+    let most = groups.iter().map(|group| group.candidates.len()).max().unwrap_or(0);
+    let alone = confirmed.iter().all(|group| group.verdict.present.len() == 1) && !confirmed.is_empty();
+    if most == 1 || alone {
+        let shown =
+            if alone { confirmed.iter().find_map(|group| group.cells.iter().flatten().next()) } else { real.first() };
+        let cell = &conditions.settled[*shown?];
+        return Some(if cell.trials.is_empty() {
+            Decision::nothing(never_measured(&real, conditions))
+        } else {
+            let answer = Answer::Single(phrase::choice(&cell.cell.factors, varied));
+            Decision { answer, choice: None, proven: false, settle: None }
+        });
+    }
+    if confirmed.is_empty() {
+        let fastest = real
+            .iter()
+            .filter_map(|&at| Some((conditions.cells[at].estimate.median?, &conditions.settled[at].cell.factors)))
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        return Some(Decision::nothing(match fastest {
+            None => never_measured(&real, conditions),
+            Some((_, levels)) => format!(
+                "nothing was confirmed; the fastest look was to {}, which may be luck ({})",
+                phrase::choice(levels, varied),
+                if conditions.unfinished { "go on with --resume" } else { "a longer --budget leaves time to confirm" }
+            ),
+        }));
+    }
+    None
+}
+
+fn never_measured(cells: &[usize], conditions: &Conditions) -> String {
+    let reason = cells.iter().find_map(|&at| conditions.cells[at].reason.clone());
+    reason.map_or_else(|| "nothing was measured".into(), |reason| format!("nothing was measured ({reason})"))
+}
+
+fn forbidden(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<String> {
+    if let Reason::TwinAlarm { profile } = recommendation.reason {
+        let group = &confirmed.get(profile)?.row.group.id;
+        return Some(format!(
+            "the same cell measured twice in every block of {group} differs by more than chance (twin alarm), so \
+             something other than the settings decides here"
+        ));
+    }
+    conditions.unfit.clone()
+}
+
+/// Whether anything smaller than the recommended cell was measured; `None` where sizes say nothing.
+fn smaller(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<bool> {
+    let mut any = false;
+    for group in confirmed {
+        let own = conditions.cells[group.cell(choice)?].footprint?;
+        let measured = group.candidates.iter().map(|&at| &conditions.cells[at]).filter(|cell| cell.trials > 0);
+        any |= measured.filter_map(|cell| cell.footprint).any(|footprint| footprint < own);
+    }
+    Some(any)
+}
+
+/// Where every profile has a proven choice of its own, neighbouring profiles with the same one joined.
+fn boundary<'a>(
+    confirmed: &[&Judged],
+    recommendation: &Recommendation,
+    varied: &[String],
+    levels: &dyn Fn(Option<usize>) -> Option<&'a Levels>,
+) -> Option<Vec<(Vec<String>, String)>> {
+    if recommendation.reason != Reason::NotProven || confirmed.len() < 2 {
+        return None;
+    }
+    let mut parts: Vec<(Vec<String>, String)> = Vec::new();
+    for (group, own) in confirmed.iter().zip(&recommendation.boundary) {
+        let choice = phrase::choice(levels(Some((*own)?))?, varied);
+        match parts.last_mut() {
+            Some((profiles, last)) if *last == choice => profiles.push(group.profile.clone()),
+            _ => parts.push((vec![group.profile.clone()], choice)),
+        }
+    }
+    (parts.len() > 1).then_some(parts)
+}
+
+fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<String> {
+    match recommendation.reason {
+        Reason::Inconclusive { profile } => confirmed.get(profile)?.verdict.inconclusive.map(|why| why.to_string()),
+        _ => None,
+    }
+}
+
+fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<Settle> {
+    let blocks = recommendation.blocks_more_needed? as u64;
+    let own: Option<f64> = confirmed.iter().map(|group| mean_block_s(group)).sum();
+    // A longer session gives every group as many more blocks.
+    let all = conditions.round_s.map(|round| round * blocks as f64);
+    Some(Settle {
+        blocks,
+        seconds: own.map(|seconds| seconds * blocks as f64),
+        budget_s: conditions.budget_s.zip(all).map(|(budget, more)| budget + more),
+    })
+}
+
+fn mean_block_s(group: &Judged) -> Option<f64> {
+    group.block_ns.map(|ns| ns as f64 / 1e9)
+}
+
+/// The rate of a choice in each of the groups that confirmed it.
+pub fn rates(groups: &[&Judged], choice: Option<usize>, cells: &[CellView]) -> Vec<Rate> {
+    let shown = groups.iter().filter_map(|group| rate(group, group.cell(choice)?, cells));
+    shown.collect()
+}
+
+/// The rate of one cell of a group.
+pub fn rate(group: &Judged, at: usize, cells: &[CellView]) -> Option<Rate> {
+    let cell = &cells[at];
+    Some(Rate {
+        profile: group.profile.clone(),
+        bytes_per_second: (cell.estimate.median?, cell.estimate.relative_half_width()),
+        cpu_s_per_gib: if group.offered { cell.cpu.ends_s_per_gib } else { None },
+    })
+}

@@ -1,0 +1,141 @@
+//! One cell: its estimate, counters, CPU time, limit and what may spoil its number.
+
+use std::collections::HashMap;
+
+use bytegauge_model::{CellId, FACTORS, Levels};
+use bytegauge_stats::dip::{dip, p_value};
+use bytegauge_stats::modes::{MIN_VALUES, modes};
+use bytegauge_store::CellRow;
+use serde_json::Value;
+
+use super::compare::{Family, moves_nothing};
+use super::counters::{counters, cpu};
+use super::document::{CellView, Estimate, Factors, ModeView, ModesView};
+use super::environment::{cpus, irq_accounting};
+use super::estimate::{more, outliers, throughput, total_rate};
+use super::floor::Floors;
+use super::footprint::footprint;
+use super::settled::{Blocks, Settled};
+use super::signs::{Known, flows, gather, larger_buffers};
+use crate::{SessionData, limit, phrase};
+
+/// What all cells of a session share.
+pub struct Context<'a> {
+    /// The session.
+    pub data: &'a SessionData,
+    /// Its blocks.
+    pub blocks: &'a Blocks<'a>,
+    /// The harness's cost.
+    pub floors: &'a Floors,
+    /// Every factor that the plan varies.
+    pub varied: &'a [String],
+    /// Confidence level.
+    pub level: f64,
+}
+
+/// Every cell, in the order of the plan.
+pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec<CellView> {
+    let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
+    let mut larger: HashMap<usize, (&'static str, f64)> = HashMap::new();
+    let mut above: HashMap<&CellId, f64> = HashMap::new();
+    for group in families.iter().flat_map(|family| &family.groups) {
+        let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
+        let gains = group.candidates.iter().zip(larger_buffers(&rated));
+        larger.extend(gains.filter_map(|(&at, gain)| Some((at, gain?))));
+        let bounds = group.cells.iter().zip(&group.verdict.upper);
+        above.extend(bounds.filter_map(|(at, upper)| Some((&settled[(*at)?].cell.id, (*upper)?.exp_m1()))));
+    }
+    let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
+    rows.map(|(at, ((cell, row), rate))| {
+        let above_best_upper = above.get(&cell.cell.id).copied().filter(|upper| upper.is_finite());
+        CellView { above_best_upper, ..view(cell, row, rate, larger.get(&at).copied(), context) }
+    })
+    .collect()
+}
+
+fn view(
+    settled: &Settled,
+    row: &CellRow,
+    estimate: Estimate,
+    larger_buffer: Option<(&'static str, f64)>,
+    context: &Context,
+) -> CellView {
+    let levels = &settled.cell.factors;
+    let machine = &context.data.record.machine;
+    let (outcome, reason) = settled.outcome(row.outcome.as_ref());
+    let counters = counters(levels, &settled.trials);
+    let cpu = cpu(&settled.trials, flows(levels), irq_accounting(machine));
+    let total_rate = total_rate(settled);
+    let known = Known {
+        settled,
+        rate: estimate.median,
+        counters: &counters,
+        cpu: &cpu,
+        cpus: cpus(machine),
+        floor_ns: context.floors.of_group(&settled.cell.group),
+        larger_buffer,
+    };
+    let limit = match estimate.median {
+        Some(_) => limit::find(&gather(&known)),
+        None => limit::not_measured(),
+    };
+    CellView {
+        id: settled.cell.id.clone(),
+        group: settled.cell.group.clone(),
+        kind: settled.cell.kind,
+        twin_of: settled.cell.twin_of.clone(),
+        label: label(levels, context.varied),
+        stage: settled.stage,
+        factors: factors(levels),
+        outcome,
+        reason,
+        trials: settled.trials.len(),
+        failed_trials: settled.failed,
+        modes: modes_of(settled, &estimate, total_rate),
+        outliers: outliers(settled, context.blocks),
+        more: more(settled, context.level),
+        footprint: footprint(levels, &settled.trials, context.varied),
+        above_best_upper: None,
+        estimate,
+        total_rate,
+        counters,
+        cpu,
+        limit,
+    }
+}
+
+fn label(levels: &Levels, varied: &[String]) -> String {
+    let choices = levels.of_role(bytegauge_model::Role::Choice);
+    let label = phrase::cell_label(&choices, varied);
+    let label = if label.is_empty() {
+        phrase::cell_label(&choices, &["read_size", "write_size"].map(str::to_owned))
+    } else {
+        label
+    };
+    if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
+}
+
+/// The level of every factor of the table, `null` where it does not apply.
+pub fn factors(levels: &Levels) -> Factors {
+    let value = |name: &str| serde_json::to_value(levels.get(name)).unwrap_or(Value::Null);
+    FACTORS.iter().map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
+}
+
+/// Said only where confirmation shows it: screening trials are too few and from different minutes.
+fn modes_of(settled: &Settled, estimate: &Estimate, total_rate: Option<f64>) -> Option<ModesView> {
+    if !settled.is_confirmed() {
+        return None;
+    }
+    let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
+    let total_rate_disagrees = match (total_rate, estimate.lower, estimate.upper) {
+        (Some(total), Some(lower), Some(upper)) => total < lower || total > upper,
+        _ => false,
+    };
+    let modes = modes(&rates).unwrap_or_default();
+    if modes.is_empty() && !total_rate_disagrees {
+        return None;
+    }
+    let dip_p = (rates.len() >= MIN_VALUES).then(|| p_value(dip(&rates), rates.len()));
+    let modes = modes.into_iter().map(|mode| ModeView { median: mode.centre, share: mode.share }).collect();
+    Some(ModesView { dip_p, total_rate_disagrees, modes })
+}

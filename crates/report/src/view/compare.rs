@@ -1,0 +1,282 @@
+//! Compares choices: groups that differ in their profile alone form a family, whose choices are lined up so
+//! that `stats` can judge each group and then all of them together.
+//!
+//! Only confirmation blocks enter. Twins, floors and engines that move nothing never compete.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytegauge_model::{CellKind, GroupId, Level, Levels, Role, Trial};
+use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::recommend::{Recommendation, over_profiles};
+use bytegauge_store::GroupRow;
+
+use super::document::AllBlocks;
+use super::estimate::cpu_ns_per_byte;
+use super::footprint::footprint;
+use super::groups::GroupBlocks;
+use super::settled::{BlockState, Blocks, Settled};
+use crate::phrase::PROFILE_FACTORS;
+use crate::{SessionData, phrase};
+
+/// Groups that agree in every condition that no profile sets.
+pub struct Family<'a> {
+    /// The conditions that they share.
+    pub conditions: Levels,
+    /// Its groups, in the order of the plan.
+    pub groups: Vec<Judged<'a>>,
+    /// The verdict over those of its groups that have confirmed cells; `None` where none has.
+    pub overall: Option<Recommendation>,
+}
+
+/// One group, judged.
+pub struct Judged<'a> {
+    /// The group and what the harness found about it.
+    pub row: &'a GroupRow,
+    /// The name of its profile.
+    pub profile: String,
+    /// Indices of its candidates among the settled cells.
+    pub candidates: Vec<usize>,
+    /// For each choice of the family the settled cell that takes it here, if it was confirmed.
+    pub cells: Vec<Option<usize>>,
+    /// Index of its twin among the settled cells.
+    pub twin: Option<usize>,
+    /// Choice factors that vary among its candidates.
+    pub varied: Vec<String>,
+    /// The load is offered, so CPU time is compared.
+    pub offered: bool,
+    /// Mean length of its confirmation blocks, ns.
+    pub block_ns: Option<u64>,
+    /// The confirmation blocks as `stats` takes them.
+    pub input: GroupInput,
+    /// The verdict on it.
+    pub verdict: GroupVerdict,
+    /// What it would recommend by itself.
+    pub alone: Recommendation,
+    /// The verdict over every complete block, where that differs.
+    pub all_blocks: Option<AllBlocks>,
+}
+
+impl Judged<'_> {
+    /// The settled cell behind a choice.
+    pub fn cell(&self, choice: Option<usize>) -> Option<usize> {
+        self.cells.get(choice?).copied().flatten()
+    }
+
+    /// Whether anything was confirmed and stands in the comparison.
+    pub fn is_confirmed(&self) -> bool {
+        !self.verdict.present.is_empty()
+    }
+}
+
+/// What the comparison looks at.
+pub struct Scene<'a> {
+    /// Every cell with its trials.
+    pub settled: &'a [Settled<'a>],
+    /// Every block, judged.
+    pub blocks: &'a Blocks<'a>,
+    /// Confirmation blocks by group.
+    pub group_blocks: &'a GroupBlocks,
+    /// Every factor that the plan varies.
+    pub varied: &'a [String],
+    /// How to judge.
+    pub method: &'a Method,
+}
+
+/// Compares everything in a session.
+pub fn families<'a>(data: &'a SessionData, scene: &Scene) -> Vec<Family<'a>> {
+    let members = members(scene.settled);
+    let nobody = Vec::new();
+    let mut order: Vec<(Levels, Vec<&GroupRow>)> = Vec::new();
+    let mut place: BTreeMap<Levels, usize> = BTreeMap::new();
+    for row in &data.groups {
+        let conditions = shared_conditions(&row.group.factors);
+        let at = *place.entry(conditions.clone()).or_insert_with(|| {
+            order.push((conditions, Vec::new()));
+            order.len() - 1
+        });
+        order[at].1.push(row);
+    }
+    order
+        .into_iter()
+        .map(|(conditions, rows)| {
+            let lined_up: Vec<(&GroupRow, &[usize])> =
+                rows.into_iter().map(|row| (row, members.get(&row.group.id).unwrap_or(&nobody).as_slice())).collect();
+            family(conditions, &lined_up, scene)
+        })
+        .collect()
+}
+
+fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
+    let mut members: HashMap<&GroupId, Vec<usize>> = HashMap::new();
+    for (at, cell) in settled.iter().enumerate() {
+        members.entry(&cell.cell.group).or_default().push(at);
+    }
+    members
+}
+
+fn shared_conditions(conditions: &Levels) -> Levels {
+    let mut shared = conditions.of_role(Role::Condition);
+    shared.0.retain(|name, level| !PROFILE_FACTORS.contains(&name.as_str()) && *level != Level::Absent);
+    shared
+}
+
+fn family<'a>(conditions: Levels, rows: &[(&'a GroupRow, &[usize])], scene: &Scene) -> Family<'a> {
+    let choices = line_up(rows, scene.settled);
+    let groups: Vec<Judged> = rows.iter().map(|(row, members)| judge(row, members, &choices, scene)).collect();
+    let confirmed: Vec<(&GroupInput, &GroupVerdict)> =
+        groups.iter().filter(|group| group.is_confirmed()).map(|group| (&group.input, &group.verdict)).collect();
+    let overall = (!confirmed.is_empty()).then(|| over_profiles(&confirmed, scene.method));
+    Family { conditions, groups, overall }
+}
+
+/// A choice, and which of several equal cells of a group it is (an import may hold the same cell twice).
+type Choice = (Levels, usize);
+
+fn choice_of(settled: &Settled, seen: &mut HashMap<Levels, usize>) -> Choice {
+    let mut levels = settled.cell.factors.of_role(Role::Choice);
+    levels.0.retain(|_, level| *level != Level::Absent);
+    let nth = seen.entry(levels.clone()).or_insert(0);
+    *nth += 1;
+    (levels, *nth)
+}
+
+fn competes(settled: &Settled) -> bool {
+    settled.cell.kind == CellKind::Candidate && settled.is_confirmed() && !moves_nothing(&settled.cell.factors)
+}
+
+/// Whether the cell's engine moves no bytes.
+pub fn moves_nothing(levels: &Levels) -> bool {
+    levels.get("engine").name() == Some("null")
+}
+
+/// Every confirmed choice of the family, in the order of the plan.
+fn line_up(rows: &[(&GroupRow, &[usize])], settled: &[Settled]) -> HashMap<Choice, usize> {
+    let mut choices = HashMap::new();
+    for (_, members) in rows {
+        let mut seen = HashMap::new();
+        for cell in members.iter().map(|&at| &settled[at]).filter(|cell| competes(cell)) {
+            let next = choices.len();
+            choices.entry(choice_of(cell, &mut seen)).or_insert(next);
+        }
+    }
+    choices
+}
+
+fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usize>, scene: &Scene) -> Judged<'a> {
+    let (settled, method) = (scene.settled, scene.method);
+    let mut cells = vec![None; choices.len()];
+    let mut seen = HashMap::new();
+    for &at in members.iter().filter(|&&at| competes(&settled[at])) {
+        if let Some(&choice) = choices.get(&choice_of(&settled[at], &mut seen)) {
+            cells[choice] = Some(at);
+        }
+    }
+    let candidates: Vec<usize> =
+        members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
+    let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
+    let offered = offers_load(&row.group.factors);
+    let input = input(&cells, twin, offered, scene);
+    let verdict = analyse(&input, method);
+    let alone = over_profiles(&[(&input, &verdict)], method);
+    let all_blocks = verdict.all_blocks_differs.then(|| with_every_block(&input, &cells, settled, method));
+    Judged {
+        row,
+        profile: phrase::profile_name(&row.group.factors),
+        varied: varied_choices(&candidates, settled),
+        candidates,
+        cells,
+        twin,
+        offered,
+        block_ns: scene.group_blocks.of_group(&row.group.id).mean_ns,
+        input,
+        verdict,
+        alone,
+        all_blocks,
+    }
+}
+
+/// A paced writer reaches the same rate with every choice; what differs is the CPU time.
+fn offers_load(conditions: &Levels) -> bool {
+    conditions.get("rate").number().is_some() || conditions.get("think").number().is_some_and(|ns| ns > 0)
+}
+
+fn varied_choices(candidates: &[usize], settled: &[Settled]) -> Vec<String> {
+    let levels: Vec<&Levels> = candidates.iter().map(|&at| &settled[at].cell.factors).collect();
+    varied(&levels, |role| role == Role::Choice)
+}
+
+/// Factors that have more than one level among the cells, in the order of the factor table. Where a factor
+/// does not exist it has no level: a device beside sockets varies no socket option.
+pub fn varied(levels: &[&Levels], role: impl Fn(Role) -> bool) -> Vec<String> {
+    let varies = |name: &str| {
+        let mut present = levels.iter().map(|levels| levels.get(name)).filter(|level| **level != Level::Absent);
+        present.next().is_some_and(|first| present.any(|other| other != first))
+    };
+    bytegauge_model::FACTORS
+        .iter()
+        .filter(|factor| role(factor.role) && varies(factor.name))
+        .map(|factor| factor.name.to_owned())
+        .collect()
+}
+
+fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {
+    let (settled, blocks) = (scene.settled, scene.blocks);
+    let cost = |trial: &Trial| match offered {
+        true => cpu_ns_per_byte(trial),
+        false => trial.rate().map(|rate| 1e9 / rate),
+    };
+    // By block, then by choice; broken blocks were repeated and say nothing.
+    let mut by_block: BTreeMap<u64, BlockInput> = BTreeMap::new();
+    let mut note = |at: usize, put: &dyn Fn(&mut BlockInput, Option<f64>)| {
+        for trial in settled[at].confirmed.iter().filter(|trial| blocks.state(trial.block) != BlockState::Broken) {
+            let block = by_block.entry(trial.block).or_insert_with(|| BlockInput {
+                cost: vec![None; cells.len()],
+                twin_cost: None,
+                breach: blocks.state(trial.block) == BlockState::Breached,
+            });
+            put(block, cost(trial));
+        }
+    };
+    for (choice, at) in cells.iter().enumerate() {
+        if let Some(at) = at {
+            note(*at, &|block, cost| block.cost[choice] = cost);
+        }
+    }
+    if let Some(at) = twin {
+        note(at, &|block, cost| block.twin_cost = cost);
+    }
+    let twin_of = twin.and_then(|at| settled[at].cell.twin_of.as_ref());
+    let is_twinned = |at: &Option<usize>| at.is_some_and(|at| Some(&settled[at].cell.id) == twin_of);
+    GroupInput {
+        cells: cells.iter().map(|at| cell_input(at.map(|at| (at, &settled[at])), scene.varied)).collect(),
+        twin_of: cells.iter().position(is_twinned),
+        blocks: by_block.into_values().collect(),
+    }
+}
+
+/// `order`: the place in the plan; a choice that this group did not confirm is absent from every block.
+fn cell_input(cell: Option<(usize, &Settled)>, varied: &[String]) -> CellInput {
+    let Some((order, settled)) = cell else {
+        return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX };
+    };
+    let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| cpu_ns_per_byte(trial)).collect();
+    CellInput {
+        footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
+        cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
+        order,
+    }
+}
+
+fn with_every_block(input: &GroupInput, cells: &[Option<usize>], settled: &[Settled], method: &Method) -> AllBlocks {
+    let mut every = input.clone();
+    every.blocks.iter_mut().for_each(|block| block.breach = false);
+    let verdict = analyse(&every, method);
+    let alone = over_profiles(&[(&every, &verdict)], method);
+    let id = |choice: usize| cells[choice].map(|at| settled[at].cell.id.clone());
+    AllBlocks {
+        blocks: verdict.blocks_used,
+        cell: alone.cell.and_then(id),
+        proven: alone.proven,
+        best_set: verdict.best_set.iter().filter_map(|&choice| id(choice)).collect(),
+    }
+}

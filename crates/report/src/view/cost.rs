@@ -1,0 +1,116 @@
+//! What a call and a byte cost, along the slices through the cell that the verdict names.
+//!
+//! Time against bytes *actually moved* per call, all trials: a description, from which nothing is recommended.
+
+use bytegauge_model::{EndReport, Levels, Role, Trial};
+use bytegauge_stats::cost::{Point, Search, analyse, plain_fit};
+
+use super::compare::moves_nothing;
+use super::counters::{cpu_ns, ratio};
+use super::document::{BreakView, CostModel, Linear, SegmentView, Slice};
+use super::estimate::ns_per_call;
+use super::settled::Settled;
+
+/// One end of the path, as the model looks at it.
+struct End {
+    size: &'static str,
+    report: fn(&Trial) -> Option<&EndReport>,
+}
+
+const READER: End = End { size: "read_size", report: |trial| trial.sink.as_ref() };
+const WRITER: End = End { size: "write_size", report: |trial| trial.source.as_ref() };
+
+/// How the model is fitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit {
+    /// Confidence level.
+    pub level: f64,
+    /// Seed of the bootstrap.
+    pub seed: u64,
+    /// The largest size that plain least squares use, bytes.
+    pub fit_max: Option<u64>,
+}
+
+/// The cost model of a group's candidates around `pivot`, both indices into the settled cells.
+pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fit: &Fit) -> CostModel {
+    let Some(pivot) = pivot else { return CostModel::default() };
+    let levels = &settled[pivot].cell.factors;
+    let cells: Vec<&Settled> =
+        candidates.iter().map(|&at| &settled[at]).filter(|cell| !moves_nothing(&cell.cell.factors)).collect();
+    let two_ended = levels.transport().map_or_else(
+        || settled[pivot].measured.iter().any(|trial| trial.source.is_some()),
+        |transport| transport.two_ended(),
+    );
+    let slice = |end: &End| slice(end, &along(end.size, levels, &cells), two_ended, fit);
+    let reader = slice(&READER);
+    let writer = if two_ended { slice(&WRITER) } else { None };
+    CostModel { main: reader.clone().unwrap_or_default(), reader, writer }
+}
+
+/// Cells that agree with the pivot in every choice but one.
+fn along<'a>(size: &str, pivot: &Levels, cells: &[&'a Settled<'a>]) -> Vec<&'a Settled<'a>> {
+    let others = |levels: &Levels| {
+        let mut levels = levels.of_role(Role::Choice);
+        levels.0.remove(size);
+        levels
+    };
+    let wanted = others(pivot);
+    cells.iter().copied().filter(|cell| others(&cell.cell.factors) == wanted).collect()
+}
+
+/// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
+const SIZES_MIN: usize = 3;
+
+fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Slice> {
+    let mut sizes: Vec<u64> = cells
+        .iter()
+        .filter(|cell| !cell.measured.is_empty())
+        .filter_map(|cell| cell.cell.factors.get(end.size).number())
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.len() < SIZES_MIN {
+        return None;
+    }
+    let reports = || cells.iter().flat_map(|cell| &cell.measured).filter_map(|trial| (end.report)(trial));
+    // A one-ended source works inside the reader's call: its waits belong to it. With two ends a wait is the
+    // other end's cost, so only time on the CPU counts; an import that lacks it is described by wall time.
+    let on_cpu = two_ended && reports().any(|report| cpu_ns(report) > 0);
+    let points: Vec<Point> = reports().filter_map(|report| point(report, on_cpu)).collect();
+    let below: Vec<Point> =
+        points.iter().copied().filter(|point| fit.fit_max.is_none_or(|most| point.bytes <= most as f64)).collect();
+    let plain = plain_fit(&below).filter(|plain| plain.fixed_ns.is_finite() && plain.per_byte_ns.is_finite())?;
+    let search = Search { level: fit.level, seed: fit.seed, ..Search::default() };
+    let curve = analyse(&points, &search);
+    let reach = curve.as_ref().map(|curve| curve.reach);
+    Some(Slice {
+        metric: Some(if on_cpu { "on_cpu_ns_per_call" } else { "wall_ns_per_call" }),
+        trials: points.len(),
+        linear: Linear { per_call_ns: Some(plain.fixed_ns), per_byte_ns: Some(plain.per_byte_ns) },
+        fit_max: fit.fit_max,
+        r_squared: Some(plain.r_squared).filter(|r| r.is_finite()),
+        per_call_ns: curve.as_ref().map(|curve| curve.model.fixed_ns),
+        segments: curve.iter().flat_map(|curve| &curve.model.segments).map(segment).collect(),
+        relative_error: curve.as_ref().map(|curve| curve.model.relative_error),
+        breaks: curve.iter().flat_map(|curve| &curve.breaks).map(broken).collect(),
+        size_for_half: reach.and_then(|reach| reach.half_of_observed_bytes),
+        size_for_95: reach.and_then(|reach| reach.most_of_observed_bytes),
+        asymptote_size_for_half: reach.and_then(|reach| reach.half_of_asymptote_bytes),
+        asymptote_size_for_95: reach.and_then(|reach| reach.most_of_asymptote_bytes),
+    })
+}
+
+fn point(report: &EndReport, on_cpu: bool) -> Option<Point> {
+    let bytes = ratio(report.bytes, report.calls)?;
+    let ns = if on_cpu { ratio(cpu_ns(report), report.calls)? } else { ns_per_call(report)? };
+    (bytes > 0.0 && ns > 0.0).then_some(Point { bytes, ns })
+}
+
+fn segment(segment: &bytegauge_stats::cost::Segment) -> SegmentView {
+    SegmentView { from_bytes: segment.from_bytes, per_byte_ns: segment.per_byte_ns }
+}
+
+fn broken(found: &bytegauge_stats::cost::Break) -> BreakView {
+    let bytegauge_stats::cost::Break { at_bytes, lower_bytes, upper_bytes, p_value } = *found;
+    BreakView { at_bytes, lower_bytes, upper_bytes, p: p_value }
+}

@@ -1,0 +1,320 @@
+//! What was counted in the trials behind an estimate, summed, and the CPU time that it took.
+//!
+//! Sums over trials first, ratios of sums after: a mean of ratios would give short trials the weight of
+//! long ones. What no trial recorded stays `None`.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::trial::EffectiveOptions;
+use bytegauge_model::{EndReport, Level, Levels, Trial};
+use bytegauge_stats::quantile::median;
+use serde_json::Value;
+
+use super::document::{Counters, CpuView, EndCpu, OptionView, PerFlow};
+
+const GIB: f64 = (1u64 << 30) as f64;
+/// Machine-wide figures come in ticks of 10 ms: below 1 s of observation they are rounding.
+const MACHINE_WALL_MIN_NS: u64 = 1_000_000_000;
+
+/// One end's sums over trials.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndSums {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Calls that moved less than the buffer held.
+    pub short_calls: u64,
+    /// Windows of the flows' means, ns.
+    pub window_ns: u64,
+    /// CPU time in user mode, ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, ns.
+    pub system_ns: u64,
+    /// CPU time by the precise clock, ns.
+    pub cpu_ns: u64,
+    /// Voluntary switches.
+    pub voluntary: u64,
+    /// Involuntary switches.
+    pub involuntary: u64,
+    /// Bytes in the whole life of the flows.
+    pub total_bytes: u64,
+    /// Bytes compared with the pattern.
+    pub verified: u64,
+}
+
+impl EndSums {
+    /// Sums the reports; `None` when there are none.
+    pub fn of<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<EndSums> {
+        let mut sums: Option<EndSums> = None;
+        for report in reports {
+            let s = sums.get_or_insert_default();
+            s.bytes = s.bytes.saturating_add(report.bytes);
+            s.calls = s.calls.saturating_add(report.calls);
+            s.short_calls = s.short_calls.saturating_add(report.short_calls);
+            s.window_ns = s.window_ns.saturating_add(report.window_ns);
+            s.user_ns = s.user_ns.saturating_add(report.user_ns);
+            s.system_ns = s.system_ns.saturating_add(report.system_ns);
+            s.cpu_ns = s.cpu_ns.saturating_add(cpu_ns(report));
+            s.voluntary = s.voluntary.saturating_add(report.voluntary_switches);
+            s.involuntary = s.involuntary.saturating_add(report.involuntary_switches);
+            s.total_bytes = s.total_bytes.saturating_add(report.total_bytes.max(report.bytes));
+            s.verified = s.verified.saturating_add(report.verified_bytes);
+        }
+        sums
+    }
+
+    /// CPU time over window, in CPUs; `None` where CPU time was not recorded.
+    pub fn cpus(&self) -> Option<f64> {
+        (self.cpu_ns > 0).then(|| ratio(self.cpu_ns, self.window_ns)).flatten()
+    }
+
+    fn cpu_view(&self, flows: u64) -> EndCpu {
+        let per_gib = |ns: u64| (self.cpu_ns > 0).then(|| ratio(ns, self.bytes)).flatten().map(|ns| ns * GIB / 1e9);
+        EndCpu {
+            user_s_per_gib: per_gib(self.user_ns),
+            system_s_per_gib: per_gib(self.system_ns),
+            total_s_per_gib: per_gib(self.cpu_ns),
+            cpus: self.cpus(),
+            utilisation: self.cpus().map(|cpus| cpus / flows.max(1) as f64),
+        }
+    }
+}
+
+/// CPU time of an end: by the precise clock, or by ticks where only those were kept.
+pub fn cpu_ns(report: &EndReport) -> u64 {
+    if report.cpu_ns > 0 { report.cpu_ns } else { report.user_ns.saturating_add(report.system_ns) }
+}
+
+/// `a / b` where that means something.
+pub fn ratio(a: u64, b: u64) -> Option<f64> {
+    (b > 0).then(|| a as f64 / b as f64)
+}
+
+/// The writing end over the trials.
+pub fn source_sums(trials: &[&Trial]) -> Option<EndSums> {
+    EndSums::of(trials.iter().filter_map(|trial| trial.source.as_ref()))
+}
+
+/// The reading end over the trials.
+pub fn sink_sums(trials: &[&Trial]) -> Option<EndSums> {
+    EndSums::of(trials.iter().filter_map(|trial| trial.sink.as_ref()))
+}
+
+/// Counts everything in the trials behind an estimate.
+pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
+    let (source, sink) = (source_sums(trials), sink_sums(trials));
+    // An import may lack an end's report or single counts of it: zero calls are calls that nobody counted.
+    let calls = |end: Option<EndSums>| end.filter(|end| end.calls > 0);
+    let (writer, reader) = (calls(source), calls(sink));
+    let switches =
+        |end: Option<EndSums>, read: fn(&EndSums) -> u64| end.filter(|end| end.cpu_ns > 0).as_ref().map(read);
+    let tcp = Tcp::of(trials);
+    Counters {
+        bytes: (!trials.is_empty()).then(|| trials.iter().map(|trial| trial.bytes).fold(0, u64::saturating_add)),
+        reads: reader.map(|end| end.calls),
+        writes: writer.map(|end| end.calls),
+        short_reads: reader.map(|end| end.short_calls),
+        short_writes: writer.map(|end| end.short_calls),
+        short_read_share: reader.and_then(|end| ratio(end.short_calls, end.calls)),
+        short_write_share: writer.and_then(|end| ratio(end.short_calls, end.calls)),
+        bytes_per_read: reader.and_then(|end| ratio(end.bytes, end.calls)),
+        bytes_per_write: writer.and_then(|end| ratio(end.bytes, end.calls)),
+        source_voluntary_switches: switches(source, |end| end.voluntary),
+        source_involuntary_switches: switches(source, |end| end.involuntary),
+        sink_voluntary_switches: switches(sink, |end| end.voluntary),
+        sink_involuntary_switches: switches(sink, |end| end.involuntary),
+        retransmits: tcp.retransmits,
+        rwnd_limited_share: tcp.limited_share(tcp.rwnd_limited_us),
+        sndbuf_limited_share: tcp.limited_share(tcp.sndbuf_limited_us),
+        delivery_rate: median(&tcp.delivery_rates),
+        min_rtt_us: tcp.min_rtt_us,
+        snd_wscale: tcp.snd_wscale,
+        rcv_wscale: tcp.rcv_wscale,
+        source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source.as_ref())),
+        sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink.as_ref())),
+        verified_bytes: sink.map(|end| end.verified).filter(|verified| *verified > 0),
+        options: options(levels, trials),
+        per_flow: per_flow(trials),
+    }
+}
+
+/// The CPU time of a cell.
+pub fn cpu(trials: &[&Trial], flows: u64, irq_accounting: Option<bool>) -> CpuView {
+    let (source, sink) = (source_sums(trials), sink_sums(trials));
+    let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(flows).total_s_per_gib);
+    let ends = match (source, per_gib(source), per_gib(sink)) {
+        (Some(_), Some(a), Some(b)) => Some(a + b),
+        (None, _, Some(b)) => Some(b),
+        _ => None,
+    };
+    let machine = Machine::of(trials);
+    let busy = machine.as_ref().and_then(Machine::busy_s_per_gib);
+    CpuView {
+        source: source.map(|end| end.cpu_view(flows)),
+        sink: sink.map(|end| end.cpu_view(flows)),
+        ends_s_per_gib: ends,
+        machine_busy_s_per_gib: busy,
+        unattributed_s_per_gib: busy.zip(ends).map(|(busy, ends)| busy - ends),
+        softirq_cpus: machine.as_ref().and_then(Machine::softirq_cpus),
+        net_rx_busiest_share: machine.as_ref().and_then(Machine::net_rx_busiest_share),
+        softirq_billed_to_interrupted: irq_accounting.map(|on| !on),
+    }
+}
+
+/// Sums of what the machine did.
+struct Machine {
+    wall_ns: u64,
+    busy_ns: u64,
+    softirq_ns: u64,
+    bytes: u64,
+    net_rx: Vec<u64>,
+}
+
+impl Machine {
+    /// `None` below 1 s of observation.
+    fn of(trials: &[&Trial]) -> Option<Machine> {
+        let mut sums = Machine { wall_ns: 0, busy_ns: 0, softirq_ns: 0, bytes: 0, net_rx: Vec::new() };
+        for trial in trials {
+            let (Some(machine), Some(sink)) = (&trial.machine, &trial.sink) else { continue };
+            sums.wall_ns = sums.wall_ns.saturating_add(machine.wall_ns);
+            sums.busy_ns = sums.busy_ns.saturating_add(machine.busy_ns);
+            sums.softirq_ns = sums.softirq_ns.saturating_add(machine.softirq_ns);
+            // The machine was watched over warm-up and drain too: so must the bytes be.
+            sums.bytes = sums.bytes.saturating_add(sink.total_bytes.max(sink.bytes));
+            sums.net_rx.resize(sums.net_rx.len().max(machine.net_rx.len()), 0);
+            for (sum, count) in sums.net_rx.iter_mut().zip(&machine.net_rx) {
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        (sums.wall_ns >= MACHINE_WALL_MIN_NS).then_some(sums)
+    }
+
+    fn busy_s_per_gib(&self) -> Option<f64> {
+        ratio(self.busy_ns, self.bytes).map(|ns| ns * GIB / 1e9)
+    }
+
+    fn softirq_cpus(&self) -> Option<f64> {
+        ratio(self.softirq_ns, self.wall_ns)
+    }
+
+    fn net_rx_busiest_share(&self) -> Option<f64> {
+        let all = self.net_rx.iter().copied().fold(0, u64::saturating_add);
+        ratio(self.net_rx.iter().copied().max()?, all)
+    }
+}
+
+/// What the writers' `TCP_INFO` said, over flows and trials.
+#[derive(Default)]
+struct Tcp {
+    retransmits: Option<u64>,
+    busy_us: Option<u64>,
+    rwnd_limited_us: Option<u64>,
+    sndbuf_limited_us: Option<u64>,
+    delivery_rates: Vec<f64>,
+    min_rtt_us: Option<u64>,
+    snd_wscale: Option<u8>,
+    rcv_wscale: Option<u8>,
+}
+
+impl Tcp {
+    fn of(trials: &[&Trial]) -> Tcp {
+        let mut tcp = Tcp::default();
+        for source in trials.iter().filter_map(|trial| trial.source.as_ref()) {
+            let mut delivery: Option<u64> = None;
+            for report in source.flows.iter().filter_map(|flow| flow.tcp.as_ref()) {
+                add(&mut tcp.retransmits, report.retransmits);
+                add(&mut tcp.busy_us, report.busy_us);
+                add(&mut tcp.rwnd_limited_us, report.rwnd_limited_us);
+                add(&mut tcp.sndbuf_limited_us, report.sndbuf_limited_us);
+                add(&mut delivery, report.delivery_rate);
+                tcp.min_rtt_us = match (tcp.min_rtt_us, report.min_rtt_us) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                tcp.snd_wscale = tcp.snd_wscale.or(report.snd_wscale);
+                tcp.rcv_wscale = tcp.rcv_wscale.or(report.rcv_wscale);
+            }
+            tcp.delivery_rates.extend(delivery.map(|rate| rate as f64));
+        }
+        tcp
+    }
+
+    fn limited_share(&self, limited_us: Option<u64>) -> Option<f64> {
+        ratio(limited_us?, self.busy_us?)
+    }
+}
+
+fn add(sum: &mut Option<u64>, value: Option<u64>) {
+    if let Some(value) = value {
+        *sum = Some(sum.unwrap_or(0).saturating_add(value));
+    }
+}
+
+fn socket_memory<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64> {
+    let held: Vec<f64> = reports
+        .filter_map(|report| {
+            let flows = report.flows.iter().filter_map(|flow| flow.socket_memory);
+            flows.reduce(u64::saturating_add).map(|bytes| bytes as f64)
+        })
+        .collect();
+    median(&held).map(|bytes| bytes.round() as u64)
+}
+
+/// An option by the name of its factor, and how it is read from what the kernel reported.
+type ReadOption = (&'static str, fn(&EffectiveOptions) -> Value);
+
+const OPTIONS: &[ReadOption] = &[
+    ("sndbuf", |options| options.sndbuf.into()),
+    ("rcvbuf", |options| options.rcvbuf.into()),
+    ("rcvlowat", |options| options.rcvlowat.into()),
+    ("nodelay", |options| options.nodelay.into()),
+    ("congestion", |options| options.congestion.clone().into()),
+    ("pipe_size", |options| options.pipe_size.into()),
+    ("page_cache_share", |options| options.page_cache_share.into()),
+];
+
+/// The options of the last trial's first flow: every trial sets them anew and in the same way.
+pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<&'a EffectiveOptions> {
+    trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| &flow.options)
+}
+
+fn options(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
+    let source = effective(trials, |trial| trial.source.as_ref());
+    let sink = effective(trials, |trial| trial.sink.as_ref());
+    let shown = OPTIONS.iter().map(|(name, read)| {
+        let requested = match levels.get(name) {
+            Level::Absent => Value::Null,
+            level => serde_json::to_value(level).unwrap_or_default(),
+        };
+        (
+            *name,
+            OptionView {
+                requested,
+                source: source.map(read).unwrap_or_default(),
+                sink: sink.map(read).unwrap_or_default(),
+            },
+        )
+    });
+    shown.filter(|(_, option)| *option != OptionView::default()).collect()
+}
+
+fn per_flow(trials: &[&Trial]) -> Option<PerFlow> {
+    let mut rates: Vec<Vec<f64>> = Vec::new();
+    for sink in trials.iter().filter_map(|trial| trial.sink.as_ref()) {
+        rates.resize(rates.len().max(sink.flows.len()), Vec::new());
+        for (flow, rates) in sink.flows.iter().zip(&mut rates) {
+            rates.extend(ratio(flow.bytes, flow.window_ns).map(|per_ns| per_ns * 1e9));
+        }
+    }
+    if rates.len() < 2 {
+        return None;
+    }
+    let rates: Vec<f64> = rates.iter().filter_map(|rates| median(rates)).collect();
+    Some(PerFlow {
+        min: rates.iter().copied().reduce(f64::min)?,
+        median: median(&rates)?,
+        max: rates.iter().copied().reduce(f64::max)?,
+        rates,
+    })
+}

@@ -1,0 +1,573 @@
+//! The settled numbers of one session: the shape that every renderer prints and that JSON publishes.
+//!
+//! Field names are the keys of `schema/report.schema.json`. What is not known is `None` (JSON `null`),
+//! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units stand last in
+//! the name. Holds no logic beyond looking a thing up.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, CellKind, GroupId, Level, SessionId, SessionStatus, Stage};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Version of the JSON document. Rises when a key changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Levels by factor name, every factor of the table present, `null` where it does not apply.
+pub type Factors = BTreeMap<String, Value>;
+
+/// Everything that is said about one session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct View {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The session's number in its store.
+    pub session: SessionId,
+    /// How the session stands.
+    pub status: SessionStatus,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// From its first to its last trial, nanoseconds.
+    pub elapsed_ns: Option<u64>,
+    /// Version of bytegauge that measured it.
+    pub version: String,
+    /// Seed of the design and of the statistics.
+    pub seed: u64,
+    /// What was run.
+    pub plan: PlanView,
+    /// Where it was run.
+    pub environment: EnvironmentView,
+    /// The answers, one for each set of conditions apart from the profile.
+    pub verdicts: Vec<VerdictView>,
+    /// What the harness itself costs.
+    pub floor: FloorView,
+    /// Every cell, in the order of the plan.
+    pub cells: Vec<CellView>,
+    /// Every group, in the order of the plan.
+    pub groups: Vec<GroupView>,
+    /// What the plan collapsed, the import could not read, and the analysis noticed.
+    pub notes: Vec<String>,
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanView {
+    /// The plan's name.
+    pub name: String,
+    /// The workload: `stream`.
+    pub workload: String,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Confidence level of every interval and of every family of comparisons.
+    pub level: f64,
+    /// The time that the plan was given, nanoseconds.
+    pub budget_ns: Option<u64>,
+    /// Factors that were varied, in the order of the factor table.
+    pub varied: Vec<String>,
+}
+
+/// The machine and what went on beside the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EnvironmentView {
+    /// A (calm) to D (unfit to recommend); `null` when nothing is known about the machine.
+    pub grade: Option<char>,
+    /// What the grade rests on.
+    pub reasons: Vec<String>,
+    /// Share of CPU time that the hypervisor gave to others, mean over the blocks.
+    pub steal_share: Option<f64>,
+    /// The same in the worst block.
+    pub steal_share_worst: Option<f64>,
+    /// CPUs' worth of work by other processes, mean over the blocks.
+    pub foreign_cpus: Option<f64>,
+    /// Time that the control group kept the session from running, µs.
+    pub throttled_us: Option<u64>,
+    /// The largest noise floor of the groups, as a share.
+    pub noise_floor: Option<f64>,
+    /// Facts about the machine as they were read before the first trial.
+    #[serde(flatten)]
+    pub facts: Map<String, Value>,
+}
+
+/// A median with a sign interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Estimate {
+    /// What is estimated.
+    pub metric: &'static str,
+    /// Its base unit.
+    pub unit: &'static str,
+    /// The median of the trials.
+    pub median: Option<f64>,
+    /// Lower end of the interval; absent below 6 trials and where there is no confirmation.
+    pub lower: Option<f64>,
+    /// Upper end of the interval.
+    pub upper: Option<f64>,
+}
+
+impl Estimate {
+    /// Half the interval over the median: the "± 1.8 %", as a share.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        let (median, lower, upper) = (self.median?, self.lower?, self.upper?);
+        (median > 0.0).then(|| (upper - lower) / (2.0 * median))
+    }
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellView {
+    /// Its name.
+    pub id: CellId,
+    /// Its group.
+    pub group: GroupId,
+    /// Candidate, twin or floor.
+    pub kind: CellKind,
+    /// The cell that a twin repeats.
+    pub twin_of: Option<CellId>,
+    /// The levels that vary in the session, for people: `read 32 KiB, write 256 KiB`.
+    pub label: String,
+    /// The furthest stage with a measured trial.
+    pub stage: Option<Stage>,
+    /// The level of every factor.
+    pub factors: Factors,
+    /// `measured`, `skipped` or `failed`.
+    pub outcome: &'static str,
+    /// Why it was not measured, or left its group.
+    pub reason: Option<String>,
+    /// Measured trials behind the estimate.
+    pub trials: usize,
+    /// Trials of any stage that failed.
+    pub failed_trials: usize,
+    /// The primary rate: bytes per second at the sink.
+    pub estimate: Estimate,
+    /// All bytes over all time: what a user pays.
+    pub total_rate: Option<f64>,
+    /// Other estimates by name.
+    pub more: BTreeMap<&'static str, Estimate>,
+    /// What was counted, summed over the trials behind the estimate.
+    pub counters: Counters,
+    /// CPU time of each end and of the machine.
+    pub cpu: CpuView,
+    /// What limits the cell.
+    pub limit: LimitView,
+    /// Memory that the cell takes, bytes: what the recommendation keeps small.
+    pub footprint: Option<u64>,
+    /// Simultaneous upper bound of its cost above the best confirmed, as a share.
+    pub above_best_upper: Option<f64>,
+    /// More than one mode in the rates of the trials.
+    pub modes: Option<ModesView>,
+    /// Trials far from the others. Never dropped.
+    pub outliers: Outliers,
+}
+
+/// Rates that fall into more than one heap.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModesView {
+    /// Hartigan's dip test against one mode.
+    pub dip_p: Option<f64>,
+    /// Whether the total rate lies outside the interval of the median.
+    pub total_rate_disagrees: bool,
+    /// The heaps, slowest first.
+    pub modes: Vec<ModeView>,
+}
+
+/// One heap of rates.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModeView {
+    /// Its median, bytes per second.
+    pub median: f64,
+    /// Its share of the trials.
+    pub share: f64,
+}
+
+/// Trials outside three interquartile ranges, and what went with them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Outliers {
+    /// How many.
+    pub count: usize,
+    /// How many of them lie in a block with more than 1 % steal.
+    pub with_steal: usize,
+    /// How many of them had more involuntary switches than any trial that is not one.
+    pub with_preemption: usize,
+}
+
+/// What was counted in the trials behind the estimate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Counters {
+    /// Bytes at the sink.
+    pub bytes: Option<u64>,
+    /// Calls of `read(2)`.
+    pub reads: Option<u64>,
+    /// Calls of `write(2)`; absent for one-ended sources.
+    pub writes: Option<u64>,
+    /// Reads that returned less than the buffer holds.
+    pub short_reads: Option<u64>,
+    /// Writes that took less than was offered.
+    pub short_writes: Option<u64>,
+    /// Share of reads that were short.
+    pub short_read_share: Option<f64>,
+    /// Share of writes that were short.
+    pub short_write_share: Option<f64>,
+    /// Mean bytes a read returned.
+    pub bytes_per_read: Option<f64>,
+    /// Mean bytes a write took.
+    pub bytes_per_write: Option<f64>,
+    /// Times the writer gave up the CPU of its own accord.
+    pub source_voluntary_switches: Option<u64>,
+    /// Times the writer was made to give up the CPU.
+    pub source_involuntary_switches: Option<u64>,
+    /// Times the reader gave up the CPU of its own accord.
+    pub sink_voluntary_switches: Option<u64>,
+    /// Times the reader was made to give up the CPU.
+    pub sink_involuntary_switches: Option<u64>,
+    /// TCP segments sent again.
+    pub retransmits: Option<u64>,
+    /// Share of the connections' busy time in which the receiver's window was the limit.
+    pub rwnd_limited_share: Option<f64>,
+    /// Share of the connections' busy time in which the send buffer was the limit.
+    pub sndbuf_limited_share: Option<f64>,
+    /// Median over trials of the kernel's delivery rate, bytes per second, flows summed.
+    pub delivery_rate: Option<f64>,
+    /// Smallest round-trip time seen, µs.
+    pub min_rtt_us: Option<u64>,
+    /// Window scale that the writer sent.
+    pub snd_wscale: Option<u8>,
+    /// Window scale that the writer received.
+    pub rcv_wscale: Option<u8>,
+    /// Median of the kernel memory that the writer's sockets held, bytes.
+    pub source_socket_memory: Option<u64>,
+    /// Median of the kernel memory that the reader's sockets held, bytes.
+    pub sink_socket_memory: Option<u64>,
+    /// Bytes whose content was compared with the pattern; absent unless `--verify`.
+    pub verified_bytes: Option<u64>,
+    /// Options as asked for and as the kernel set them.
+    pub options: BTreeMap<&'static str, OptionView>,
+    /// Each flow; absent with one flow.
+    pub per_flow: Option<PerFlow>,
+}
+
+/// An option as asked for and as it came out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OptionView {
+    /// The level of the factor; `null` where no factor sets it.
+    pub requested: Value,
+    /// What the writing end's kernel side reports.
+    pub source: Value,
+    /// What the reading end's kernel side reports.
+    pub sink: Value,
+}
+
+/// How evenly flows share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PerFlow {
+    /// Smallest of the flows' median rates, bytes per second.
+    pub min: f64,
+    /// Median of the flows' median rates, bytes per second.
+    pub median: f64,
+    /// Largest of the flows' median rates, bytes per second.
+    pub max: f64,
+    /// Each flow's median rate over the trials, bytes per second.
+    pub rates: Vec<f64>,
+}
+
+/// CPU time of each end and of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CpuView {
+    /// The writing end.
+    pub source: Option<EndCpu>,
+    /// The reading end.
+    pub sink: Option<EndCpu>,
+    /// Both ends, seconds per GiB.
+    pub ends_s_per_gib: Option<f64>,
+    /// All CPUs of the machine, seconds per GiB; absent below 1 s of observation (ticks are 10 ms).
+    pub machine_busy_s_per_gib: Option<f64>,
+    /// What the machine did beyond the two ends, seconds per GiB. May fall below 0 by the ticks.
+    pub unattributed_s_per_gib: Option<f64>,
+    /// Soft interrupts of the machine, in CPUs.
+    pub softirq_cpus: Option<f64>,
+    /// Share of `NET_RX` soft interrupts that the busiest CPU took.
+    pub net_rx_busiest_share: Option<f64>,
+    /// Whether soft interrupts are billed to whom they interrupt; `null` when that is not known.
+    pub softirq_billed_to_interrupted: Option<bool>,
+}
+
+/// CPU time of one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EndCpu {
+    /// In user mode, seconds per GiB.
+    pub user_s_per_gib: Option<f64>,
+    /// In the kernel, seconds per GiB.
+    pub system_s_per_gib: Option<f64>,
+    /// Together, by the precise clock, seconds per GiB.
+    pub total_s_per_gib: Option<f64>,
+    /// CPU time over window, in CPUs: 1 for a thread that never waits, more with several flows.
+    pub cpus: Option<f64>,
+    /// CPU time over window and flow: 1 when every thread runs all the time.
+    pub utilisation: Option<f64>,
+}
+
+/// What limits a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitView {
+    /// One of [`crate::limit::names`].
+    pub name: &'static str,
+    /// The evidence in a sentence.
+    pub sentence: String,
+    /// The numbers that the sentence rests on.
+    pub evidence: BTreeMap<&'static str, f64>,
+}
+
+/// What the harness itself costs, from the null engine in the same blocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FloorView {
+    /// Nanoseconds a call of the null engine takes, median over its trials.
+    pub ns_per_call: Option<f64>,
+    /// Trials behind it.
+    pub trials: usize,
+    /// The real cell with the cheapest calls.
+    pub fastest_cell: Option<CellId>,
+    /// Nanoseconds a call takes there.
+    pub fastest_ns_per_call: Option<f64>,
+    /// Floor over fastest; the aim is below 0.01.
+    pub share: Option<f64>,
+}
+
+/// One group: cells that agree in every condition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupView {
+    /// Its name.
+    pub id: GroupId,
+    /// Its conditions for people: `unix, cross-core, drain`.
+    pub label: String,
+    /// Its conditions.
+    pub factors: Factors,
+    /// Choice factors that vary among its candidates, in the order of the factor table.
+    pub varied: Vec<String>,
+    /// Its reader does nothing with the bytes: no recommendation rests on it alone.
+    pub throws_away: bool,
+    /// What is compared: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load.
+    pub cost: &'static str,
+    /// The larger absolute end of the twin's interval, as a share; `null` without a twin.
+    pub noise_floor: Option<f64>,
+    /// The leader measured twice.
+    pub twin: Option<TwinView>,
+    /// Confirmation blocks.
+    pub blocks: BlocksView,
+    /// Warm-up of every trial, nanoseconds.
+    pub warmup_ns: Option<u64>,
+    /// Whether the calibration trials settled in their first half.
+    pub steady: Option<bool>,
+    /// Whether blocks depend on each other, and how many were merged.
+    pub serial: Option<SerialView>,
+    /// Cells that may be the best.
+    pub best_set: Vec<CellId>,
+    /// Cells that were never confirmed.
+    pub undecided: Vec<CellId>,
+    /// What to use.
+    pub recommendation: GroupRecommendation,
+    /// What the verdict would be with every complete block; `null` where it is the same.
+    pub all_blocks: Option<AllBlocks>,
+    /// What a call and a byte cost.
+    pub cost_model: CostModel,
+}
+
+/// The leader measured twice under two ids.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TwinView {
+    /// The cell.
+    pub cell: CellId,
+    /// Its second id.
+    pub twin: CellId,
+    /// Mean of the twin's cost above the cell's, as a share.
+    pub difference: Option<f64>,
+    /// Standard deviation of that from block to block, as a share.
+    pub spread: Option<f64>,
+    /// Lower end of the 95 % interval of the difference.
+    pub lower: Option<f64>,
+    /// Upper end.
+    pub upper: Option<f64>,
+    /// The two differ by more than chance allows: nothing in the group is proven.
+    pub alarm: bool,
+    /// Blocks behind it, after merging.
+    pub blocks: usize,
+}
+
+/// How many confirmation blocks a group had.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BlocksView {
+    /// Complete ones that the comparison uses.
+    pub used: usize,
+    /// Complete ones that were left out by the rule declared beforehand (steal above 5 %).
+    pub breached: usize,
+    /// Ones that broke and were repeated.
+    pub broken: usize,
+    /// Mean length, nanoseconds.
+    pub mean_ns: Option<u64>,
+}
+
+/// Whether neighbouring blocks resemble each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SerialView {
+    /// How many neighbouring blocks became one.
+    pub merged_by: usize,
+    /// Blocks left.
+    pub blocks: usize,
+    /// Whether no dependence is seen any more.
+    pub independent: bool,
+}
+
+/// What to use in one group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct GroupRecommendation {
+    /// The cell; `null` when nothing can be compared.
+    pub cell: Option<CellId>,
+    /// Whether it was shown to be within the margin of the best confirmed.
+    pub proven: bool,
+    /// The margin, as a share.
+    pub margin: f64,
+    /// The best confirmed cell.
+    pub best: Option<CellId>,
+    /// Blocks that would probably settle it.
+    pub more_blocks: Option<u64>,
+    /// How long they would take, seconds.
+    pub more_seconds: Option<f64>,
+    /// The answer in words.
+    pub text: String,
+}
+
+/// The verdict over every complete block, where leaving some out changed it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AllBlocks {
+    /// Blocks it rests on.
+    pub blocks: usize,
+    /// The cell it would recommend.
+    pub cell: Option<CellId>,
+    /// Whether that would be proven.
+    pub proven: bool,
+    /// Its best set.
+    pub best_set: Vec<CellId>,
+}
+
+/// What a call and a byte cost, by regression over all trials. Descriptive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CostModel {
+    /// The reading end, whose numbers stand here as well.
+    #[serde(flatten)]
+    pub main: Slice,
+    /// The reading end, along the cells that differ from the recommended one in the read size alone.
+    pub reader: Option<Slice>,
+    /// The writing end, along the cells that differ in the write size alone.
+    pub writer: Option<Slice>,
+}
+
+/// Time = per call + per byte × bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Linear {
+    /// Nanoseconds a call takes before its first byte.
+    pub per_call_ns: Option<f64>,
+    /// Nanoseconds each byte adds.
+    pub per_byte_ns: Option<f64>,
+}
+
+/// One end's cost per call against the bytes that a call really moved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Slice {
+    /// What is counted: `on_cpu_ns_per_call`, or `wall_ns_per_call` for one-ended sources and where CPU time is
+    /// not known.
+    pub metric: Option<&'static str>,
+    /// Trials behind it.
+    pub trials: usize,
+    /// Plain least squares, over the sizes up to `fit_max`.
+    pub linear: Linear,
+    /// The largest size that the plain fit used, bytes; `null` for all.
+    pub fit_max: Option<u64>,
+    /// Share of the variance that the plain fit explains.
+    pub r_squared: Option<f64>,
+    /// Nanoseconds a call takes before its first byte, by the curve with breaks in relative error.
+    pub per_call_ns: Option<f64>,
+    /// The pieces of that curve, ascending.
+    pub segments: Vec<SegmentView>,
+    /// Typical relative error of the curve.
+    pub relative_error: Option<f64>,
+    /// Sizes where the slope changes, by a bootstrap likelihood-ratio test.
+    pub breaks: Vec<BreakView>,
+    /// The size that reaches half of the largest rate observed, bytes.
+    pub size_for_half: Option<f64>,
+    /// The size that reaches 95 % of the largest rate observed, bytes.
+    pub size_for_95: Option<f64>,
+    /// The size that reaches half of the rate of an endless call, bytes.
+    pub asymptote_size_for_half: Option<f64>,
+    /// The size that reaches 95 % of it, bytes.
+    pub asymptote_size_for_95: Option<f64>,
+}
+
+/// One piece of the cost curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SegmentView {
+    /// Where it starts, bytes.
+    pub from_bytes: f64,
+    /// Nanoseconds a byte costs there.
+    pub per_byte_ns: f64,
+}
+
+/// A size where the slope changes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BreakView {
+    /// The size, bytes.
+    pub at_bytes: f64,
+    /// Lower end of its interval, bytes.
+    pub lower_bytes: f64,
+    /// Upper end of its interval, bytes.
+    pub upper_bytes: f64,
+    /// p-value of "no such break".
+    pub p: f64,
+}
+
+/// The answer for one set of conditions, over its profiles.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictView {
+    /// The conditions that its groups share.
+    pub factors: Factors,
+    /// The profiles it holds for.
+    pub profiles: Vec<String>,
+    /// Its groups, in the order of the profiles.
+    pub groups: Vec<GroupId>,
+    /// What to use.
+    pub recommendation: Recommendation,
+}
+
+/// What to use whatever the profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Recommendation {
+    /// The choice factors that vary, with their levels; empty when nothing is chosen.
+    pub choice: BTreeMap<String, Value>,
+    /// The cell in each profile.
+    pub cells: BTreeMap<String, CellId>,
+    /// Whether it was shown to be within the margin of the best confirmed in every profile.
+    pub proven: bool,
+    /// The margin, as a share.
+    pub margin: f64,
+    /// Blocks that would probably settle it.
+    pub more_blocks: Option<u64>,
+    /// How long they would take, seconds.
+    pub more_seconds: Option<f64>,
+    /// The answer in words.
+    pub text: String,
+}
+
+impl View {
+    /// The cell of that id.
+    pub fn cell(&self, id: &CellId) -> Option<&CellView> {
+        self.cells.iter().find(|cell| cell.id == *id)
+    }
+
+    /// The cells of a group.
+    pub fn cells_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a CellView> {
+        self.cells.iter().filter(move |cell| cell.group == *group)
+    }
+}
+
+impl CellView {
+    /// The level of a factor.
+    pub fn level(&self, name: &str) -> Level {
+        self.factors.get(name).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or(Level::Absent)
+    }
+}

@@ -1,0 +1,119 @@
+//! The environment's grade: facts of the machine and counters of the blocks, judged by `stats`.
+//!
+//! Facts are looked for by name at any depth, so that a store of another version is still read. What is
+//! not found is unknown, never assumed.
+
+use bytegauge_model::SessionStatus;
+use bytegauge_stats::grade::{Environment, Grade, grade};
+use serde_json::{Map, Value};
+
+use super::document::EnvironmentView;
+use crate::SessionData;
+
+/// The environment of a session, and whether anything may be recommended in it.
+pub struct Judged {
+    /// What is printed.
+    pub view: EnvironmentView,
+    /// Grade A to C, or nothing known because somebody else measured.
+    pub fit: bool,
+}
+
+/// Judges the environment of a session. `alarms`: groups whose twin alarms, where there are twins.
+pub fn judge(data: &SessionData, alarms: Option<usize>, noise_floor: Option<f64>) -> Judged {
+    let machine = &data.record.machine;
+    let surroundings = || data.blocks.iter().map(|block| &block.surroundings);
+    let steal = mean(surroundings().filter_map(|s| Some((s.steal_share?, s.wall_ns))));
+    let foreign = mean(surroundings().filter_map(|s| Some((s.foreign_cpus?, s.wall_ns))));
+    let throttled_us = surroundings().filter_map(|s| s.throttled_us).reduce(u64::saturating_add);
+    let worst = surroundings().filter_map(|s| s.steal_share).filter(|share| share.is_finite()).reduce(f64::max);
+    let judged = grade(&Environment {
+        steal_share: steal,
+        throttled_ns: throttled_us.map(|us| us as f64 * 1e3),
+        foreign_load_cpus: foreign,
+        twin_alarms: alarms.map(|groups| groups as f64),
+        governor_known: fact(machine, "governor").is_some(),
+        turbo_known: fact(machine, "turbo").is_some(),
+    });
+    // Trials of somebody else bring no machine: a grade would be about nothing.
+    let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && data.blocks_say_nothing();
+    let alarmed = alarms.is_some_and(|groups| groups > 0);
+    let reasons = match unknown {
+        true => vec!["imported: nothing is known about the machine".to_owned()],
+        false => judged.reasons.iter().map(ToString::to_string).collect(),
+    };
+    let view = EnvironmentView {
+        grade: (!unknown || alarmed).then_some(letter(judged.grade)),
+        reasons,
+        steal_share: steal,
+        steal_share_worst: worst,
+        foreign_cpus: foreign,
+        throttled_us,
+        noise_floor,
+        facts: facts(machine),
+    };
+    Judged { view, fit: judged.fit() }
+}
+
+impl SessionData {
+    fn blocks_say_nothing(&self) -> bool {
+        self.blocks
+            .iter()
+            .all(|block| block.surroundings.steal_share.is_none() && block.surroundings.foreign_cpus.is_none())
+    }
+}
+
+fn letter(grade: Grade) -> char {
+    match grade {
+        Grade::A => 'A',
+        Grade::B => 'B',
+        Grade::C => 'C',
+        Grade::D => 'D',
+    }
+}
+
+/// Mean weighted by the blocks' length; a length of 0 still counts as something.
+fn mean(values: impl Iterator<Item = (f64, u64)>) -> Option<f64> {
+    let finite = values.filter(|(value, _)| value.is_finite());
+    let (sum, weight) = finite.fold((0.0, 0.0), |(sum, weight), (value, ns)| {
+        let ns = ns.max(1) as f64;
+        (sum + value * ns, weight + ns)
+    });
+    (weight > 0.0).then(|| sum / weight)
+}
+
+/// The first fact of that name at any depth that is not null.
+pub fn fact<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(map) => {
+            let here = map.get(name).filter(|found| !found.is_null());
+            here.or_else(|| map.values().find_map(|inner| fact(inner, name)))
+        }
+        _ => None,
+    }
+}
+
+/// CPUs that the session might use.
+pub fn cpus(machine: &Value) -> Option<u64> {
+    let allowed = fact(machine, "allowed").and_then(|cpus| cpus.as_array().map(|list| list.len() as u64));
+    allowed.or_else(|| fact(machine, "online")?.as_u64()).filter(|cpus| *cpus > 0)
+}
+
+/// Whether time in interrupts is accounted for on its own; unknown on most machines.
+pub fn irq_accounting(machine: &Value) -> Option<bool> {
+    fact(machine, "irq_time_accounting")?.as_bool()
+}
+
+fn has_facts(machine: &Value) -> bool {
+    machine.as_object().is_some_and(|map| !map.is_empty())
+}
+
+/// The facts as they were read, without those whose names the judgement takes.
+fn facts(machine: &Value) -> Map<String, Value> {
+    const TAKEN: [&str; 7] =
+        ["grade", "reasons", "steal_share", "steal_share_worst", "foreign_cpus", "throttled_us", "noise_floor"];
+    let mut facts = machine.as_object().cloned().unwrap_or_default();
+    for name in TAKEN {
+        facts.remove(name);
+    }
+    facts
+}

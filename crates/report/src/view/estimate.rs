@@ -1,0 +1,106 @@
+//! One number for a set of trials: the median with its sign interval, and what may spoil it.
+//!
+//! Intervals stand only where trials confirm; of screening trials the median is descriptive.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{EndReport, Trial};
+use bytegauge_stats::interval::sign_interval;
+use bytegauge_stats::quantile::{quantile, sorted};
+
+use super::counters::{cpu_ns, ratio};
+use super::document::{Estimate, Outliers};
+use super::settled::{Blocks, Settled};
+
+/// A number that a trial yields.
+struct Metric {
+    name: &'static str,
+    unit: &'static str,
+    of: fn(&Trial) -> Option<f64>,
+}
+
+const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Trial::rate };
+
+const MORE: &[Metric] = &[
+    Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink.as_ref()?) },
+    Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source.as_ref()?) },
+    Metric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.sink.as_ref().or(trial.source.as_ref())?) },
+    Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: cpu_ns_per_byte },
+    Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source.as_ref()?) },
+    Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink.as_ref()?) },
+];
+
+fn calls_per_second(end: &EndReport) -> Option<f64> {
+    ratio(end.calls, end.window_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
+}
+
+/// Wall time of a thread per call: every flow has one thread an end.
+pub fn ns_per_call(end: &EndReport) -> Option<f64> {
+    ratio(end.window_ns, end.calls).filter(|ns| *ns > 0.0).map(|ns| ns * end.flows.len().max(1) as f64)
+}
+
+fn end_cpu_ns_per_byte(end: &EndReport) -> Option<f64> {
+    ratio(cpu_ns(end), end.bytes).filter(|ns| *ns > 0.0)
+}
+
+/// CPU time of both ends per byte, each end by what it moved itself; `None` if an end did not report.
+pub fn cpu_ns_per_byte(trial: &Trial) -> Option<f64> {
+    let sink = end_cpu_ns_per_byte(trial.sink.as_ref()?)?;
+    match &trial.source {
+        Some(source) => Some(sink + end_cpu_ns_per_byte(source)?),
+        None => Some(sink),
+    }
+}
+
+fn estimate(metric: &Metric, settled: &Settled, level: f64) -> Estimate {
+    let values: Vec<f64> = settled.trials.iter().filter_map(|trial| (metric.of)(trial)).collect();
+    let found = sign_interval(&values, level);
+    let confirmed = settled.is_confirmed();
+    Estimate {
+        metric: metric.name,
+        unit: metric.unit,
+        median: found.median,
+        lower: found.lower.filter(|_| confirmed),
+        upper: found.upper.filter(|_| confirmed),
+    }
+}
+
+/// The primary rate of a cell.
+pub fn throughput(settled: &Settled, level: f64) -> Estimate {
+    estimate(&THROUGHPUT, settled, level)
+}
+
+/// The other estimates, those that are known.
+pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
+    let all = MORE.iter().map(|metric| (metric.name, estimate(metric, settled, level)));
+    all.filter(|(_, estimate)| estimate.median.is_some()).collect()
+}
+
+/// All bytes over all time.
+pub fn total_rate(settled: &Settled) -> Option<f64> {
+    let counted = settled.trials.iter().filter(|trial| trial.rate().is_some());
+    let (bytes, ns) = counted.fold((0.0, 0.0), |(bytes, ns), t| (bytes + t.bytes as f64, ns + t.wall_ns as f64));
+    (ns > 0.0).then(|| bytes * 1e9 / ns)
+}
+
+/// Trials outside three interquartile ranges of the middle half (Tukey's "far out"), and what went with them.
+pub fn outliers(settled: &Settled, blocks: &Blocks) -> Outliers {
+    let rated: Vec<(&Trial, f64)> = settled.trials.iter().filter_map(|trial| Some((*trial, trial.rate()?))).collect();
+    let ordered = sorted(&rated.iter().map(|(_, rate)| *rate).collect::<Vec<_>>());
+    // Quartiles of fewer than eight trials are nearly the extremes themselves.
+    let quartiles = (ordered.len() >= 8).then(|| quantile(&ordered, 0.25).zip(quantile(&ordered, 0.75))).flatten();
+    let Some((low, high)) = quartiles else { return Outliers::default() };
+    let reach = 3.0 * (high - low);
+    let (far, near): (Vec<_>, Vec<_>) = rated.iter().partition(|(_, rate)| *rate < low - reach || *rate > high + reach);
+    let preempted_near = near.iter().map(|(trial, _)| preemptions(trial)).max().unwrap_or(0);
+    Outliers {
+        count: far.len(),
+        with_steal: far.iter().filter(|(trial, _)| blocks.steal_share(trial.block).is_some_and(|s| s > 0.01)).count(),
+        with_preemption: far.iter().filter(|(trial, _)| preemptions(trial) > preempted_near).count(),
+    }
+}
+
+fn preemptions(trial: &Trial) -> u64 {
+    let ends = [&trial.source, &trial.sink];
+    ends.into_iter().flatten().map(|end| end.involuntary_switches).fold(0, u64::saturating_add)
+}

@@ -1,0 +1,67 @@
+//! What the harness itself costs: the null engine's time per call, against the cheapest real call.
+//!
+//! The floor is measured in the same blocks as everything else; it never competes.
+
+use std::collections::HashMap;
+
+use bytegauge_model::{CellKind, GroupId};
+use bytegauge_stats::quantile::median;
+
+use super::compare::moves_nothing;
+use super::counters::{sink_sums, source_sums};
+use super::document::FloorView;
+use super::estimate::ns_per_call;
+use super::settled::Settled;
+use super::signs::{call_ns, flows};
+
+/// The floor of each group, and of the session.
+pub struct Floors {
+    /// Nanoseconds a null call takes, by group.
+    by_group: HashMap<GroupId, f64>,
+    /// For the report.
+    pub view: FloorView,
+}
+
+impl Floors {
+    /// Reads the floor cells.
+    pub fn of(settled: &[Settled]) -> Floors {
+        let mut all = Vec::new();
+        let mut by_group = HashMap::new();
+        for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor) {
+            let calls: Vec<f64> = floor
+                .measured
+                .iter()
+                .filter_map(|trial| trial.sink.as_ref().or(trial.source.as_ref()))
+                .filter_map(ns_per_call)
+                .collect();
+            by_group.extend(median(&calls).map(|ns| (floor.cell.group.clone(), ns)));
+            all.extend(calls);
+        }
+        let fastest = settled
+            .iter()
+            .filter(|settled| settled.cell.kind == CellKind::Candidate && !moves_nothing(&settled.cell.factors))
+            .filter_map(|settled| Some((settled, cheapest_call_ns(settled)?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let ns_per_call = median(&all);
+        let view = FloorView {
+            ns_per_call,
+            trials: all.len(),
+            fastest_cell: fastest.as_ref().map(|(settled, _)| settled.cell.id.clone()),
+            fastest_ns_per_call: fastest.as_ref().map(|(_, ns)| *ns),
+            share: ns_per_call.zip(fastest).map(|(floor, (_, ns))| floor / ns),
+        };
+        Floors { by_group, view }
+    }
+
+    /// The floor that holds for a group: its own, or else the session's.
+    pub fn of_group(&self, group: &GroupId) -> Option<f64> {
+        self.by_group.get(group).copied().or(self.view.ns_per_call)
+    }
+}
+
+/// The cheaper of the two ends' calls, wall time of a thread.
+fn cheapest_call_ns(settled: &Settled) -> Option<f64> {
+    let flows = flows(&settled.cell.factors);
+    let ends = [source_sums(&settled.trials), sink_sums(&settled.trials)];
+    ends.into_iter().flatten().filter_map(|end| call_ns(&end, flows)).reduce(f64::min)
+}

@@ -1,0 +1,156 @@
+//! One group: its best set, its twin, its recommendation and its cost model.
+
+use std::collections::HashMap;
+
+use bytegauge_model::{BlockRecord, CellId, GroupId, Stage};
+use bytegauge_stats::twin::Twin;
+use serde_json::Value;
+
+use super::answer::{Conditions, decide, rate, rates};
+use super::cells::factors;
+use super::compare::Judged;
+use super::cost::{self, Fit};
+use super::document::{BlocksView, GroupRecommendation, GroupView, SerialView, TwinView};
+use super::settled::BlockState;
+use crate::phrase;
+use crate::sentence::{Answer, Verdict};
+use crate::view::Scope;
+
+/// Confirmation blocks of each group: how they stand and how long they took.
+pub struct GroupBlocks(HashMap<GroupId, BlocksView>);
+
+impl GroupBlocks {
+    /// Counts the blocks of a session.
+    pub fn of(blocks: &[BlockRecord]) -> GroupBlocks {
+        let mut sums: HashMap<GroupId, (BlocksView, u64, u64)> = HashMap::new();
+        for block in blocks.iter().filter(|block| block.stage == Stage::Confirm) {
+            let (view, ns, timed) = sums.entry(block.group.clone()).or_default();
+            match BlockState::of(block) {
+                BlockState::Used => view.used += 1,
+                BlockState::Breached => view.breached += 1,
+                BlockState::Broken => view.broken += 1,
+            }
+            if block.complete && block.surroundings.wall_ns > 0 {
+                *ns = ns.saturating_add(block.surroundings.wall_ns);
+                *timed += 1;
+            }
+        }
+        let mean = |(id, (view, ns, timed)): (GroupId, (BlocksView, u64, u64))| {
+            (id, BlocksView { mean_ns: ns.checked_div(timed), ..view })
+        };
+        GroupBlocks(sums.into_iter().map(mean).collect())
+    }
+
+    /// The blocks of a group.
+    pub fn of_group(&self, group: &GroupId) -> BlocksView {
+        self.0.get(group).cloned().unwrap_or_default()
+    }
+}
+
+/// Puts together what is printed of one group.
+pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &GroupBlocks, fit: &Fit) -> GroupView {
+    let id = |at: usize| conditions.cells[at].id.clone();
+    let of_choice = |choice: usize| judged.cell(Some(choice)).map(id);
+    let verdict = &judged.verdict;
+    let undecided = judged.candidates.iter().copied().filter(|&at| {
+        let in_comparison = verdict.present.iter().any(|&choice| judged.cell(Some(choice)) == Some(at));
+        !in_comparison && conditions.cells[at].outcome == "measured" && conditions.cells[at].reason.is_none()
+    });
+    let mut counted = blocks.of_group(&judged.row.group.id);
+    // An import has no block records, and what stats could use is what counts.
+    counted.used = verdict.blocks_used;
+    GroupView {
+        id: judged.row.group.id.clone(),
+        label: phrase::group_label(&judged.row.group.factors),
+        factors: factors(&judged.row.group.factors),
+        varied: judged.varied.clone(),
+        throws_away: phrase::throws_away(&judged.row.group.factors),
+        cost: if judged.offered { "cpu_ns_per_byte" } else { "ns_per_byte" },
+        noise_floor: verdict.noise_floor.map(f64::exp_m1).filter(|floor| floor.is_finite()),
+        twin: twin(judged, &id),
+        blocks: counted,
+        warmup_ns: warmup_ns(judged, conditions),
+        steady: judged.row.facts.get("steady").and_then(Value::as_bool),
+        serial: (verdict.present.len() > 1).then_some(SerialView {
+            merged_by: verdict.merged_by,
+            blocks: verdict.blocks_used / verdict.merged_by.max(1),
+            independent: verdict.independent,
+        }),
+        // With one cell, or too few blocks, nothing has left the set, but nothing was compared either.
+        best_set: match verdict.inconclusive {
+            None if verdict.present.len() > 1 => verdict.best_set.iter().filter_map(|&c| of_choice(c)).collect(),
+            _ => Vec::new(),
+        },
+        undecided: undecided.map(id).collect(),
+        recommendation: recommendation(judged, conditions, scope),
+        all_blocks: judged.all_blocks.clone(),
+        cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
+    }
+}
+
+fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
+    let Twin { difference, spread, alarm, noise_floor, blocks, .. } = judged.verdict.twin?;
+    // The noise floor is the far end of the interval about the difference: its half width follows.
+    let reach = noise_floor - difference.abs();
+    let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
+    Some(TwinView {
+        cell: judged.cell(judged.input.twin_of).map(id)?,
+        twin: id(judged.twin?),
+        difference: share(difference),
+        spread: share(spread),
+        lower: share(difference - reach),
+        upper: share(difference + reach),
+        alarm,
+        blocks,
+    })
+}
+
+/// As the harness found it; else as the trials say that they were told.
+fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
+    let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
+    let first = || judged.candidates.iter().find_map(|&at| conditions.settled[at].trials.first());
+    found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
+}
+
+/// The cell that the verdict names; else the best confirmed; else the fastest seen.
+fn pivot(judged: &Judged, conditions: &Conditions) -> Option<usize> {
+    let fastest = || {
+        let rated = judged.candidates.iter().filter_map(|&at| Some((at, conditions.cells[at].estimate.median?)));
+        rated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+    };
+    judged.cell(judged.alone.cell).or_else(|| judged.cell(judged.verdict.leader())).or_else(fastest)
+}
+
+fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> GroupRecommendation {
+    let decision = decide(&[judged], Some(&judged.alone), &judged.varied, false, conditions);
+    let id = |choice: Option<usize>| judged.cell(choice).map(|at| conditions.cells[at].id.clone());
+    let rates = match &decision.answer {
+        Answer::Single(_) => single(judged, conditions).into_iter().collect(),
+        _ => rates(&[judged], decision.choice, conditions.cells),
+    };
+    let verdict = Verdict {
+        subject: phrase::capital(&phrase::group_label(&judged.row.group.factors)),
+        answer: decision.answer,
+        rates,
+        margin: scope.margin,
+        level: scope.level,
+        imported: scope.imported,
+        placement: None,
+        environment: None,
+    };
+    GroupRecommendation {
+        cell: id(decision.choice),
+        proven: decision.proven,
+        margin: scope.margin,
+        best: id(judged.verdict.leader()).filter(|_| judged.verdict.present.len() > 1),
+        more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
+        more_seconds: decision.settle.as_ref().and_then(|settle| settle.seconds),
+        text: verdict.text(),
+    }
+}
+
+/// The rate of the only cell that there is.
+pub fn single(judged: &Judged, conditions: &Conditions) -> Option<crate::sentence::Rate> {
+    let confirmed = judged.cells.iter().flatten().copied();
+    confirmed.chain(judged.candidates.iter().copied()).find_map(|at| rate(judged, at, conditions.cells))
+}

@@ -1,0 +1,157 @@
+//! Stored trials become settled numbers: sorts them, calls `stats`, words the answers.
+//!
+//! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
+//! prints; every renderer takes the [`View`] that is made here.
+
+mod answer;
+mod cells;
+mod compare;
+mod cost;
+mod counters;
+pub mod document;
+mod environment;
+mod estimate;
+mod floor;
+mod footprint;
+mod groups;
+mod notes;
+mod settled;
+mod signs;
+mod time;
+mod verdicts;
+
+use bytegauge_model::{Cell, CellKind, Levels, SessionStatus};
+use bytegauge_stats::group::Method;
+
+use crate::SessionData;
+use answer::Conditions;
+use cells::Context;
+use compare::{Family, Scene, families};
+use cost::Fit;
+pub use document::View;
+use document::{PlanView, SCHEMA_VERSION};
+use floor::Floors;
+use groups::GroupBlocks;
+use settled::{Blocks, settle};
+pub(crate) use time::rfc3339;
+
+/// How a session is analysed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Confidence of every interval and of every family of comparisons, as a share.
+    pub level: f64,
+    /// "Within x of the best", as a share; `None` takes the session's own.
+    pub margin: Option<f64>,
+    /// The largest size that the plain cost fit uses, bytes.
+    pub fit_max: Option<u64>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { level: 0.95, margin: None, fit_max: None }
+    }
+}
+
+/// What every sentence of a session says of its claims.
+pub(crate) struct Scope {
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Confidence level, as a share.
+    pub level: f64,
+    /// The trials are somebody else's.
+    pub imported: bool,
+    /// The environment's grade.
+    pub grade: Option<char>,
+    /// Share of CPU time that the hypervisor gave to others.
+    pub steal_share: Option<f64>,
+}
+
+impl View {
+    /// Settles the numbers of a stored session.
+    pub fn of(session: &SessionData, settings: &Settings) -> View {
+        let record = &session.record;
+        let level = if settings.level > 0.5 && settings.level < 1.0 { settings.level } else { 0.95 };
+        let margin = settings.margin.unwrap_or(record.margin);
+        let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
+        let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
+        let varied = plan_varied(&cells);
+        let blocks = Blocks::of(&session.blocks);
+        let settled = settle(&cells, &session.trials, &blocks);
+        let group_blocks = GroupBlocks::of(&session.blocks);
+        let method =
+            Method { level, margin, seed: record.seed, groups: session.groups.len().max(1), ..Method::default() };
+        let scene =
+            Scene { settled: &settled, blocks: &blocks, group_blocks: &group_blocks, varied: &varied, method: &method };
+        let families = families(session, &scene);
+        let floors = Floors::of(&settled);
+        let context = Context { data: session, blocks: &blocks, floors: &floors, varied: &varied, level };
+        let cells = cells::cells(&settled, &families, &context);
+        let environment = environment::judge(session, twin_alarms(&families), noise_floor(&families));
+        let elapsed_ns = time::elapsed_ns(session);
+        let budget_ns = time::budget_ns(&record.plan);
+        let conditions = Conditions {
+            cells: &cells,
+            settled: &settled,
+            unfit: (!environment.fit).then(|| format!("environment D ({})", environment.view.reasons.join(", "))),
+            unfinished: matches!(record.status, SessionStatus::Incomplete | SessionStatus::Running),
+            budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
+            round_s: families.iter().flat_map(|family| &family.groups).map(|g| Some(g.block_ns? as f64 / 1e9)).sum(),
+        };
+        let scope = Scope {
+            margin,
+            level,
+            imported: record.status == SessionStatus::Imported,
+            grade: environment.view.grade,
+            steal_share: environment.view.steal_share,
+        };
+        let verdicts = verdicts::verdicts(&families, &conditions, &scope);
+        let fit = Fit { level, seed: record.seed, fit_max: settings.fit_max };
+        // Families regroup; the document keeps the plan's order.
+        let mut judged: Vec<_> = families.iter().flat_map(|family| &family.groups).collect();
+        judged.sort_by_key(|group| session.groups.iter().position(|row| row.group.id == group.row.group.id));
+        let groups: Vec<_> =
+            judged.iter().map(|group| groups::view(group, &conditions, &scope, &group_blocks, &fit)).collect();
+        View {
+            schema_version: SCHEMA_VERSION,
+            session: record.id,
+            status: record.status,
+            started: rfc3339(record.started_unix_ns),
+            elapsed_ns,
+            version: record.version.clone(),
+            seed: record.seed,
+            plan: PlanView {
+                name: record.plan_name.clone(),
+                workload: record.workload.clone(),
+                margin,
+                level,
+                budget_ns,
+                varied: varied.clone(),
+            },
+            notes: notes::notes(session, &cells, &groups, &floors.view),
+            environment: environment.view,
+            verdicts,
+            floor: floors.view.clone(),
+            cells,
+            groups,
+        }
+    }
+}
+
+/// Factors with more than one level among the candidates of the session.
+fn plan_varied(cells: &[Cell]) -> Vec<String> {
+    let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let levels: Vec<&Levels> = candidates.map(|cell| &cell.factors).collect();
+    compare::varied(&levels, |_| true)
+}
+
+/// Groups whose twin alarms; `None` without any twin.
+fn twin_alarms(families: &[Family]) -> Option<usize> {
+    let twins = families.iter().flat_map(|family| &family.groups).filter_map(|group| group.verdict.twin);
+    twins.fold(None, |alarms, twin| Some(alarms.unwrap_or(0) + usize::from(twin.alarm)))
+}
+
+/// The largest noise floor, as a share.
+fn noise_floor(families: &[Family]) -> Option<f64> {
+    let floors = families.iter().flat_map(|family| &family.groups).filter_map(|group| group.verdict.noise_floor);
+    floors.map(f64::exp_m1).filter(|floor| floor.is_finite()).reduce(f64::max)
+}

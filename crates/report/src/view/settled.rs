@@ -1,0 +1,155 @@
+//! Which trials speak for a cell: those of its furthest stage, and of whole blocks where it was confirmed.
+//!
+//! Intervals and comparisons come from confirmation alone, so that no number is the best of several
+//! looks. Never drops an outlier; never mixes stages of confirmation and screening.
+
+use std::collections::HashMap;
+
+use bytegauge_model::{BlockRecord, Cell, CellId, Outcome, Stage, Trial};
+use bytegauge_stats::grade::STEAL_UNFIT;
+
+/// How a confirmation block stands. The rule was declared before the first trial (statistics: environment
+/// grade), so leaving a block out is no choice after the fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockState {
+    /// Whole and within the rule.
+    Used,
+    /// Whole, but the hypervisor took more than 5 % of the CPU time.
+    Breached,
+    /// A trial of it failed; it was repeated under a new index.
+    Broken,
+}
+
+impl BlockState {
+    /// Judges one block.
+    pub fn of(block: &BlockRecord) -> BlockState {
+        match (block.complete, block.surroundings.steal_share) {
+            (false, _) => BlockState::Broken,
+            (true, Some(share)) if share > STEAL_UNFIT => BlockState::Breached,
+            (true, _) => BlockState::Used,
+        }
+    }
+}
+
+/// Judged blocks by index. A trial without a block record (an import) belongs to a used block.
+pub struct Blocks<'a> {
+    by_index: HashMap<u64, (&'a BlockRecord, BlockState)>,
+}
+
+impl<'a> Blocks<'a> {
+    /// Judges every block.
+    pub fn of(blocks: &'a [BlockRecord]) -> Blocks<'a> {
+        Blocks { by_index: blocks.iter().map(|block| (block.index, (block, BlockState::of(block)))).collect() }
+    }
+
+    /// How the block of that index stands.
+    pub fn state(&self, index: u64) -> BlockState {
+        self.by_index.get(&index).map_or(BlockState::Used, |(_, state)| *state)
+    }
+
+    /// Share of CPU time that others took in the block.
+    pub fn steal_share(&self, index: u64) -> Option<f64> {
+        self.by_index.get(&index).and_then(|(block, _)| block.surroundings.steal_share)
+    }
+}
+
+/// A cell with the trials that speak for it.
+pub struct Settled<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// The furthest stage with a measured trial, calibration aside.
+    pub stage: Option<Stage>,
+    /// Measured trials behind its estimate, in the order of measurement.
+    pub trials: Vec<&'a Trial>,
+    /// Every measured trial, calibration aside: for what is only described.
+    pub measured: Vec<&'a Trial>,
+    /// Measured confirmation trials of any block: what the comparison picks from.
+    pub confirmed: Vec<&'a Trial>,
+    /// Trials of any stage that failed.
+    pub failed: usize,
+    /// The last reason that a trial was skipped or failed, with the outcome.
+    trouble: Option<&'a Outcome>,
+}
+
+impl<'a> Settled<'a> {
+    fn empty(cell: &'a Cell) -> Settled<'a> {
+        Settled {
+            cell,
+            stage: None,
+            trials: Vec::new(),
+            measured: Vec::new(),
+            confirmed: Vec::new(),
+            failed: 0,
+            trouble: None,
+        }
+    }
+
+    fn take(&mut self, trial: &'a Trial) {
+        match &trial.outcome {
+            Outcome::Measured if trial.stage == Stage::Calibrate => {}
+            Outcome::Measured => {
+                self.stage = self.stage.max(Some(trial.stage));
+                self.measured.push(trial);
+            }
+            other => {
+                self.failed += usize::from(matches!(other, Outcome::Failed(_)));
+                self.trouble = Some(other);
+            }
+        }
+    }
+
+    fn settle(&mut self, blocks: &Blocks) {
+        if self.stage != Some(Stage::Confirm) {
+            self.trials = self.measured.clone();
+            return;
+        }
+        self.confirmed = self.measured.iter().copied().filter(|trial| trial.stage == Stage::Confirm).collect();
+        let in_state = |wanted: &[BlockState]| -> Vec<&'a Trial> {
+            self.confirmed.iter().copied().filter(|trial| wanted.contains(&blocks.state(trial.block))).collect()
+        };
+        // A session in which every block breached, or none was finished, still has something to show.
+        self.trials = [vec![BlockState::Used], vec![BlockState::Used, BlockState::Breached]]
+            .iter()
+            .map(|wanted| in_state(wanted))
+            .find(|trials| !trials.is_empty())
+            .unwrap_or_else(|| self.confirmed.clone());
+    }
+
+    /// Whether the cell has confirmation trials.
+    pub fn is_confirmed(&self) -> bool {
+        self.stage == Some(Stage::Confirm)
+    }
+
+    /// `measured`, `skipped` or `failed`, and why it was not measured or left its group.
+    pub fn outcome(&self, recorded: Option<&Outcome>) -> (&'static str, Option<String>) {
+        let trouble = recorded.filter(|outcome| **outcome != Outcome::Measured).or(self.trouble);
+        match (self.stage, trouble) {
+            (Some(_), None) => ("measured", None),
+            (Some(_), Some(outcome)) => ("measured", self.why_it_left(recorded, outcome)),
+            (None, Some(outcome)) => (outcome.name(), outcome.reason().map(str::to_owned)),
+            (None, None) => ("skipped", Some("the session ended before it was measured: go on with --resume".into())),
+        }
+    }
+
+    /// A single failed trial was repeated with its block and says nothing about the cell; a cell that the
+    /// harness took out of its group has that recorded.
+    fn why_it_left(&self, recorded: Option<&Outcome>, outcome: &Outcome) -> Option<String> {
+        let left = recorded.is_some_and(|recorded| *recorded != Outcome::Measured);
+        left.then(|| outcome.reason().map(str::to_owned)).flatten()
+    }
+}
+
+/// Sorts the trials to their cells, in the order of the cells; linear in both.
+pub fn settle<'a>(cells: &'a [Cell], trials: &'a [Trial], blocks: &Blocks) -> Vec<Settled<'a>> {
+    let mut settled: Vec<Settled> = cells.iter().map(Settled::empty).collect();
+    let place: HashMap<&CellId, usize> = cells.iter().enumerate().map(|(at, cell)| (&cell.id, at)).collect();
+    for trial in trials {
+        if let Some(&at) = place.get(&trial.cell) {
+            settled[at].take(trial);
+        }
+    }
+    for cell in &mut settled {
+        cell.settle(blocks);
+    }
+    settled
+}

@@ -1,0 +1,121 @@
+//! Gathers what the rules of [`crate::limit`] look at. Judges nothing.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{Level, Levels, Role};
+
+use super::counters::{EndSums, sink_sums, source_sums};
+use super::document::{Counters, CpuView};
+use super::footprint::BUFFERS;
+use super::settled::Settled;
+use crate::limit::Signs;
+
+/// What is known of a cell before its limit is looked for.
+pub struct Known<'a> {
+    /// The cell and its trials.
+    pub settled: &'a Settled<'a>,
+    /// Its median rate, bytes per second.
+    pub rate: Option<f64>,
+    /// Its counters.
+    pub counters: &'a Counters,
+    /// Its CPU time.
+    pub cpu: &'a CpuView,
+    /// CPUs that the session might use.
+    pub cpus: Option<u64>,
+    /// The null engine's time per call, ns.
+    pub floor_ns: Option<f64>,
+    /// See [`larger_buffers`].
+    pub larger_buffer: Option<(&'static str, f64)>,
+}
+
+/// Gathers the signs of one cell.
+pub fn gather(known: &Known) -> Signs {
+    let levels = &known.settled.cell.factors;
+    let flows = flows(levels);
+    let (source, sink) = (source_sums(&known.settled.trials), sink_sums(&known.settled.trials));
+    let idle = |end: Option<EndSums>| end.and_then(|end| idle_per_sleep_us(&end, flows));
+    let call_ns = [source, sink].into_iter().flatten().filter_map(|end| call_ns(&end, flows)).reduce(f64::min);
+    Signs {
+        two_ended: levels.transport().map_or(source.is_some(), |transport| transport.two_ended()),
+        same_cpu: levels.get("placement").name() == Some("same-cpu"),
+        flows,
+        cpus: known.cpus,
+        source_cpus: source.and_then(|end| end.cpus()),
+        sink_cpus: sink.and_then(|end| end.cpus()),
+        sink_system_share: sink
+            .filter(|end| end.user_ns > 0 || end.system_ns > 0)
+            .map(|end| end.system_ns as f64 / (end.user_ns as f64 + end.system_ns as f64)),
+        source_idle_per_sleep_us: idle(source),
+        sink_idle_per_sleep_us: idle(sink),
+        softirq_busiest_cpus: known
+            .cpu
+            .softirq_cpus
+            .zip(known.cpu.net_rx_busiest_share)
+            .map(|(all, share)| all * share),
+        rwnd_limited_share: known.counters.rwnd_limited_share,
+        sndbuf_limited_share: known.counters.sndbuf_limited_share,
+        larger_buffer: known.larger_buffer,
+        offered_rate: levels.get("rate").number().map(|rate| rate as f64),
+        rate: known.rate,
+        think_share: source.and_then(|end| think_share(&end, levels, flows)),
+        floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
+    }
+}
+
+/// Parallel flows of a cell.
+pub fn flows(levels: &Levels) -> u64 {
+    levels.get("flows").number().unwrap_or(1).max(1)
+}
+
+/// Wall time of a thread per call, ns.
+pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
+    (end.calls > 0 && end.window_ns > 0).then(|| end.window_ns as f64 * flows as f64 / end.calls as f64)
+}
+
+fn idle_per_sleep_us(end: &EndSums, flows: u64) -> Option<f64> {
+    let idle_ns = end.window_ns as f64 * flows as f64 - end.cpu_ns as f64;
+    (end.cpu_ns > 0 && end.voluntary > 0).then(|| idle_ns.max(0.0) / end.voluntary as f64 / 1e3)
+}
+
+fn think_share(end: &EndSums, levels: &Levels, flows: u64) -> Option<f64> {
+    let think_ns = levels.get("think").number().filter(|ns| *ns > 0)? as f64;
+    (end.window_ns > 0).then(|| think_ns * end.calls as f64 / (end.window_ns as f64 * flows as f64))
+}
+
+/// A cell among those that differ in one buffer alone: the buffer's size, the rate, and its place.
+type Sibling = (u64, f64, usize);
+
+/// For each cell the kernel buffer whose larger size, all else equal and in the same stage, gains most, and
+/// the gain as a share. Cells of one group, with their median rates.
+pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static str, f64)>> {
+    let mut gains: Vec<Option<(&'static str, f64)>> = vec![None; cells.len()];
+    for buffer in BUFFERS {
+        let mut families: BTreeMap<(Levels, bool), Vec<Sibling>> = BTreeMap::new();
+        for (at, (settled, rate)) in cells.iter().enumerate() {
+            let levels = &settled.cell.factors;
+            let size = buffer.size(levels, &settled.trials);
+            if let (Some(size), Some(rate)) = (size, *rate)
+                && *levels.get(buffer.factor) != Level::Absent
+            {
+                let mut others = levels.of_role(Role::Choice);
+                others.0.remove(buffer.factor);
+                families.entry((others, settled.is_confirmed())).or_default().push((size, rate, at));
+            }
+        }
+        for family in families.values_mut() {
+            // Largest first; cells of one size must not count as larger than each other.
+            family.sort_by_key(|(size, _, at)| (std::cmp::Reverse(*size), *at));
+            let mut fastest_larger = 0.0_f64;
+            for same_size in family.chunk_by(|a, b| a.0 == b.0) {
+                for (_, rate, at) in same_size {
+                    let gain = fastest_larger / rate - 1.0;
+                    if gain > gains[*at].map_or(0.0, |(_, gain)| gain) {
+                        gains[*at] = Some((buffer.factor, gain));
+                    }
+                }
+                fastest_larger = same_size.iter().map(|(_, rate, _)| *rate).fold(fastest_larger, f64::max);
+            }
+        }
+    }
+    gains
+}

@@ -1,0 +1,71 @@
+//! Times of a session: when, how long, and how long it was meant to take. Reads no clock.
+
+use bytegauge_model::Nanos;
+use serde_json::Value;
+
+use super::environment::fact;
+use crate::SessionData;
+
+/// From the session's begin to its end; of an unfinished one to its last trial.
+pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
+    let started = data.record.started_unix_ns;
+    let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
+    data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started).filter(|ns| *ns > 0)
+}
+
+/// The plan's budget, where it tells one.
+pub fn budget_ns(plan: &Value) -> Option<u64> {
+    if let Some(ns) = fact(plan, "budget_ns").and_then(Value::as_u64) {
+        return Some(ns);
+    }
+    match fact(plan, "budget")? {
+        Value::Number(ns) => ns.as_u64(),
+        Value::String(text) => text.parse::<Nanos>().ok().map(|Nanos(ns)| ns),
+        _ => None,
+    }
+    .filter(|ns| *ns > 0)
+}
+
+/// Unix time as RFC 3339 in UTC, whole seconds.
+pub fn rfc3339(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (year, month, day) = civil(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Date of a day counted from 1970-01-01 (Hinnant, "chrono-compatible low-level date algorithms"): years begin
+/// in March, so that the leap day is the last, and eras of 400 years repeat.
+fn civil(day: u64) -> (u64, u64, u64) {
+    let day = day + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn dates() {
+        let check = |seconds: u64, expected: &str| assert_eq!(rfc3339(seconds * 1_000_000_000), expected);
+        check(0, "1970-01-01T00:00:00Z");
+        check(951_782_399, "2000-02-28T23:59:59Z");
+        check(951_782_400, "2000-02-29T00:00:00Z");
+        check(1_709_251_200, "2024-03-01T00:00:00Z");
+        check(4_102_444_799, "2099-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn budgets() {
+        assert_eq!(budget_ns(&json!({ "budget_ns": 5 })), Some(5));
+        assert_eq!(budget_ns(&json!({ "spec": { "budget": "60s" } })), Some(60_000_000_000));
+        assert_eq!(budget_ns(&json!(null)), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! The answers across profiles: one for each set of conditions that life imposes and no profile sets.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, Levels};
+
+use super::answer::{Conditions, decide, rates};
+use super::cells::factors;
+use super::compare::{Family, Judged, varied};
+use super::document::{Recommendation, VerdictView};
+use super::groups::single;
+use crate::phrase;
+use crate::sentence::{Answer, Placement, Verdict, percent};
+use crate::view::Scope;
+
+/// One verdict a family, in the order of the plan.
+pub fn verdicts(families: &[Family], conditions: &Conditions, scope: &Scope) -> Vec<VerdictView> {
+    families.iter().map(|family| verdict(family, families, conditions, scope)).collect()
+}
+
+fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope: &Scope) -> VerdictView {
+    let groups: Vec<&Judged> = family.groups.iter().collect();
+    let candidates = groups.iter().flat_map(|group| &group.candidates);
+    let levels: Vec<&Levels> = candidates.map(|&at| &conditions.settled[at].cell.factors).collect();
+    let varied = varied(&levels, |role| role == bytegauge_model::Role::Choice);
+    let decision = decide(&groups, family.overall.as_ref(), &varied, true, conditions);
+    let confirmed: Vec<&Judged> = groups.iter().copied().filter(|group| group.is_confirmed()).collect();
+    let shown = match decision.answer {
+        Answer::Single(_) => groups.iter().filter_map(|group| single(group, conditions)).collect(),
+        Answer::Boundary(_) => Vec::new(),
+        _ => rates(&confirmed, decision.choice, conditions.cells),
+    };
+    let nothing = matches!(decision.answer, Answer::Nothing(_) | Answer::Single(_));
+    let placement = if nothing { None } else { placement(family, decision.choice, families, conditions) };
+    let text = Verdict {
+        subject: subject(family, &decision.answer),
+        answer: decision.answer,
+        rates: shown,
+        margin: scope.margin,
+        level: scope.level,
+        imported: scope.imported,
+        placement,
+        environment: environment(family, scope),
+    }
+    .text();
+    VerdictView {
+        factors: factors(&family.conditions),
+        profiles: unique_profiles(&groups),
+        groups: groups.iter().map(|group| group.row.group.id.clone()).collect(),
+        recommendation: Recommendation {
+            choice: choice(&confirmed, decision.choice, &varied, conditions),
+            cells: cells(&groups, decision.choice, conditions),
+            proven: decision.proven,
+            margin: scope.margin,
+            more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
+            more_seconds: decision.settle.as_ref().and_then(|settle| settle.seconds),
+            text,
+        },
+    }
+}
+
+/// Every answer about a reader that throws the bytes away says so.
+fn subject(family: &Family, answer: &Answer) -> String {
+    let subject = phrase::capital(&phrase::subject(&family.conditions));
+    let drains = family.groups.iter().all(|group| phrase::throws_away(&group.row.group.factors));
+    match answer {
+        Answer::DrainOnly { .. } => subject,
+        _ if drains => format!("{subject}, a reader that throws the bytes away"),
+        _ => subject,
+    }
+}
+
+/// The profiles by name; those of an import may share one.
+fn unique_profiles(groups: &[&Judged]) -> Vec<String> {
+    let shared = |group: &Judged| groups.iter().filter(|other| other.profile == group.profile).count() > 1;
+    let name = |group: &&Judged| match shared(group) {
+        true => format!("{} ({})", group.profile, group.row.group.id),
+        false => group.profile.clone(),
+    };
+    groups.iter().map(name).collect()
+}
+
+fn choice(
+    confirmed: &[&Judged],
+    choice: Option<usize>,
+    varied: &[String],
+    conditions: &Conditions,
+) -> BTreeMap<String, serde_json::Value> {
+    let Some(at) = confirmed.iter().find_map(|group| group.cell(choice)) else { return BTreeMap::new() };
+    let all = factors(&conditions.settled[at].cell.factors);
+    all.into_iter().filter(|(name, _)| varied.contains(name)).collect()
+}
+
+fn cells(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> BTreeMap<String, CellId> {
+    let named = unique_profiles(groups).into_iter().zip(groups);
+    named.filter_map(|(name, group)| Some((name, conditions.cells[group.cell(choice)?].id.clone()))).collect()
+}
+
+fn environment(family: &Family, scope: &Scope) -> Option<String> {
+    let grade = scope.grade?;
+    let steal = scope.steal_share.map(|share| format!("steal {}", percent_or_zero(share)));
+    let floor = noise_floor(family).map(|floor| format!("noise floor {}", percent(floor)));
+    let parts = [Some(format!("environment {grade}")), steal, floor];
+    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn percent_or_zero(share: f64) -> String {
+    if share < 0.0005 { "0 %".into() } else { percent(share) }
+}
+
+/// The largest noise floor of a family's groups, as a share.
+fn noise_floor(family: &Family) -> Option<f64> {
+    let floors = family.groups.iter().filter_map(|group| group.verdict.noise_floor);
+    floors.map(f64::exp_m1).filter(|floor| floor.is_finite()).reduce(f64::max)
+}
+
+/// The fastest other placement that was confirmed under the same profile, if it differs by more than noise.
+fn placement(
+    family: &Family,
+    choice: Option<usize>,
+    families: &[Family],
+    conditions: &Conditions,
+) -> Option<Placement> {
+    let rest = |family: &Family| {
+        let mut rest = family.conditions.clone();
+        rest.0.remove("placement");
+        rest
+    };
+    let others = families.iter().filter(|other| {
+        other.conditions.get("placement") != family.conditions.get("placement") && rest(other) == rest(family)
+    });
+    let remarks = others.filter_map(|other| remark(family, choice, other, conditions));
+    remarks.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
+}
+
+fn remark(family: &Family, choice: Option<usize>, other: &Family, conditions: &Conditions) -> Option<Placement> {
+    let phrase = phrase::placement(&other.conditions)?.to_owned();
+    let rate = |at: usize| conditions.cells[at].estimate.median;
+    let (here, there, spread) = family.groups.iter().find_map(|group| {
+        let twin = other.groups.iter().find(|there| there.profile == group.profile && there.is_confirmed())?;
+        let here = rate(group.cell(choice)?)?;
+        let there = rate(twin.cell(twin.verdict.leader())?)?;
+        let rates: Vec<f64> = group.cells.iter().flatten().filter_map(|&at| rate(at)).collect();
+        let spread = (rates.iter().copied().reduce(f64::max)? / rates.iter().copied().reduce(f64::min)?).ln();
+        Some((here, there, spread))
+    })?;
+    // Without a twin nothing is known about noise: then only a difference beyond 10 % is worth a word.
+    let noise = [noise_floor(family), noise_floor(other)].into_iter().flatten().reduce(f64::max).unwrap_or(0.1);
+    let difference = (there / here).ln();
+    (difference.abs() > noise.ln_1p()).then_some(Placement {
+        phrase,
+        bytes_per_second: there,
+        faster: difference > 0.0,
+        beats_choices: difference.abs() > spread,
+    })
+}

@@ -1,0 +1,125 @@
+//! What the renderers print of planted sessions.
+
+mod support;
+
+use bytegauge_model::{FACTORS, SessionId, SessionStatus};
+use bytegauge_report::{Settings, View, render};
+use bytegauge_store::SessionSummary;
+use support::{Plan, session};
+
+/// Without noise every number is known beforehand.
+fn exact() -> View {
+    let plan = Plan {
+        transports: vec!["unix"],
+        profiles: vec!["sum"],
+        read_sizes: vec![4096, 65_536],
+        write_sizes: vec![16_384, 65_536],
+        finalists: 2,
+        confirm_blocks: 8,
+        noise: 0.001,
+        ..Plan::default()
+    };
+    View::of(&session(&plan), &Settings::default())
+}
+
+fn terminal(view: &View, columns: usize, colour: bool) -> String {
+    render::terminal::render(view, &render::TerminalStyle { columns, colour, store: Some("/tmp/results.db".into()) })
+}
+
+#[test]
+fn a_terminal_reads_like_this() {
+    let expected = "\
+bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · complete
+
+✓ Unix sockets, ends on different CPUs: read with 64 KiB and write with 64 KiB. 3.01 GiB/s ± 8.8 %, within 5 %
+  of the best confirmed (shown at 95 %, this machine, this boot). Nothing smaller was shown as good.
+  (environment B, steal 0.3 %, noise floor 0.14 %)
+
+── unix · cross-core · sum ───────────────────────────────── g1 · 8 blocks · 2 undecided · noise floor 0.14 %
+";
+    let text = terminal(&exact(), 110, false);
+    let head: String = text.split_inclusive('\n').take(7).collect();
+    assert_eq!(head, expected, "{text}");
+    for part in
+        ["▶ recommended", "limited by the sender CPU", "read ↓  write →   GiB/s", "again     bytegauge report 12"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for columns in [50, 80, 120] {
+        let text = terminal(&exact(), columns, false);
+        // The heading's facts and a table's first columns are never dropped; prose and maps must fit.
+        let wide: Vec<&str> =
+            text.lines().filter(|line| line.chars().count() > columns && !line.starts_with('─')).skip(1).collect();
+        assert!(wide.is_empty(), "{columns}: {wide:#?}");
+    }
+}
+
+#[test]
+fn colour_changes_no_character() {
+    let (plain, coloured) = (terminal(&exact(), 100, false), terminal(&exact(), 100, true));
+    let mut stripped = String::new();
+    let mut escaped = false;
+    for letter in coloured.chars() {
+        match letter {
+            '\u{1b}' => escaped = true,
+            'm' if escaped => escaped = false,
+            _ if escaped => {}
+            letter => stripped.push(letter),
+        }
+    }
+    // A shaded field keeps its blanks at a line's end.
+    assert!(stripped.lines().map(str::trim_end).eq(plain.lines()), "{stripped}");
+}
+
+#[test]
+fn csv_has_a_row_a_cell_and_a_column_a_factor() {
+    let view = exact();
+    let text = render::csv::render(&view);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heading = reader.headers().expect("a heading").clone();
+    assert!(FACTORS.iter().all(|factor| heading.iter().any(|name| name == factor.name)));
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("rows");
+    assert_eq!(rows.len(), view.cells.len());
+    let column = |name: &str| heading.iter().position(|heading| heading == name).expect("a column");
+    let recommended: Vec<&str> =
+        rows.iter().filter(|row| &row[column("recommended")] == "true").map(|row| &row[column("read_size")]).collect();
+    assert_eq!(recommended, ["65536"]);
+}
+
+#[test]
+fn markdown_has_a_table_a_group() {
+    let text = render::markdown::render(&exact());
+    for part in [
+        "# bytegauge: buffer-size, session 12",
+        "## unix · cross-core · sum (g1)",
+        "|  | read | write | throughput |",
+        "| ▶ |",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn sessions_are_listed() {
+    let summary = SessionSummary {
+        id: SessionId(3),
+        started_unix_ns: 1_763_756_269_000_000_000,
+        finished_unix_ns: Some(1_763_756_330_500_000_000),
+        status: SessionStatus::Complete,
+        plan_name: "buffer-size".into(),
+        workload: "stream".into(),
+        version: "0.1.0".into(),
+        imported: false,
+        groups: 6,
+        cells: 132,
+        trials: 2400,
+    };
+    let style = render::TerminalStyle::default();
+    let text = render::sessions::render(&[summary], &style);
+    assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
+    assert_eq!(render::sessions::render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
+}
