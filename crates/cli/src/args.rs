@@ -1,0 +1,244 @@
+//! The command line, made from the tables: a factor that is declared in `model` is a flag here.
+
+use bytegauge_model::Ends;
+use bytegauge_model::catalog::ENDS;
+use bytegauge_model::factor::{FACTORS, Factor};
+use bytegauge_plan::ready;
+use bytegauge_store::FORMATS;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::exit::Failure;
+
+/// The formats of a report.
+pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
+
+/// The formats of an export.
+pub const EXPORT_FORMATS: [&str; 2] = ["jsonl", "csv"];
+
+/// The whole command.
+pub fn command() -> Command {
+    Command::new("bytegauge")
+        .version(clap::crate_version!())
+        .about("Which socket settings should your program use on this machine, what do they cost, and when does the answer stop holding?")
+        .arg(store_arg())
+        .subcommand(measuring(Command::new("stream").about("Bulk, one way: read and write sizes, socket options, placement")))
+        .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
+            Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
+        )))
+        .subcommand(Command::new("sessions").about("List what was measured"))
+        .subcommand(
+            Command::new("report")
+                .about("Print a session again, from the store alone")
+                .arg(session_arg())
+                .arg(format_arg())
+                .arg(strict_arg())
+                .arg(fit_max_arg()),
+        )
+        .subcommand(
+            Command::new("export")
+                .about("Write a session's raw trials")
+                .arg(session_arg())
+                .arg(choice("format", &EXPORT_FORMATS).default_value("jsonl").help("jsonl (can be imported again) or csv"))
+                .arg(Arg::new("output").long("output").short('o').value_name("FILE").help("Where to [default: standard output]")),
+        )
+        .subcommand(
+            Command::new("import")
+                .about("Bring in trials: our JSON lines, a CSV, or the text tables of buffer-size benchmarks")
+                .arg(Arg::new("file").value_name("FILE").required(true).help("What to read"))
+                .arg(
+                    Arg::new("map").long("map").value_name("OURS=THEIRS,…").action(ArgAction::Append)
+                        .help("Which CSV column is which factor or number: read_size=read_buffer_bytes,…"),
+                )
+                .arg(
+                    Arg::new("from").long("from").value_name("FORMAT")
+                        .value_parser(PossibleValuesParser::new(FORMATS.iter().map(|row| row.name)))
+                        .help("The file's format, if it cannot be told by its first line"),
+                )
+                .arg(Arg::new("name").long("name").value_name("NAME").help("The session's name [default: the file's]")),
+        )
+        .subcommand(
+            Command::new("selftest")
+                .about("Check the statistics and the harness on this machine, in about a minute")
+                .arg(seed_arg())
+                .arg(choice("format", &["text", "json"]).default_value("text").help("How to print the table")),
+        )
+        .subcommand(
+            Command::new("completions").about("Print completions for a shell").arg(
+                Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell)).value_name("SHELL"),
+            ),
+        )
+        .subcommand(Command::new("man").about("Print the manual page"))
+        .subcommand(Command::new("end").about("Serve one end of a path on standard input and output").hide(true))
+}
+
+/// Adds what `stream` and `run` have in common.
+fn measuring(command: Command) -> Command {
+    let command = FACTORS
+        .iter()
+        .fold(command.next_help_heading("Factors (every one takes a list or a range)"), |c, f| c.arg(factor_arg(f)));
+    command
+        .next_help_heading("Design")
+        .arg(valued("budget", "TIME", "Time for the whole session, such as 60s or 5m"))
+        .arg(valued("blocks", "N", "Confirmation blocks, instead of as many as the budget allows"))
+        .arg(valued("margin", "SHARE", "What counts as good enough: within 5% of the best"))
+        .arg(seed_arg())
+        .arg(
+            Arg::new("ends")
+                .long("ends")
+                .value_name("KIND")
+                .value_parser(PossibleValuesParser::new(ENDS.iter().map(|row| row.name)))
+                .help("Both ends as threads of one process, or as two processes"),
+        )
+        .arg(
+            Arg::new("verify")
+                .long("verify")
+                .action(ArgAction::SetTrue)
+                .help("Check every byte at the sink (slower; the numbers include the checking)"),
+        )
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .action(ArgAction::SetTrue)
+                .help("Print the plan: cells, blocks, time, what was collapsed or refused"),
+        )
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .value_name("ID")
+                .num_args(0..=1)
+                .default_missing_value("latest")
+                .help("Go on with an interrupted session: the latest of this plan, or by its number"),
+        )
+        .next_help_heading("Output")
+        .arg(format_arg())
+        .arg(
+            Arg::new("json-stream")
+                .long("json-stream")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("format")
+                .help("Print a JSON line for every event, the report as the last"),
+        )
+        .arg(strict_arg())
+        .arg(fit_max_arg())
+        .arg(
+            Arg::new("quiet")
+                .long("quiet")
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .help("No plan and no progress, only the report"),
+        )
+        .arg(Arg::new("plant").long("plant").value_name("FAULT").hide(true).help(
+            "Plant a fault: corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, after CELL@ for one cell",
+        ))
+        .arg(
+            Arg::new("grace")
+                .long("grace")
+                .value_name("TIME")
+                .hide(true)
+                .help("How late an end may be before it counts as stalled"),
+        )
+}
+
+fn factor_arg(factor: &'static Factor) -> Arg {
+    // Clap wants its help to live as long as the program; the table does, the flag's name is made once.
+    let flag: &'static str = Box::leak(factor.flag().into_boxed_str());
+    Arg::new(factor.name)
+        .long(flag)
+        .value_name("LIST")
+        .allow_negative_numbers(true)
+        .help(format!("{} [default: {}]", factor.summary, factor.default))
+}
+
+fn store_arg() -> Arg {
+    Arg::new("store")
+        .long("store")
+        .value_name("PATH")
+        .global(true)
+        .help("The result store [default: $XDG_DATA_HOME/bytegauge/results.db]")
+}
+
+fn session_arg() -> Arg {
+    Arg::new("session")
+        .value_name("ID")
+        .value_parser(value_parser!(i64))
+        .help("The session's number [default: the latest]")
+}
+
+fn format_arg() -> Arg {
+    choice("format", &REPORT_FORMATS).default_value("text").help("text, or one document of json, csv or markdown")
+}
+
+fn strict_arg() -> Arg {
+    Arg::new("strict")
+        .long("strict")
+        .action(ArgAction::SetTrue)
+        .help("Exit with 3 if nothing is proven, 4 if the environment is unfit")
+}
+
+fn fit_max_arg() -> Arg {
+    valued("fit-max", "SIZE", "Largest size in the plain least-squares cost fit")
+}
+
+fn seed_arg() -> Arg {
+    valued("seed", "N", "Seed of every random choice [default: from the clock, kept in the store]")
+        .value_parser(value_parser!(u64))
+}
+
+fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).allow_negative_numbers(true).help(help)
+}
+
+fn choice(name: &'static str, values: &'static [&'static str]) -> Arg {
+    Arg::new(name).long(name).value_name("FORMAT").value_parser(PossibleValuesParser::new(values))
+}
+
+fn plan_help() -> String {
+    let names: Vec<&str> = ready::PLANS.iter().map(|(name, _)| *name).collect();
+    format!("{}, or a TOML file", names.join(", "))
+}
+
+/// The factors given on the command line, in the table's order.
+pub fn factors(matches: &ArgMatches) -> Vec<(&'static Factor, String)> {
+    FACTORS.iter().filter_map(|f| Some((f, matches.get_one::<String>(f.name)?.clone()))).collect()
+}
+
+/// An option's text.
+pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
+    matches.get_one::<String>(name).map(String::as_str)
+}
+
+/// An option's text, parsed; an error names the flag.
+pub fn parsed<T: std::str::FromStr>(matches: &ArgMatches, name: &str) -> Result<Option<T>, Failure>
+where
+    T::Err: std::fmt::Display,
+{
+    let parse = |text: &str| text.parse().map_err(|error| Failure::usage(format!("--{name}: {error}")));
+    text(matches, name).map(parse).transpose()
+}
+
+/// The kind of ends.
+pub fn ends(matches: &ArgMatches) -> Result<Option<Ends>, Failure> {
+    parsed(matches, "ends")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_factor_is_a_flag() {
+        for factor in FACTORS {
+            let flag = format!("--{}", factor.flag());
+            let level = factor.default.split(',').next().unwrap_or_default();
+            let matches = command().try_get_matches_from(["bytegauge", "stream", &flag, level]).unwrap();
+            let (_, matches) = matches.subcommand().unwrap();
+            assert_eq!(factors(matches)[0].1, level);
+        }
+    }
+}

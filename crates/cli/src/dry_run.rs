@@ -1,0 +1,110 @@
+//! The plan in words, before it starts: what will be compared, in how many blocks, for how long.
+
+use std::fmt::Write as _;
+
+use bytegauge_model::factor::{FACTORS, Role};
+use bytegauge_model::{Level, Nanos};
+use bytegauge_plan::{Family, Plan};
+
+/// A few lines: cells, groups, time, notes.
+pub fn summary(plan: &Plan) -> String {
+    let schedule = plan.schedule();
+    let live = plan.cells.len() - plan.skipped.len();
+    let mut text = format!(
+        "plan {}: {live} cells in {} groups, {} confirmation blocks, about {}, seed {}\n",
+        plan.name,
+        plan.groups.len(),
+        schedule.blocks,
+        Nanos(schedule.total_ns()),
+        plan.seed
+    );
+    for note in &plan.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+    text
+}
+
+/// The whole plan: every family with its levels, stages and times.
+pub fn full(plan: &Plan) -> String {
+    let mut text = summary(plan);
+    for family in &plan.families {
+        text.push('\n');
+        describe(&mut text, plan, family);
+    }
+    let schedule = plan.schedule();
+    let stages = [
+        ("calibrate", schedule.calibrate_ns, "how long a path takes to settle".to_owned()),
+        ("screen", schedule.screen_ns, format!("{} blocks over all cells", plan.design.screen_blocks)),
+        (
+            "narrow",
+            schedule.narrow_ns,
+            format!("{} more over the better {}", plan.design.narrow_blocks, plan.design.narrow_cells),
+        ),
+        (
+            "confirm",
+            schedule.confirm_round_ns * schedule.blocks + schedule.aside_round_ns * schedule.aside_blocks,
+            format!(
+                "{} blocks of a group ({} of one on the side): finalists, a twin of the leader, the harness's floor",
+                schedule.blocks, schedule.aside_blocks
+            ),
+        ),
+    ];
+    text.push('\n');
+    for (name, ns, what) in stages.into_iter().filter(|(_, ns, _)| *ns > 0) {
+        let _ = writeln!(text, "{name:>10}  {:>8}  {what}", Nanos(ns).to_string());
+    }
+    let _ = writeln!(
+        text,
+        "{:>10}  {:>8}  of a budget of {}",
+        "total",
+        Nanos(schedule.total_ns()).to_string(),
+        Nanos(plan.budget_ns)
+    );
+    text
+}
+
+fn describe(text: &mut String, plan: &Plan, family: &Family) {
+    let cells: Vec<_> = plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)).collect();
+    for factor in FACTORS {
+        let mut levels: Vec<&Level> = Vec::new();
+        for cell in &cells {
+            let level = cell.factors.get(factor.name);
+            if *level != Level::Absent && !levels.contains(&level) {
+                levels.push(level);
+            }
+        }
+        // A choice left to the system says nothing; conditions always do.
+        let silent = factor.role == Role::Choice && levels.iter().all(|level| level.is_auto());
+        if levels.is_empty() || silent {
+            continue;
+        }
+        let role = if factor.role == Role::Choice { "choice" } else { "condition" };
+        let shown: Vec<String> = levels.iter().map(|level| factor.kind.compact(level)).collect();
+        let _ = writeln!(text, "{:>12}  {:<9}  {}", factor.flag(), role, shown.join(" "));
+    }
+    let _ = writeln!(
+        text,
+        "{:>12}  {} cells in {} groups, {} confirmed in each, trials of {}",
+        "=",
+        cells.len(),
+        family.groups.len(),
+        family.confirmed(),
+        Nanos(family.trial_ns)
+    );
+    if !family.aside.is_empty() {
+        let _ = writeln!(text, "{:>12}  {} of the groups", "on the side", family.aside.len());
+    }
+    if family.is_screened() {
+        let screened: Vec<String> = family
+            .screened
+            .iter()
+            .filter_map(|id| plan.group(id))
+            .map(|group| {
+                let parts = ["placement", "profile", "work", "walk"].map(|name| group.factors.get(name).clone());
+                let named: Vec<String> = parts.iter().filter_map(|level| level.name()).map(str::to_owned).collect();
+                named.join("/")
+            })
+            .collect();
+        let _ = writeln!(text, "{:>12}  all cells under {}", "screened", screened.join(", "));
+    }
+}

@@ -1,0 +1,78 @@
+//! Exit codes, and errors that know theirs.
+
+use std::fmt;
+
+use bytegauge_harness::RunError;
+use bytegauge_plan::PlanError;
+use bytegauge_store::StoreError;
+
+/// Everything was done.
+pub const DONE: u8 = 0;
+/// The command line or a plan is wrong; nothing ran.
+pub const USAGE: u8 = 2;
+/// With `--strict`: not proven.
+pub const INCONCLUSIVE: u8 = 3;
+/// With `--strict`: the environment is unfit to recommend anything.
+pub const UNFIT: u8 = 4;
+/// It should have worked and did not.
+pub const FAILED: u8 = 5;
+/// Interrupted; what was measured is kept.
+pub const INTERRUPTED: u8 = 130;
+
+/// An error on its way to the user.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// Wrong usage.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure { code: USAGE, message: message.into() }
+    }
+
+    /// A failure of the machine or of ours.
+    pub fn failed(message: impl Into<String>) -> Failure {
+        Failure { code: FAILED, message: message.into() }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Failure {
+        Failure::usage(error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let message = error.to_string();
+        match error {
+            StoreError::NoSession { .. } | StoreError::NoResults { .. } | StoreError::Import(_) => {
+                Failure::usage(message)
+            }
+            _ => Failure::failed(message),
+        }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        match error {
+            RunError::Store(error) => error.into(),
+            RunError::OldPlan(_) => Failure::usage(error.to_string()),
+            _ => Failure::failed(error.to_string()),
+        }
+    }
+}

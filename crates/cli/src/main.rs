@@ -1,0 +1,56 @@
+//! The binary: flags, progress, exit codes. What is measured, stored and said is other crates' business.
+#![forbid(unsafe_code)]
+
+mod args;
+mod dry_run;
+mod exit;
+mod live;
+mod measure;
+mod print;
+mod progress;
+mod selftest;
+mod stored;
+
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+
+use exit::Failure;
+
+fn main() -> ExitCode {
+    let matches = match args::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are asked for and succeed; anything else is wrong usage.
+            let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match dispatch(&matches) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            anstream::eprintln!("bytegauge: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
+    match matches.subcommand() {
+        Some(("stream", matches)) => measure::stream(matches),
+        Some(("run", matches)) => measure::run(matches),
+        Some(("sessions", matches)) => stored::sessions(matches),
+        Some(("report", matches)) => stored::report(matches),
+        Some(("export", matches)) => stored::export(matches),
+        Some(("import", matches)) => stored::import(matches),
+        Some(("selftest", matches)) => selftest::run(matches),
+        Some(("completions", matches)) => print::completions(matches),
+        Some(("man", _)) => print::man(),
+        Some(("end", _)) => {
+            bytegauge_traffic::end::serve_stdio().map_err(|error| Failure::failed(format!("this end: {error}")))?;
+            Ok(exit::DONE)
+        }
+        _ => print::welcome(),
+    }
+}

@@ -1,0 +1,223 @@
+//! `stream` and `run`: from flags or a plan to a session, and its report.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytegauge_harness::event::{Observer, Silent};
+use bytegauge_harness::{Ended, Run, RunOptions, probe};
+use bytegauge_model::{CellId, Nanos, SessionId};
+use bytegauge_plan::{Plan, Spec, file, ready, resolve};
+use bytegauge_store::Store;
+use bytegauge_traffic::Plant;
+use clap::ArgMatches;
+
+use crate::exit::{Failure, INTERRUPTED};
+use crate::live::{self, JsonLines};
+use crate::progress::Bar;
+use crate::{args, dry_run, stored};
+
+/// `bytegauge stream`.
+pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
+    measure(Spec::named("stream"), matches)
+}
+
+/// `bytegauge run PLAN`.
+pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let name = args::text(matches, "plan").unwrap_or_default();
+    let is_file = name.ends_with(".toml") || name.contains('/');
+    let spec = if is_file {
+        let text = fs::read_to_string(name)
+            .map_err(|error| Failure::usage(format!("the plan {name} cannot be read: {error}: check its path")))?;
+        file::parse(name, &text)?
+    } else {
+        ready::find(name)?
+    };
+    measure(spec, matches)
+}
+
+fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
+    apply_flags(&mut spec, matches)?;
+    let seed = matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock);
+    let plan = resolve(&spec, &probe::catalog(&spec), seed)?;
+    if matches.get_flag("dry-run") {
+        return match args::text(matches, "format") {
+            Some("json") => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
+            _ => stored::print(&dry_run::full(&plan)),
+        };
+    }
+    let path = stored::store_path(matches)?;
+    let mut store = Store::open(&path)?;
+    let resumed = resumed(matches, &store, &plan)?;
+    if !matches.get_flag("quiet") && !matches.get_flag("json-stream") && resumed.is_none() {
+        anstream::eprint!("{}", dry_run::summary(&plan));
+    }
+    let (session, ended) = execute(plan, resumed, &mut store, matches)?;
+    let view = stored::view(&store, session, matches)?;
+    if matches.get_flag("json-stream") {
+        live::line(&serde_json::json!({"event": "report", "report": view}));
+    } else {
+        stored::print(&stored::rendered(&view, args::text(matches, "format").unwrap_or("text"), &path))?;
+    }
+    if ended == Ended::Interrupted {
+        anstream::eprintln!("interrupted: everything measured is kept; go on with --resume {session}");
+        return Ok(INTERRUPTED);
+    }
+    Ok(stored::verdict_code(&view, matches.get_flag("strict")))
+}
+
+/// Runs the session with whoever watches, until done or interrupted.
+fn execute(
+    plan: Plan,
+    resumed: Option<SessionId>,
+    store: &mut Store,
+    matches: &ArgMatches,
+) -> Result<(SessionId, Ended), Failure> {
+    let stop = stop_on_signals()?;
+    let options = options(matches)?;
+    let mut bar = None;
+    let (mut lines, mut silent) = (JsonLines, Silent);
+    let observer: &mut dyn Observer = if matches.get_flag("json-stream") {
+        &mut lines
+    } else if matches.get_flag("quiet") {
+        &mut silent
+    } else {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        bar.insert(Bar::new(dumb || !std::io::stderr().is_terminal()))
+    };
+    let run = match resumed {
+        Some(session) => Run::resume(session, store, options, observer, &stop)?,
+        None => Run::begin(plan, store, options, observer, &stop)?,
+    };
+    let session = run.session();
+    let ended = run.execute();
+    if let Some(bar) = bar {
+        bar.clear();
+    }
+    Ok((session, ended?))
+}
+
+fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
+    spec.set_all(&args::factors(matches))?;
+    if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
+        if ns == 0 {
+            return Err(Failure::usage("--budget: a session needs time: give for example 60s"));
+        }
+        spec.budget_ns = Some(ns);
+    }
+    if let Some(blocks) = args::parsed::<u64>(matches, "blocks")? {
+        if !(1..=100_000).contains(&blocks) {
+            return Err(Failure::usage(format!(
+                "--blocks: {blocks} is out of range: use 1 to 100000 (6 or more for intervals)"
+            )));
+        }
+        spec.blocks = Some(blocks);
+    }
+    if let Some(text) = args::text(matches, "margin") {
+        spec.margin = margin(text)?;
+    }
+    if let Some(ends) = args::ends(matches)? {
+        spec.ends = ends;
+    }
+    spec.verify |= matches.get_flag("verify");
+    Ok(())
+}
+
+/// `5%` or `0.05`.
+fn margin(text: &str) -> Result<f64, Failure> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    share
+        .ok()
+        .filter(|share| (0.001..=1.0).contains(share))
+        .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is no share: use 0.1% to 100%, such as 5%")))
+}
+
+fn options(matches: &ArgMatches) -> Result<RunOptions, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::failed(format!("this program's own file is unknown ({error}): use --ends threads"))
+    })?;
+    let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
+    Ok(RunOptions { program, plant: args::text(matches, "plant").map(plant).transpose()?, grace_ns })
+}
+
+/// `die:1000`, or `c3@spin:20` for one cell.
+fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
+    let (cell, fault) = match text.split_once('@') {
+        Some((cell, fault)) => (Some(CellId(cell.into())), fault),
+        None => (None, text),
+    };
+    let bad =
+        || Failure::usage(format!("--plant: `{text}` is no fault: corrupt:N, die:N, stall:N, overcount:N, spin:NS"));
+    let (name, number) = fault.split_once(':').ok_or_else(bad)?;
+    let number: f64 = number.parse().map_err(|_| bad())?;
+    let count = number as u64;
+    let plant = match name {
+        "corrupt" => Plant::Corrupt { offset: count },
+        "die" => Plant::Die { after_bytes: count },
+        "stall" => Plant::Stall { after_bytes: count },
+        "overcount" => Plant::Overcount { bytes: count },
+        "spin" => Plant::Spin { ns: number },
+        _ => return Err(bad()),
+    };
+    Ok((cell, plant))
+}
+
+fn resumed(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Option<SessionId>, Failure> {
+    match args::text(matches, "resume") {
+        None => Ok(None),
+        Some("latest") => match store.latest_unfinished(Some(&plan.name))? {
+            Some(session) => Ok(Some(session)),
+            None => {
+                Err(Failure::usage(format!("no interrupted session of plan {}: start one without --resume", plan.name)))
+            }
+        },
+        Some(text) => {
+            let number = text.parse().map_err(|_| {
+                Failure::usage(format!("--resume: `{text}` is no session number: see `bytegauge sessions`"))
+            })?;
+            Ok(Some(SessionId(number)))
+        }
+    }
+}
+
+/// A first interrupt lets the trial end; a second one ends the program at once.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let code = i32::from(INTERRUPTED);
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::failed(format!("cannot listen for interrupts: {error}")))?;
+    }
+    Ok(stop)
+}
+
+fn seed_from_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Kept below 2^53, so that no reader of JSON rounds it.
+    (since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn margins() {
+        assert_eq!(margin("5%").unwrap(), 0.05);
+        assert_eq!(margin("0.1").unwrap(), 0.1);
+        assert!(margin("0").is_err() && margin("-5%").is_err() && margin("much").is_err());
+    }
+
+    #[test]
+    fn plants() {
+        assert_eq!(plant("die:1000").unwrap(), (None, Plant::Die { after_bytes: 1000 }));
+        assert_eq!(plant("c3@spin:2.5").unwrap(), (Some(CellId("c3".into())), Plant::Spin { ns: 2.5 }));
+        assert!(plant("rot:1").is_err());
+    }
+}

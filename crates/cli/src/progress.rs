@@ -1,0 +1,107 @@
+//! The progress bar: stage, time left, and the live leader with its interval. Drawn between trials only.
+
+use std::collections::BTreeMap;
+
+use bytegauge_harness::{Event, Observer};
+use bytegauge_model::factor::Role;
+use bytegauge_model::session::Stage;
+use bytegauge_model::unit::{byte_rate, significant};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos};
+use bytegauge_stats::interval::sign_interval;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Draws on standard error, or writes a line a stage where that is no terminal.
+pub struct Bar {
+    bar: ProgressBar,
+    plain: bool,
+    stage: Option<Stage>,
+    rates: BTreeMap<CellId, Vec<f64>>,
+    cells: BTreeMap<CellId, Cell>,
+}
+
+impl Bar {
+    /// A bar; `plain` writes lines instead.
+    pub fn new(plain: bool) -> Bar {
+        // At most ten drawings a second, and none by a thread of its own: a drawing thread would run while
+        // a trial is measured.
+        let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style = ProgressStyle::with_template("{prefix:>10} [{bar:24}] {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        Bar { bar, plain, stage: None, rates: BTreeMap::new(), cells: BTreeMap::new() }
+    }
+
+    /// Removes the bar.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn stage(&mut self, stage: Stage, trials: u64) {
+        self.stage = Some(stage);
+        self.rates.clear();
+        self.cells.clear();
+        self.bar.reset();
+        self.bar.set_length(trials);
+        self.bar.set_prefix(stage.name());
+        if self.plain {
+            eprintln!("{}: {trials} trials", stage.name());
+        }
+    }
+
+    fn leader(&self, group: &GroupId) -> Option<String> {
+        let (median, estimate, cell) = self
+            .cells
+            .values()
+            .filter(|cell| cell.group == *group && cell.kind == CellKind::Candidate)
+            .filter_map(|cell| {
+                let estimate = sign_interval(self.rates.get(&cell.id)?, 0.95);
+                Some((estimate.median?, estimate, cell))
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let spread = estimate.relative_half_width().map(|share| format!(" ± {} %", significant(share * 100.0, 2)));
+        Some(format!("{}: {}{}", describe(cell), byte_rate(median), spread.unwrap_or_default()))
+    }
+}
+
+impl Observer for Bar {
+    fn hear(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Began { session, resumed } => {
+                let verb = if *resumed { "resumed" } else { "began" };
+                if self.plain {
+                    eprintln!("session {session} {verb}");
+                }
+            }
+            Event::Stage { stage, trials } => self.stage(*stage, *trials),
+            Event::Trial { cell, trial, left_ns, .. } => {
+                if let Some(rate) = trial.rate() {
+                    self.rates.entry(cell.id.clone()).or_default().push(rate);
+                    self.cells.entry(cell.id.clone()).or_insert_with(|| (*cell).clone());
+                }
+                self.bar.inc(1);
+                let left = Nanos(left_ns / 1_000_000_000 * 1_000_000_000);
+                let leader = self.leader(&cell.group).unwrap_or_default();
+                self.bar.set_message(format!("{left} left  {leader}"));
+            }
+            Event::Note(text) if self.plain => eprintln!("note: {text}"),
+            Event::Note(text) => self.bar.println(format!("note: {text}")),
+        }
+    }
+}
+
+/// `unix cross-core drain read 32K write 256K`: the transport, then what is not at its neutral level.
+fn describe(cell: &Cell) -> String {
+    let mut words = Vec::new();
+    for (factor, level) in cell.factors.present() {
+        let level_text = factor.kind.compact(level);
+        let neutral = level.is_auto() || matches!(level, Level::Name(name) if name == "none" || name == "max");
+        match (factor.name, factor.role) {
+            ("transport" | "placement" | "profile", _) => words.push(level_text),
+            (_, Role::Choice) if !neutral && factor.name != "engine" => {
+                words.push(format!("{} {level_text}", factor.heading));
+            }
+            _ => {}
+        }
+    }
+    words.join(" ")
+}

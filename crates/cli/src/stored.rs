@@ -1,0 +1,145 @@
+//! What is done with stored results: list, report, export, import.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use bytegauge_model::{Bytes, SessionId};
+use bytegauge_report::render::terminal::TerminalStyle;
+use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_store::{FORMATS, ImportOptions, Store, path};
+use clap::ArgMatches;
+
+use crate::args;
+use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNFIT};
+
+/// Where the results are.
+pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
+    match args::text(matches, "store") {
+        Some(path) => Ok(path.into()),
+        None => path::default_path().ok_or_else(|| {
+            Failure::usage("neither XDG_DATA_HOME nor HOME is set: say where results go with --store PATH")
+        }),
+    }
+}
+
+/// `bytegauge sessions`.
+pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
+    let path = store_path(matches)?;
+    let store = Store::open_existing(&path)?;
+    print(&render::sessions::render(&store.sessions()?, &style(&path)))
+}
+
+/// `bytegauge report [ID]`.
+pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
+    let path = store_path(matches)?;
+    let store = Store::open_existing(&path)?;
+    let session = session(matches, &store)?;
+    let view = view(&store, session, matches)?;
+    print(&rendered(&view, args::text(matches, "format").unwrap_or("text"), &path))?;
+    Ok(verdict_code(&view, matches.get_flag("strict")))
+}
+
+/// `bytegauge export [ID]`.
+pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
+    let store = Store::open_existing(&store_path(matches)?)?;
+    let session = session(matches, &store)?;
+    let write = |out: &mut dyn Write| match args::text(matches, "format") {
+        Some("csv") => store.export_csv(session, out),
+        _ => store.export_jsonl(session, out),
+    };
+    match args::text(matches, "output") {
+        None => write(&mut BufWriter::new(io::stdout().lock()))?,
+        Some(file) => {
+            let opened = File::create(file)
+                .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --output")))?;
+            let mut out = BufWriter::new(opened);
+            write(&mut out)?;
+            out.flush().map_err(|error| Failure::failed(format!("writing {file}: {error}")))?;
+        }
+    }
+    Ok(DONE)
+}
+
+/// `bytegauge import FILE`.
+pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
+    let mut store = Store::open(&store_path(matches)?)?;
+    let file = args::text(matches, "file").unwrap_or_default();
+    let format =
+        args::text(matches, "from").and_then(|name| FORMATS.iter().find(|row| row.name == name)).map(|row| row.value);
+    let mut map = Vec::new();
+    for list in matches.get_many::<String>("map").unwrap_or_default() {
+        for pair in list.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (ours, theirs) = pair.split_once('=').ok_or_else(|| {
+                Failure::usage(format!("--map {pair}: write OURS=THEIRS, such as read_size=read_buffer_bytes"))
+            })?;
+            map.push((ours.trim().replace('-', "_"), theirs.trim().to_owned()));
+        }
+    }
+    let name = args::text(matches, "name").map(str::to_owned);
+    let imported = store.import_file(Path::new(file), &ImportOptions { format, map, name })?;
+    for warning in &imported.warnings {
+        anstream::eprintln!("note: {warning}");
+    }
+    print(&format!(
+        "session {}: {} trials of {} cells from {file}; see it with `bytegauge report {}`\n",
+        imported.session, imported.trials, imported.cells, imported.session
+    ))
+}
+
+/// The settled numbers of a session.
+pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<View, Failure> {
+    let fit_max = args::parsed::<Bytes>(matches, "fit-max")?.map(|bytes| bytes.0);
+    let data = SessionData::load(store, session)?;
+    Ok(View::of(&data, &Settings { fit_max, ..Settings::default() }))
+}
+
+/// A view in a format.
+pub fn rendered(view: &View, format: &str, store: &Path) -> String {
+    match format {
+        "json" => render::json::render(view),
+        "csv" => render::csv::render(view),
+        "markdown" => render::markdown::render(view),
+        _ => render::terminal::render(view, &style(store)),
+    }
+}
+
+/// The exit code that a verdict has: failures always count, the rest only when asked for.
+pub fn verdict_code(view: &View, strict: bool) -> u8 {
+    let measured = view.cells.iter().any(|cell| cell.outcome == "measured");
+    let proven = !view.verdicts.is_empty() && view.verdicts.iter().all(|verdict| verdict.recommendation.proven);
+    if !measured {
+        FAILED
+    } else if strict && view.environment.grade == Some('D') {
+        UNFIT
+    } else if strict && !proven {
+        INCONCLUSIVE
+    } else {
+        DONE
+    }
+}
+
+/// Prints to standard output. A reader that has seen enough (`| head`) is no failure.
+pub fn print(text: &str) -> Result<u8, Failure> {
+    match anstream::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("writing standard output: {error}")))
+        }
+        _ => Ok(DONE),
+    }
+}
+
+fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
+    match matches.get_one::<i64>("session") {
+        Some(id) => Ok(SessionId(*id)),
+        None => store
+            .latest_session()?
+            .ok_or_else(|| Failure::usage("the store is empty: run `bytegauge run buffer-size` first")),
+    }
+}
+
+fn style(store: &Path) -> TerminalStyle {
+    let columns = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+    // Colour is decided once more on the way out: `anstream` strips it for NO_COLOR and dumb terminals.
+    TerminalStyle { columns, colour: io::stdout().is_terminal(), store: Some(store.display().to_string()) }
+}
