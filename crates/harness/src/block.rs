@@ -60,6 +60,10 @@ impl Run<'_> {
                 }
             }
         }
+        if end == BlockEnd::Interrupted {
+            // Its trials are kept; as a block it never was.
+            return Ok(end);
+        }
         let ends: Vec<u32> = self.end_processes();
         let surroundings = self.watch.block_end(&start, &ends);
         self.store.record_block(

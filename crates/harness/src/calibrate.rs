@@ -39,6 +39,8 @@ impl Run<'_> {
             for turn in 0..self.plan.design.calibration_trials as usize {
                 let group = &groups[turn % groups.len()];
                 let Some(cell) = self.middle_cell(group) else { continue };
+                // In a group that sees the finalists alone, this one is measured before they are known.
+                self.store.add_cells(self.session, std::slice::from_ref(&cell))?;
                 let task = BlockTask {
                     stage: Stage::Calibrate,
                     group,

@@ -96,6 +96,9 @@ pub struct EndReport {
     pub system_ns: u64,
     /// CPU time of the end's threads in the window by the precise clock (`CLOCK_THREAD_CPUTIME_ID`).
     pub cpu_ns: u64,
+    /// Time the end's threads could have run in the window but waited for a CPU; absent where the kernel does
+    /// not say.
+    pub queued_ns: Option<u64>,
     /// Times a thread gave up the CPU of its own accord (it blocked).
     pub voluntary_switches: u64,
     /// Times a thread was made to give up the CPU.
@@ -126,6 +129,8 @@ pub struct FlowReport {
     pub system_ns: u64,
     /// CPU time by the precise clock, nanoseconds.
     pub cpu_ns: u64,
+    /// Time on a run queue, waiting for a CPU, nanoseconds.
+    pub queued_ns: Option<u64>,
     /// Voluntary context switches.
     pub voluntary_switches: u64,
     /// Involuntary context switches.

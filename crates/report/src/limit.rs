@@ -16,6 +16,8 @@ pub struct Signs {
     pub two_ended: bool,
     /// Both ends were pinned to one CPU.
     pub same_cpu: bool,
+    /// The engine moves nothing: what is measured is the harness.
+    pub moves_nothing: bool,
     /// Parallel flows.
     pub flows: u64,
     /// CPUs that the session might use.
@@ -30,6 +32,10 @@ pub struct Signs {
     pub source_idle_per_sleep_us: Option<f64>,
     /// Idle time of the reader between two voluntary switches, µs.
     pub sink_idle_per_sleep_us: Option<f64>,
+    /// Share of its window in which the writer could have run but waited for a CPU.
+    pub source_queued_share: Option<f64>,
+    /// The same of the reader.
+    pub sink_queued_share: Option<f64>,
     /// Soft interrupts of the busiest CPU, in CPUs: all of them times the share of `NET_RX` there.
     pub softirq_busiest_cpus: Option<f64>,
     /// Share of the connections' busy time in which the receiver's window was the limit.
@@ -71,6 +77,8 @@ const TCP_LIMITED: f64 = 0.33;
 /// A larger kernel buffer with all else equal must gain this much, well above what noise and the choice
 /// of the best sibling feign.
 const BUFFER_GAIN: f64 = 0.10;
+/// An end that waits a fifth of the time for a CPU loses more to whoever has it than to the path.
+const QUEUED: f64 = 0.20;
 /// Idle time in pieces shorter than this is the price of waking up (some 5 to 50 µs, more in a virtual
 /// machine); longer pieces are waits for something else.
 const WAKE_UP_US: f64 = 200.0;
@@ -98,6 +106,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "both CPUs", test: both_cpus },
     Rule { name: "sender CPU", test: sender_cpu },
     Rule { name: "receiver CPU", test: receiver_cpu },
+    Rule { name: "other programs", test: other_programs },
     Rule { name: "softirq", test: softirq },
     Rule { name: "window", test: window },
     Rule { name: "socket buffer", test: socket_buffer },
@@ -126,6 +135,11 @@ pub fn not_measured() -> LimitView {
 }
 
 fn harness(signs: &Signs) -> Option<Finding> {
+    if signs.moves_nothing {
+        let sentence = "the engine moves nothing: this is the harness's own loop, and the reader's work if it has any";
+        let evidence = signs.sink_cpus.map(|cpus| ("receiver_cpus", cpus)).into_iter().collect();
+        return Some(Finding { sentence: sentence.into(), evidence });
+    }
     let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
     Some(Finding {
         sentence: format!("the harness takes {} of a call: the number is ours, not the system's", percent(share)),
@@ -166,6 +180,8 @@ fn source_itself(signs: &Signs) -> Option<Finding> {
             ),
             evidence,
         })
+    } else if signs.sink_queued_share.is_some_and(|share| share >= QUEUED) {
+        None
     } else {
         let idle = signs.sink_idle_per_sleep_us?;
         Some(Finding {
@@ -180,12 +196,7 @@ fn shared_cpu(signs: &Signs) -> Option<Finding> {
         return None;
     }
     let both = signs.source_cpus? + signs.sink_cpus?;
-    let capacity = match (signs.same_cpu, signs.cpus) {
-        // Where the plan said so, each flow's two ends have one CPU, as long as there are CPUs.
-        (true, cpus) => signs.flows.min(cpus.unwrap_or(signs.flows)),
-        (false, Some(cpus)) if signs.flows.saturating_mul(2) > cpus => cpus,
-        _ => return None,
-    } as f64;
+    let capacity = signs.capacity_cpus()?;
     (capacity > 0.0 && both >= SHARED_BUSY * capacity).then(|| Finding {
         sentence: if capacity == 1.0 {
             format!("both ends share one CPU, which they keep {} busy", percent(both))
@@ -226,6 +237,31 @@ fn receiver_cpu(signs: &Signs) -> Option<Finding> {
             evidence: vec![("receiver_busy", sink)],
         }),
     }
+}
+
+/// Ends that share CPUs by order of the plan wait for each other there; what others take is what both together
+/// lack of the CPUs.
+fn other_programs(signs: &Signs) -> Option<Finding> {
+    let sink = signs.sink_queued_share?;
+    let source = if signs.two_ended { signs.source_queued_share? } else { 0.0 };
+    let taken = match (signs.capacity_cpus(), signs.source_cpus.zip(signs.sink_cpus)) {
+        (Some(capacity), Some((source, sink))) => 1.0 - (source + sink) / capacity,
+        _ => 1.0,
+    };
+    (source.max(sink) >= QUEUED && taken >= QUEUED).then(|| Finding {
+        sentence: match signs.two_ended {
+            true => format!(
+                "the ends could run but wait for a CPU that others have: writer {} of the time, reader {}",
+                percent(source),
+                percent(sink)
+            ),
+            false => format!("the reader could run but waits {} of the time for a CPU that others have", percent(sink)),
+        },
+        evidence: [("receiver_queued_share", sink)]
+            .into_iter()
+            .chain(signs.two_ended.then_some(("sender_queued_share", source)))
+            .collect(),
+    })
 }
 
 fn softirq(signs: &Signs) -> Option<Finding> {
@@ -298,6 +334,16 @@ fn unknown(signs: &Signs) -> Finding {
 }
 
 impl Signs {
+    /// CPUs that both ends share, where they have fewer than one for each thread.
+    fn capacity_cpus(&self) -> Option<f64> {
+        match (self.same_cpu, self.cpus) {
+            // Where the plan said so, each flow's two ends have one CPU, as long as there are CPUs.
+            (true, cpus) => Some(self.flows.min(cpus.unwrap_or(self.flows)) as f64),
+            (false, Some(cpus)) if self.flows.saturating_mul(2) > cpus => Some(cpus as f64),
+            _ => None,
+        }
+    }
+
     /// CPUs' worth of an end, per thread: each flow has one thread an end.
     fn per_flow(&self, cpus: Option<f64>) -> Option<f64> {
         cpus.map(|cpus| cpus / self.flows.max(1) as f64)
@@ -350,6 +396,11 @@ mod tests {
             "100 MiB/s were offered and arrived: compare CPU, not rates",
         );
         check(
+            Signs { moves_nothing: true, ..device(0.99, 0.0) },
+            "the harness",
+            "the engine moves nothing: this is the harness's own loop, and the reader's work if it has any",
+        );
+        check(
             Signs { think_share: Some(0.7), ..pair(0.2, 0.2) },
             "offered load",
             "the writer pauses 70 % of the time by order of the plan",
@@ -374,6 +425,16 @@ mod tests {
         check(pair(0.98, 0.6), "sender CPU", "the writer runs 98 % of the time, the reader 60 %");
         check(pair(0.5, 0.98), "receiver CPU", "the reader runs 98 % of the time, the writer 50 %");
         check(device(0.98, 0.2), "receiver CPU", "the reader runs 98 % of the time, most of it its own work");
+        check(
+            Signs { source_queued_share: Some(0.1), sink_queued_share: Some(0.45), ..pair(0.4, 0.5) },
+            "other programs",
+            "the ends could run but wait for a CPU that others have: writer 10 % of the time, reader 45 %",
+        );
+        check(
+            Signs { sink_queued_share: Some(0.5), ..device(0.5, 0.98) },
+            "other programs",
+            "the reader could run but waits 50 % of the time for a CPU that others have",
+        );
         check(
             Signs { softirq_busiest_cpus: Some(0.93), ..pair(0.5, 0.5) },
             "softirq",
@@ -412,6 +473,14 @@ mod tests {
         assert_eq!(find(&small_gain).name, UNKNOWN);
         let busy_reader_alone = Signs { source_cpus: None, ..pair(0.0, 0.99) };
         assert_eq!(find(&busy_reader_alone).name, UNKNOWN);
+    }
+
+    #[test]
+    fn ends_that_share_a_cpu_queue_for_each_other() {
+        let queued = Signs { source_queued_share: Some(0.5), sink_queued_share: Some(0.4), ..pair(0.5, 0.42) };
+        assert_eq!(find(&Signs { same_cpu: true, ..queued }).name, UNKNOWN);
+        let alone = Signs { same_cpu: true, source_cpus: Some(0.3), sink_cpus: Some(0.3), ..queued };
+        assert_eq!(find(&alone).name, "other programs");
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn end() -> impl Strategy<Value = Option<EndReport>> {
             involuntary_switches: switches,
             total_bytes: bytes,
             verified_bytes: short,
+            queued_ns: Some(switches),
             flows,
         },
     );

@@ -20,7 +20,8 @@ pub(crate) const NAMES: [&str; COUNT] = [
     "verified_bytes",
 ];
 
-// The patterns below name every field: one that the model gains cannot be forgotten here.
+// The patterns below name every field: one that the model gains cannot be forgotten here. The time on a run
+// queue may be unknown, so it stands with the other unknowns in the JSON column.
 
 /// An end's counters.
 pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
@@ -36,6 +37,7 @@ pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
         involuntary_switches,
         total_bytes,
         verified_bytes,
+        queued_ns: _,
         flows: _,
     } = *end;
     [
@@ -80,6 +82,7 @@ pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
         involuntary_switches,
         total_bytes,
         verified_bytes,
+        queued_ns: None,
         flows,
     }
 }
@@ -111,6 +114,7 @@ pub(crate) fn flow(end: &EndReport) -> FlowReport {
         involuntary_switches,
         total_bytes,
         verified_bytes,
+        queued_ns: end.queued_ns,
         ..FlowReport::default()
     }
 }

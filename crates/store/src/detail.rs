@@ -24,6 +24,8 @@ pub(crate) struct Detail {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct EndDetail {
+    /// Time on a run queue.
+    queued_ns: Option<u64>,
     /// The only flow, whose counters are the end's.
     only: Option<Kernel>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -72,14 +74,14 @@ impl EndDetail {
             let FlowReport { tcp, options, socket_memory, .. } = flow.clone();
             let kernel = Kernel { tcp, options, socket_memory };
             if kernel.clone().flow(end) == *flow {
-                return EndDetail { only: Some(kernel), flows: Vec::new() };
+                return EndDetail { queued_ns: end.queued_ns, only: Some(kernel), flows: Vec::new() };
             }
         }
-        EndDetail { only: None, flows }
+        EndDetail { queued_ns: end.queued_ns, only: None, flows }
     }
 
     fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let mut end = counters::end(numbers, self.flows);
+        let mut end = EndReport { queued_ns: self.queued_ns, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }

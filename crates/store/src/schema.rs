@@ -180,6 +180,11 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 }
 
 fn take_steps(connection: &mut Connection, steps: &[&str]) -> Result<(), StoreError> {
+    // Whoever only reads must not wait for a lock when there is nothing to do.
+    let current: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if usize::try_from(current).is_ok_and(|version| version >= steps.len()) {
+        return Ok(());
+    }
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read under the lock: another process may be taking the same steps.

@@ -29,6 +29,7 @@ pub mod machine;
 pub mod option;
 pub mod pipe;
 pub mod process;
+pub mod run_delay;
 pub mod socket_memory;
 pub mod tcp_info;
 pub mod topology;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
+use bytegauge_sys::run_delay::RunDelay;
 
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
@@ -39,6 +40,7 @@ struct Mark {
     calls: u64,
     short_calls: u64,
     usage: ThreadUsage,
+    queued_ns: Option<u64>,
 }
 
 /// What a window held.
@@ -54,6 +56,8 @@ pub struct Window {
     pub short_calls: u64,
     /// What the thread cost.
     pub usage: ThreadUsage,
+    /// How long it waited for a CPU, nanoseconds.
+    pub queued_ns: Option<u64>,
 }
 
 /// Counters, marks and bins of one flow.
@@ -73,12 +77,14 @@ pub struct Meter {
     opened: Option<Mark>,
     closed: Option<Mark>,
     bins: Vec<Bin>,
+    run_delay: Option<RunDelay>,
 }
 
 impl Meter {
     /// A meter whose time starts now. `bins_max` bins are kept, 0 for none.
     pub fn start(schedule: &Schedule, bins_max: usize) -> Meter {
         let bins = Vec::with_capacity(bins_max);
+        let run_delay = RunDelay::open().ok();
         let start_ns = monotonic_ns();
         let open_at_ns = start_ns + schedule.warmup_ns;
         let close_at_ns = open_at_ns + schedule.window_ns;
@@ -97,6 +103,7 @@ impl Meter {
             opened: None,
             closed: None,
             bins,
+            run_delay,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
@@ -163,6 +170,7 @@ impl Meter {
             calls: closed.calls - opened.calls,
             short_calls: closed.short_calls - opened.short_calls,
             usage: closed.usage.since(&opened.usage),
+            queued_ns: closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier)),
         }
     }
 
@@ -172,7 +180,14 @@ impl Meter {
     }
 
     fn mark(&self, at_ns: u64) -> Mark {
-        Mark { at_ns, bytes: self.bytes, calls: self.calls, short_calls: self.short_calls, usage: thread_usage() }
+        Mark {
+            at_ns,
+            bytes: self.bytes,
+            calls: self.calls,
+            short_calls: self.short_calls,
+            usage: thread_usage(),
+            queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
+        }
     }
 
     /// Aims the next lap at its length: at most doubling, so that one fast lap of cached data cannot make the

@@ -33,6 +33,8 @@ pub struct EndSums {
     pub system_ns: u64,
     /// CPU time by the precise clock, ns.
     pub cpu_ns: u64,
+    /// Time on a run queue, ns; `None` if any trial lacks it.
+    pub queued_ns: Option<u64>,
     /// Voluntary switches.
     pub voluntary: u64,
     /// Involuntary switches.
@@ -48,7 +50,8 @@ impl EndSums {
     pub fn of<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<EndSums> {
         let mut sums: Option<EndSums> = None;
         for report in reports {
-            let s = sums.get_or_insert_default();
+            let s = sums.get_or_insert_with(|| EndSums { queued_ns: Some(0), ..EndSums::default() });
+            s.queued_ns = s.queued_ns.zip(report.queued_ns).map(|(sum, ns)| sum.saturating_add(ns));
             s.bytes = s.bytes.saturating_add(report.bytes);
             s.calls = s.calls.saturating_add(report.calls);
             s.short_calls = s.short_calls.saturating_add(report.short_calls);

@@ -16,7 +16,7 @@ pub enum BlockState {
     Used,
     /// Whole, but the hypervisor took more than 5 % of the CPU time.
     Breached,
-    /// A trial of it failed; it was repeated under a new index.
+    /// A trial of it failed, or it was cut off; it was repeated under a new index.
     Broken,
 }
 
@@ -31,7 +31,8 @@ impl BlockState {
     }
 }
 
-/// Judged blocks by index. A trial without a block record (an import) belongs to a used block.
+/// Judged blocks by index. Where no block was recorded (an import) every trial belongs to a used one; where
+/// some were, a trial without one belongs to a block that was cut off.
 pub struct Blocks<'a> {
     by_index: HashMap<u64, (&'a BlockRecord, BlockState)>,
 }
@@ -44,7 +45,8 @@ impl<'a> Blocks<'a> {
 
     /// How the block of that index stands.
     pub fn state(&self, index: u64) -> BlockState {
-        self.by_index.get(&index).map_or(BlockState::Used, |(_, state)| *state)
+        let unknown = if self.by_index.is_empty() { BlockState::Used } else { BlockState::Broken };
+        self.by_index.get(&index).map_or(unknown, |(_, state)| *state)
     }
 
     /// Share of CPU time that others took in the block.

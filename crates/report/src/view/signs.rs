@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{Level, Levels, Role};
 
+use super::compare::moves_nothing;
 use super::counters::{EndSums, sink_sums, source_sums};
 use super::document::{Counters, CpuView};
 use super::footprint::BUFFERS;
@@ -34,9 +35,11 @@ pub fn gather(known: &Known) -> Signs {
     let flows = flows(levels);
     let (source, sink) = (source_sums(&known.settled.trials), sink_sums(&known.settled.trials));
     let idle = |end: Option<EndSums>| end.and_then(|end| idle_per_sleep_us(&end, flows));
+    let queued = |end: Option<EndSums>| end.and_then(|end| queued_share(&end, flows));
     let call_ns = [source, sink].into_iter().flatten().filter_map(|end| call_ns(&end, flows)).reduce(f64::min);
     Signs {
         two_ended: levels.transport().map_or(source.is_some(), |transport| transport.two_ended()),
+        moves_nothing: moves_nothing(levels),
         same_cpu: levels.get("placement").name() == Some("same-cpu"),
         flows,
         cpus: known.cpus,
@@ -47,6 +50,8 @@ pub fn gather(known: &Known) -> Signs {
             .map(|end| end.system_ns as f64 / (end.user_ns as f64 + end.system_ns as f64)),
         source_idle_per_sleep_us: idle(source),
         sink_idle_per_sleep_us: idle(sink),
+        source_queued_share: queued(source),
+        sink_queued_share: queued(sink),
         softirq_busiest_cpus: known
             .cpu
             .softirq_cpus
@@ -73,8 +78,13 @@ pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
 }
 
 fn idle_per_sleep_us(end: &EndSums, flows: u64) -> Option<f64> {
-    let idle_ns = end.window_ns as f64 * flows as f64 - end.cpu_ns as f64;
+    let awake_ns = end.cpu_ns as f64 + end.queued_ns.unwrap_or(0) as f64;
+    let idle_ns = end.window_ns as f64 * flows as f64 - awake_ns;
     (end.cpu_ns > 0 && end.voluntary > 0).then(|| idle_ns.max(0.0) / end.voluntary as f64 / 1e3)
+}
+
+fn queued_share(end: &EndSums, flows: u64) -> Option<f64> {
+    (end.window_ns > 0).then(|| Some(end.queued_ns? as f64 / (end.window_ns as f64 * flows as f64))).flatten()
 }
 
 fn think_share(end: &EndSums, levels: &Levels, flows: u64) -> Option<f64> {

@@ -146,6 +146,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             involuntary_switches: 2,
             total_bytes: flow.total_bytes,
             verified_bytes: 0,
+            queued_ns: Some(0),
             flows: vec![flow],
         }
     };

@@ -97,6 +97,7 @@ pub fn plain_trial(n: u64) -> Trial {
         cpu_ns: 40_123_456 + n,
         voluntary_switches: 120,
         involuntary_switches: 3,
+        queued_ns: Some(7_000 + n),
         total_bytes: 250_000_000 + n,
         verified_bytes: 0,
         tcp: Some(tcp),
@@ -114,6 +115,7 @@ pub fn plain_trial(n: u64) -> Trial {
         cpu_ns: flow.cpu_ns,
         voluntary_switches: flow.voluntary_switches,
         involuntary_switches: flow.involuntary_switches,
+        queued_ns: flow.queued_ns,
         total_bytes: flow.total_bytes,
         verified_bytes: flow.verified_bytes,
         flows: vec![flow],
@@ -183,8 +185,9 @@ fn options() -> impl Strategy<Value = EffectiveOptions> {
 
 fn flow() -> impl Strategy<Value = FlowReport> {
     let bin = (any::<u64>(), any::<u64>()).prop_map(|(ns, bytes)| Bin { ns, bytes });
-    (any::<[u64; 11]>(), of(tcp()), options(), of(any::<u64>()), vec(bin, 0..4)).prop_map(
-        |(n, tcp, options, socket_memory, series)| FlowReport {
+    (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
+        |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
+            queued_ns,
             bytes: n[0],
             calls: n[1],
             short_calls: n[2],
@@ -218,6 +221,7 @@ fn end() -> impl Strategy<Value = EndReport> {
             cpu_ns: first.cpu_ns,
             voluntary_switches: first.voluntary_switches,
             involuntary_switches: first.involuntary_switches,
+            queued_ns: first.queued_ns,
             total_bytes: first.total_bytes,
             verified_bytes: first.verified_bytes.wrapping_add(u64::from(differs)),
             flows,
