@@ -1,5 +1,7 @@
 //! The command line, made from the tables: a factor that is declared in `model` is a flag here.
 
+use std::ffi::OsString;
+
 use bytegauge_model::Ends;
 use bytegauge_model::catalog::ENDS;
 use bytegauge_model::factor::{FACTORS, Factor};
@@ -146,7 +148,6 @@ fn factor_arg(factor: &'static Factor) -> Arg {
     Arg::new(factor.name)
         .long(flag)
         .value_name("LIST")
-        .allow_negative_numbers(true)
         .help(format!("{} [default: {}]", factor.summary, factor.default))
 }
 
@@ -186,7 +187,7 @@ fn seed_arg() -> Arg {
 }
 
 fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).allow_negative_numbers(true).help(help)
+    Arg::new(name).long(name).value_name(value).help(help)
 }
 
 fn choice(name: &'static str, values: &'static [&'static str]) -> Arg {
@@ -196,6 +197,29 @@ fn choice(name: &'static str, values: &'static [&'static str]) -> Arg {
 fn plan_help() -> String {
     let names: Vec<&str> = ready::PLANS.iter().map(|(name, _)| *name).collect();
     format!("{}, or a TOML file", names.join(", "))
+}
+
+/// The words of a command line, each negative value joined to its flag: `--budget -5s` is a wrong budget, not a
+/// flag called `-5`.
+pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words {
+        let negative = word
+            .to_str()
+            .and_then(|text| text.strip_prefix('-'))
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let flag = joined.last_mut().filter(|last| {
+            last.to_str().is_some_and(|text| text.starts_with("--") && text.len() > 2 && !text.contains('='))
+        });
+        match flag {
+            Some(flag) if negative => {
+                flag.push("=");
+                flag.push(word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
 }
 
 /// The factors given on the command line, in the table's order.
@@ -229,6 +253,17 @@ mod tests {
     #[test]
     fn the_command_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn negative_values_belong_to_their_flags() {
+        let check = |words: &str, expected: &str| {
+            let joined = joined(words.split(' ').map(OsString::from));
+            assert_eq!(joined, expected.split(' ').collect::<Vec<_>>());
+        };
+        check("x --budget -5s --dry-run", "x --budget=-5s --dry-run");
+        check("x --read-size=4K -1 -o 2", "x --read-size=4K -1 -o 2");
+        check("x -- -1", "x -- -1");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod live;
 mod measure;
 mod print;
 mod progress;
+mod resume;
 mod selftest;
 mod stored;
 
@@ -18,7 +19,7 @@ use clap::ArgMatches;
 use exit::Failure;
 
 fn main() -> ExitCode {
-    let matches = match args::command().try_get_matches() {
+    let matches = match args::command().try_get_matches_from(args::joined(std::env::args_os())) {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are asked for and succeed; anything else is wrong usage.

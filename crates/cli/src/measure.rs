@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::live::{self, JsonLines};
 use crate::progress::Bar;
-use crate::{args, dry_run, stored};
+use crate::{args, dry_run, resume, stored};
 
 /// `bytegauge stream`.
 pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -40,6 +40,9 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 
 fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     apply_flags(&mut spec, matches)?;
+    // Whatever is wrong with a flag is said now, not after a minute of measuring.
+    let options = options(matches)?;
+    stored::settings(matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock);
     let plan = resolve(&spec, &probe::catalog(&spec), seed)?;
     if matches.get_flag("dry-run") {
@@ -50,11 +53,11 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
-    let resumed = resumed(matches, &store, &plan)?;
+    let resumed = resume::session(matches, &store, &plan)?;
     if !matches.get_flag("quiet") && !matches.get_flag("json-stream") && resumed.is_none() {
         anstream::eprint!("{}", dry_run::summary(&plan));
     }
-    let (session, ended) = execute(plan, resumed, &mut store, matches)?;
+    let (session, ended) = execute(plan, resumed, &mut store, options, matches)?;
     let view = stored::view(&store, session, matches)?;
     if matches.get_flag("json-stream") {
         live::line(&serde_json::json!({"event": "report", "report": view}));
@@ -73,10 +76,10 @@ fn execute(
     plan: Plan,
     resumed: Option<SessionId>,
     store: &mut Store,
+    options: RunOptions,
     matches: &ArgMatches,
 ) -> Result<(SessionId, Ended), Failure> {
     let stop = stop_on_signals()?;
-    let options = options(matches)?;
     let mut bar = None;
     let (mut lines, mut silent) = (JsonLines, Silent);
     let observer: &mut dyn Observer = if matches.get_flag("json-stream") {
@@ -107,13 +110,8 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
         }
         spec.budget_ns = Some(ns);
     }
-    if let Some(blocks) = args::parsed::<u64>(matches, "blocks")? {
-        if !(1..=100_000).contains(&blocks) {
-            return Err(Failure::usage(format!(
-                "--blocks: {blocks} is out of range: use 1 to 100000 (6 or more for intervals)"
-            )));
-        }
-        spec.blocks = Some(blocks);
+    if let Some(text) = args::text(matches, "blocks") {
+        spec.blocks = Some(blocks(text)?);
     }
     if let Some(text) = args::text(matches, "margin") {
         spec.margin = margin(text)?;
@@ -123,6 +121,13 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
     }
     spec.verify |= matches.get_flag("verify");
     Ok(())
+}
+
+/// A number of blocks that ends some day.
+fn blocks(text: &str) -> Result<u64, Failure> {
+    text.parse().ok().filter(|blocks| (1..=100_000).contains(blocks)).ok_or_else(|| {
+        Failure::usage(format!("--blocks: `{text}` is out of range: use 1 to 100000 (6 or more for intervals)"))
+    })
 }
 
 /// `5%` or `0.05`.
@@ -154,7 +159,7 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
     let bad =
         || Failure::usage(format!("--plant: `{text}` is no fault: corrupt:N, die:N, stall:N, overcount:N, spin:NS"));
     let (name, number) = fault.split_once(':').ok_or_else(bad)?;
-    let number: f64 = number.parse().map_err(|_| bad())?;
+    let number = number.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(bad)?;
     let count = number as u64;
     let plant = match name {
         "corrupt" => Plant::Corrupt { offset: count },
@@ -165,24 +170,6 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
         _ => return Err(bad()),
     };
     Ok((cell, plant))
-}
-
-fn resumed(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Option<SessionId>, Failure> {
-    match args::text(matches, "resume") {
-        None => Ok(None),
-        Some("latest") => match store.latest_unfinished(Some(&plan.name))? {
-            Some(session) => Ok(Some(session)),
-            None => {
-                Err(Failure::usage(format!("no interrupted session of plan {}: start one without --resume", plan.name)))
-            }
-        },
-        Some(text) => {
-            let number = text.parse().map_err(|_| {
-                Failure::usage(format!("--resume: `{text}` is no session number: see `bytegauge sessions`"))
-            })?;
-            Ok(Some(SessionId(number)))
-        }
-    }
 }
 
 /// A first interrupt lets the trial end; a second one ends the program at once.
@@ -218,6 +205,6 @@ mod tests {
     fn plants() {
         assert_eq!(plant("die:1000").unwrap(), (None, Plant::Die { after_bytes: 1000 }));
         assert_eq!(plant("c3@spin:2.5").unwrap(), (Some(CellId("c3".into())), Plant::Spin { ns: 2.5 }));
-        assert!(plant("rot:1").is_err());
+        assert!(plant("rot:1").is_err() && plant("die:-1").is_err() && plant("die:NaN").is_err());
     }
 }

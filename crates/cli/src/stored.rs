@@ -49,7 +49,7 @@ pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
         _ => store.export_jsonl(session, out),
     };
     match args::text(matches, "output") {
-        None => write(&mut BufWriter::new(io::stdout().lock()))?,
+        None => write(&mut BufWriter::new(Leavable(io::stdout().lock())))?,
         Some(file) => {
             let opened = File::create(file)
                 .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --output")))?;
@@ -89,9 +89,14 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
 
 /// The settled numbers of a session.
 pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<View, Failure> {
-    let fit_max = args::parsed::<Bytes>(matches, "fit-max")?.map(|bytes| bytes.0);
     let data = SessionData::load(store, session)?;
-    Ok(View::of(&data, &Settings { fit_max, ..Settings::default() }))
+    Ok(View::of(&data, &settings(matches)?))
+}
+
+/// What the user says about the analysis.
+pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
+    let fit_max = args::parsed::<Bytes>(matches, "fit-max")?.map(|bytes| bytes.0);
+    Ok(Settings { fit_max, ..Settings::default() })
 }
 
 /// A view in a format.
@@ -126,6 +131,25 @@ pub fn print(text: &str) -> Result<u8, Failure> {
             Err(Failure::failed(format!("writing standard output: {error}")))
         }
         _ => Ok(DONE),
+    }
+}
+
+/// Standard output whose reader may leave (`| head`): what is written after that goes nowhere.
+struct Leavable<W>(W);
+
+impl<W: Write> Write for Leavable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
     }
 }
 

@@ -163,9 +163,12 @@ pub(crate) enum Refusal {
 
 /// The version of a database: 0 for an empty one.
 pub(crate) fn version(connection: &Connection) -> Result<Result<i64, Refusal>, StoreError> {
-    let owner: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    // One look: between three of them another process may make the tables.
+    let look = connection.unchecked_transaction()?;
+    let owner: i64 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version: i64 = look.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let objects: i64 = look.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    look.commit()?;
     Ok(match owner {
         APPLICATION_ID if version > VERSION => Err(Refusal::Newer(version)),
         APPLICATION_ID => Ok(version),
