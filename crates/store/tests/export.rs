@@ -114,6 +114,7 @@ fn our_csv_needs_no_mapping() {
     let bare = |mut trial: Trial| {
         for end in [&mut trial.source, &mut trial.sink].into_iter().flatten() {
             end.flows.clear();
+            end.queued_ns = None;
         }
         if let Some(machine) = &mut trial.machine {
             machine.net_rx.clear();
