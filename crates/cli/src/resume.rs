@@ -1,0 +1,78 @@
+//! `--resume`: which session is gone on with, and whether it is the one that the flags describe.
+//!
+//! A resumed session goes on with the plan that it was begun with. A flag that says otherwise is refused:
+//! to ignore it would answer another question than the one asked.
+
+use bytegauge_model::{Level, SessionId, SessionStatus};
+use bytegauge_plan::Plan;
+use bytegauge_store::Store;
+use clap::ArgMatches;
+
+use crate::args;
+use crate::exit::Failure;
+
+/// The session to go on with, if that was asked for. `plan` is what the flags alone would give.
+pub fn session(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Option<SessionId>, Failure> {
+    let Some(text) = args::text(matches, "resume") else { return Ok(None) };
+    let session = match text {
+        "latest" => store.latest_unfinished(Some(&plan.name))?.ok_or_else(|| {
+            Failure::usage(format!("no interrupted session of plan {}: start one without --resume", plan.name))
+        })?,
+        number => number.parse().map(SessionId).map_err(|_| {
+            Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge sessions`"))
+        })?,
+    };
+    let record = store.session(session)?;
+    let over = |how: &str| {
+        Err(Failure::usage(format!(
+            "session {session} {how}: see it with `bytegauge report {session}`, or start a new one"
+        )))
+    };
+    if store.sessions()?.iter().any(|summary| summary.id == session && summary.imported) {
+        return over("was measured elsewhere and imported");
+    }
+    if record.status == SessionStatus::Complete {
+        return over("is complete");
+    }
+    // A plan of another version is refused when the run is resumed.
+    if let Ok(begun) = serde_json::from_value::<Plan>(record.plan) {
+        refuse_another_plan(matches, session, plan, &begun)?;
+    }
+    Ok(Some(session))
+}
+
+/// Every flag that was given must say what the session was begun with.
+fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, begun: &Plan) -> Result<(), Failure> {
+    let factors = args::factors(matches).into_iter().map(|(factor, _)| {
+        let levels =
+            |plan| levels(plan, factor.name).iter().map(|level| factor.kind.compact(level)).collect::<Vec<_>>();
+        (factor.flag(), levels(asked).join(","), levels(begun).join(","))
+    });
+    let given = |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
+    let design = [
+        ("budget", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
+        ("blocks", format!("{:?}", asked.blocks), format!("{:?}", begun.blocks)),
+        ("margin", asked.margin.to_string(), begun.margin.to_string()),
+        ("ends", asked.ends.to_string(), begun.ends.to_string()),
+        ("verify", asked.verify.to_string(), begun.verify.to_string()),
+        ("seed", asked.seed.to_string(), begun.seed.to_string()),
+    ];
+    let design = design.into_iter().filter(|(name, ..)| given(name)).map(|(name, a, b)| (name.to_owned(), a, b));
+    match factors.chain(design).find(|(_, asked, begun)| asked != begun) {
+        None => Ok(()),
+        Some((flag, ..)) => Err(Failure::usage(format!(
+            "session {session} was begun with another --{flag}: leave it out to go on, or start a new session without --resume"
+        ))),
+    }
+}
+
+/// The levels that a factor has in a plan, in the order of its cells.
+fn levels<'a>(plan: &'a Plan, name: &str) -> Vec<&'a Level> {
+    let mut levels = Vec::new();
+    for level in plan.cells.iter().map(|cell| cell.factors.get(name)).filter(|level| **level != Level::Absent) {
+        if !levels.contains(&level) {
+            levels.push(level);
+        }
+    }
+    levels
+}
