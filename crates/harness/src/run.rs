@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::session::{SessionStatus, Stage};
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, SessionId, Trial};
 use bytegauge_plan::Plan;
-use bytegauge_store::{NewSession, Store, StoreError};
+use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::Environment;
 use bytegauge_sys::machine::irq_time_accounting;
@@ -84,6 +84,8 @@ pub struct Run<'a> {
     pub(crate) last_series: Option<Vec<f64>>,
     pub(crate) confirm_ns: u64,
     pub(crate) confirm_began_ns: u64,
+    // Held until the run is over: nobody else measures this session.
+    _owner: Owner,
     overheads_ns: (u64, u64),
 }
 
@@ -119,7 +121,8 @@ impl<'a> Run<'a> {
                 store.set_cell_outcome(session, cell, outcome)?;
             }
         }
-        let mut run = Run::new(plan, store, session, options, observer, stop);
+        let owner = store.own(session)?;
+        let mut run = Run::new(plan, store, (session, owner), options, observer, stop);
         run.left = run.plan.skipped.iter().map(|(cell, _)| cell.clone()).collect();
         run.observer.hear(&Event::Began { session, resumed: false });
         Ok(run)
@@ -138,11 +141,12 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let record = store.session(session)?;
         let plan: Plan = serde_json::from_value(record.plan).map_err(|_| RunError::OldPlan(session))?;
+        let owner = store.own(session)?;
         store.resume_session(session)?;
         let blocks = store.blocks(session)?;
         let trials = store.trials(session)?;
         let (groups, cells) = (store.groups(session)?, store.cells(session)?);
-        let mut run = Run::new(plan, store, session, options, observer, stop);
+        let mut run = Run::new(plan, store, (session, owner), options, observer, stop);
         // A block that was cut off has trials but no record: its number is used up all the same.
         let last_seen = trials.iter().map(|trial| trial.block).chain(blocks.iter().map(|block| block.index)).max();
         run.next_block = last_seen.map_or(0, |last| last + 1);
@@ -173,7 +177,7 @@ impl<'a> Run<'a> {
     fn new(
         plan: Plan,
         store: &'a mut Store,
-        session: SessionId,
+        (session, owner): (SessionId, Owner),
         options: RunOptions,
         observer: &'a mut dyn Observer,
         stop: &'a AtomicBool,
@@ -200,6 +204,7 @@ impl<'a> Run<'a> {
             last_series: None,
             confirm_ns: 0,
             confirm_began_ns: 0,
+            _owner: owner,
             overheads_ns: (0, 0),
         }
     }

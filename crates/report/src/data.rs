@@ -1,6 +1,8 @@
 //! A session as it lies in the store. Reads and nothing else.
 
-use bytegauge_model::{BlockRecord, SessionId, SessionRecord, Trial};
+use std::collections::HashMap;
+
+use bytegauge_model::{BlockRecord, CellId, SessionId, SessionRecord, SessionStatus, Stage, Trial};
 use bytegauge_store::{CellRow, GroupRow, Store, StoreError};
 
 /// Everything stored of one session, interval series aside.
@@ -24,12 +26,17 @@ impl SessionData {
     /// # Errors
     /// When there is no such session, or the store cannot be read.
     pub fn load(store: &Store, id: SessionId) -> Result<SessionData, StoreError> {
-        Ok(SessionData {
-            record: store.session(id)?,
-            groups: store.groups(id)?,
-            cells: store.cells(id)?,
-            blocks: store.blocks(id)?,
-            trials: store.trials(id)?,
-        })
+        let (record, trials) = (store.session(id)?, store.trials(id)?);
+        let mut cells = store.cells(id)?;
+        if record.status == SessionStatus::Complete {
+            // A cell that only helped to find its group's warm-up was never a candidate there.
+            let mut further: HashMap<&CellId, bool> = HashMap::new();
+            for trial in &trials {
+                *further.entry(&trial.cell).or_default() |= trial.stage != Stage::Calibrate;
+            }
+            let helps = |row: &CellRow| row.outcome.is_none() && further.get(&row.cell.id) == Some(&false);
+            cells.retain(|row| !helps(row));
+        }
+        Ok(SessionData { record, groups: store.groups(id)?, cells, blocks: store.blocks(id)?, trials })
     }
 }

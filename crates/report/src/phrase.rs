@@ -36,11 +36,20 @@ pub fn placement(levels: &Levels) -> Option<&'static str> {
 
 /// The conditions of a family of groups: "Unix sockets, ends on different CPUs, 4 flows".
 pub fn subject(conditions: &Levels) -> String {
-    let mut parts = vec![transport(conditions)];
+    // A condition that only an import knows says where it was measured, which was not this machine's loopback.
+    let elsewhere: Vec<String> = foreign(conditions).map(|(name, level)| format!("{name} {level}")).collect();
+    let joint = transport(conditions);
+    let joint = if elsewhere.is_empty() { joint } else { joint.replace(" over loopback", "") };
+    let mut parts: Vec<String> = [joint].into_iter().chain(elsewhere).collect();
     parts.extend(placement(conditions).map(str::to_owned));
     parts.extend(flows(conditions));
     parts.extend(load(conditions));
     parts.join(", ")
+}
+
+/// Conditions that are no factor of ours.
+fn foreign(conditions: &Levels) -> impl Iterator<Item = (&String, &Level)> {
+    conditions.0.iter().filter(|(name, level)| factor::find(name).is_none() && **level != Level::Absent)
 }
 
 fn flows(conditions: &Levels) -> Option<String> {
@@ -66,6 +75,7 @@ pub fn group_label(conditions: &Levels) -> String {
                 _ => format!("{} {text}", factor.heading),
             }
         })
+        .chain(foreign(conditions).map(|(name, level)| format!("{name} {level}")))
         .collect();
     if names.is_empty() { "all".into() } else { names.join(" · ") }
 }

@@ -69,6 +69,12 @@ pub enum StoreError {
         /// The newest schema version known.
         known: i64,
     },
+    /// Another process measures this session now.
+    #[error("session {session} is being measured by another process: wait for it, or stop it first")]
+    Owned {
+        /// The session.
+        session: SessionId,
+    },
     /// No space left.
     #[error(
         "no space left to write {path}: free some, or choose another file with --store; \

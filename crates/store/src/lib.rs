@@ -16,6 +16,7 @@ mod error;
 mod export;
 mod import;
 mod line;
+mod owner;
 pub mod path;
 mod schema;
 mod session;
@@ -31,6 +32,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 pub use cell::{CellRow, GroupRow};
 pub use error::StoreError;
 pub use import::{FORMATS, Format, ImportError, ImportOptions, Imported};
+pub use owner::Owner;
 pub use session::{NewSession, SessionSummary};
 pub use trial::{EndName, Series};
 

@@ -17,8 +17,10 @@ pub enum Mark {
     Recommended,
     /// Proven in its own group; the verdict over all profiles names another, or none.
     EnoughHere,
-    /// Named while nothing is proven.
+    /// Named over all profiles while nothing is proven.
     BestConfirmed,
+    /// Named in its own group while nothing is proven; over all profiles another is.
+    BestHere,
     /// May be the best.
     BestSet,
     /// None of these.
@@ -27,7 +29,8 @@ pub enum Mark {
 
 impl Mark {
     /// The marks that a legend explains.
-    pub const SHOWN: [Mark; 4] = [Mark::Recommended, Mark::EnoughHere, Mark::BestConfirmed, Mark::BestSet];
+    pub const SHOWN: [Mark; 5] =
+        [Mark::Recommended, Mark::EnoughHere, Mark::BestConfirmed, Mark::BestHere, Mark::BestSet];
 
     /// One character; colour never stands alone.
     pub fn symbol(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Mark {
             Mark::Recommended => "▶",
             Mark::EnoughHere => "◆",
             Mark::BestConfirmed => "▷",
+            Mark::BestHere => "◇",
             Mark::BestSet => "●",
             Mark::None => " ",
         }
@@ -62,7 +66,8 @@ impl<'a> Marks<'a> {
         match () {
             () if named && proven => Mark::Recommended,
             () if named_here && own.proven => Mark::EnoughHere,
-            () if named || (named_here && !proven) => Mark::BestConfirmed,
+            () if named => Mark::BestConfirmed,
+            () if named_here && !proven => Mark::BestHere,
             () if self.group.best_set.contains(&cell.id) => Mark::BestSet,
             () => Mark::None,
         }
@@ -77,6 +82,7 @@ impl<'a> Marks<'a> {
             Mark::EnoughHere if self.group.throws_away => "enough for a reader that throws the bytes away",
             Mark::EnoughHere => "enough for this profile alone",
             Mark::BestConfirmed => "best confirmed, not proven",
+            Mark::BestHere => "best confirmed in this profile, not proven",
             Mark::BestSet => "may be the best",
             Mark::None => "",
         }

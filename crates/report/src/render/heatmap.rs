@@ -164,6 +164,7 @@ fn framed(text: &str, mark: Mark, field: usize) -> String {
     let (left, right) = match mark {
         Mark::Recommended => ("▶", "◀"),
         Mark::EnoughHere => ("◆", "◆"),
+        Mark::BestHere => ("◇", "◇"),
         Mark::BestConfirmed => ("▷", "◁"),
         Mark::BestSet => ("[", "]"),
         Mark::None => (" ", " "),

@@ -120,7 +120,7 @@ fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<Stri
         out.push(match cell.map(|cell| mark(cell)) {
             None => paint.dim(line),
             Some(Mark::Recommended) => paint.colour(AnsiColor::Green, line),
-            Some(Mark::BestConfirmed | Mark::EnoughHere) => paint.bold(line),
+            Some(Mark::BestConfirmed | Mark::BestHere | Mark::EnoughHere) => paint.bold(line),
             Some(_) => line.clone(),
         });
     }

@@ -37,18 +37,21 @@ pub struct Context<'a> {
 pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec<CellView> {
     let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
     let mut larger: HashMap<usize, (&'static str, f64)> = HashMap::new();
-    let mut above: HashMap<&CellId, f64> = HashMap::new();
+    let mut above: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
     for group in families.iter().flat_map(|family| &family.groups) {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
         let gains = group.candidates.iter().zip(larger_buffers(&rated));
         larger.extend(gains.filter_map(|(&at, gain)| Some((at, gain?))));
-        let bounds = group.cells.iter().zip(&group.verdict.upper);
-        above.extend(bounds.filter_map(|(at, upper)| Some((&settled[(*at)?].cell.id, (*upper)?.exp_m1()))));
+        let bounds = group.cells.iter().zip(group.verdict.lower.iter().zip(&group.verdict.upper));
+        let share = |bound: &Option<f64>| bound.map(f64::exp_m1).filter(|share| share.is_finite());
+        above.extend(
+            bounds.filter_map(|(at, (lower, upper))| Some((&settled[(*at)?].cell.id, (share(lower), share(upper))))),
+        );
     }
     let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
     rows.map(|(at, ((cell, row), rate))| {
-        let above_best_upper = above.get(&cell.cell.id).copied().filter(|upper| upper.is_finite());
-        CellView { above_best_upper, ..view(cell, row, rate, larger.get(&at).copied(), context) }
+        let (above_best_lower, above_best_upper) = above.get(&cell.cell.id).copied().unwrap_or_default();
+        CellView { above_best_lower, above_best_upper, ..view(cell, row, rate, larger.get(&at).copied(), context) }
     })
     .collect()
 }
@@ -95,6 +98,7 @@ fn view(
         outliers: outliers(settled, context.blocks),
         more: more(settled, context.level),
         footprint: footprint(levels, &settled.trials, context.varied),
+        above_best_lower: None,
         above_best_upper: None,
         estimate,
         total_rate,

@@ -152,6 +152,8 @@ pub struct CellView {
     pub footprint: Option<u64>,
     /// Simultaneous upper bound of its cost above the best confirmed, as a share.
     pub above_best_upper: Option<f64>,
+    /// Simultaneous lower bound of the same: above the margin, the cell is shown to be worse than that.
+    pub above_best_lower: Option<f64>,
     /// More than one mode in the rates of the trials.
     pub modes: Option<ModesView>,
     /// Trials far from the others. Never dropped.

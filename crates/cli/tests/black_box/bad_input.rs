@@ -1,0 +1,232 @@
+//! Wrong usage: exit code 2, a reason, and the next step. Nothing is measured, nothing is written.
+
+use std::fs;
+
+use crate::bench::{Bench, QUICK};
+
+/// Wrong words, and what standard error must say.
+#[track_caller]
+fn check(words: &str, expected: &[&str]) {
+    let bench = Bench::new();
+    let ran = bench.run(words).exits(2).complains(expected);
+    assert_eq!(ran.stdout, "", "{ran}");
+    assert!(!ran.stderr.contains("panicked"), "{ran}");
+    assert!(!bench.path("data").exists(), "wrong usage makes no store: {ran}");
+}
+
+#[track_caller]
+fn check_plan(toml: &str, expected: &[&str]) {
+    let bench = Bench::new();
+    let file = bench.write("plan.toml", toml);
+    let ran = bench.run(&format!("run {file}")).exits(2).complains(expected);
+    assert_eq!(ran.stdout, "", "{ran}");
+    assert!(!bench.path("data").exists(), "wrong usage makes no store: {ran}");
+}
+
+#[test]
+fn sizes() {
+    for flag in ["--read-size", "--write-size"] {
+        check(&format!("stream {flag} 0"), &[flag, "0 is out of range: use 1 to 16M"]);
+        check(&format!("stream {flag} -1"), &[flag, "`-1` is negative"]);
+        check(&format!("stream {flag} -1K"), &[flag, "`-1K` is negative"]);
+        check(&format!("stream {flag} 17M"), &[flag, "17M is out of range: use 1 to 16M"]);
+        check(&format!("stream {flag} 1Q"), &[flag, "`Q` in `1Q` is not a unit", "KiB"]);
+        check(&format!("stream {flag} 64K..1K"), &[flag, "upside down", "smaller end first"]);
+        check(&format!("stream {flag} 4K,,8K"), &[flag, "an empty level"]);
+        check(&format!("stream {flag} 4K,4096"), &[flag, "stands twice"]);
+        check(&format!("stream {flag} 4K..8K..16K"), &[flag]);
+        check(&format!("stream {flag} 0.3"), &[flag, "not a whole number"]);
+        check(&format!("stream {flag} many"), &[flag, "write for example 64K"]);
+        check(&format!("stream {flag} 99999999999999999999"), &[flag]);
+    }
+    check("stream --walk 2G", &["--walk", "use 0 to 1G"]);
+    check("stream --sndbuf 0", &["--sndbuf", "out of range"]);
+    check("stream --fit-max 1Q", &["--fit-max", "`Q` in `1Q` is not a unit"]);
+}
+
+#[test]
+fn other_levels() {
+    check("stream --flows 0", &["--flows", "0 is out of range: use 1 to 65536"]);
+    check("stream --flows -3", &["--flows", "negative"]);
+    check("stream --flows 1.5", &["--flows", "write for example 50"]);
+    check("stream --transport tcp --nodelay maybe", &["--nodelay", "use on, off or auto"]);
+    check("stream --duration 10us", &["--duration", "out of range: use 1ms"]);
+    check("stream --duration 20", &["--duration", "use ns, us, ms, s, m"]);
+    check("stream --think 2s", &["--think", "out of range"]);
+    check("stream --rate 0", &["--rate", "out of range"]);
+    check("stream --work busy", &["--work", "use none, sum, copy, or nanoseconds per byte"]);
+    check("stream --fill busy", &["--fill", "use none, touch, or nanoseconds per byte"]);
+}
+
+#[test]
+fn unknown_names_are_guessed_at() {
+    check("strem", &["stream"]);
+    check("stream --red-size 4K", &["--read-size"]);
+    check("stream --transport tpc", &["--transport", "did you mean `tcp`?", "a path such as /dev/zero"]);
+    check("stream --transport carrier-pigeon", &["known are unix, tcp, tcp6, pipe"]);
+    check("stream --engine blokcing", &["--engine", "did you mean `blocking`?"]);
+    check("stream --placement same_cpu", &["--placement", "did you mean `same-cpu`?"]);
+    check("stream --profile summ", &["did you mean `sum`?"]);
+    check("stream --ends thread", &["--ends", "threads"]);
+    check("stream --format jason", &["--format", "json"]);
+    check("run buffersize", &["did you mean `buffer-size`?", ".toml"]);
+    check("run speed", &["known are buffer-size, read-sweep, socket-buffers"]);
+    check("completions bsh", &["bash"]);
+    check("import x --from jsn", &["--from", "jsonl"]);
+}
+
+#[test]
+fn a_factor_that_fits_no_transport() {
+    check("stream --transport pipe --sndbuf 64K", &["--sndbuf fits none", "(pipe)", "applies to unix, tcp, tcp6"]);
+    check("stream --transport unix --pipe-size 64K", &["--pipe-size fits none", "applies to pipe"]);
+    check(
+        "stream --transport /dev/zero --write-size 4K",
+        &["--write-size fits none", "applies to unix, tcp, tcp6, pipe"],
+    );
+    check("stream --transport unix --congestion cubic", &["--congestion fits none"]);
+    // For some only: said, and collapsed there.
+    let ran = Bench::new().run("stream --transport unix,pipe --pipe-size 64K,1M --read-size 4K --dry-run").exits(0);
+    ran.prints(&["note: pipe-size does not apply to unix: collapsed there"]);
+}
+
+#[test]
+fn contradictions() {
+    check(
+        "stream --profile sum --work copy",
+        &["--work is set by the profiles already: leave out --profile or --work"],
+    );
+    check("stream --profile parser --walk 1K", &["leave out --profile or --walk"]);
+    check("stream --json-stream --format json", &["--json-stream", "--format"]);
+    check("stream --read-size 4K --read-size 8K", &["--read-size", "multiple times"]);
+    check("stream --read-size 1..16M --write-size 1..16M --budget 1s", &["too short", "--budget"]);
+    check(
+        "stream --read-size 1..16M --write-size 1..16M --sndbuf 1..1G --rcvbuf 1..1G",
+        &["cells are too many", "shorter lists"],
+    );
+}
+
+#[test]
+fn sources_that_cannot_be_read() {
+    let bench = Bench::new();
+    let empty = bench.write("empty", "");
+    bench.shell("mkfifo fifo").exits(0);
+    let fifo = bench.path("fifo").display().to_string();
+    check("stream --transport /no/such/file", &["/no/such/file cannot be read", "No such file", "check --transport"]);
+    check("stream --transport /proc", &["/proc cannot be read", "directory", "check --transport"]);
+    check(&format!("stream --transport {empty}"), &["cannot be read", "empty"]);
+    check(&format!("stream --transport {fifo}"), &["named pipe", "--transport pipe"]);
+}
+
+#[test]
+fn design() {
+    check("stream --budget 0s", &["--budget"]);
+    check("stream --budget -5s", &["--budget", "negative"]);
+    check("stream --budget soon", &["--budget", "write for example"]);
+    check("stream --budget 10", &["--budget", "use ns, us, ms, s, m"]);
+    check("stream --margin 0", &["--margin", "5%"]);
+    check("stream --margin 200%", &["--margin", "5%"]);
+    check("stream --margin much", &["--margin", "5%"]);
+    check("stream --margin -5%", &["--margin", "5%"]);
+    check("stream --blocks 0", &["--blocks", "use 1 to 100000"]);
+    check("stream --blocks -1", &["--blocks", "use 1 to 100000"]);
+    check("stream --blocks many", &["--blocks", "use 1 to 100000"]);
+    check("stream --blocks 1000000", &["--blocks", "use 1 to 100000"]);
+    check("stream --seed x", &["--seed"]);
+    check("stream --seed -1", &["--seed"]);
+    check("stream --plant rot:1", &["--plant", "corrupt:N"]);
+    check("stream --plant die:-1", &["--plant", "corrupt:N"]);
+    check("stream --grace x", &["--grace", "write for example"]);
+}
+
+#[test]
+fn plans_in_toml() {
+    check_plan("reed-size = 4096", &["plan.toml", "`reed-size`", "did you mean `read-size`?"]);
+    check_plan("colour = 1", &["plan.toml", "`colour`", "known are"]);
+    check_plan("read-size = 0", &["read-size", "0 is out of range"]);
+    check_plan("read-size = \"64K..1K\"", &["upside down"]);
+    check_plan("read-size = 4.5", &["plan.toml", "read_size", "\"1K..2M\""]);
+    check_plan("read-size = []", &["read-size"]);
+    check_plan("transport = [\"unix\", \"tpc\"]", &["did you mean `tcp`?"]);
+    check_plan("budget = 60", &["plan.toml", "budget", "in quotes"]);
+    check_plan("budget = \"soon\"", &["plan.toml", "budget", "write for example"]);
+    check_plan("margin = 5", &["plan.toml", "margin", "0.05"]);
+    check_plan("blocks = 0", &["plan.toml", "blocks", "1 to 100000"]);
+    check_plan("ends = \"thread\"", &["plan.toml", "ends", "did you mean `threads`?"]);
+    check_plan("verify = 1", &["plan.toml", "verify", "true or false"]);
+    check_plan("workload = \"call\"", &["plan.toml", "workload", "stream"]);
+    check_plan("part = 1", &["plan.toml", "[[part]]"]);
+    check_plan("[profiles.x]\nread-size = 4096", &["plan.toml", "read-size", "conditions only"]);
+    check_plan("[profiles.x]\nwork = [\"sum\", \"copy\"]", &["plan.toml", "work", "one level"]);
+    check_plan("profile = \"x\"\n[profiles.y]\nwork = \"sum\"", &["no profile is called `x`"]);
+    check_plan("[[part]]\nfinalists = 1", &["plan.toml", "finalists", "2 to 64"]);
+    check_plan("read-size = ", &["plan.toml is not a plan", "line 1"]);
+    check_plan("read-size = 4096\nread-size = 8192", &["plan.toml is not a plan", "duplicate key"]);
+    check("run missing.toml", &["missing.toml cannot be read", "check its path"]);
+    check("run /proc", &["/proc cannot be read", "check its path"]);
+    check("run", &["PLAN"]);
+}
+
+#[test]
+fn a_plan_that_is_no_text() {
+    let bench = Bench::new();
+    fs::write(bench.path("plan.toml"), [0xff, 0xfe, 0x00]).expect("a file on the bench");
+    bench.run("run ./plan.toml").exits(2).complains(&["plan.toml cannot be read", "UTF-8"]);
+}
+
+#[test]
+fn no_store_yet() {
+    for words in ["sessions", "report", "report 1", "export", "export 1 --format csv"] {
+        check(words, &["no results yet", "bytegauge run buffer-size", "--store"]);
+    }
+    check("stream --store", &["--store"]);
+}
+
+#[test]
+fn sessions_that_do_not_exist() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --engine null --duration 1ms --quiet")).exits(2);
+    bench.run("stream --engine null --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --budget 1s -q").exits(0);
+    bench.run("report 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
+    bench.run("export 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
+    bench.run("report x").exits(2).complains(&["x", "ID"]);
+    bench.run("report -1").exits(2);
+    bench.run("stream --resume 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
+    bench.run("stream --resume soon").exits(2).complains(&["--resume", "`soon`", "bytegauge sessions"]);
+    bench.run("stream --resume").exits(2).complains(&["no interrupted session of plan stream", "without --resume"]);
+    bench.run("stream --resume 1").exits(2).complains(&["session 1 is complete"]);
+}
+
+#[test]
+fn where_results_go_must_be_known() {
+    let bench = Bench::new();
+    let ran = bench.shell("unset HOME XDG_DATA_HOME; exec \"$BYTEGAUGE\" sessions");
+    ran.exits(2).complains(&["XDG_DATA_HOME", "--store"]);
+}
+
+#[test]
+fn imports() {
+    let bench = Bench::new();
+    let table = bench.write("t.csv", "connection_type,size,secs,calls\nunix,4096,1,100\n");
+    let refused = |words: &str, expected: &[&str]| {
+        bench.run(words).exits(2).complains(expected);
+    };
+    refused("import /no/such/file", &["/no/such/file", "check the path"]);
+    refused(&format!("import {table}"), &["--map"]);
+    refused(&format!("import {table} --map read_size"), &["--map read_size", "OURS=THEIRS"]);
+    refused(&format!("import {table} --map reed_size=size"), &["did you mean `read_size`?"]);
+    refused(
+        &format!("import {table} --map read_size=bytes"),
+        &["no such column", "connection_type, size, secs, calls"],
+    );
+    refused(&format!("import {table} --map read_size=size,read_size=secs"), &["twice"]);
+    let prose = bench.write("prose.txt", "Nothing to see here\n");
+    refused(&format!("import {prose}"), &["convert them to CSV"]);
+    let bad = bench.write(
+        "bad.csv",
+        "connection_type,read_buffer_bytes,write_buffer_bytes,duration_sec,throughput (MiB/s)\nunix,4096,4096,1,fast\n",
+    );
+    refused(&format!("import {bad}"), &["line 2", "nothing was imported"]);
+    let empty = bench.write("empty.csv", "");
+    refused(&format!("import {empty}"), &["no trial"]);
+    bench.run("sessions").exits(0).prints(&["no sessions yet"]);
+}

@@ -1,0 +1,304 @@
+//! A bench: a folder of its own, the binary, and what a run of it left behind.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_bytegauge");
+
+/// No run of a test is longer, however busy the machine: what is not over by then hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often a running process is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Two cells, one group, a second or so.
+pub const QUICK: &str = "stream --transport unix --profile drain --read-size 4K,64K --write-size 64K \
+                         --duration 20ms --blocks 6 --budget 2s --seed 1";
+
+/// A folder with a home of its own, so that the default store is in it.
+pub struct Bench {
+    folder: TempDir,
+    runs: AtomicU32,
+}
+
+/// A run that ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// What was run.
+    pub words: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// A run that goes on.
+pub struct Running {
+    words: String,
+    child: Child,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Bench {
+    /// An empty bench.
+    pub fn new() -> Bench {
+        Bench { folder: tempfile::tempdir().expect("a folder"), runs: AtomicU32::new(0) }
+    }
+
+    /// A path on the bench.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where results go when no `--store` is given.
+    pub fn store(&self) -> PathBuf {
+        self.path("data/bytegauge/results.db")
+    }
+
+    /// Writes a file and returns its path as text.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).expect("a file on the bench");
+        path.display().to_string()
+    }
+
+    /// Runs the binary with words separated by white space, and waits.
+    pub fn run(&self, words: &str) -> Ran {
+        self.start(words).wait()
+    }
+
+    /// Runs the binary with arguments that may hold white space, and waits.
+    pub fn run_args(&self, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(BINARY);
+        command.args(arguments);
+        self.spawn(command, arguments.join(" ")).wait()
+    }
+
+    /// Starts the binary.
+    pub fn start(&self, words: &str) -> Running {
+        let mut command = Command::new(BINARY);
+        command.args(words.split_whitespace());
+        self.spawn(command, words.to_owned())
+    }
+
+    /// Runs a script of `sh` on the bench, with the binary as `$BYTEGAUGE`. `timeout` ends it with all that
+    /// it started, should it hang.
+    pub fn shell(&self, script: &str) -> Ran {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", "100", "sh", "-c", script]);
+        self.spawn(command, script.to_owned()).wait()
+    }
+
+    /// The processes that were started from this bench and still run, with those that they started.
+    pub fn processes(&self) -> Vec<u32> {
+        let mark = format!("XDG_DATA_HOME={}", self.path("data").display());
+        let ours = |id: &u32| {
+            let variables = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        };
+        processes().filter(ours).collect()
+    }
+
+    /// Runs a command of ours on this bench.
+    pub fn spawn(&self, mut command: Command, words: String) -> Running {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        // Files, not pipes: an end that outlives its parent must not keep a test waiting.
+        let (stdout, stderr) = (self.path(&format!("{run}.out")), self.path(&format!("{run}.err")));
+        let child = command
+            .current_dir(self.folder.path())
+            .env("BYTEGAUGE", BINARY)
+            .env("HOME", self.folder.path())
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR_FORCE")
+            .env_remove("RUST_BACKTRACE")
+            .stdin(Stdio::null())
+            .stdout(File::create(&stdout).expect("a file for standard output"))
+            .stderr(File::create(&stderr).expect("a file for standard error"))
+            .spawn()
+            .unwrap_or_else(|error| panic!("{words}: {error}"));
+        Running { words, child, stdout, stderr }
+    }
+}
+
+impl Ran {
+    /// The same run, if it exited with this code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Ran {
+        assert_eq!(self.status.code(), Some(code), "{self}");
+        self
+    }
+
+    /// The same run, if standard error holds each of these texts.
+    #[track_caller]
+    pub fn complains(self, texts: &[&str]) -> Ran {
+        for text in texts {
+            assert!(self.stderr.contains(text), "no `{text}` in standard error of {self}");
+        }
+        self
+    }
+
+    /// The same run, if standard output holds each of these texts.
+    #[track_caller]
+    pub fn prints(self, texts: &[&str]) -> Ran {
+        for text in texts {
+            assert!(self.stdout.contains(text), "no `{text}` in standard output of {self}");
+        }
+        self
+    }
+
+    /// Standard output as the one JSON document that it must be.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
+    /// Standard output as JSON lines. A last line without its end does not count.
+    #[track_caller]
+    pub fn json_lines(&self) -> Vec<Value> {
+        json_lines(&self.stdout)
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ran { words, status, stdout, stderr } = self;
+        write!(f, "`{words}` ({status})\n--- standard output\n{stdout}\n--- standard error\n{stderr}")
+    }
+}
+
+impl Running {
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by name: `INT`, `TERM`. A process that has just ended takes none.
+    pub fn signal(&self, name: &str) {
+        signal(self.id(), name);
+    }
+
+    /// Ends it with SIGKILL and waits.
+    pub fn kill(mut self) -> Ran {
+        self.child.kill().expect("a process of ours");
+        self.wait()
+    }
+
+    /// Standard output so far.
+    pub fn stdout(&self) -> String {
+        text(&self.stdout)
+    }
+
+    /// Standard error so far.
+    pub fn stderr(&self) -> String {
+        text(&self.stderr)
+    }
+
+    /// Waits until something is the case, or fails if the process ends before.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, mut is: impl FnMut(&Running) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is(self) {
+            let ended = self.child.try_wait().expect("a child of ours");
+            assert!(ended.is_none(), "{} ended before {what}: {}", self.words, self.stderr());
+            assert!(Instant::now() < deadline, "{}: no {what}: {}", self.words, self.stderr());
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub fn wait(mut self) -> Ran {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let said = self.stderr();
+                panic!("`{}` hangs: {said}", self.words);
+            }
+            std::thread::sleep(LOOK);
+        };
+        Ran { words: self.words.clone(), status, stdout: self.stdout(), stderr: self.stderr() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Sends a signal to a process by its number; false if it is gone. The shell's own `kill` is everywhere.
+pub fn signal(id: u32, name: &str) -> bool {
+    let mut kill = Command::new("sh");
+    kill.args(["-c", &format!("kill -{name} {id}")]).stderr(Stdio::null());
+    kill.status().is_ok_and(|status| status.success())
+}
+
+/// The children of a process, by number.
+pub fn children(parent: u32) -> Vec<u32> {
+    processes().filter(|id| parent_of(*id) == Some(parent)).collect()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("Linux").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn parent_of(id: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name stands in brackets and may hold anything; state and parent follow it (proc_pid_stat(5)).
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a program can be run that way here; says so where it cannot, so that a skip is seen.
+pub fn possible(why: &str, program: &str, arguments: &[&str]) -> bool {
+    let tried = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let possible = tried.is_ok_and(|status| status.success());
+    if !possible {
+        eprintln!("SKIPPED: {why}: `{program} {}` does not work here", arguments.join(" "));
+    }
+    possible
+}
+
+/// Text as JSON lines.
+#[track_caller]
+pub fn json_lines(text: &str) -> Vec<Value> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// A number that no two processes of a test run share.
+pub fn clock_seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos() as u64
+}
+
+fn text(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).expect("what was printed");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// How a process that a signal ended shows.
+pub fn killed_by(status: ExitStatus) -> Option<i32> {
+    status.signal()
+}

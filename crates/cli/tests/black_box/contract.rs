@@ -1,0 +1,274 @@
+//! The JSON document that other programs build upon: one document, every key, numbers that agree.
+
+use std::collections::BTreeSet;
+
+use bytegauge_model::FACTORS;
+use serde_json::Value;
+
+use crate::bench::{Bench, QUICK};
+use crate::raw::{Raw, name, number};
+
+const SCHEMA: &str = include_str!("../../../report/schema/report.schema.json");
+
+const TOP: &[&str] = &["schema_version", "session", "plan", "environment", "cells", "groups"];
+const CELL: &[&str] =
+    &["id", "group", "stage", "factors", "outcome", "reason", "trials", "estimate", "more", "counters", "cpu", "limit"];
+const ESTIMATE: &[&str] = &["metric", "unit", "median", "lower", "upper"];
+const GROUP: &[&str] = &["id", "factors", "noise_floor", "best_set", "undecided", "recommendation", "cost_model"];
+const RECOMMENDATION: &[&str] = &["cell", "proven", "margin", "text"];
+const LINEAR: &[&str] = &["per_call_ns", "per_byte_ns"];
+
+/// What must hold of every document, whatever was measured.
+#[track_caller]
+pub fn check_document(document: &Value) {
+    let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
+    let validator = jsonschema::draft202012::new(&schema).expect("the schema is a schema");
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    check_keys(document, TOP);
+    check_keys(&document["environment"], &["grade", "reasons"]);
+    let ids: BTreeSet<&str> = list(&document["cells"]).iter().filter_map(|cell| cell["id"].as_str()).collect();
+    let groups: BTreeSet<&str> = list(&document["groups"]).iter().filter_map(|group| group["id"].as_str()).collect();
+    assert_eq!(ids.len(), list(&document["cells"]).len(), "cells have names of their own");
+    for cell in list(&document["cells"]) {
+        assert!(groups.contains(cell["group"].as_str().unwrap_or_default()), "{cell}");
+        check_cell(cell);
+        if document["status"] != "imported" {
+            check_measured_here(cell);
+        }
+        if document["status"] == "complete" {
+            let reason = cell["reason"].as_str().unwrap_or_default();
+            assert!(!reason.contains("--resume"), "there is nothing to resume: {cell}");
+        }
+    }
+    for group in list(&document["groups"]) {
+        check_group(group, &ids);
+    }
+}
+
+#[track_caller]
+fn check_cell(cell: &Value) {
+    check_keys(cell, CELL);
+    check_keys(&cell["estimate"], ESTIMATE);
+    let factors = cell["factors"].as_object().expect("factors");
+    assert!(FACTORS.iter().all(|factor| factors.contains_key(factor.name)), "{cell}");
+    assert!(number(&cell["factors"]["read_size"]) > 0, "sizes are whole bytes: {cell}");
+    assert_eq!(cell["estimate"]["unit"], "bytes/s");
+    for estimate in cell["more"].as_object().expect("more").values().chain([&cell["estimate"]]) {
+        check_ordered(estimate);
+    }
+}
+
+/// What a session of our own knows of every cell. A table of others may say less.
+#[track_caller]
+fn check_measured_here(cell: &Value) {
+    let two_ended = !name(&cell["factors"]["transport"]).starts_with(['/', '.']);
+    assert_eq!(cell["factors"]["write_size"].is_u64(), two_ended, "{cell}");
+    assert!(two_ended || cell["factors"]["write_size"].is_null(), "{cell}");
+    if cell["estimate"]["median"].is_f64() && cell["kind"] != "floor" {
+        check_counters(cell);
+    }
+}
+
+#[track_caller]
+fn check_counters(cell: &Value) {
+    let counters = &cell["counters"];
+    let (reads, bytes) = (number(&counters["reads"]), number(&counters["bytes"]));
+    assert!(bytes > 0 && reads * number(&cell["factors"]["read_size"]) >= bytes, "{cell}");
+    assert!(number(&counters["short_reads"]) <= reads, "{cell}");
+    let writes = cell["factors"]["engine"] != "null" && cell["factors"]["write_size"].is_u64();
+    assert_eq!(counters["writes"].is_u64(), writes, "{cell}");
+    assert!(cell["cpu"]["sink"].is_object(), "{cell}");
+    assert_eq!(cell["cpu"]["source"].is_object(), writes, "{cell}");
+    assert!(!name(&cell["limit"]["name"]).is_empty() && !name(&cell["limit"]["sentence"]).is_empty(), "{cell}");
+}
+
+#[track_caller]
+fn check_group(group: &Value, cells: &BTreeSet<&str>) {
+    check_keys(group, GROUP);
+    check_keys(&group["recommendation"], RECOMMENDATION);
+    check_keys(&group["cost_model"]["linear"], LINEAR);
+    let recommended = [&group["recommendation"]["cell"]].into_iter().filter(|cell| !cell.is_null());
+    for id in list(&group["best_set"]).iter().chain(list(&group["undecided"])).chain(recommended) {
+        assert!(cells.contains(id.as_str().unwrap_or_default()), "{id} is no cell");
+    }
+    assert!(group["recommendation"]["proven"].is_boolean());
+    assert!(!name(&group["recommendation"]["text"]).is_empty());
+}
+
+/// Trials of a cell in complete blocks: those behind its estimate, and those in blocks that the rule on stolen CPU
+/// time leaves out, which a virtual machine may impose on any test.
+#[track_caller]
+pub fn counted(document: &Value, cell: &Value) -> u64 {
+    let group = list(&document["groups"]).iter().find(|group| group["id"] == cell["group"]).expect("the cell's group");
+    let (used, breached) = (number(&group["blocks"]["used"]), number(&group["blocks"]["breached"]));
+    // Where every block was left out, their trials are shown all the same.
+    number(&cell["trials"]) + if used > 0 { breached } else { 0 }
+}
+
+/// Lower end, median and upper end in this order, as far as they are known.
+#[track_caller]
+fn check_ordered(estimate: &Value) {
+    let ends: Vec<f64> = ["lower", "median", "upper"].iter().filter_map(|key| estimate[key].as_f64()).collect();
+    assert!(ends.windows(2).all(|pair| pair[0] <= pair[1]), "{estimate}");
+}
+
+#[track_caller]
+fn check_keys(object: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(object.get(key).is_some(), "no key `{key}` in {object:#}");
+    }
+}
+
+#[track_caller]
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
+}
+
+#[test]
+fn sockets_and_a_device_in_one_document() {
+    let bench = Bench::new();
+    let ran = bench
+        .run(
+            "stream --transport unix,tcp,/dev/zero --read-size 4K,64K --write-size 64K --profile drain \
+             --duration 20ms --blocks 6 --budget 2s --seed 7 --format json",
+        )
+        .exits(0);
+    let document = ran.json();
+    check_document(&document);
+    assert_eq!(document["schema_version"], 1);
+    assert_eq!(document["status"], "complete");
+    assert_eq!(document["seed"], 7);
+    assert_eq!(document["plan"]["name"], "stream");
+    assert_eq!(document["notes"][0], "write-size does not apply to /dev/zero: collapsed there");
+    let candidates: Vec<&Value> = list(&document["cells"]).iter().filter(|cell| cell["kind"] == "candidate").collect();
+    assert_eq!((candidates.len(), list(&document["groups"]).len()), (6, 3));
+    for cell in candidates {
+        assert_eq!((&cell["outcome"], &cell["stage"]), (&"measured".into(), &"confirm".into()), "{cell}");
+        assert_eq!(counted(&document, cell), 6, "{cell}");
+        let interval = cell["estimate"]["lower"].is_f64() && cell["estimate"]["upper"].is_f64();
+        assert_eq!(interval, number(&cell["trials"]) >= 6, "{cell}");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_null() {
+    let bench = Bench::new();
+    // One trial: a median, but no interval.
+    let document = bench
+        .run(
+            "stream --transport /dev/zero --read-size 64K --profile drain --duration 20ms --blocks 1 --budget 2s \
+             --format json",
+        )
+        .exits(0)
+        .json();
+    check_document(&document);
+    let cell = &document["cells"][0];
+    assert!(cell["estimate"]["median"].is_f64(), "{cell}");
+    for unknown in [
+        &cell["estimate"]["lower"],
+        &cell["estimate"]["upper"],
+        &cell["counters"]["writes"],
+        &cell["counters"]["retransmits"],
+        &cell["counters"]["verified_bytes"],
+        &cell["factors"]["placement"],
+        &document["groups"][0]["noise_floor"],
+    ] {
+        assert!(unknown.is_null(), "{unknown} in {cell}");
+    }
+}
+
+#[test]
+fn verified_means_every_byte() {
+    let bench = Bench::new();
+    let document = bench
+        .run(
+            "stream --transport unix,tcp,pipe --profile drain --read-size 16K --write-size 64K --duration 20ms \
+             --blocks 2 --budget 2s --verify --format json",
+        )
+        .exits(0)
+        .json();
+    check_document(&document);
+    for cell in list(&document["cells"]).iter().filter(|cell| cell["kind"] == "candidate") {
+        assert!(number(&cell["counters"]["verified_bytes"]) >= number(&cell["counters"]["bytes"]), "{cell}");
+    }
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    let real: Vec<&Value> = raw.trials.iter().filter(|trial| !trial["source"].is_null()).collect();
+    assert!(!real.is_empty());
+    for trial in real {
+        assert_eq!(trial["sink"]["verified_bytes"], trial["sink"]["total_bytes"], "{trial}");
+    }
+}
+
+#[test]
+fn flows_are_told_apart() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 30ms \
+                 --blocks 3 --budget 2s --format json";
+    let document = bench.run(words).exits(0).json();
+    check_document(&document);
+    let per_flow = &document["cells"][0]["counters"]["per_flow"];
+    assert_eq!(list(&per_flow["rates"]).len(), 3, "{per_flow}");
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert!(raw.trials.iter().all(|trial| list(&trial["sink"]["flows"]).len() == 3));
+}
+
+#[test]
+fn long_trials_keep_their_series() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 1100ms \
+                 --blocks 1 --budget 3s --quiet";
+    bench.run(words).exits(0);
+    let raw = Raw::of(&bench, 1);
+    let confirmed = |trial: &&Value| trial["stage"] == "confirm" && !trial["source"].is_null();
+    let trial = raw.trials.iter().find(confirmed).expect("a long trial");
+    let series = list(&trial["sink"]["flows"][0]["series"]);
+    assert!(series.len() > 50, "{} bins", series.len());
+    let bytes: u64 = series.iter().map(|bin| number(&bin["bytes"])).sum();
+    assert!(bytes <= number(&trial["sink"]["total_bytes"]) && bytes > 0);
+}
+
+#[test]
+fn options_are_told_as_asked_and_as_set() {
+    let bench = Bench::new();
+    let words = "stream --transport tcp --profile drain --read-size 64K --write-size 64K --sndbuf 100K --rcvbuf 50K \
+                 --nodelay on --duration 20ms --blocks 1 --budget 2s --format json";
+    let document = bench.run(words).exits(0).json();
+    check_document(&document);
+    let options = &document["cells"][0]["counters"]["options"];
+    // The kernel doubles what is asked for (socket(7)).
+    assert_eq!((&options["sndbuf"]["requested"], &options["sndbuf"]["source"]), (&102_400.into(), &204_800.into()));
+    assert_eq!((&options["rcvbuf"]["requested"], &options["rcvbuf"]["sink"]), (&51_200.into(), &102_400.into()));
+    assert_eq!(options["nodelay"]["source"], true);
+}
+
+#[test]
+fn the_harness_is_measured_in_every_session() {
+    let bench = Bench::new();
+    let document = bench.run(&format!("{QUICK} --format json")).exits(0).json();
+    let floor = &document["floor"];
+    assert!(floor["ns_per_call"].as_f64().is_some_and(|ns| ns > 0.0), "{floor}");
+    assert!(floor["fastest_ns_per_call"].as_f64() > floor["ns_per_call"].as_f64(), "{floor}");
+    let floors: Vec<&Value> = list(&document["cells"]).iter().filter(|cell| cell["kind"] == "floor").collect();
+    assert_eq!(floors.len(), 1);
+    assert_eq!(floors[0]["factors"]["engine"], "null");
+}
+
+#[test]
+fn the_null_engine_is_a_choice_like_any_other() {
+    let bench = Bench::new();
+    let words = "stream --engine null --transport unix,tcp --profile drain --read-size 4K,64K --write-size 64K \
+                 --duration 5ms --blocks 6 --budget 1s --seed 3 --format json";
+    let document = bench.run(words).exits(0).json();
+    check_document(&document);
+    for cell in list(&document["cells"]) {
+        assert_eq!(cell["factors"]["engine"], "null", "{cell}");
+    }
+    // What moves nothing recommends nothing.
+    for group in list(&document["groups"]) {
+        assert_eq!(group["recommendation"]["proven"], false, "{group}");
+    }
+}

@@ -1,0 +1,168 @@
+//! `--dry-run`: what will be measured, for how long, what was collapsed; flags and TOML keys say the same.
+
+use bytegauge_model::FACTORS;
+use bytegauge_model::factor::Factor;
+use bytegauge_model::level::Kind;
+use serde_json::Value;
+
+use crate::bench::Bench;
+
+/// Two levels of a factor, as a flag takes them.
+fn levels(factor: &Factor) -> [&'static str; 2] {
+    match (factor.kind, factor.name) {
+        (Kind::Size { auto: true, .. }, _) => ["auto", "64K"],
+        (Kind::Size { .. }, _) => ["4K", "100"],
+        (Kind::Count { .. }, _) => ["1", "3"],
+        (Kind::Duration { .. }, _) => ["20ms", "1500us"],
+        (Kind::Rate, _) => ["max", "100M"],
+        (Kind::Switch, _) => ["on", "off"],
+        (_, "transport") => ["unix", "/dev/zero"],
+        (_, "placement") => ["same-cpu", "unpinned"],
+        (_, "profile") => ["drain", "parser"],
+        (_, "work") => ["copy", "0.5ns"],
+        (_, "fill") => ["none", "touch"],
+        (_, "engine") => ["blocking", "null"],
+        (_, "congestion") => ["auto", "reno"],
+        (_, name) => panic!("{name}: say here which two levels to try"),
+    }
+}
+
+/// A transport that the factor fits.
+fn transport(factor: &Factor) -> &'static str {
+    let fits = |name: &&str| name.parse().is_ok_and(|transport| (factor.fits)(&transport));
+    ["unix", "tcp", "pipe"].into_iter().find(fits).expect("a transport that the factor fits")
+}
+
+/// The other factors of such a plan: few cells.
+fn others(factor: &Factor) -> Vec<(&'static str, &'static str)> {
+    let small = [("transport", transport(factor)), ("read_size", "4K"), ("write_size", "64K")];
+    small.into_iter().filter(|(name, _)| *name != factor.name).collect()
+}
+
+#[test]
+fn every_flag_is_a_toml_key() {
+    let bench = Bench::new();
+    for factor in FACTORS {
+        let [first, second] = levels(factor);
+        let mut flags = format!("stream --dry-run --format json --seed 5 --{} {first},{second}", factor.flag());
+        let mut toml = "name = \"stream\"\n".to_owned();
+        for (name, level) in others(factor) {
+            flags.push_str(&format!(" --{} {level}", name.replace('_', "-")));
+            toml.push_str(&format!("{name} = \"{level}\"\n"));
+        }
+        let by_flags = bench.run(&flags).exits(0);
+        for key in [factor.flag(), factor.name.to_owned()] {
+            for value in [format!("\"{first},{second}\""), format!("[\"{first}\", \"{second}\"]")] {
+                let plan = bench.write("plan.toml", &format!("{toml}{key} = {value}\n"));
+                let by_file = bench.run(&format!("run {plan} --dry-run --format json --seed 5")).exits(0);
+                assert_eq!(by_file.json(), by_flags.json(), "{key} = {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_design_flag_is_a_toml_key() {
+    let bench = Bench::new();
+    let factors = "--transport unix --read-size 4K --write-size 64K --dry-run --format json --seed 5";
+    let flags = "--budget 7s --blocks 9 --margin 10% --ends processes --verify";
+    let by_flags = bench.run(&format!("stream {factors} {flags}")).exits(0).json();
+    let keys = "name = \"stream\"\nbudget = \"7s\"\nblocks = 9\nmargin = 0.1\nends = \"processes\"\nverify = true\n";
+    let plan = bench.write("plan.toml", keys);
+    let by_file = bench.run(&format!("run {plan} {factors}")).exits(0).json();
+    assert_eq!(by_file, by_flags);
+    assert_eq!(
+        (&by_flags["blocks"], &by_flags["ends"], &by_flags["verify"]),
+        (&9.into(), &"processes".into(), &true.into())
+    );
+}
+
+#[test]
+fn a_flag_outranks_the_plan() {
+    let bench = Bench::new();
+    let plan = bench.write("mine.toml", "transport = \"tcp\"\nread-size = \"1K..2M\"\nwrite-size = \"64K\"\n");
+    let ran = bench.run(&format!("run {plan} --transport unix --read-size 4K --dry-run")).exits(0);
+    ran.prints(&["plan mine: 3 cells in 3 groups", "unix", "read-size  choice     4K\n"]);
+}
+
+#[test]
+fn lists_and_ranges() {
+    let check = |flag: &str, expected: &str| {
+        let ran = Bench::new().run(&format!("stream --transport unix --dry-run --read-size {flag}")).exits(0);
+        let line = ran.stdout.lines().find(|line| line.contains("read-size")).expect("the factor's line").to_owned();
+        assert!(line.ends_with(&format!("choice     {expected}")), "{line}");
+    };
+    check("1K..8K", "1K 2K 4K 8K");
+    check("1000..5000", "1000 2000 4000 5000");
+    check("4096,100,16MiB", "4K 100 16M");
+    check("1,1K..4K,1M", "1 1K 2K 4K 1M");
+    check("1..16M", &(0..=24).map(|n| bytegauge_model::Bytes(1 << n).compact()).collect::<Vec<_>>().join(" "));
+}
+
+#[test]
+fn it_says_cells_blocks_time_and_what_was_collapsed() {
+    let bench = Bench::new();
+    let words =
+        "stream --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --dry-run";
+    let ran = bench.run(words).exits(0).prints(&[
+        "cells in",
+        "confirmation blocks",
+        "nodelay does not apply to unix: collapsed there",
+        "write-size does not apply to /dev/zero: collapsed there",
+        "calibrate",
+        "screen",
+        "narrow",
+        "confirm",
+        "total",
+        "of a budget of 60 s",
+    ]);
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
+    let bench = Bench::new();
+    let missing = bench.path("missing").display().to_string();
+    let words = format!("stream --transport unix,{missing} --read-size 4K --write-size 64K --profile drain --dry-run");
+    let ran = bench.run(&words).exits(0).prints(&["1 cells in 2 groups", "skipped: "]);
+    assert!(ran.stdout.contains(&format!("{missing} cannot be read")), "{ran}");
+}
+
+#[test]
+fn nothing_is_run_and_nothing_is_written() {
+    let bench = Bench::new();
+    for words in ["stream --dry-run", "run buffer-size --dry-run", "stream --dry-run --format json --resume"] {
+        bench.run(words).exits(0);
+    }
+    assert!(!bench.path("data").exists());
+    bench.run("sessions").exits(2).complains(&["no results yet"]);
+}
+
+#[test]
+fn the_seed_decides() {
+    let bench = Bench::new();
+    let plan =
+        |seed: &str| bench.run(&format!("stream --transport unix --dry-run --format json {seed}")).exits(0).json();
+    assert_eq!(plan("--seed 4"), plan("--seed 4"));
+    assert_ne!(plan("--seed 4"), plan("--seed 5"));
+    assert_ne!(plan("")["seed"], plan("")["seed"], "without a seed there is a new one each time");
+}
+
+#[test]
+fn the_seed_decides_the_order_of_measurement() {
+    let bench = Bench::new();
+    // The null engine never fails, so no block is ever repeated.
+    let words = "stream --engine null --transport unix --profile drain --read-size 1K..8K --write-size 64K \
+                 --duration 1ms --blocks 6 --budget 1s --quiet";
+    let mut orders: Vec<Vec<Value>> = Vec::new();
+    for (session, seed) in (1..).zip([11, 11, 12]) {
+        bench.run(&format!("{words} --seed {seed}")).exits(0);
+        let raw = crate::raw::Raw::of(&bench, session);
+        raw.check_sound();
+        orders.push(raw.trials.iter().map(|trial| trial["cell"].clone()).collect());
+    }
+    assert_eq!(orders[0].len(), orders[2].len());
+    // The twin is that of the first finalist, which no measurement chooses here.
+    assert_eq!(orders[0], orders[1]);
+    assert_ne!(orders[0], orders[2]);
+}

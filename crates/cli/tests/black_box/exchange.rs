@@ -1,0 +1,142 @@
+//! Data that go out and come in: our own lines, tables of others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::bench::{Bench, QUICK};
+use crate::contract::check_document;
+use crate::raw::{Raw, name, number};
+
+const SEED_TEXT: &str = "\
+# Buffer Size Benchmark
+
+## Unix sockets
+
+Best = 4 KiB
+
+```
+buf_size=1024; duration=1.941036403s; num_syscalls=6504097; 3272.3 MiB/s; 3350837.2 syscalls/s; short_reads=55
+buf_size=2048; duration=1.906473243s; num_syscalls=5317469; 5442.1 MiB/s; 2789165.3 syscalls/s; short_reads=11736
+buf_size=4096; duration=1.720335621s; num_syscalls=3286452; 7444.7 MiB/s; 1910355.1 syscalls/s; short_reads=21315
+```
+
+## /dev/zero
+
+```
+buf_size=4096; duration=2s; num_syscalls=9000000; 17578.1 MiB/s; 4500000.0 syscalls/s; short_reads=0
+```
+";
+
+const GRID: &str = "\
+machine_configuration,use_buffer,write_buffer_bytes,connection_type,read_buffer_bytes,duration_sec,num_syscalls,short_reads,throughput (MiB/s)
+local,true,4096,unix,1024,2.0,1000,0,100
+local,true,4096,unix,2048,2.0,1000,1,200
+local,true,65536,unix,1024,2.0,1000,1,150
+local,false,4096,tcp,1024,2.0,1000,1,80
+";
+
+/// A document without what a store decides: the session's number.
+fn told(bench: &Bench, session: i64) -> Value {
+    let mut document = bench.run(&format!("report {session} --format json")).exits(0).json();
+    check_document(&document);
+    document["session"] = Value::Null;
+    document
+}
+
+#[test]
+fn our_own_lines_come_back_as_they_were() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    bench.run("export 1 -o out.jsonl").exits(0);
+    bench.run("import out.jsonl").exits(0).prints(&["session 2", "bytegauge report 2"]);
+    assert_eq!(told(&bench, 2), told(&bench, 1));
+    let without_header = |session: i64| {
+        let text = bench.run(&format!("export {session}")).exits(0).stdout;
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(without_header(2), without_header(1));
+    bench.run("sessions").exits(0).prints(&["complete, imported"]);
+    // What was measured elsewhere is not gone on with.
+    bench.run("stream --resume 2").exits(2).complains(&["session 2 was measured elsewhere"]);
+}
+
+#[test]
+fn our_own_csv_comes_back_with_the_same_numbers() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    bench.run("export 1 --format csv -o out.csv").exits(0);
+    bench.run("import out.csv --name again").exits(0).prints(&["session 2"]);
+    let (measured, imported) = (told(&bench, 1), told(&bench, 2));
+    assert_eq!((&imported["status"], &imported["plan"]["name"]), (&"imported".into(), &"again".into()));
+    let numbers = |document: &Value| -> BTreeMap<String, (Value, Value)> {
+        let cells = document["cells"].as_array().expect("cells").iter();
+        cells.map(|cell| (name(&cell["id"]), (cell["trials"].clone(), cell["estimate"].clone()))).collect()
+    };
+    let bytes = |session: i64| -> Vec<(Value, Value)> {
+        let trials = Raw::of(&bench, session).trials;
+        trials.into_iter().map(|trial| (trial["bytes"].clone(), trial["wall_ns"].clone())).collect()
+    };
+    assert_eq!(bytes(2), bytes(1));
+    // A table does not say how much CPU time was stolen: blocks that were left out for that come back.
+    if measured["groups"][0]["blocks"]["breached"] == 0 {
+        assert_eq!(numbers(&imported), numbers(&measured));
+        let best = |document: &Value| -> BTreeSet<String> {
+            document["groups"][0]["best_set"].as_array().expect("a best set").iter().map(name).collect()
+        };
+        assert_eq!(best(&imported), best(&measured));
+    }
+}
+
+#[test]
+fn a_table_of_strangers_is_mapped() {
+    let bench = Bench::new();
+    // Without a trend: blocks that resemble their neighbours would be merged, and rightly.
+    let noise = [3, 0, 5, 1, 6, 2, 4, 7, 1, 5, 0, 6];
+    let rows: String = noise.iter().map(|n| format!("4096;1.0;{}\n65536;1.0;{}\n", 1000 + n, 2000 - n)).collect();
+    bench.write("strange.csv", &format!("buffer;secs;MBps\n{rows}"));
+    let map = "--map read_size=buffer,duration_sec=secs --map throughput_megabytes_s=MBps --map transport==unix,write_size==64K";
+    bench.run(&format!("import strange.csv {map}")).exits(0).prints(&["24 trials of 2 cells"]);
+    let document = told(&bench, 1);
+    let medians: Vec<f64> = document["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .filter_map(|cell| cell["estimate"]["median"].as_f64())
+        .collect();
+    assert_eq!(medians.len(), 2);
+    assert!((1.0e9..1.01e9).contains(&medians[0]) && (1.99e9..2.0e9).contains(&medians[1]), "{medians:?}");
+    assert_eq!(document["groups"][0]["best_set"], serde_json::json!([document["cells"][1]["id"]]), "statistics apply");
+}
+
+#[test]
+fn the_published_grid_needs_no_mapping() {
+    let bench = Bench::new();
+    bench.write("grid.csv", GRID);
+    let ran = bench.run("import grid.csv").exits(0).prints(&["4 trials of 4 cells"]);
+    assert_eq!(ran.stderr, "");
+    let document = told(&bench, 1);
+    assert_eq!(document["plan"]["name"], "grid");
+    let cell = &document["cells"][1];
+    assert_eq!((number(&cell["factors"]["read_size"]), number(&cell["factors"]["write_size"])), (2048, 4096));
+    assert_eq!(cell["estimate"]["median"], 200.0 * 1024.0 * 1024.0);
+    bench.run("report").exits(0).prints(&["4 KiB"]);
+}
+
+#[test]
+fn the_published_text_needs_no_mapping() {
+    let bench = Bench::new();
+    bench.write("published.txt", SEED_TEXT);
+    bench.run("import published.txt").exits(0).prints(&["4 trials of 4 cells"]);
+    let document = told(&bench, 1);
+    let cells = document["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 4);
+    let median = cells[2]["estimate"]["median"].as_f64().expect("a median") / (1024.0 * 1024.0);
+    assert!((median - 7444.7).abs() < 0.1, "{median}");
+    assert_eq!(number(&cells[2]["counters"]["short_reads"]), 21315);
+    assert!(document["environment"]["grade"].is_null(), "nothing is known about that machine");
+    bench.run("report").exits(0).prints(&["unix", "/dev/zero", "imported"]);
+    for format in ["csv", "markdown"] {
+        bench.run(&format!("report --format {format}")).exits(0);
+    }
+}

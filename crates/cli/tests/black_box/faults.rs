@@ -1,0 +1,165 @@
+//! Trials that go wrong: the reason stands in the cell, the rest is measured, nothing hangs.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, children, signal};
+use crate::contract::{check_document, counted};
+use crate::raw::Raw;
+
+/// One cell.
+const ONE: &str = "stream --transport unix --profile drain --read-size 4K --write-size 64K --duration 20ms --blocks 6 \
+                   --budget 2s --seed 1 --format json";
+
+/// Two cells.
+const TWO: &str = "stream --transport tcp --profile drain --read-size 4K,64K --write-size 64K --duration 20ms --blocks 6 \
+                   --budget 2s --seed 1 --format json";
+
+/// A fault in the only cell: exit code 5, its reason in the cell, and a document all the same.
+#[track_caller]
+fn check_all_fail(flags: &str, reason: &str) {
+    let bench = Bench::new();
+    let ran = bench.run(&format!("{ONE} {flags}")).exits(5);
+    assert!(!ran.stderr.contains("panicked"), "{ran}");
+    let document = ran.json();
+    check_document(&document);
+    let cell = &document["cells"][0];
+    assert_eq!(cell["outcome"], "failed", "{cell}");
+    assert!(cell["reason"].as_str().is_some_and(|text| text.contains(reason)), "{reason} is not in {}", cell["reason"]);
+    assert!(cell["estimate"]["median"].is_null(), "{cell}");
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert!(raw.reasons().iter().all(|stored| stored.contains(reason)), "{:?}", raw.reasons());
+    bench.run("report").exits(5).prints(&["nothing was measured"]);
+}
+
+/// A fault in the first of two cells: the second is measured as if nothing had been.
+#[track_caller]
+fn check_one_fails(flags: &str, fault: &str, reason: &str) -> Ran {
+    let bench = Bench::new();
+    let ran = bench.run(&format!("{TWO} {flags} --plant c1@{fault}")).exits(0);
+    let document = ran.json();
+    check_document(&document);
+    let (first, second) = (&document["cells"][0], &document["cells"][1]);
+    assert_eq!((&first["outcome"], &second["outcome"]), (&"failed".into(), &"measured".into()), "{ran}");
+    assert!(first["reason"].as_str().is_some_and(|text| text.contains(reason)), "{first}");
+    assert_eq!(counted(&document, second), 6, "{second}");
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.confirmed()["g1"], 6, "blocks that broke are repeated whole");
+    ran
+}
+
+#[test]
+fn a_sink_that_dies() {
+    check_all_fail("--plant die:100000", "died");
+    check_all_fail("--plant die:100000 --ends processes", "the sink died in the middle of a trial");
+    check_one_fails("", "die:100000", "died");
+    check_one_fails("--ends processes", "die:100000", "the sink died");
+}
+
+#[test]
+fn a_trial_that_stalls() {
+    check_all_fail("--plant stall:100000 --grace 300ms", "stalled");
+    check_all_fail("--plant stall:100000 --grace 300ms --ends processes", "stalled");
+    check_one_fails("--grace 300ms", "stall:100000", "watchdog");
+}
+
+#[test]
+fn a_path_that_corrupts() {
+    check_all_fail("--plant corrupt:100000 --verify", "byte 100000 arrived as");
+    check_all_fail("--plant corrupt:0 --verify --ends processes", "the path corrupts data");
+    check_one_fails("--verify", "corrupt:12345", "flow 0: byte 12345");
+    // Nobody looks: nobody sees. That is what the flag is for.
+    let bench = Bench::new();
+    bench.run(&format!("{ONE} --plant corrupt:100000")).exits(0);
+}
+
+#[test]
+fn a_sink_that_loses_count() {
+    check_all_fail("--plant overcount:7", "the path loses or invents data");
+    check_one_fails("", "overcount:7", "counted");
+}
+
+#[test]
+fn all_flows_end_with_the_one_that_dies() {
+    check_all_fail("--flows 3 --plant die:100000", "died");
+    check_all_fail("--flows 3 --plant stall:100000 --grace 300ms", "stalled");
+}
+
+#[test]
+fn ends_as_processes_measure_the_same_way() {
+    let bench = Bench::new();
+    let document = bench.run(&format!("{TWO} --ends processes")).exits(0).json();
+    check_document(&document);
+    Raw::of(&bench, 1).check_sound();
+    assert_eq!(document["cells"][0]["outcome"], "measured");
+}
+
+/// A long trial over processes, and what a signal to one of them does. The block is repeated.
+fn check_signal(name: &str, reason: &str) {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 1 \
+                 --budget 2s --ends processes --grace 300ms";
+    let mut running = bench.start(words);
+    running.until("confirmation", |running| running.stderr().contains("confirm: "));
+    // Those of the block before may still be there, or leave between looking and sending.
+    running.until("two ends", |running| children(running.id()).len() == 2);
+    std::thread::sleep(Duration::from_millis(300));
+    running.until("a victim", |running| children(running.id()).first().is_some_and(|end| signal(*end, name)));
+    running.wait().exits(0);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.confirmed()["g1"], 1, "the block that broke was repeated");
+    let reasons = raw.reasons();
+    assert!(reasons.len() <= 1 && reasons.iter().all(|stored| stored.contains(reason)), "{reasons:?}");
+}
+
+#[test]
+fn an_end_that_is_killed() {
+    check_signal("KILL", "signal: 9");
+}
+
+#[test]
+fn an_end_that_is_frozen() {
+    check_signal("STOP", "did not answer in time");
+}
+
+#[test]
+fn a_transport_that_is_missing_beside_one_that_is_there() {
+    let bench = Bench::new();
+    let missing = bench.path("missing").display().to_string();
+    let words = format!(
+        "stream --transport unix,{missing} --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 6 \
+         --budget 2s --format json"
+    );
+    let document = bench.run(&words).exits(0).json();
+    check_document(&document);
+    let outcomes: Vec<&Value> = document["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .filter(|cell| cell["kind"] == "candidate")
+        .map(|cell| &cell["outcome"])
+        .collect();
+    assert_eq!(outcomes, ["measured", "skipped"]);
+    assert!(document["cells"][1]["reason"].as_str().is_some_and(|reason| reason.contains("No such file")));
+}
+
+#[test]
+fn a_file_is_read_again_and_again() {
+    let bench = Bench::new();
+    let file = bench.write("data.bin", &"0123456789".repeat(1000));
+    let words = format!(
+        "stream --transport {file} --profile drain --read-size 4K,64K --duration 20ms --blocks 6 --budget 2s --format json"
+    );
+    let document = bench.run(&words).exits(0).json();
+    check_document(&document);
+    let cell = &document["cells"][0];
+    assert!(cell["counters"]["bytes"].as_u64().is_some_and(|bytes| bytes > 10_000), "{cell}");
+    assert!(
+        cell["counters"]["options"]["page_cache_share"]["sink"].as_f64().is_some_and(|share| share > 0.9),
+        "{cell}"
+    );
+}

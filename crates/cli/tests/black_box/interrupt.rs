@@ -1,0 +1,163 @@
+//! Ctrl-C: what was measured is kept and told, and `--resume` goes on from there.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::contract::check_document;
+use crate::raw::Raw;
+
+/// Long enough to be interrupted, short enough to be finished afterwards.
+const LONGER: &str = "stream --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 10ms \
+                      --blocks 40 --budget 2s --seed 1";
+
+/// Trials told so far on a stream of JSON lines.
+fn told(text: &str) -> usize {
+    text.lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
+}
+
+/// Interrupts a session after some trials and returns what it told.
+fn interrupted(bench: &Bench, signal: &str, flags: &str, trials: usize) -> usize {
+    let mut running = bench.start(&format!("{LONGER} --json-stream {flags}"));
+    running.until("some trials", |running| told(&running.stdout()) >= trials);
+    running.signal(signal);
+    let ran = running.wait().exits(130).complains(&["interrupted", "--resume 1"]);
+    let lines = ran.json_lines();
+    let last = lines.last().expect("a last line");
+    assert_eq!(last["event"], "report", "{last}");
+    check_document(&last["report"]);
+    assert_eq!(last["report"]["status"], "incomplete");
+    told(&ran.stdout)
+}
+
+fn check_resumed(bench: &Bench, before: &Raw) {
+    let after = Raw::of(bench, 1);
+    after.check_sound();
+    assert_eq!(after.status(), "complete");
+    assert_eq!(after.trials[..before.trials.len()], before.trials, "what was measured before stays as it is");
+    assert_eq!(after.confirmed()["g1"], 40);
+    let cells = after.cells.iter().filter(|line| line["cell"]["kind"] == "candidate").count();
+    assert_eq!(cells, 2);
+    let measured = |stage: &str| after.trials.iter().filter(|trial| trial["stage"] == stage).count();
+    assert_eq!(measured("calibrate"), 3, "calibrated once");
+}
+
+#[test]
+fn everything_measured_is_kept_and_gone_on_with() {
+    for (signal, flags) in [("INT", ""), ("TERM", "--ends processes")] {
+        let bench = Bench::new();
+        let told = interrupted(&bench, signal, flags, 12);
+        let before = Raw::of(&bench, 1);
+        before.check_sound();
+        assert_eq!((before.status(), before.trials.len()), ("incomplete", told));
+        assert!(before.confirmed()["g1"] < 40);
+        bench.run("sessions").exits(0).prints(&["incomplete"]);
+        bench.run("report").exits(0).prints(&["incomplete"]);
+        let ran = bench.run(&format!("{LONGER} --resume --format json")).exits(0);
+        let document = ran.json();
+        check_document(&document);
+        assert_eq!((&document["status"], &document["session"]), (&"complete".into(), &1.into()));
+        check_resumed(&bench, &before);
+        bench.run(&format!("{LONGER} --resume")).exits(2).complains(&["no interrupted session"]);
+    }
+}
+
+#[test]
+fn a_session_may_be_interrupted_again_and_again() {
+    let bench = Bench::new();
+    let mut trials = interrupted(&bench, "INT", "", 1);
+    let mut rounds = 0;
+    loop {
+        let mut running = bench.start("stream --resume 1 --json-stream");
+        running
+            .until("some trials", |running| told(&running.stdout()) >= 25 || running.stdout().contains("\"report\""));
+        running.signal("INT");
+        let ran = running.wait();
+        trials += told(&ran.stdout);
+        rounds += 1;
+        match ran.status.code() {
+            Some(0) => break,
+            Some(130) => assert!(rounds < 40, "{ran}"),
+            _ => panic!("{ran}"),
+        }
+    }
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!((raw.status(), raw.trials.len()), ("complete", trials));
+    assert_eq!(raw.confirmed()["g1"], 40);
+}
+
+#[test]
+fn before_the_first_trial_too() {
+    let bench = Bench::new();
+    let mut running = bench.start(&format!("{LONGER} --json-stream"));
+    running.until("the session", |running| running.stdout().contains("\"event\":\"session\""));
+    running.signal("INT");
+    let ran = running.wait();
+    // Nothing at all may have been measured, but it was interrupted, not failed.
+    let ran = ran.exits(130);
+    assert_eq!(ran.json_lines().last().map(|line| line["event"].clone()), Some("report".into()));
+    bench.run("stream --resume 1 --quiet").exits(0);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.confirmed()["g1"], 40);
+}
+
+/// How soon an interrupt must be answered, in a trial of any length. A hang, not a delay, is what it catches.
+const PROMPT: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_long_trial_is_not_waited_for() {
+    for ends in ["threads", "processes"] {
+        let bench = Bench::new();
+        let words = "stream --transport unix,tcp --profile drain --read-size 64K --write-size 64K --duration 30s \
+                     --blocks 1 --budget 2s";
+        let mut running = bench.start(&format!("{words} --ends {ends}"));
+        running.until("confirmation", |running| running.stderr().contains("confirm: "));
+        std::thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        running.signal("INT");
+        running.wait().exits(130).prints(&["incomplete"]);
+        assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+        Raw::of(&bench, 1).check_sound();
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 5 \
+                 --budget 2s --plant stall:1000 --grace 20s";
+    let mut running = bench.start(words);
+    running.until("calibration", |running| running.stderr().contains("calibrate: "));
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal("INT");
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    running.signal("INT");
+    running.wait().exits(130);
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+    bench.run("sessions").exits(0);
+}
+
+#[test]
+fn resuming_tells_which_plan_it_goes_on_with() {
+    let bench = Bench::new();
+    interrupted(&bench, "INT", "", 5);
+    // Other factors than those of the session: going on silently with the old ones would answer another question.
+    let ran = bench.run("stream --transport tcp --read-size 1K --write-size 1K --resume --quiet");
+    ran.exits(2).complains(&["session 1 was begun with another --transport", "without --resume"]);
+}
+
+#[test]
+fn a_session_that_goes_on_is_not_resumed_by_another() {
+    let bench = Bench::new();
+    let mut running = bench.start(&format!("{LONGER} --json-stream"));
+    running.until("some trials", |running| told(&running.stdout()) >= 12);
+    let second = bench.run("stream --resume 1 --quiet");
+    running.wait().exits(0);
+    assert!(matches!(second.status.code(), Some(2 | 5)), "{second}");
+    second.complains(&["session 1"]);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!((raw.status(), raw.confirmed()["g1"]), ("complete", 40));
+}

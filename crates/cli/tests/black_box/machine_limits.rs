@@ -1,0 +1,89 @@
+//! What the machine does not allow: files, CPUs, rights. Said before anything is measured.
+
+use crate::bench::{Bench, possible};
+use crate::raw::Raw;
+
+const MANY: &str =
+    "stream --transport unix --profile drain --read-size 4K --write-size 4K --duration 20ms --blocks 1 --budget 2s";
+
+#[test]
+fn more_flows_than_files() {
+    let bench = Bench::new();
+    let ran = bench.shell(&format!("ulimit -n 128 && exec \"$BYTEGAUGE\" {MANY} --flows 100")).exits(2);
+    ran.complains(&["100 flows need 264 open files", "hard limit is 128", "use fewer --flows", "ulimit -Hn"]);
+    assert!(!bench.path("data").exists());
+}
+
+#[test]
+fn the_soft_limit_is_raised_first() {
+    let bench = Bench::new();
+    let ran =
+        bench.shell(&format!("ulimit -Sn 64 && ulimit -Hn 4096 && exec \"$BYTEGAUGE\" {MANY} --flows 60 --quiet"));
+    ran.exits(0);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.reasons(), [""; 0]);
+}
+
+#[test]
+fn some_flows_fit_and_some_do_not() {
+    let bench = Bench::new();
+    let ran = bench.shell(&format!("ulimit -n 128 && exec \"$BYTEGAUGE\" {MANY} --flows 2,100 --dry-run")).exits(0);
+    ran.prints(&["1 cells in 2 groups", "skipped: 100 flows need 264 open files"]);
+}
+
+#[test]
+fn one_cpu_only() {
+    if !possible("one CPU", "taskset", &["-c", "0", "true"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let ran = bench.shell(&format!("exec taskset -c 0 \"$BYTEGAUGE\" {MANY}")).exits(2);
+    ran.complains(&["placement cross-core: only one core is allowed to this process", "use another --placement"]);
+    bench.shell(&format!("exec taskset -c 0 \"$BYTEGAUGE\" {MANY} --placement same-cpu --quiet")).exits(0);
+    bench.shell(&format!("exec taskset -c 0 \"$BYTEGAUGE\" {MANY} --placement unpinned --quiet")).exits(0);
+}
+
+#[test]
+fn placements_that_the_machine_lacks_are_skipped() {
+    let bench = Bench::new();
+    // Sixteen nodes have no machine that runs this; a machine with several has cross-node.
+    let ran = bench.run(&format!("{MANY} --placement unpinned,cross-node,smt-sibling --dry-run")).exits(0);
+    assert!(ran.stdout.contains("cells in 3 groups"), "{ran}");
+}
+
+#[test]
+fn a_file_that_may_not_be_read() {
+    if !possible("a user without rights", "unshare", &["-U", "true"]) {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("secret", "text");
+    let ran = bench.shell("chmod 000 secret && exec unshare -U \"$BYTEGAUGE\" stream --transport ./secret").exits(2);
+    ran.complains(&["./secret cannot be read", "Permission denied", "check --transport"]);
+}
+
+#[test]
+fn no_ipv6() {
+    if !possible("a network of its own", "unshare", &["-Urn", "true"]) {
+        return;
+    }
+    // In a fresh network namespace not even the loopback device is up.
+    let bench = Bench::new();
+    let words = MANY.replace("--transport unix", "--transport tcp6,unix");
+    let ran = bench.shell(&format!("exec unshare -Urn \"$BYTEGAUGE\" {words} --quiet --format json")).exits(0);
+    let document = ran.json();
+    assert_eq!(
+        (&document["cells"][0]["outcome"], &document["cells"][1]["outcome"]),
+        (&"skipped".into(), &"measured".into()),
+        "{ran}"
+    );
+}
+
+#[test]
+fn a_congestion_control_that_is_not_loaded() {
+    let bench = Bench::new();
+    let words = MANY.replace("unix", "tcp");
+    let ran = bench.run(&format!("{words} --congestion nosuch")).exits(2);
+    ran.complains(&["congestion control nosuch is not available here", "available: ", "load its module"]);
+}

@@ -1,0 +1,22 @@
+//! The binary as its users meet it: run, read, break, interrupt, resume.
+//!
+//! Nothing here looks inside: every check goes through arguments, exit codes, files and what was printed.
+//! Each test has a folder of its own, so tests run side by side; no check depends on how fast the machine
+//! is, and the only deadlines are those that keep a hang from lasting for ever.
+#![forbid(unsafe_code)]
+
+mod any_words;
+mod bad_input;
+mod bench;
+mod contract;
+mod dry_run;
+mod exchange;
+mod faults;
+mod interrupt;
+mod kill;
+mod machine_limits;
+mod output;
+mod plans;
+mod raw;
+mod store_faults;
+mod stored;

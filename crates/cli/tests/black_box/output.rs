@@ -1,0 +1,207 @@
+//! What is printed where: formats, help, live lines, and no escape codes where nobody asked for them.
+
+use serde_json::Value;
+
+use crate::bench::{BINARY, Bench, QUICK, possible};
+use crate::contract::check_document;
+use crate::raw::{name, number};
+
+const ESCAPE: char = '\u{1b}';
+
+#[test]
+fn alone_it_names_three_commands() {
+    let ran = Bench::new().run("").exits(0);
+    let ran = ran.prints(&["bytegauge run buffer-size", "bytegauge stream", "bytegauge report", "bytegauge --help"]);
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn help_is_complete() {
+    let bench = Bench::new();
+    bench.run("--help").exits(0).prints(&[
+        "stream",
+        "run",
+        "sessions",
+        "report",
+        "export",
+        "import",
+        "completions",
+        "man",
+    ]);
+    let help = bench.run("stream --help").exits(0);
+    for factor in bytegauge_model::FACTORS {
+        assert!(help.stdout.contains(&format!("--{} ", factor.flag())), "{} is missing in {help}", factor.name);
+    }
+    assert!(!help.stdout.contains("--plant"), "faults are planted by tests, not by users");
+    for command in ["run", "sessions", "report", "export", "import", "completions", "man"] {
+        let ran = bench.run(&format!("{command} --help")).exits(0).prints(&["Usage: bytegauge"]);
+        assert!(!ran.stdout.contains(ESCAPE), "{ran}");
+    }
+    assert!(bench.run("--version").exits(0).stdout.starts_with("bytegauge "));
+}
+
+#[test]
+fn completions_and_the_manual() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        bench.run(&format!("completions {shell}")).exits(0).prints(&["read-size", "sessions", "dry-run"]);
+    }
+    if possible("the syntax of completions", "bash", &["-c", "true"]) {
+        bench.shell("\"$BYTEGAUGE\" completions bash > done.bash && bash -n done.bash").exits(0);
+    }
+    bench.run("man").exits(0).prints(&[".TH bytegauge 1", "SUBCOMMANDS"]);
+}
+
+#[test]
+fn the_report_on_a_terminal_that_is_none() {
+    let bench = Bench::new();
+    let ran = bench.run(QUICK).exits(0);
+    let ran = ran.prints(&["Unix sockets", "throughput", "limited by", "harness", "machine", "bytegauge report 1"]);
+    let ran = ran.prints(&["4 KiB", "64 KiB", "█"]).complains(&["plan stream: 2 cells in 1 groups", "confirm: "]);
+    assert!(!ran.stdout.contains(ESCAPE) && !ran.stderr.contains(ESCAPE), "{ran}");
+    let quiet = bench.run(&format!("{QUICK} --quiet")).exits(0);
+    assert_eq!(quiet.stderr, "", "quiet is quiet");
+    for variable in ["NO_COLOR=1", "TERM=dumb"] {
+        let ran = bench.shell(&format!("{variable} exec \"$BYTEGAUGE\" report")).exits(0);
+        assert!(!ran.stdout.contains(ESCAPE), "{ran}");
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    if !possible("a terminal", "script", &["-qec", "true", "/dev/null"]) {
+        return;
+    }
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    let on_terminal = |before: &str| {
+        let script = format!("{before} script -qec '{BINARY} report' /dev/null");
+        bench.shell(&script).exits(0).stdout
+    };
+    assert!(on_terminal("TERM=xterm-256color").contains("\u{1b}["));
+    assert!(!on_terminal("TERM=xterm-256color NO_COLOR=1").contains("\u{1b}["));
+    assert!(!on_terminal("TERM=dumb").contains("\u{1b}["));
+}
+
+#[test]
+fn progress_is_drawn_on_terminals_and_cleared() {
+    if !possible("a terminal", "script", &["-qec", "true", "/dev/null"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let ran = bench.shell(&format!("TERM=xterm script -qec \"$BYTEGAUGE {QUICK}\" /dev/null")).exits(0);
+    let ran = ran.prints(&["confirm", "left", "unix cross-core drain read"]);
+    assert!(ran.stdout.contains("bytegauge report 1"), "{ran}");
+}
+
+#[test]
+fn csv_is_one_row_a_cell() {
+    let bench = Bench::new();
+    let ran = bench.run(&format!("{QUICK} --format csv")).exits(0);
+    let rows = csv(&ran.stdout);
+    let column = |heading: &str| {
+        rows[0].iter().position(|name| name == heading).unwrap_or_else(|| panic!("no column {heading}"))
+    };
+    for factor in bytegauge_model::FACTORS {
+        column(factor.name);
+    }
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    let document = bench.run("report --format json").exits(0).json();
+    let cells = document["cells"].as_array().expect("cells");
+    assert_eq!(rows.len() - 1, cells.len());
+    for (row, cell) in rows[1..].iter().zip(cells) {
+        assert_eq!(row[column("cell")], name(&cell["id"]));
+        assert_eq!(row[column("read_size")], number(&cell["factors"]["read_size"]).to_string());
+        assert_eq!(row[column("outcome")], name(&cell["outcome"]));
+        let rate: f64 = row[column("throughput_bytes_per_s")].parse().expect("a rate");
+        assert_eq!(Some(rate), cell["estimate"]["median"].as_f64());
+    }
+}
+
+/// Fields of a CSV table; quoted fields may hold commas, and quotes as two.
+fn csv(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    for c in text.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(std::mem::take(&mut field)),
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => field.push(c),
+        }
+    }
+    assert!(row.is_empty() && field.is_empty() && !quoted, "the last line ends");
+    rows
+}
+
+#[test]
+fn markdown_has_a_table_a_group() {
+    let bench = Bench::new();
+    let ran = bench.run(&format!("{QUICK} --format markdown")).exits(0);
+    let ran = ran.prints(&["# bytegauge: stream, session 1", "## unix", "| --- |", "## Environment"]);
+    let table: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with('|')).collect();
+    let bars = |line: &str| line.matches('|').count() - line.matches("\\|").count();
+    assert!(table.len() >= 4 && table.iter().all(|line| bars(line) == bars(table[0])), "{ran}");
+}
+
+#[test]
+fn live_lines_end_with_the_report() {
+    let bench = Bench::new();
+    let ran = bench.run(&format!("{QUICK} --json-stream")).exits(0);
+    assert!(ran.stdout.ends_with('\n'));
+    let lines = ran.json_lines();
+    let event = |line: &Value| name(&line["event"]);
+    assert_eq!((event(&lines[0]).as_str(), &lines[0]["session"]), ("session", &1.into()));
+    let (last, before) = lines.split_last().expect("lines");
+    assert_eq!(event(last), "report");
+    check_document(&last["report"]);
+    assert!(before.iter().all(|line| ["session", "stage", "trial", "note"].contains(&event(line).as_str())));
+    let stages: Vec<String> =
+        before.iter().filter(|line| event(line) == "stage").map(|line| name(&line["stage"])).collect();
+    assert_eq!(stages, ["calibrate", "confirm"]);
+    let trials = before.iter().filter(|line| event(line) == "trial").count();
+    assert_eq!(trials, crate::raw::Raw::of(&bench, 1).trials.len());
+    assert_eq!(last["report"], bench.run("report --format json").exits(0).json());
+}
+
+#[test]
+fn progress_never_touches_standard_output() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 2 \
+                 --budget 2s --format json";
+    let ran = bench.run(words).exits(0).complains(&["calibrate: ", "confirm: "]);
+    check_document(&ran.json());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    for words in [
+        "report",
+        "report --format csv",
+        "sessions",
+        "export",
+        "export --format csv",
+        "man",
+        "--help",
+        "",
+        "completions bash",
+    ] {
+        let ran = bench.shell(&format!("{{ \"$BYTEGAUGE\" {words}; echo $? >code; }} | true; cat code")).exits(0);
+        assert!(!ran.stderr.contains("panicked"), "{ran}");
+        assert_eq!(ran.stdout.trim(), "0", "{words}: {ran}");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_said() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    for words in ["report", "report --format json", "export"] {
+        let ran = bench.shell(&format!("exec \"$BYTEGAUGE\" {words} >/dev/full")).exits(5);
+        ran.complains(&["No space left"]);
+    }
+}

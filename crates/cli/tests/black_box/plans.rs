@@ -1,0 +1,132 @@
+//! Ready plans and plans from a file, dry and for real.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::contract::check_document;
+use crate::raw::{Raw, name};
+
+#[test]
+fn every_ready_plan_is_planned() {
+    let bench = Bench::new();
+    for name in ["buffer-size", "read-sweep", "socket-buffers"] {
+        let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
+        assert!(ran.stdout.starts_with(&format!("plan {name}: ")), "{ran}");
+        let plan = bench.run(&format!("run {name} --dry-run --format json")).exits(0).json();
+        assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= 100), "{name}");
+    }
+    bench.run("run --help").exits(0).prints(&["buffer-size, read-sweep, socket-buffers"]);
+}
+
+#[test]
+fn the_main_plan_covers_what_it_promises() {
+    let plan = Bench::new().run("run buffer-size --dry-run --format json").exits(0).json();
+    assert_eq!(plan["budget_ns"], 60_000_000_000_u64);
+    let groups: Vec<String> = plan["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .map(|group| ["transport", "placement", "profile"].map(|name| group["factors"][name].to_string()).join(" "))
+        .collect();
+    for transport in ["unix", "tcp"] {
+        for placement in ["cross-core", "same-cpu"] {
+            for profile in ["drain", "sum", "parser"] {
+                let group = format!("\"{transport}\" \"{placement}\" \"{profile}\"");
+                assert!(groups.contains(&group), "{group} is not in {groups:?}");
+            }
+        }
+    }
+    assert!(
+        groups.iter().any(|group| group.contains("/dev/zero")) && groups.iter().any(|group| group.contains("urandom"))
+    );
+}
+
+#[test]
+fn a_ready_plan_runs_in_small() {
+    let bench = Bench::new();
+    let words = "run socket-buffers --transport unix --profile drain --sndbuf auto,64K --rcvbuf auto --rcvlowat auto \
+                 --duration 20ms --blocks 6 --budget 2s --seed 2 --format json";
+    let document = bench.run(words).exits(0).json();
+    check_document(&document);
+    assert_eq!(document["plan"]["name"], "socket-buffers");
+    assert_eq!(document["groups"].as_array().map(Vec::len), Some(1), "parts that became the same are measured once");
+}
+
+const SCREENED: &str = "\
+name = \"mine\"
+budget = \"3s\"
+[[part]]
+transport = \"unix\"
+placement = \"cross-core,same-cpu\"
+profile = \"drain,slow\"
+read-size = \"4K..32K\"
+write-size = [16384, \"64K\"]
+finalists = 2
+trial = \"10ms\"
+screen = { placement = \"same-cpu\", profile = \"slow\" }
+[[part]]
+transport = \"/dev/zero\"
+profile = \"drain\"
+read-size = \"64K\"
+finalists = \"all\"
+trial = \"5ms\"
+[profiles.slow]
+work = \"0.1ns\"
+walk = \"4K\"
+";
+
+#[test]
+fn a_plan_with_parts_screening_and_a_profile_of_its_own() {
+    let bench = Bench::new();
+    let file = bench.write("any.toml", SCREENED);
+    bench.run(&format!("run {file} --dry-run")).exits(0).prints(&[
+        "plan mine: 33 cells in 5 groups",
+        "all cells under same-cpu/slow",
+        "drain slow",
+        "none 0.1ns",
+    ]);
+    let document = bench.run(&format!("run {file} --seed 9 --format json")).exits(0).json();
+    check_document(&document);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    let stages = |stage: &str| raw.trials.iter().filter(|trial| trial["stage"] == stage).count();
+    assert!(stages("calibrate") > 0 && stages("screen") >= 8 && stages("confirm") > 0);
+    let mut common: Option<BTreeSet<String>> = None;
+    let screened: Vec<&Value> = raw.blocks.iter().filter(|block| block["stage"] == "screen").collect();
+    let groups = document["groups"].as_array().expect("groups");
+    for block in screened {
+        let group = groups.iter().find(|group| group["id"] == block["group"]).expect("the block's group");
+        assert_eq!(
+            (&group["factors"]["profile"], &group["factors"]["placement"]),
+            (&"slow".into(), &"same-cpu".into())
+        );
+    }
+    // The same two choices are confirmed in all four groups; where all eight were looked at, six stay undecided.
+    for group in groups.iter().filter(|group| group["factors"]["transport"] == "unix") {
+        let all = group["factors"]["profile"] == "slow" && group["factors"]["placement"] == "same-cpu";
+        assert_eq!(group["undecided"].as_array().map(Vec::len), Some(if all { 6 } else { 0 }), "{group}");
+        let confirmed = raw.trials.iter().filter(|trial| trial["stage"] == "confirm");
+        let cells: BTreeSet<String> = confirmed.map(|trial| name(&trial["cell"])).collect();
+        let ours = |cell: &&Value| cell["group"] == group["id"] && cell["kind"] == "candidate";
+        let of_group = document["cells"].as_array().expect("cells").iter().filter(ours);
+        let choices: BTreeSet<String> = of_group
+            .filter(|cell| cells.contains(&name(&cell["id"])))
+            .map(|cell| format!("{} {}", cell["factors"]["read_size"], cell["factors"]["write_size"]))
+            .collect();
+        assert_eq!(choices.len(), 2, "{group}");
+        assert_eq!(*common.get_or_insert_with(|| choices.clone()), choices, "{group}");
+    }
+}
+
+#[test]
+fn budgets_are_kept_within_reason() {
+    let bench = Bench::new();
+    let plan = bench.run("stream --transport unix --budget 20s --dry-run --format json").exits(0).json();
+    assert_eq!(plan["budget_ns"], 20_000_000_000_u64);
+    bench
+        .run("stream --read-size 1..16M --write-size 1..16M --budget 1s")
+        .exits(2)
+        .complains(&["a budget of 1 s is too short", "give --budget"]);
+}

@@ -1,0 +1,115 @@
+//! What was stored is told again, from the store alone and always the same.
+
+use std::fs;
+
+use crate::bench::{Bench, QUICK};
+use crate::contract::check_document;
+use crate::raw::Raw;
+
+#[test]
+fn a_report_is_what_the_run_printed() {
+    let bench = Bench::new();
+    let at_the_end = bench.run(&format!("{QUICK} --quiet")).exits(0).stdout;
+    assert_eq!(bench.run("report").exits(0).stdout, at_the_end);
+    assert_eq!(bench.run("report 1").exits(0).stdout, at_the_end);
+    for format in ["text", "json", "csv", "markdown"] {
+        let once = bench.run(&format!("report 1 --format {format}")).exits(0).stdout;
+        assert!(!once.is_empty());
+        assert_eq!(bench.run(&format!("report 1 --format {format}")).exits(0).stdout, once, "{format}");
+    }
+    check_document(&bench.run("report --format json").exits(0).json());
+}
+
+#[test]
+fn sessions_are_listed_and_told_apart() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    let null =
+        "stream --engine null --transport pipe --read-size 8K --write-size 8K --duration 1ms --blocks 1 --budget 1s";
+    bench.run(&format!("{null} --quiet")).exits(0);
+    let listed = bench.run("sessions").exits(0).prints(&["complete", "stream", "bytegauge report"]);
+    let numbers: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(numbers[1..3], ["2", "1"], "the newest first: {listed}");
+    bench.run("report").exits(0).prints(&["session 2", "moves nothing"]);
+    bench.run("report 1").exits(0).prints(&["session 1"]);
+}
+
+#[test]
+fn results_may_lie_anywhere() {
+    let bench = Bench::new();
+    let store = bench.path("new folder/my results.db").display().to_string();
+    let mut words: Vec<&str> = QUICK.split_whitespace().collect();
+    words.extend(["--quiet", "--store", &store]);
+    bench.run_args(&words).exits(0);
+    bench.run_args(&["--store", &store, "sessions"]).exits(0).prints(&["complete"]);
+    assert!(bench.path("new folder/my results.db").is_file() && !bench.path("data").exists());
+}
+
+#[test]
+fn an_export_holds_every_trial() {
+    let bench = Bench::new();
+    let lines = bench.run(&format!("{QUICK} --json-stream")).exits(0).json_lines();
+    let told: Vec<_> = lines.iter().filter(|line| line["event"] == "trial").collect();
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.status(), "complete");
+    assert_eq!(raw.confirmed().into_values().collect::<Vec<_>>(), [6]);
+    assert_eq!(raw.trials.len(), told.len());
+    for (stored, told) in raw.trials.iter().zip(told) {
+        assert_eq!(
+            (&stored["cell"], &stored["bytes"], &stored["wall_ns"]),
+            (&told["cell"], &told["bytes"], &told["wall_ns"])
+        );
+    }
+    for facts in [&raw.session["machine"], &raw.session["machine_after"]] {
+        assert!(facts["kernel_release"].is_string(), "the machine before and after: {facts}");
+    }
+    let csv = bench.run("export 1 --format csv").exits(0).stdout;
+    assert_eq!(csv.lines().count() - 1, raw.trials.len());
+    bench.run("export 1 -o out.jsonl").exits(0);
+    assert_eq!(fs::read_to_string(bench.path("out.jsonl")).expect("the file"), bench.run("export 1").exits(0).stdout);
+    bench.run("export 1 -o /no/such/folder/x").exits(5).complains(&["/no/such/folder/x", "--output"]);
+}
+
+#[test]
+fn the_past_can_be_looked_at_where_nothing_may_be_written() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    let before = bench.run("report").exits(0).stdout;
+    // Root may write anything: without its capabilities, in a user namespace, it may not.
+    let drop =
+        if crate::bench::possible("a user without rights", "unshare", &["-U", "true"]) { "unshare -U" } else { "" };
+    let script = format!(
+        "chmod 444 data/bytegauge/results.db && chmod 555 data/bytegauge && {drop} \"$BYTEGAUGE\" report; code=$?; \
+         chmod 755 data/bytegauge; exit $code"
+    );
+    assert_eq!(bench.shell(&script).exits(0).stdout, before);
+}
+
+#[test]
+fn two_sessions_at_once_share_a_store() {
+    let bench = Bench::new();
+    let words = "stream --engine null --transport unix --read-size 4K,8K --write-size 4K --duration 1ms --blocks 30 --budget 1s -q";
+    let both = [bench.start(words), bench.start(words)];
+    for running in both {
+        running.wait().exits(0);
+    }
+    for session in [1, 2] {
+        let raw = Raw::of(&bench, session);
+        raw.check_sound();
+        assert_eq!(raw.status(), "complete");
+    }
+}
+
+#[test]
+fn strict_is_for_scripts() {
+    let bench = Bench::new();
+    // One row a cell: nothing can be proven of it, and nothing is known about the machine.
+    bench.write(
+        "t.csv",
+        "transport,read_size,write_size,duration_s,bytes\nunix,4096,4096,1,1000000\nunix,8192,4096,1,900000\n",
+    );
+    bench.run("import t.csv").exits(0);
+    bench.run("report").exits(0);
+    bench.run("report --strict").exits(3);
+}
