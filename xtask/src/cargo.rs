@@ -1,0 +1,94 @@
+//! The cargo that runs us, where the repository lies, and what `cargo metadata` says about it.
+//!
+//! Reads manifests; never builds anything by itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// The part of `cargo metadata --format-version 1` that the tasks read.
+#[derive(Deserialize)]
+pub struct Metadata {
+    /// Crates of the workspace, or with all their dependencies.
+    pub packages: Vec<Package>,
+    /// Where cargo builds to.
+    pub target_directory: PathBuf,
+}
+
+/// One crate.
+#[derive(Deserialize)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version, as text.
+    pub version: String,
+    /// An SPDX expression.
+    pub license: Option<String>,
+    /// Where it comes from; a crate of this workspace has none.
+    pub source: Option<String>,
+    /// What it declares.
+    pub dependencies: Vec<Dependency>,
+    /// Its libraries, binaries, tests, …
+    pub targets: Vec<Target>,
+}
+
+/// A dependency as a manifest declares it.
+#[derive(Deserialize)]
+pub struct Dependency {
+    /// The crate's name.
+    pub name: String,
+    /// `dev`, `build`, or none for a normal one.
+    pub kind: Option<String>,
+}
+
+/// Something that cargo can build.
+#[derive(Deserialize)]
+pub struct Target {
+    /// `lib`, `bin`, `test`, `example`, `custom-build`, …
+    pub kind: Vec<String>,
+    /// Its root file.
+    pub src_path: PathBuf,
+}
+
+/// The repository's folder.
+pub fn root() -> &'static Path {
+    // The manifest's folder is known when this program is built, and it is built where it is run.
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// A cargo command in the repository, by the same cargo that runs us, without standard input.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root()).stdin(std::process::Stdio::null());
+    command
+}
+
+/// The crates of the workspace alone; needs no network.
+pub fn workspace() -> Result<Metadata> {
+    metadata(&["--no-deps"])
+}
+
+/// The workspace with everything it depends on, tests included, when built for this machine.
+pub fn dependencies() -> Result<Metadata> {
+    metadata(&["--locked", "--filter-platform", &host()?])
+}
+
+/// The machine's target triple, as rustc names it.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("asking rustc for its host")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("`rustc -vV` names no host: check the toolchain with `rustup show`")
+}
+
+fn metadata(args: &[&str]) -> Result<Metadata> {
+    let output = command(&["metadata", "--format-version", "1"])
+        .args(args)
+        .output()
+        .context("starting `cargo metadata`: is cargo on the PATH?")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+    serde_json::from_slice(&output.stdout).context("reading the output of `cargo metadata`")
+}

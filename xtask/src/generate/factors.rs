@@ -1,0 +1,109 @@
+//! `docs/factors.md`: every factor, and the names that its levels may have.
+
+use anyhow::Result;
+use bytegauge_model::catalog::{ENDS, ENGINES, PLACEMENTS, PROFILES, Row, TRANSPORTS};
+use bytegauge_model::factor::{FACTORS, Factor, Role};
+use bytegauge_model::level::Kind;
+use bytegauge_model::{Bytes, Nanos, Transport};
+
+use crate::markdown::{code, table};
+
+const INTRODUCTION: &str = "# Factors
+
+Everything that `bytegauge stream` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
+a plan file. It takes one level, a list (`4K,64K,1M`), or, where levels are numbers, a range (`4K..1M`: doubling, both
+ends included). A **choice** is what you may set: choices are compared. A **condition** is what life imposes: it is
+never compared, it tells where an answer holds.
+
+";
+
+/// The document.
+pub fn text() -> Result<String> {
+    let headings = ["flag", "key", "role", "levels", "default", "transports", "what it is"];
+    let mut text = INTRODUCTION.to_owned();
+    text.push_str(&table(&headings, FACTORS.iter().map(factor_row)));
+    text.push_str("\n## Transports\n\n");
+    text.push_str(&names(TRANSPORTS));
+    text.push_str("| `/dev/zero`, `./file`, … | a device or any readable file: one end, nobody writes |\n");
+    text.push_str("\n## Placements\n\n");
+    text.push_str(&names(PLACEMENTS));
+    text.push_str("\n## Engines\n\n");
+    text.push_str(&names(ENGINES));
+    text.push_str("\n## Kinds of ends (`--ends`)\n\n");
+    text.push_str(&names(ENDS));
+    text.push_str("\n## Profiles\n\nA profile sets several conditions at once. A plan file may define more.\n\n");
+    let profiles = PROFILES.iter().map(|profile| {
+        let sets: Vec<String> = profile.sets.iter().map(|(name, level)| code(format!("{name} = {level}"))).collect();
+        vec![code(profile.name), sets.join(", "), profile.summary.to_owned()]
+    });
+    text.push_str(&table(&["name", "sets", "what it is"], profiles));
+    Ok(text)
+}
+
+fn factor_row(factor: &Factor) -> Vec<String> {
+    let role = match factor.role {
+        Role::Choice => "choice",
+        Role::Condition => "condition",
+    };
+    vec![
+        code(format!("--{}", factor.flag())),
+        code(factor.name),
+        role.to_owned(),
+        levels(factor.kind),
+        code(factor.default),
+        transports(factor),
+        factor.summary.to_owned(),
+    ]
+}
+
+fn levels(kind: Kind) -> String {
+    let or_auto = |text: String, auto: bool| if auto { format!("{text}, or `auto`") } else { text };
+    match kind {
+        Kind::Size { min, max, auto } => or_auto(format!("{} to {}", Bytes(min), Bytes(max)), auto),
+        Kind::Count { min, max } => format!("{min} to {max}"),
+        Kind::Duration { min_ns, max_ns, auto } => {
+            or_auto(format!("{} to {}", Nanos(min_ns).compact(), Nanos(max_ns).compact()), auto)
+        }
+        Kind::Rate => "bytes per second, or `max`".to_owned(),
+        Kind::Switch => "`on`, `off`, `auto`".to_owned(),
+        Kind::Name(_) => "names".to_owned(),
+    }
+}
+
+/// The transports that a factor fits, in words.
+fn transports(factor: &Factor) -> String {
+    let source = Transport::Source("/dev/zero".into());
+    let two_ended: Vec<Transport> = TRANSPORTS.iter().filter_map(|row| row.name.parse().ok()).collect();
+    let fitting: Vec<&Transport> = two_ended.iter().filter(|transport| (factor.fits)(transport)).collect();
+    match (fitting.len() == two_ended.len(), (factor.fits)(&source)) {
+        (true, true) => "all".to_owned(),
+        (true, false) => "all with two ends".to_owned(),
+        (false, sources) => {
+            let mut names: Vec<String> = fitting.iter().map(code).collect();
+            names.extend(sources.then(|| "files and devices".to_owned()));
+            names.join(", ")
+        }
+    }
+}
+
+fn names<T>(rows: &[Row<T>]) -> String {
+    table(&["name", "what it is"], rows.iter().map(|row| vec![code(row.name), row.summary.to_owned()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytegauge_model::factor::find;
+
+    fn check(name: &str, expected: &str) {
+        let row = factor_row(find(name).unwrap());
+        assert_eq!(row[..6].join(" · "), expected);
+    }
+
+    #[test]
+    fn rows() {
+        check("write_size", "`--write-size` · `write_size` · choice · 1 B to 16 MiB · `16K..1M` · all with two ends");
+        check("nodelay", "`--nodelay` · `nodelay` · choice · `on`, `off`, `auto` · `auto` · `tcp`, `tcp6`");
+        check("flows", "`--flows` · `flows` · condition · 1 to 65536 · `1` · all");
+    }
+}

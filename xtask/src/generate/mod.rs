@@ -1,0 +1,83 @@
+//! `cargo xtask generate`: documents made from the product's own tables, so that they never go stale.
+
+mod factors;
+mod plans;
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::cargo;
+
+/// A generated file: its path in the repository, and what makes its text.
+struct Document {
+    path: &'static str,
+    text: fn() -> Result<String>,
+}
+
+const DOCUMENTS: &[Document] =
+    &[Document { path: "docs/factors.md", text: factors::text }, Document { path: "docs/plans.md", text: plans::text }];
+
+const NOTICE: &str = "<!-- Made by `cargo xtask generate`; edit the tables that it reads instead. -->\n\n";
+
+/// `cargo xtask generate [--check]`.
+pub fn command() -> Command {
+    Command::new("generate").about("Write the documents that are made from the product's tables").arg(
+        Arg::new("check")
+            .long("check")
+            .action(ArgAction::SetTrue)
+            .help("Write nothing; fail if a document is not what would be written"),
+    )
+}
+
+/// Writes or checks all documents.
+///
+/// # Errors
+/// When a file cannot be written, or is stale.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    if matches.get_flag("check") {
+        return check();
+    }
+    for document in DOCUMENTS {
+        let file = cargo::root().join(document.path);
+        let folder = file.parent().unwrap_or(cargo::root());
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        fs::write(&file, made(document)?).with_context(|| format!("writing {}", file.display()))?;
+        println!("wrote {}", document.path);
+    }
+    Ok(())
+}
+
+/// Compares what is on disk with what would be written.
+///
+/// # Errors
+/// With the documents that differ.
+pub fn check() -> Result<()> {
+    let mut stale = Vec::new();
+    for document in DOCUMENTS {
+        let on_disk = fs::read_to_string(cargo::root().join(document.path)).unwrap_or_default();
+        if on_disk != made(document)? {
+            stale.push(document.path);
+        }
+    }
+    if stale.is_empty() { Ok(()) } else { bail!("stale: {}: run `cargo xtask generate`", stale.join(", ")) }
+}
+
+fn made(document: &Document) -> Result<String> {
+    Ok(format!("{NOTICE}{}", (document.text)()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_document_can_be_made_and_is_the_same_twice() {
+        for document in DOCUMENTS {
+            let text = made(document).unwrap();
+            assert!(text.contains("\n# "), "{} has no title", document.path);
+            assert_eq!(text, made(document).unwrap());
+        }
+    }
+}

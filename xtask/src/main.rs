@@ -1,0 +1,69 @@
+//! What the people who work on bytegauge run: tests as CI runs them, generated files, comparisons.
+//!
+//! Every task is one file and one row of [`TASKS`]. Never part of the product, never measures for a user.
+#![forbid(unsafe_code)]
+
+mod audit;
+mod cargo;
+mod duration;
+mod edges;
+mod generate;
+mod markdown;
+mod peers;
+mod real_life;
+mod section;
+mod setup;
+mod sources;
+mod steps;
+mod test;
+mod verify_stats;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{ArgMatches, Command};
+
+/// A task of the project: its command line and what it does.
+struct Task {
+    command: fn() -> Command,
+    run: fn(&ArgMatches) -> Result<()>,
+}
+
+const TASKS: &[Task] = &[
+    Task { command: test::command, run: test::run },
+    Task { command: generate::command, run: generate::run },
+    Task { command: audit::command, run: audit::run },
+    Task { command: peers::command, run: peers::run },
+    Task { command: verify_stats::command, run: verify_stats::run },
+    Task { command: real_life::command, run: real_life::run },
+];
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    let Some((name, matches)) = matches.subcommand() else { return ExitCode::from(2) };
+    let Some(task) = TASKS.iter().find(|task| (task.command)().get_name() == name) else { return ExitCode::from(2) };
+    match (task.run)(matches) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask {name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command() -> Command {
+    Command::new("cargo xtask")
+        .bin_name("cargo xtask")
+        .about("The tasks of the bytegauge repository")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(TASKS.iter().map(|task| (task.command)()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_is_sound() {
+        super::command().debug_assert();
+    }
+}

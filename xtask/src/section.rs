@@ -1,0 +1,59 @@
+//! The generated part of a document, between two markers; what people wrote around it stays.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+const END: &str = "<!-- end -->";
+
+/// Replaces the section of that name in the file, or starts the file with `header` and the section.
+pub fn write(file: &Path, name: &str, header: &str, body: &str) -> Result<()> {
+    let old = match fs::read_to_string(file) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).with_context(|| format!("reading {}", file.display())),
+    };
+    let new = replaced(old.as_deref(), name, header, body).with_context(|| file.display().to_string())?;
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    fs::write(file, new).with_context(|| format!("writing {}", file.display()))
+}
+
+fn replaced(old: Option<&str>, name: &str, header: &str, body: &str) -> Result<String> {
+    let start = format!("<!-- generated: {name} -->");
+    let section = format!("{start}\n{}\n{END}", body.trim_end());
+    let Some(old) = old else { return Ok(format!("{}\n\n{section}\n", header.trim_end())) };
+    let Some((before, rest)) = old.split_once(&start) else {
+        // A document written by hand keeps its text; the figures follow it.
+        return Ok(format!("{}\n\n{section}\n", old.trim_end()));
+    };
+    let Some((_, after)) = rest.split_once(END) else {
+        bail!("the section `{start}` has no end: put `{END}` after it");
+    };
+    Ok(format!("{before}{section}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(old: Option<&str>, expected: &str) {
+        assert_eq!(replaced(old, "it", "# Title", "new\n").unwrap(), expected);
+    }
+
+    #[test]
+    fn sections() {
+        check(None, "# Title\n\n<!-- generated: it -->\nnew\n<!-- end -->\n");
+        check(
+            Some("by hand\n<!-- generated: it -->\nold\n<!-- end -->\nafter\n"),
+            "by hand\n<!-- generated: it -->\nnew\n<!-- end -->\nafter\n",
+        );
+        check(
+            Some("<!-- generated: other -->\nx\n<!-- end -->\n"),
+            "<!-- generated: other -->\nx\n<!-- end -->\n\n<!-- generated: it -->\nnew\n<!-- end -->\n",
+        );
+        assert!(replaced(Some("<!-- generated: it -->\nold"), "it", "", "new").is_err());
+    }
+}

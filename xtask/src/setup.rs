@@ -1,0 +1,106 @@
+//! What a fresh machine lacks for the tests: rustup components and Debian packages.
+//!
+//! Installs only what is missing. Never asks for a password where nobody can answer, never touches a machine
+//! without apt.
+
+use std::io::IsTerminal;
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+
+/// The cargo subcommands that come as rustup components.
+const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Sees to it that `cargo fmt` and `cargo clippy` exist.
+///
+/// # Errors
+/// With the command that installs them.
+pub fn components() -> Result<()> {
+    if missing_components().is_empty() {
+        return Ok(());
+    }
+    // Works where rustup manages the toolchain; elsewhere the message below says what to do.
+    let _ = Command::new("rustup").args(["component", "add"]).args(missing_components()).stdin(Stdio::null()).status();
+    let missing = missing_components();
+    ensure!(
+        missing.is_empty(),
+        "{} missing: run `rustup component add {}`",
+        missing.join(" and "),
+        COMPONENTS.map(|(_, component)| component).join(" ")
+    );
+    Ok(())
+}
+
+fn missing_components() -> Vec<&'static str> {
+    let works =
+        |subcommand: &str| crate::cargo::command(&[subcommand, "--version"]).output().is_ok_and(|o| o.status.success());
+    COMPONENTS.iter().filter(|(subcommand, _)| !works(subcommand)).map(|(_, component)| *component).collect()
+}
+
+/// Sees to it that a program of a Debian package exists; the reason if it does not in the end.
+pub fn package(program: &str, package: &str) -> Result<(), String> {
+    if exists(program) {
+        return Ok(());
+    }
+    println!("   {program} is not here: installing the Debian package {package}");
+    install(package).map_err(|reason| format!("{program} is missing and cannot be installed: {reason}"))?;
+    if exists(program) { Ok(()) } else { Err(format!("the package {package} did not bring {program}")) }
+}
+
+fn exists(program: &str) -> bool {
+    let status = Command::new(program).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn install(package: &str) -> Result<(), String> {
+    if !exists("apt-get") {
+        return Err(format!("no apt-get here; install {package} by hand"));
+    }
+    let update = ["apt-get", "-o", "DPkg::Lock::Timeout=120", "update"];
+    // A stale list of packages may still do, so only the installation counts.
+    let _ = as_root(&update)?.status();
+    let install = ["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends", package];
+    match as_root(&install)?.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("apt-get install {package}: {status}")),
+        Err(error) => Err(format!("apt-get install {package}: {error}")),
+    }
+}
+
+/// The command as root: as it is, or with sudo. A password is asked for only if somebody can type it.
+fn as_root(command: &[&str]) -> Result<Command, String> {
+    let mut words: Vec<&str> = Vec::new();
+    let attended = std::env::var_os("CI").is_none() && std::io::stdin().is_terminal();
+    if !is_root() {
+        if !exists("sudo") {
+            return Err("not root, and no sudo here; install it as root".into());
+        }
+        words.push("sudo");
+        if !attended {
+            words.push("-n");
+        }
+    }
+    words.extend(["env", "DEBIAN_FRONTEND=noninteractive"]);
+    words.extend(command);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    if !attended {
+        command.stdin(Stdio::null());
+    }
+    Ok(command)
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_here_is_not_installed() {
+        assert_eq!(package("true", "no-such-package"), Ok(()));
+        assert!(!exists("no-such-program-anywhere"));
+    }
+}

@@ -1,0 +1,76 @@
+//! `cargo xtask test`: installs what the tests need and runs everything that CI runs, cheap steps first.
+//!
+//! The tests run in the dev profile, whose overflow checks and debug assertions find what a release hides; the
+//! release build is checked by building the program as the README does and letting it meet its peer.
+
+use anyhow::{Result, bail};
+use clap::{ArgMatches, Command};
+
+use crate::steps::{self, Done, Step};
+use crate::{audit, cargo, edges, generate, peers, setup, sources};
+
+/// `cargo xtask test`.
+pub fn command() -> Command {
+    Command::new("test").about("Install what the tests need and run everything that CI runs")
+}
+
+/// Runs all steps.
+///
+/// # Errors
+/// With the first step that fails, and how to repeat it.
+pub fn run(_: &ArgMatches) -> Result<()> {
+    steps::run(vec![
+        Step {
+            name: "components",
+            repeat: "rustup component add rustfmt clippy".into(),
+            work: Box::new(|| setup::components().map(|()| Done::Passed)),
+        },
+        cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
+        Step {
+            name: "rules",
+            repeat: "cargo test --locked --package xtask".into(),
+            work: Box::new(|| rules().map(|()| Done::Passed)),
+        },
+        Step {
+            name: "audit",
+            repeat: "cargo xtask audit".into(),
+            work: Box::new(|| audit::audit().map(|()| Done::Passed)),
+        },
+        Step {
+            name: "generated files",
+            repeat: "cargo xtask generate --check".into(),
+            work: Box::new(|| generate::check().map(|()| Done::Passed)),
+        },
+        cargo_step("clippy", &["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[]),
+        cargo_step("tests", &["test", "--locked", "--workspace", "--no-fail-fast"], &[]),
+        cargo_step("docs", &["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")]),
+        cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
+        Step { name: "peers", repeat: peers::SMOKE.into(), work: Box::new(peers_smoke) },
+    ])
+}
+
+fn cargo_step<'a>(name: &'a str, args: &'a [&'a str], variables: &'a [(&'a str, &'a str)]) -> Step<'a> {
+    let set: String = variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
+    Step {
+        name,
+        repeat: format!("{set}cargo {}", args.join(" ")),
+        work: Box::new(move || steps::visible(cargo::command(args).envs(variables.iter().copied()))),
+    }
+}
+
+fn rules() -> Result<()> {
+    let mut breaches = edges::breaches()?;
+    breaches.extend(sources::breaches()?);
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    bail!("{} breaches:\n  {}", breaches.len(), breaches.join("\n  "))
+}
+
+/// The comparison with iperf3 in miniature, so that it never rots; figures of so short a run mean nothing.
+fn peers_smoke() -> Result<Done> {
+    match setup::package("iperf3", "iperf3") {
+        Ok(()) => peers::smoke().map(|()| Done::Passed),
+        Err(reason) => Ok(Done::Skipped(reason)),
+    }
+}

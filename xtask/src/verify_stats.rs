@@ -1,0 +1,156 @@
+//! `cargo xtask verify-stats`: runs the simulations behind the statistics and writes what they gave.
+//!
+//! Everything the run returns is written, missed targets first of all.
+
+use std::process::ExitStatus;
+
+use anyhow::{Context, Result, bail};
+use bytegauge_harness::selfcheck;
+use bytegauge_model::unit::significant;
+use bytegauge_stats::verify::{self, Row, Scale};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::markdown::table;
+use crate::{cargo, section};
+
+const DOCUMENT: &str = "docs/verification.md";
+const SECTION: &str = "verify-stats";
+const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
+const SCALES: &[(&str, Scale)] = &[("test", Scale::Test), ("minute", Scale::Minute), ("full", Scale::Full)];
+
+/// `cargo xtask verify-stats`.
+pub fn command() -> Command {
+    let scales = SCALES.iter().map(|(name, _)| *name);
+    Command::new("verify-stats")
+        .about("Simulate what the statistics promise and write docs/verification.md")
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .value_parser(value_parser!(u64))
+                .default_value("1")
+                .help("Seed of the simulations"),
+        )
+        .arg(
+            Arg::new("scale")
+                .long("scale")
+                .value_name("SCALE")
+                .value_parser(PossibleValuesParser::new(scales))
+                .default_value("full")
+                .help("How much to simulate"),
+        )
+        .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the table, write no file"))
+}
+
+/// Runs the simulations and writes the section.
+///
+/// # Errors
+/// When the file cannot be written, or, after it was written, when a row is not as it should be.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let seed = *matches.get_one::<u64>("seed").context("--seed has a default")?;
+    let name = matches.get_one::<String>("scale").context("--scale has a default")?;
+    if cfg!(debug_assertions) {
+        return in_release(seed, name, matches.get_flag("no-write"));
+    }
+    let (_, scale) = SCALES.iter().find(|(known, _)| known == name).context("--scale takes known names")?;
+    let mut rows = verify::run(*scale, seed, |done, total, part| eprintln!("{done}/{total} {part}"));
+    let mut last = String::new();
+    rows.extend(selfcheck::run(*scale, seed, |_, total, part| {
+        if part != last {
+            eprintln!("{total} comparisons on this machine: {part}");
+            part.clone_into(&mut last);
+        }
+    })?);
+    let body = body(&rows, name, seed, &crate::peers::today()?);
+    if matches.get_flag("no-write") {
+        println!("{body}");
+    } else {
+        section::write(&cargo::root().join(DOCUMENT), SECTION, HEADER, &body)?;
+        println!("wrote {DOCUMENT}");
+    }
+    let missed = rows.iter().filter(|row| !row.passed).count();
+    if missed > 0 {
+        bail!("{missed} of {} rows are not as they should be", rows.len());
+    }
+    println!("all {} rows are as they should be", rows.len());
+    Ok(())
+}
+
+/// The simulations take minutes; in the dev profile that `cargo xtask` is built in, far longer.
+fn in_release(seed: u64, scale: &str, no_write: bool) -> Result<()> {
+    let seed = seed.to_string();
+    let mut command = cargo::command(&["run", "--locked", "--release", "--quiet", "--package", "xtask", "--"]);
+    command.args(["verify-stats", "--seed", &seed, "--scale", scale]);
+    if no_write {
+        command.arg("--no-write");
+    }
+    let status: ExitStatus = command.status().context("starting cargo")?;
+    if status.success() { Ok(()) } else { bail!("see above ({status})") }
+}
+
+fn body(rows: &[Row], scale: &str, seed: u64, date: &str) -> String {
+    let (controls, promises): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.negative_control);
+    let mut text = format!(
+        "Made by `cargo xtask verify-stats --scale {scale} --seed {seed}` on {date}. Another seed gives other \
+         figures and should give the same verdicts.\n\n"
+    );
+    let missed: Vec<&str> = rows.iter().filter(|row| !row.passed).map(|row| row.name.as_str()).collect();
+    let verdict = if missed.is_empty() {
+        format!("All {} rows are as they should be.", rows.len())
+    } else {
+        format!("**{} of {} rows are not as they should be:** {}.", missed.len(), rows.len(), missed.join("; "))
+    };
+    text.push_str(&format!("{verdict}\n\n### Promises\n\n"));
+    text.push_str(&rows_table(&promises, "met", "**MISSED**"));
+    text.push_str("\n### Negative controls\n\nThe same code and data with one switch changed. They must miss.\n\n");
+    text.push_str(&rows_table(&controls, "misses, as it must", "**MET, but must not**"));
+    text
+}
+
+fn rows_table(rows: &[&Row], passed: &str, failed: &str) -> String {
+    table(
+        &["test", "target", "got", "verdict", "how"],
+        rows.iter().map(|row| {
+            let verdict = match (row.passed, row.target.as_str()) {
+                (true, "published") => "published",
+                (true, _) => passed,
+                (false, _) => failed,
+            };
+            let got = format!("{} {}", significant(row.got, 4), row.unit);
+            vec![row.name.clone(), row.target.clone(), got.trim().to_owned(), verdict.to_owned(), row.note.clone()]
+        }),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, target: &str, passed: bool, negative_control: bool) -> Row {
+        Row {
+            name: name.into(),
+            target: target.into(),
+            got: 95.125,
+            unit: "%".into(),
+            passed,
+            negative_control,
+            note: "3805 of 4000".into(),
+        }
+    }
+
+    #[test]
+    fn misses_are_written_first() {
+        let rows = [
+            row("coverage", "94 to 97 %", true, false),
+            row("power", "at least 97 %", false, false),
+            row("serial", "must miss", true, true),
+        ];
+        let text = body(&rows, "full", 7, "2030-01-02");
+        assert!(text.contains("--scale full --seed 7` on 2030-01-02"), "{text}");
+        assert!(text.contains("**1 of 3 rows are not as they should be:** power."), "{text}");
+        assert!(text.contains("| coverage | 94 to 97 % | 95.12 % | met | 3805 of 4000 |"), "{text}");
+        assert!(text.contains("| power | at least 97 % | 95.12 % | **MISSED** |"), "{text}");
+        assert!(text.contains("| serial | must miss | 95.12 % | misses, as it must |"), "{text}");
+    }
+}
