@@ -146,8 +146,8 @@ fn method(facts: &Facts<'_>) -> String {
          - Both programs send over 127.0.0.1 with the same congestion control, without zero-copy, and throw the data \
          away. A rate is what the receiver counted.\n\
          - Sizes are chosen first, in runs that are not judged: iperf3's length (`-l`, its reads and writes) by the \
-         median of {passes} passes over {lengths}; bytegauge's read and write sizes by its own search over {lengths} \
-         within {search_budget}.\n\
+         median of {passes} passes over {lengths} (it refuses more than 1M); bytegauge's read and write sizes by its \
+         own search over {lengths} within {search_budget}.\n\
          - Then {rounds} rounds. Every round visits every setting; within it the three arms run one after the other \
          in random order (seed {}). iperf3 runs {seconds} s after {omit_seconds} s that do not count; bytegauge one \
          trial of {seconds} s after its calibration.\n\
