@@ -54,6 +54,11 @@ pub const BUDGET_NS: u64 = 60_000_000_000;
 /// Blocks on top of which more precision is worth no default user's time.
 const BLOCKS_DEFAULT_MAX: u64 = 96;
 
+/// Length of a confirmation trial. What differs between two trials of one cell belongs to the trial (its
+/// memory, its threads, the rhythm that its two ends fall into) and hardly averages out within it: paired
+/// differences were as far apart at 80 ms as at 5 ms (docs/statistics.md). So trials are short and many.
+const CONFIRM_NS: u64 = 10_000_000;
+
 impl Default for Design {
     fn default() -> Design {
         Design {
@@ -62,11 +67,11 @@ impl Default for Design {
             screen_blocks: 2,
             narrow_blocks: 2,
             narrow_cells: 20,
-            screen_ns: 10_000_000,
-            confirm_ns: 40_000_000,
-            floor_ns: 2_000_000,
+            screen_ns: 5_000_000,
+            confirm_ns: CONFIRM_NS,
+            floor_ns: 1_000_000,
             warmup_ns: 2_000_000,
-            overhead_ns: 1_500_000,
+            overhead_ns: 2_500_000,
             reserve: 0.03,
             aside_every: 3,
             blocks_min: 6,

@@ -204,12 +204,11 @@ impl Plan {
         while calibration_share(self) > 0.08 && self.design.calibration_ns > 50_000_000 {
             self.design.calibration_ns -= 50_000_000;
         }
-        let steps: [fn(&mut Plan); 5] = [
+        let steps: [fn(&mut Plan); 4] = [
             |plan| plan.design.narrow_blocks = 1,
-            |plan| plan.design.screen_ns = 5_000_000,
+            |plan| plan.design.screen_ns = 3_000_000,
             |plan| plan.design.screen_blocks = 1,
-            |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(20_000_000)),
-            |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(10_000_000)),
+            |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(5_000_000)),
         ];
         for step in steps {
             if !over(self) {

@@ -1,5 +1,7 @@
 //! What a reader of the numbers must know beside them: what the plan left out, and what the analysis noticed.
 
+use bytegauge_model::CellKind;
+
 use super::document::{CellView, FloorView, GroupView};
 use crate::SessionData;
 use crate::sentence::percent;
@@ -61,7 +63,8 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
             with(|cell| cell.outliers.with_preemption)
         ));
     }
-    for cell in cells {
+    // A twin repeats what its cell says, and the harness's own loop is no answer.
+    for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
         if let Some(modes) = cell.modes.as_ref().filter(|modes| !modes.modes.is_empty()) {
             let heaps: Vec<String> = modes
                 .modes
