@@ -101,7 +101,7 @@ impl Run<'_> {
                 groups.push(Confirmed {
                     group: group.clone(),
                     cells,
-                    window_ns: family.trial_ns,
+                    window_ns: self.shortened.get(group).copied().unwrap_or(family.trial_ns),
                     aside: family.aside.contains(group),
                 });
             }
@@ -120,8 +120,10 @@ impl Run<'_> {
         let (windows_ns, rest_ns) = self.round_ns(groups, None);
         if fixed.is_none() && left_ns < fewest * (windows_ns + rest_ns) {
             let share = (left_ns / fewest - rest_ns) / windows_ns;
-            for group in groups.iter_mut() {
-                group.window_ns = (group.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
+            for confirmed in groups.iter_mut() {
+                confirmed.window_ns = (confirmed.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
+                let ns = json!(confirmed.window_ns);
+                self.store.set_group_fact(self.session, &confirmed.group, "trial_ns", &ns)?;
             }
         }
         let [main_ns, aside_ns] = [false, true].map(|aside| {

@@ -77,6 +77,8 @@ pub struct Run<'a> {
     pub(crate) warmup: BTreeMap<GroupId, u64>,
     pub(crate) finalists: BTreeMap<GroupId, Vec<CellId>>,
     pub(crate) fixed_blocks: Option<u64>,
+    /// Trials that were shortened before the session was interrupted, nanoseconds.
+    pub(crate) shortened: BTreeMap<GroupId, u64>,
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
     pub(crate) left: BTreeSet<CellId>,
@@ -159,6 +161,7 @@ impl<'a> Run<'a> {
                 run.warmup.insert(row.group.id.clone(), ns);
             }
             run.fixed_blocks = run.fixed_blocks.or(number("blocks_fixed"));
+            run.shortened.extend(number("trial_ns").map(|ns| (row.group.id.clone(), ns)));
             if let Some(ids) = row.facts.get("finalists").and_then(|ids| serde_json::from_value(ids.clone()).ok()) {
                 run.finalists.insert(row.group.id.clone(), ids);
             }
@@ -197,6 +200,7 @@ impl<'a> Run<'a> {
             warmup: BTreeMap::new(),
             finalists: BTreeMap::new(),
             fixed_blocks: None,
+            shortened: BTreeMap::new(),
             visited: BTreeMap::new(),
             failures: BTreeMap::new(),
             left: BTreeSet::new(),

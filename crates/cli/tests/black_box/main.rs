@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod any_words;
+mod artefacts;
 mod bad_input;
 mod bench;
 mod contract;
