@@ -80,6 +80,9 @@ impl Observer for Bar {
                 }
                 self.bar.inc(1);
                 let left = Nanos(left_ns / 1_000_000_000 * 1_000_000_000);
+                if self.plain {
+                    return;
+                }
                 let leader = self.leader(&cell.group).unwrap_or_default();
                 self.bar.set_message(format!("{left} left  {leader}"));
             }

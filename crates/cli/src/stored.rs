@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use bytegauge_model::{Bytes, SessionId};
+use bytegauge_model::{Bytes, GroupId, SessionId};
 use bytegauge_report::render::terminal::TerminalStyle;
+use bytegauge_report::view::document::VerdictView;
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
@@ -112,7 +113,13 @@ pub fn rendered(view: &View, format: &str, store: &Path) -> String {
 /// The exit code that a verdict has: failures always count, the rest only when asked for.
 pub fn verdict_code(view: &View, strict: bool) -> u8 {
     let measured = view.cells.iter().any(|cell| cell.outcome == "measured");
-    let proven = !view.verdicts.is_empty() && view.verdicts.iter().all(|verdict| verdict.recommendation.proven);
+    // A reader that throws bytes away proves nothing for use, and one cell alone is compared with nothing.
+    let varied = |id: &GroupId| view.groups.iter().any(|group| group.id == *id && !group.varied.is_empty());
+    let asks = |verdict: &&VerdictView| {
+        verdict.profiles.iter().any(|profile| profile != "drain") && verdict.groups.iter().any(varied)
+    };
+    let mut asked = view.verdicts.iter().filter(asks).peekable();
+    let proven = asked.peek().is_some() && asked.all(|verdict| verdict.recommendation.proven);
     if !measured {
         FAILED
     } else if strict && view.environment.grade == Some('D') {

@@ -18,8 +18,8 @@ use crate::run::{Run, RunError};
 /// No warm-up is shorter: laps are learnt, threads have just woken.
 const WARMUP_MIN_NS: u64 = 1_000_000;
 
-/// Bins of a calibration series, nanoseconds: the lap length that the meter aims at.
-const BIN_NS: f64 = 1_000_000.0;
+/// Bins of a calibration series, nanoseconds.
+pub(crate) const BIN_NS: u64 = 1_000_000;
 
 impl Run<'_> {
     /// Finds the warm-up of every group that has none yet. `false` if interrupted.
@@ -58,9 +58,10 @@ impl Run<'_> {
                 // Nothing was measured, which says nothing about when it would settle.
                 continue;
             }
-            let found = fixed_warmup(&series, BIN_NS);
+            let found = fixed_warmup(&series, BIN_NS as f64);
             for group in &groups {
-                self.settle(group, &found, family.trial_ns)?;
+                let explicit_ns = self.live_cells(group).find_map(|cell| cell.factors.get("duration").number());
+                self.settle(group, &found, explicit_ns.unwrap_or(family.trial_ns))?;
             }
         }
         Ok(true)

@@ -45,7 +45,7 @@ impl Run<'_> {
                 let Confirmed { group, cells, window_ns, aside } = &groups[turn];
                 // Blocks on the side are spread evenly over the whole time, not bunched at an end of it.
                 let due = if *aside { (number + 1) * aside_blocks / blocks } else { number + 1 };
-                while self.visits(group, Stage::Confirm) < due {
+                while self.visits(group, Stage::Confirm) < due && !self.overtime() {
                     let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
                     if !live.iter().any(|cell| cell.kind == CellKind::Candidate) {
                         break;
@@ -65,8 +65,7 @@ impl Run<'_> {
                     }
                 }
             }
-            let spent_ns = monotonic_ns() - self.began_ns;
-            if self.plan.blocks.is_none() && spent_ns as f64 > self.plan.budget_ns as f64 * OVERTIME {
+            if self.overtime() {
                 let note = format!(
                     "stopped after {} of {blocks} blocks: the machine became slower than the budget allowed for",
                     number + 1
@@ -77,6 +76,12 @@ impl Run<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether a session with a budget has taken far more than it was given.
+    fn overtime(&self) -> bool {
+        let spent_ns = monotonic_ns() - self.began_ns;
+        self.plan.blocks.is_none() && spent_ns as f64 > self.plan.budget_ns as f64 * OVERTIME
     }
 
     /// A twin goes with the cell it repeats.
@@ -93,7 +98,9 @@ impl Run<'_> {
                 let ids = self.finalists.get(group).cloned().unwrap_or_default();
                 let mut cells: Vec<Cell> =
                     self.live_cells(group).filter(|cell| ids.contains(&cell.id)).cloned().collect();
-                let leader = ids.first().and_then(|id| cells.iter().find(|cell| cell.id == *id).cloned());
+                // The screening leader; where nothing was screened the middle of the grid, which is no extreme.
+                let named = if family.is_screened() { ids.first() } else { ids.get(ids.len() / 2) };
+                let leader = named.and_then(|id| cells.iter().find(|cell| cell.id == *id).cloned());
                 let Some(leader) = leader.or_else(|| cells.first().cloned()) else { continue };
                 let extra = if cells.len() > 1 { vec![twin(&leader), floor(&leader)] } else { vec![floor(&leader)] };
                 self.store.add_cells(self.session, &extra)?;

@@ -17,6 +17,7 @@ use bytegauge_traffic::{Fault, Pair, Plant};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::calibrate::BIN_NS;
 use crate::event::{Event, Observer};
 use crate::screen::Screened;
 use crate::surroundings::Watch;
@@ -115,8 +116,7 @@ impl<'a> Run<'a> {
             started_unix_ns: unix_ns(),
         })?;
         store.add_groups(session, &plan.groups)?;
-        // A group that sees the finalists alone gets its cells when they are known.
-        let visited: Vec<Cell> = plan.cells.iter().filter(|cell| plan.sees_all_cells(&cell.group)).cloned().collect();
+        let visited = visited(&plan);
         store.add_cells(session, &visited)?;
         for (cell, outcome) in &plan.skipped {
             if visited.iter().any(|known| known.id == *cell) {
@@ -145,6 +145,9 @@ impl<'a> Run<'a> {
         let plan: Plan = serde_json::from_value(record.plan).map_err(|_| RunError::OldPlan(session))?;
         let owner = store.own(session)?;
         store.resume_session(session)?;
+        // A kill in the first moments may have left out some of these.
+        store.add_groups(session, &plan.groups)?;
+        store.add_cells(session, &visited(&plan))?;
         let blocks = store.blocks(session)?;
         let trials = store.trials(session)?;
         let (groups, cells) = (store.groups(session)?, store.cells(session)?);
@@ -281,9 +284,9 @@ impl<'a> Run<'a> {
     fn remember(&mut self, trial: &Trial) {
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                if let Some(rate) = trial.rate() {
-                    self.screening.push((trial.cell.clone(), trial.block, 1e9 / rate));
-                }
+                let offered = self.plan.cells.iter().any(|cell| cell.id == trial.cell && cell.factors.offers_load());
+                let cost = if offered { trial.cpu_ns_per_byte() } else { trial.rate().map(|rate| 1e9 / rate) };
+                self.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.last_series = series(trial),
             Stage::Confirm => {}
@@ -300,15 +303,35 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Rates of a calibration trial's bins, of its first flow.
+/// The cells that are known from the start: a group that sees the finalists alone gets its own when they are.
+fn visited(plan: &Plan) -> Vec<Cell> {
+    plan.cells.iter().filter(|cell| plan.sees_all_cells(&cell.group)).cloned().collect()
+}
+
+/// Rates of a calibration trial's first flow in bins of equal length. Laps are about as long, but the first
+/// ones, which learn their length, are shorter, and those of a slow path longer.
 fn series(trial: &Trial) -> Option<Vec<f64>> {
     if trial.outcome != Outcome::Measured {
         return None;
     }
     let flow = trial.sink.as_ref()?.flows.first()?;
-    let bins: Vec<f64> =
-        flow.series.iter().filter(|bin| bin.ns > 0).map(|bin| bin.bytes as f64 / bin.ns as f64).collect();
-    (!bins.is_empty()).then_some(bins)
+    let total_ns: u64 = flow.series.iter().map(|bin| bin.ns).sum();
+    let mut bytes = vec![0.0; (total_ns / BIN_NS) as usize];
+    let mut at_ns = 0;
+    for lap in &flow.series {
+        let end_ns = at_ns + lap.ns;
+        // A lap's bytes are spread evenly over the bins that it touches.
+        let mut from_ns = at_ns;
+        while from_ns < end_ns {
+            let to_ns = end_ns.min((from_ns / BIN_NS + 1) * BIN_NS);
+            if let Some(bin) = bytes.get_mut((from_ns / BIN_NS) as usize) {
+                *bin += lap.bytes as f64 * (to_ns - from_ns) as f64 / lap.ns as f64;
+            }
+            from_ns = to_ns;
+        }
+        at_ns = end_ns;
+    }
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 /// The machine as it is now. Whether softirq time is accounted apart is asked here once, since the answer

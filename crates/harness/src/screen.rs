@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, Levels};
+use bytegauge_model::{Cell, CellId, Level, Levels};
 use bytegauge_plan::Family;
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
@@ -123,6 +123,8 @@ impl Run<'_> {
     fn scores(&self, family: &Family) -> (Vec<Costs>, Vec<Option<f64>>) {
         let choices = self.choices(family);
         let mut footprints = vec![None; family.choices];
+        let members: Vec<&Cell> = self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)).collect();
+        let varied = varied_buffers(&members);
         let scores = family
             .screened
             .iter()
@@ -135,7 +137,7 @@ impl Run<'_> {
                     .map(|cell| (&cell.id, choices[&choice(cell)]))
                     .collect();
                 for cell in self.plan.cells.iter().filter(|cell| cell.group == *group) {
-                    footprints[choices[&choice(cell)]] = footprint(cell);
+                    footprints[choices[&choice(cell)]] = footprint(cell, &varied);
                 }
                 let mut blocks: BTreeMap<u64, Costs> = BTreeMap::new();
                 for (id, block, cost) in &self.screening {
@@ -168,11 +170,24 @@ fn choice(cell: &Cell) -> Levels {
     cell.factors.of_role(bytegauge_model::Role::Choice)
 }
 
-/// Buffers of one flow as requested; options in force are known only after a trial, and `report` uses those.
-fn footprint(cell: &Cell) -> Option<f64> {
-    let sizes = ["read_size", "write_size", "sndbuf", "rcvbuf", "pipe_size"];
-    let bytes: Vec<u64> = sizes.iter().filter_map(|name| cell.factors.get(name).number()).collect();
-    (!bytes.is_empty()).then(|| bytes.iter().sum::<u64>() as f64)
+/// Buffers of one flow as requested. A buffer that the plan varies and this cell leaves to the system has no
+/// size that is known here: `report` uses the effective one, screening gives such a cell no place by size.
+fn footprint(cell: &Cell, varied: &[&str]) -> Option<f64> {
+    let mut bytes = 0;
+    for name in ["read_size", "write_size", "sndbuf", "rcvbuf", "pipe_size"] {
+        match cell.factors.get(name) {
+            Level::Number(size) => bytes += size,
+            level if level.is_auto() && varied.contains(&name) => return None,
+            _ => {}
+        }
+    }
+    (bytes > 0).then_some(bytes as f64)
+}
+
+/// Buffers that the cells set to some size at least once.
+fn varied_buffers(cells: &[&Cell]) -> Vec<&'static str> {
+    let set = |name: &&str| cells.iter().any(|cell| cell.factors.get(name).number().is_some());
+    ["sndbuf", "rcvbuf", "pipe_size"].into_iter().filter(|name| set(name)).collect()
 }
 
 /// Keeps what screening needs of a trial.

@@ -2,7 +2,8 @@
 //! put in must come out.
 //!
 //! Two arms read `/dev/zero` in interleaved blocks; one of them may spin a calibrated share of its call.
-//! Same trials, same random order, same statistics as any session; only the store is left out.
+//! Trials and random order are those of any session; the store is left out, and the two arms are judged as two
+//! subjects are. The path is the quietest there is, so that what is found is the harness's own.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

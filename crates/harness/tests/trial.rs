@@ -192,3 +192,20 @@ fn a_pair_that_was_sound_serves_again() {
         assert_eq!(measured.outcome == Outcome::Measured, plant.is_none());
     }
 }
+
+#[test]
+fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
+    let planted = PathSetup {
+        flows: 3,
+        verify: true,
+        plant: Some(Plant::Corrupt { offset: 100_000 }),
+        // Far longer than this test may take: if the healthy flows waited for it, the test would hang.
+        grace_ns: 600_000_000_000,
+        ..setup("unix")
+    };
+    let measured = run(&planted);
+    let Outcome::Failed(reason) = measured.outcome else { panic!("the corruption went unnoticed") };
+    assert!(reason.contains("byte 100000 arrived as"), "{reason}");
+    assert!(measured.pair_is_sound);
+    assert_eq!(measured.sink.unwrap().flows.len(), 3);
+}

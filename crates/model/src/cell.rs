@@ -59,6 +59,12 @@ impl Levels {
         Levels(self.0.iter().filter(|(name, _)| keep(name)).map(|(n, l)| (n.clone(), l.clone())).collect())
     }
 
+    /// Whether a load below the maximum is offered. Then every choice reaches the same rate, and what is
+    /// compared is the CPU time that it takes.
+    pub fn offers_load(&self) -> bool {
+        self.get("rate").number().is_some() || self.get("think").number().is_some_and(|ns| ns > 0)
+    }
+
     /// Names and levels in the order of the factor table, the absent ones left out.
     pub fn present(&self) -> impl Iterator<Item = (&'static factor::Factor, &Level)> {
         FACTORS.iter().map(|f| (f, self.get(f.name))).filter(|(_, level)| **level != Level::Absent)

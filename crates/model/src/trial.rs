@@ -78,6 +78,28 @@ impl Trial {
     }
 }
 
+impl Trial {
+    /// CPU time of both ends for each byte, nanoseconds; `None` where an end's CPU time was not recorded.
+    pub fn cpu_ns_per_byte(&self) -> Option<f64> {
+        let sink = self.sink.as_ref()?.cpu_ns_per_byte()?;
+        match &self.source {
+            Some(source) => Some(sink + source.cpu_ns_per_byte()?),
+            None => Some(sink),
+        }
+    }
+}
+
+impl EndReport {
+    /// CPU time by the precise clock, or by ticks where only those were kept, nanoseconds.
+    pub fn cpu_time_ns(&self) -> u64 {
+        if self.cpu_ns > 0 { self.cpu_ns } else { self.user_ns.saturating_add(self.system_ns) }
+    }
+
+    fn cpu_ns_per_byte(&self) -> Option<f64> {
+        (self.bytes > 0 && self.cpu_time_ns() > 0).then(|| self.cpu_time_ns() as f64 / self.bytes as f64)
+    }
+}
+
 /// What one end of a path counted within its measured window, summed over its flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -139,11 +161,11 @@ pub struct FlowReport {
     pub total_bytes: u64,
     /// Bytes compared with the pattern.
     pub verified_bytes: u64,
-    /// What `TCP_INFO` said at the end of the window.
+    /// What `TCP_INFO` said when the flow's loop was over: counts of the connection's whole life.
     pub tcp: Option<TcpReport>,
     /// Requested options as the kernel really set them.
     pub options: EffectiveOptions,
-    /// Kernel memory held for the socket at the end of the window (`SO_MEMINFO`), bytes.
+    /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
     pub socket_memory: Option<u64>,
     /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -80,7 +80,7 @@ impl Default for Design {
     }
 }
 
-/// Confirmation blocks unless the plan says otherwise, at most this many finalists a family.
+/// Finalists of a family unless the plan says otherwise.
 pub const FINALISTS: usize = 6;
 
 /// What one stage costs, for the dry run and the progress bar.

@@ -209,8 +209,6 @@ pub enum Command {
     Go,
     /// The sink has measured what it wanted: send no more.
     Stop,
-    /// Give up the path that is open.
-    Abort,
     /// No more paths: the end may leave.
     Quit,
 }

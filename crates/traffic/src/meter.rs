@@ -73,7 +73,8 @@ pub struct Meter {
     close_at_ns: u64,
     until_told: bool,
     lap_began_ns: u64,
-    lap_began_bytes: u64,
+    bin_began_ns: u64,
+    bin_began_bytes: u64,
     opened: Option<Mark>,
     closed: Option<Mark>,
     bins: Vec<Bin>,
@@ -99,7 +100,8 @@ impl Meter {
             close_at_ns,
             until_told: schedule.until_told,
             lap_began_ns: start_ns,
-            lap_began_bytes: 0,
+            bin_began_ns: start_ns,
+            bin_began_bytes: 0,
             opened: None,
             closed: None,
             bins,
@@ -129,12 +131,9 @@ impl Meter {
     pub fn lap(&mut self, told: &AtomicBool) -> bool {
         let now_ns = monotonic_ns();
         let lap_ns = now_ns - self.lap_began_ns;
-        if self.bins.len() < self.bins.capacity() && self.closed.is_none() {
-            self.bins.push(Bin { ns: lap_ns, bytes: self.bytes - self.lap_began_bytes });
-        }
         self.learn(lap_ns);
-        self.lap_began_bytes = self.bytes;
         self.lap_began_ns = now_ns;
+        self.bin(now_ns);
         if self.opened.is_none() && now_ns >= self.open_at_ns {
             self.opened = Some(self.mark(now_ns));
         } else if self.closed.is_none() && now_ns >= self.close_at_ns {
@@ -177,6 +176,16 @@ impl Meter {
     /// The bins, in order, warm-up included.
     pub fn into_bins(self) -> Vec<Bin> {
         self.bins
+    }
+
+    /// Keeps a bin once it is as long as a lap should be: a paced writer's laps are single calls.
+    fn bin(&mut self, now_ns: u64) {
+        let ns = now_ns - self.bin_began_ns;
+        if ns >= self.lap_aim_ns / 2 && self.bins.len() < self.bins.capacity() && self.closed.is_none() {
+            self.bins.push(Bin { ns, bytes: self.bytes - self.bin_began_bytes });
+            self.bin_began_ns = now_ns;
+            self.bin_began_bytes = self.bytes;
+        }
     }
 
     fn mark(&self, at_ns: u64) -> Mark {

@@ -105,9 +105,21 @@ impl Runner<'_> {
         let best = peer_lengths.iter().max_by(|a, b| a.1.total_cmp(&b.1)).context("no lengths to try")?;
         let peer_length = best.0;
         eprintln!("{setting}: looking for bytegauge's best sizes");
-        let best = self.ours.best(setting, self.effort.lengths, self.effort.search_budget, seed(random))?;
+        let found = self.ours.best(setting, self.effort.lengths, self.effort.search_budget, seed(random))?;
+        let best = self.better(setting, found, Sizes { read: peer_length, write: peer_length }, random)?;
         eprintln!("{setting}: iperf3 with {}, bytegauge with {best}", Bytes(peer_length));
         Ok(Panel { setting, peer_lengths, peer_length, best, rates: Default::default() })
+    }
+
+    /// The better of two pairs of sizes, by runs as long as those that are judged: short trials choose well
+    /// among many sizes, but not always between the last two.
+    fn better(&self, setting: Setting, one: Sizes, other: Sizes, random: &mut Stream) -> Result<Sizes> {
+        let (mut ones, mut others) = (Vec::new(), Vec::new());
+        for _ in 0..self.effort.passes {
+            ones.push(self.ours.rate(setting, one, self.effort.seconds, seed(random))?);
+            others.push(self.ours.rate(setting, other, self.effort.seconds, seed(random))?);
+        }
+        Ok(if median(&ones) >= median(&others) { one } else { other })
     }
 
     /// Runs every arm once, in random order.

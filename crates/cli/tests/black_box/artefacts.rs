@@ -25,7 +25,7 @@ fn check_unfit(document: &Value, reason: &str) {
 fn a_twin_that_differs() {
     let bench = Bench::new();
     // Ten times as slow as the cell that it repeats.
-    let ran = bench.run(&format!("{TWO} --blocks 12 --plant c1t@spin:30000 --format json")).exits(0);
+    let ran = bench.run(&format!("{TWO} --blocks 12 --plant c2t@spin:30000 --format json")).exits(0);
     check_unfit(&ran.json(), "twin");
     bench.run("report --strict").exits(4);
 }

@@ -11,7 +11,6 @@ use bytegauge_stats::recommend::{Recommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
 use super::document::AllBlocks;
-use super::estimate::cpu_ns_per_byte;
 use super::footprint::footprint;
 use super::groups::GroupBlocks;
 use super::settled::{BlockState, Blocks, Settled};
@@ -141,7 +140,10 @@ fn choice_of(settled: &Settled, seen: &mut HashMap<Levels, usize>) -> Choice {
 }
 
 fn competes(settled: &Settled) -> bool {
-    settled.cell.kind == CellKind::Candidate && settled.is_confirmed() && !moves_nothing(&settled.cell.factors)
+    settled.cell.kind == CellKind::Candidate
+        && settled.is_confirmed()
+        && !settled.has_left
+        && !moves_nothing(&settled.cell.factors)
 }
 
 /// Whether the cell's engine moves no bytes.
@@ -174,7 +176,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     let candidates: Vec<usize> =
         members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
-    let offered = offers_load(&row.group.factors);
+    let offered = row.group.factors.offers_load();
     let input = input(&cells, twin, offered, scene);
     let verdict = analyse(&input, method);
     let alone = over_profiles(&[(&input, &verdict)], method);
@@ -193,11 +195,6 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         alone,
         all_blocks,
     }
-}
-
-/// A paced writer reaches the same rate with every choice; what differs is the CPU time.
-fn offers_load(conditions: &Levels) -> bool {
-    conditions.get("rate").number().is_some() || conditions.get("think").number().is_some_and(|ns| ns > 0)
 }
 
 fn varied_choices(candidates: &[usize], settled: &[Settled]) -> Vec<String> {
@@ -222,7 +219,7 @@ pub fn varied(levels: &[&Levels], role: impl Fn(Role) -> bool) -> Vec<String> {
 fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {
     let (settled, blocks) = (scene.settled, scene.blocks);
     let cost = |trial: &Trial| match offered {
-        true => cpu_ns_per_byte(trial),
+        true => trial.cpu_ns_per_byte(),
         false => trial.rate().map(|rate| 1e9 / rate),
     };
     // By block, then by choice; broken blocks were repeated and say nothing.
@@ -259,7 +256,7 @@ fn cell_input(cell: Option<(usize, &Settled)>, varied: &[String]) -> CellInput {
     let Some((order, settled)) = cell else {
         return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX };
     };
-    let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| cpu_ns_per_byte(trial)).collect();
+    let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_byte()).collect();
     CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),

@@ -6,7 +6,7 @@ use bytegauge_model::{EndReport, Levels, Role, Trial};
 use bytegauge_stats::cost::{Point, Search, analyse, plain_fit};
 
 use super::compare::moves_nothing;
-use super::counters::{cpu_ns, ratio};
+use super::counters::ratio;
 use super::document::{BreakView, CostModel, Linear, SegmentView, Slice};
 use super::estimate::ns_per_call;
 use super::settled::Settled;
@@ -75,7 +75,7 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     let reports = || cells.iter().flat_map(|cell| &cell.measured).filter_map(|trial| (end.report)(trial));
     // A one-ended source works inside the reader's call: its waits belong to it. With two ends a wait is the
     // other end's cost, so only time on the CPU counts; an import that lacks it is described by wall time.
-    let on_cpu = two_ended && reports().any(|report| cpu_ns(report) > 0);
+    let on_cpu = two_ended && reports().any(|report| report.cpu_time_ns() > 0);
     let points: Vec<Point> = reports().filter_map(|report| point(report, on_cpu)).collect();
     let below: Vec<Point> =
         points.iter().copied().filter(|point| fit.fit_max.is_none_or(|most| point.bytes <= most as f64)).collect();
@@ -102,7 +102,7 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
 
 fn point(report: &EndReport, on_cpu: bool) -> Option<Point> {
     let bytes = ratio(report.bytes, report.calls)?;
-    let ns = if on_cpu { ratio(cpu_ns(report), report.calls)? } else { ns_per_call(report)? };
+    let ns = if on_cpu { ratio(report.cpu_time_ns(), report.calls)? } else { ns_per_call(report)? };
     (bytes > 0.0 && ns > 0.0).then_some(Point { bytes, ns })
 }
 

@@ -58,7 +58,7 @@ impl EndSums {
             s.window_ns = s.window_ns.saturating_add(report.window_ns);
             s.user_ns = s.user_ns.saturating_add(report.user_ns);
             s.system_ns = s.system_ns.saturating_add(report.system_ns);
-            s.cpu_ns = s.cpu_ns.saturating_add(cpu_ns(report));
+            s.cpu_ns = s.cpu_ns.saturating_add(report.cpu_time_ns());
             s.voluntary = s.voluntary.saturating_add(report.voluntary_switches);
             s.involuntary = s.involuntary.saturating_add(report.involuntary_switches);
             s.total_bytes = s.total_bytes.saturating_add(report.total_bytes.max(report.bytes));
@@ -82,11 +82,6 @@ impl EndSums {
             utilisation: self.cpus().map(|cpus| cpus / flows.max(1) as f64),
         }
     }
-}
-
-/// CPU time of an end: by the precise clock, or by ticks where only those were kept.
-pub fn cpu_ns(report: &EndReport) -> u64 {
-    if report.cpu_ns > 0 { report.cpu_ns } else { report.user_ns.saturating_add(report.system_ns) }
 }
 
 /// `a / b` where that means something.

@@ -8,7 +8,7 @@ use bytegauge_model::{EndReport, Trial};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
-use super::counters::{cpu_ns, ratio};
+use super::counters::ratio;
 use super::document::{Estimate, Outliers};
 use super::settled::{Blocks, Settled};
 
@@ -25,7 +25,7 @@ const MORE: &[Metric] = &[
     Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink.as_ref()?) },
     Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source.as_ref()?) },
     Metric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.sink.as_ref().or(trial.source.as_ref())?) },
-    Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: cpu_ns_per_byte },
+    Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
     Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source.as_ref()?) },
     Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink.as_ref()?) },
 ];
@@ -40,16 +40,7 @@ pub fn ns_per_call(end: &EndReport) -> Option<f64> {
 }
 
 fn end_cpu_ns_per_byte(end: &EndReport) -> Option<f64> {
-    ratio(cpu_ns(end), end.bytes).filter(|ns| *ns > 0.0)
-}
-
-/// CPU time of both ends per byte, each end by what it moved itself; `None` if an end did not report.
-pub fn cpu_ns_per_byte(trial: &Trial) -> Option<f64> {
-    let sink = end_cpu_ns_per_byte(trial.sink.as_ref()?)?;
-    match &trial.source {
-        Some(source) => Some(sink + end_cpu_ns_per_byte(source)?),
-        None => Some(sink),
-    }
+    ratio(end.cpu_time_ns(), end.bytes).filter(|ns| *ns > 0.0)
 }
 
 fn estimate(metric: &Metric, settled: &Settled, level: f64) -> Estimate {

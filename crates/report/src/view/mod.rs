@@ -20,7 +20,7 @@ mod signs;
 mod time;
 mod verdicts;
 
-use bytegauge_model::{Cell, CellKind, Levels, SessionStatus};
+use bytegauge_model::{Cell, CellKind, Levels, Outcome, SessionStatus};
 use bytegauge_stats::group::Method;
 
 use crate::SessionData;
@@ -76,7 +76,10 @@ impl View {
         let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
         let varied = plan_varied(&cells);
         let blocks = Blocks::of(&session.blocks);
-        let settled = settle(&cells, &session.trials, &blocks);
+        let mut settled = settle(&cells, &session.trials, &blocks);
+        for (settled, row) in settled.iter_mut().zip(&session.cells) {
+            settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
+        }
         let group_blocks = GroupBlocks::of(&session.blocks);
         let method =
             Method { level, margin, seed: record.seed, groups: session.groups.len().max(1), ..Method::default() };

@@ -67,6 +67,8 @@ pub struct Settled<'a> {
     pub measured: Vec<&'a Trial>,
     /// Measured confirmation trials of any block: what the comparison picks from.
     pub confirmed: Vec<&'a Trial>,
+    /// It failed or was skipped for good, and left its group.
+    pub has_left: bool,
     /// Trials of any stage that failed.
     pub failed: usize,
     /// The last reason that a trial was skipped or failed, with the outcome.
@@ -81,6 +83,7 @@ impl<'a> Settled<'a> {
             trials: Vec::new(),
             measured: Vec::new(),
             confirmed: Vec::new(),
+            has_left: false,
             failed: 0,
             trouble: None,
         }

@@ -59,7 +59,7 @@ pub(super) struct Flows {
 /// What a flow's thread tells the watchdog.
 enum News {
     /// Its window has closed; it drains.
-    Closed,
+    Closed { flow: usize },
     /// It is done.
     Finished { flow: usize, report: Box<FlowReport>, fault: Option<Fault> },
 }
@@ -107,6 +107,8 @@ impl Flows {
                 }
             }
         }
+        // Only the flows' own ends are left: one that dies without a word is noticed.
+        drop((report_ready, tell));
         for _ in 0..setup.flows {
             match ready.recv() {
                 Ok(Ok(handle)) => flows.handles.push(handle),
@@ -136,7 +138,7 @@ impl Flows {
         let mut reports: Vec<Option<FlowReport>> = vec![None; self.setup.flows];
         let patience = Duration::from_nanos(lasting_ns + self.setup.grace_ns);
         let mut fault = self.collect(&mut reports, patience, &mut closed);
-        if matches!(fault, Some(Fault::Stalled { .. })) {
+        if reports.iter().any(Option::is_none) {
             self.abort.store(true, Ordering::Relaxed);
             let deadline = Instant::now() + Duration::from_nanos(ABORT_NS);
             while reports.iter().any(Option::is_none) && Instant::now() < deadline {
@@ -168,16 +170,18 @@ impl Flows {
     ) -> Option<Fault> {
         let deadline = Instant::now() + patience;
         let mut first = None;
-        let mut open = self.setup.flows;
+        // A flow that ends without having closed its window wants no more data either.
+        let mut open = vec![true; self.setup.flows];
+        let mut close = |flow: usize| {
+            if std::mem::take(&mut open[flow]) && !open.contains(&true) {
+                closed();
+            }
+        };
         while reports.iter().any(Option::is_none) {
             match self.news.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(News::Closed) => {
-                    open -= 1;
-                    if open == 0 {
-                        closed();
-                    }
-                }
+                Ok(News::Closed { flow }) => close(flow),
                 Ok(News::Finished { flow, report, fault }) => {
+                    close(flow);
                     reports[flow] = Some(*report);
                     if first.is_none() {
                         first = fault;
@@ -315,7 +319,7 @@ impl Job {
         let mut fault = match stopped {
             Ok(Stop::Time) if setup.has_source() => {
                 // Nobody listens any more if the watchdog has given up already.
-                let _ = self.tell.send(News::Closed);
+                let _ = self.tell.send(News::Closed { flow: self.flow });
                 self.drain(&mut flow, &mut scratch, &mut report).err()
             }
             Ok(Stop::Time | Stop::Aborted | Stop::Ended(End::Closed)) => None,

@@ -35,7 +35,7 @@ pub fn serve(peer: &mut impl Peer, body: Body) {
                     return;
                 }
             }
-            Command::Go | Command::Stop | Command::Abort => {}
+            Command::Go | Command::Stop => {}
             Command::Quit => return,
         }
     }
