@@ -3,7 +3,6 @@
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{Cell, CellKind, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
-use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::{Channel, Pair, PathSetup};
 
@@ -37,17 +36,6 @@ pub(crate) struct BlockTask<'a> {
 /// Series are kept for trials at least this long.
 const SERIES_FROM_NS: u64 = 1_000_000_000;
 
-/// Memory that is touched and given back before a block, bytes.
-const WARM_BYTES: usize = 64 << 20;
-
-/// Touches memory and gives it back, so that what the kernel takes for socket buffers next has been touched.
-///
-/// A hypervisor that takes back free memory (free page reporting, a balloon) makes the first touch of a page
-/// cost microseconds, and whichever trial comes first pays for all.
-fn warm_memory() {
-    drop(AlignedBuffer::new(WARM_BYTES));
-}
-
 impl Run<'_> {
     /// Visits the cells once, in random order, and records the block.
     pub(crate) fn block(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
@@ -55,9 +43,6 @@ impl Run<'_> {
         self.next_block += 1;
         // Processes are fresh in every block; threads are fresh in every trial anyway.
         self.pair = None;
-        if std::env::var_os("BG_WARM").is_some() {
-            warm_memory();
-        }
         let started_unix_ns = unix_ns();
         let start = self.watch.block_start(&[]);
         let mut end = BlockEnd::Complete;
