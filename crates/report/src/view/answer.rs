@@ -23,8 +23,34 @@ pub struct Conditions<'a> {
     pub unfinished: bool,
     /// The time that the session was given or took, seconds.
     pub budget_s: Option<f64>,
-    /// Seconds that one block of every group takes together.
-    pub round_s: Option<f64>,
+    /// How confirmation went round by round.
+    pub rounds: Rounds,
+}
+
+/// Confirmation, round by round: a group on the side has a block in some of the rounds only.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    /// How many there were: the blocks of the group that had most.
+    most: usize,
+    /// Time of one, seconds.
+    each_s: f64,
+}
+
+impl Rounds {
+    /// Of all groups of a session.
+    pub fn of<'a>(groups: impl Iterator<Item = &'a Judged<'a>>) -> Rounds {
+        let (mut most, mut total_s) = (0, 0.0);
+        for group in groups {
+            most = most.max(group.blocks_done);
+            total_s += group.block_ns.unwrap_or(0) as f64 * group.blocks_done as f64 / 1e9;
+        }
+        Rounds { most, each_s: total_s / most.max(1) as f64 }
+    }
+
+    /// Time in which a group that has had `done` blocks gets `more`, seconds; `None` if it had none.
+    fn seconds_for(&self, more: u64, done: usize) -> Option<f64> {
+        (done > 0).then(|| more as f64 * self.most as f64 / done as f64 * self.each_s)
+    }
 }
 
 /// A decision.
@@ -191,8 +217,9 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<St
 fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<Settle> {
     let blocks = recommendation.blocks_more_needed? as u64;
     let own: Option<f64> = confirmed.iter().map(|group| mean_block_s(group)).sum();
-    // A longer session gives every group as many more blocks.
-    let all = conditions.round_s.map(|round| round * blocks as f64);
+    // A longer session gives every group more blocks, one on the side fewer than the others.
+    let fewest = confirmed.iter().map(|group| group.blocks_done).min().unwrap_or(0);
+    let all = conditions.rounds.seconds_for(blocks, fewest);
     Some(Settle {
         blocks,
         seconds: own.map(|seconds| seconds * blocks as f64),

@@ -45,6 +45,8 @@ pub struct Judged<'a> {
     pub offered: bool,
     /// Mean length of its confirmation blocks, ns.
     pub block_ns: Option<u64>,
+    /// Whole confirmation blocks that it has had.
+    pub blocks_done: usize,
     /// The confirmation blocks as `stats` takes them.
     pub input: GroupInput,
     /// The verdict on it.
@@ -190,6 +192,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         twin,
         offered,
         block_ns: scene.group_blocks.of_group(&row.group.id).mean_ns,
+        blocks_done: scene.group_blocks.of_group(&row.group.id).whole(),
         input,
         verdict,
         alone,

@@ -405,6 +405,13 @@ pub struct BlocksView {
     pub mean_ns: Option<u64>,
 }
 
+impl BlocksView {
+    /// Complete ones, whether the comparison uses them or not.
+    pub fn whole(&self) -> usize {
+        self.used + self.breached
+    }
+}
+
 /// Whether neighbouring blocks resemble each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SerialView {

@@ -24,7 +24,7 @@ use bytegauge_model::{Cell, CellKind, Levels, Outcome, SessionStatus};
 use bytegauge_stats::group::Method;
 
 use crate::SessionData;
-use answer::Conditions;
+use answer::{Conditions, Rounds};
 use cells::Context;
 use compare::{Family, Scene, families};
 use cost::Fit;
@@ -98,7 +98,7 @@ impl View {
             unfit: (!environment.fit).then(|| format!("environment D ({})", environment.view.reasons.join(", "))),
             unfinished: matches!(record.status, SessionStatus::Incomplete | SessionStatus::Running),
             budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
-            round_s: families.iter().flat_map(|family| &family.groups).map(|g| Some(g.block_ns? as f64 / 1e9)).sum(),
+            rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
         };
         let scope = Scope {
             margin,

@@ -67,6 +67,8 @@ pub struct Settled<'a> {
     pub measured: Vec<&'a Trial>,
     /// Measured confirmation trials of any block: what the comparison picks from.
     pub confirmed: Vec<&'a Trial>,
+    /// Its trials come from whole blocks.
+    whole: bool,
     /// It failed or was skipped for good, and left its group.
     pub has_left: bool,
     /// Trials of any stage that failed.
@@ -83,6 +85,7 @@ impl<'a> Settled<'a> {
             trials: Vec::new(),
             measured: Vec::new(),
             confirmed: Vec::new(),
+            whole: false,
             has_left: false,
             failed: 0,
             trouble: None,
@@ -113,16 +116,18 @@ impl<'a> Settled<'a> {
             self.confirmed.iter().copied().filter(|trial| wanted.contains(&blocks.state(trial.block))).collect()
         };
         // A session in which every block breached, or none was finished, still has something to show.
-        self.trials = [vec![BlockState::Used], vec![BlockState::Used, BlockState::Breached]]
+        let whole = [vec![BlockState::Used], vec![BlockState::Used, BlockState::Breached]]
             .iter()
             .map(|wanted| in_state(wanted))
-            .find(|trials| !trials.is_empty())
-            .unwrap_or_else(|| self.confirmed.clone());
+            .find(|trials| !trials.is_empty());
+        self.whole = whole.is_some();
+        self.trials = whole.unwrap_or_else(|| self.confirmed.clone());
     }
 
-    /// Whether the cell has confirmation trials.
+    /// Whether the cell has confirmation trials of whole blocks. Those of blocks that broke off describe it,
+    /// without an interval.
     pub fn is_confirmed(&self) -> bool {
-        self.stage == Some(Stage::Confirm)
+        self.stage == Some(Stage::Confirm) && self.whole
     }
 
     /// `measured`, `skipped` or `failed`, and why it was not measured or left its group.
