@@ -209,3 +209,12 @@ fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
     assert!(measured.pair_is_sound);
     assert_eq!(measured.sink.unwrap().flows.len(), 3);
 }
+
+#[test]
+fn pinning_that_is_refused_is_a_skip_that_names_the_way_out() {
+    // The kernel refuses a CPU that this process may not use as it refuses one in a sandbox.
+    let planted = PathSetup { cpus: vec![(100_000, 100_000)], ..setup("unix") };
+    let Outcome::Skipped(reason) = run(&planted).outcome else { panic!("no machine has that CPU") };
+    assert!(reason.contains("pinning to CPU 100000 is not permitted"), "{reason}");
+    assert!(reason.contains("--placement unpinned"), "{reason}");
+}

@@ -11,6 +11,9 @@ use bytegauge_sys::clock::monotonic_ns;
 /// Steps timed at once: about 100 µs.
 const SAMPLE_STEPS: u64 = 100_000;
 
+/// How often.
+const SAMPLES: usize = 31;
+
 /// Spins for so many nanoseconds.
 #[inline]
 pub fn spin_ns(ns: f64) {
@@ -25,7 +28,8 @@ fn steps(count: u64) {
     black_box(value);
 }
 
-/// How many steps one nanosecond holds: the fastest of several samples, since interference only slows.
+/// How many steps one nanosecond holds: the median of several samples, because calls that the spin is compared
+/// with are slowed as often by the same neighbours.
 fn steps_per_ns() -> f64 {
     static STEPS: OnceLock<f64> = OnceLock::new();
     *STEPS.get_or_init(|| {
@@ -34,8 +38,9 @@ fn steps_per_ns() -> f64 {
             steps(SAMPLE_STEPS);
             monotonic_ns() - begin_ns
         };
-        let fastest_ns = (0..15).map(|_| sample_ns()).min().unwrap_or(1);
-        SAMPLE_STEPS as f64 / fastest_ns.max(1) as f64
+        let mut samples_ns: Vec<u64> = (0..SAMPLES).map(|_| sample_ns()).collect();
+        samples_ns.sort_unstable();
+        SAMPLE_STEPS as f64 / samples_ns[SAMPLES / 2].max(1) as f64
     })
 }
 
