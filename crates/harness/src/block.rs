@@ -170,10 +170,11 @@ impl Run<'_> {
 
     /// The two ends, started if there are none.
     fn pair(&mut self) -> Result<&mut Pair, RunError> {
-        if self.pair.is_none() {
-            self.pair = Some(Pair::start(self.plan.ends, &self.options.program)?);
-        }
-        self.pair.as_mut().ok_or(RunError::NoEnds)
+        let pair = match self.pair.take() {
+            Some(pair) => pair,
+            None => Pair::start(self.plan.ends, &self.options.program)?,
+        };
+        Ok(self.pair.insert(pair))
     }
 
     fn end_processes(&self) -> Vec<u32> {

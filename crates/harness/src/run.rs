@@ -34,9 +34,6 @@ pub enum RunError {
     /// The ends cannot be started.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// The ends are gone again at once.
-    #[error("the two ends could not be started")]
-    NoEnds,
     /// The stored plan cannot be read.
     #[error("session {0} cannot be resumed: its plan is of another version of bytegauge: start a new run")]
     OldPlan(SessionId),
@@ -84,6 +81,8 @@ pub struct Run<'a> {
     pub(crate) failures: BTreeMap<CellId, u32>,
     pub(crate) left: BTreeSet<CellId>,
     pub(crate) screening: Vec<Screened>,
+    /// Cells whose load is below the maximum: looked up after every trial.
+    offered: BTreeSet<CellId>,
     pub(crate) last_series: Option<Vec<f64>>,
     pub(crate) confirm_ns: u64,
     pub(crate) confirm_began_ns: u64,
@@ -188,6 +187,7 @@ impl<'a> Run<'a> {
         observer: &'a mut dyn Observer,
         stop: &'a AtomicBool,
     ) -> Run<'a> {
+        let offered = plan.cells.iter().filter(|cell| cell.factors.offers_load()).map(|cell| cell.id.clone()).collect();
         Run {
             plan,
             store,
@@ -208,6 +208,7 @@ impl<'a> Run<'a> {
             failures: BTreeMap::new(),
             left: BTreeSet::new(),
             screening: Vec::new(),
+            offered,
             last_series: None,
             confirm_ns: 0,
             confirm_began_ns: 0,
@@ -284,8 +285,11 @@ impl<'a> Run<'a> {
     fn remember(&mut self, trial: &Trial) {
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                let offered = self.plan.cells.iter().any(|cell| cell.id == trial.cell && cell.factors.offers_load());
-                let cost = if offered { trial.cpu_ns_per_byte() } else { trial.rate().map(|rate| 1e9 / rate) };
+                let cost = if self.offered.contains(&trial.cell) {
+                    trial.cpu_ns_per_byte()
+                } else {
+                    trial.rate().map(|rate| 1e9 / rate)
+                };
                 self.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.last_series = series(trial),
