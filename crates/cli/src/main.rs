@@ -19,6 +19,7 @@ use clap::ArgMatches;
 use exit::Failure;
 
 fn main() -> ExitCode {
+    plain_on_dumb_terminals();
     let matches = match args::command().try_get_matches_from(args::joined(std::env::args_os())) {
         Ok(matches) => matches,
         Err(error) => {
@@ -34,6 +35,14 @@ fn main() -> ExitCode {
             anstream::eprintln!("bytegauge: {failure}");
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// A dumb terminal gets no colour. `anstream` alone would send it some where `CI` is set, since the logs of
+/// most CI services show colour.
+fn plain_on_dumb_terminals() {
+    if print::terminal_is_dumb() && std::env::var_os("CLICOLOR_FORCE").is_none() {
+        anstream::ColorChoice::Never.write_global();
     }
 }
 

@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::live::{self, JsonLines};
 use crate::progress::Bar;
-use crate::{args, dry_run, resume, stored};
+use crate::{args, dry_run, print, resume, stored};
 
 /// `bytegauge stream`.
 pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -87,8 +87,7 @@ fn execute(
     } else if matches.get_flag("quiet") {
         &mut silent
     } else {
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        bar.insert(Bar::new(dumb || !std::io::stderr().is_terminal()))
+        bar.insert(Bar::new(print::terminal_is_dumb() || !std::io::stderr().is_terminal()))
     };
     let run = match resumed {
         Some(session) => Run::resume(session, store, options, observer, &stop)?,

@@ -37,3 +37,8 @@ pub fn man() -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("writing the manual page: {error}")))?;
     stored::print(&String::from_utf8_lossy(&page))
 }
+
+/// Whether `TERM` names a terminal without colours and cursor movement.
+pub fn terminal_is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}

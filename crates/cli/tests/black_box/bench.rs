@@ -123,6 +123,7 @@ impl Bench {
             .env("XDG_DATA_HOME", self.path("data"))
             .env_remove("NO_COLOR")
             .env_remove("CLICOLOR_FORCE")
+            .env_remove("CI")
             .env_remove("RUST_BACKTRACE")
             .stdin(Stdio::null())
             .stdout(File::create(&stdout).expect("a file for standard output"))
