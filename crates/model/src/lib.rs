@@ -5,6 +5,7 @@
 //! draws a random number.
 #![forbid(unsafe_code)]
 
+pub mod call;
 pub mod catalog;
 pub mod cell;
 pub mod factor;
@@ -14,6 +15,7 @@ pub mod suggest;
 pub mod trial;
 pub mod unit;
 
+pub use call::{CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
 pub use catalog::{Ends, Engine, Fill, Placement, Profile, Transport, Work};
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
 pub use factor::{FACTORS, Factor, Role, Workload};

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::{CallReport, EngineReport};
 use crate::cell::CellId;
 use crate::session::Stage;
 
@@ -131,6 +132,12 @@ pub struct EndReport {
     pub verified_bytes: u64,
     /// Each flow on its own.
     pub flows: Vec<FlowReport>,
+    /// What the calls were like, at the end that made them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallReport>,
+    /// What the engine did, where it keeps count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineReport>,
 }
 
 /// What one flow of one end counted.

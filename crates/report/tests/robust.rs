@@ -80,6 +80,7 @@ fn end() -> impl Strategy<Value = Option<EndReport>> {
             verified_bytes: short,
             queued_ns: Some(switches),
             flows,
+            ..EndReport::default()
         },
     );
     prop::option::of(report)

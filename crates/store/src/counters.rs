@@ -20,8 +20,8 @@ pub(crate) const NAMES: [&str; COUNT] = [
     "verified_bytes",
 ];
 
-// The patterns below name every field: one that the model gains cannot be forgotten here. The time on a run
-// queue may be unknown, so it stands with the other unknowns in the JSON column.
+// The patterns below name every field: one that the model gains cannot be forgotten here. What may be unknown or
+// is not a counter stands in the JSON column.
 
 /// An end's counters.
 pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
@@ -39,6 +39,8 @@ pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
         verified_bytes,
         queued_ns: _,
         flows: _,
+        call: _,
+        engine: _,
     } = *end;
     [
         bytes,
@@ -84,6 +86,8 @@ pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
         verified_bytes,
         queued_ns: None,
         flows,
+        call: None,
+        engine: None,
     }
 }
 

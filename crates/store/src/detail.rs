@@ -3,7 +3,9 @@
 //! An end with one flow repeats no number: its flow is rebuilt from the end's columns, because a hundred
 //! thousand trials are read for one report. Interval series are never in here.
 
-use bytegauge_model::{EffectiveOptions, EndReport, FlowReport, MachineUse, TcpReport, Trial};
+use bytegauge_model::{
+    CallReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, TcpReport, Trial,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,6 +28,10 @@ pub(crate) struct Detail {
 struct EndDetail {
     /// Time on a run queue.
     queued_ns: Option<u64>,
+    /// What the calls were like.
+    call: Option<CallReport>,
+    /// What the engine did.
+    engine: Option<EngineReport>,
     /// The only flow, whose counters are the end's.
     only: Option<Kernel>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -74,14 +80,21 @@ impl EndDetail {
             let FlowReport { tcp, options, socket_memory, .. } = flow.clone();
             let kernel = Kernel { tcp, options, socket_memory };
             if kernel.clone().flow(end) == *flow {
-                return EndDetail { queued_ns: end.queued_ns, only: Some(kernel), flows: Vec::new() };
+                return EndDetail { only: Some(kernel), ..EndDetail::beside(end) };
             }
         }
-        EndDetail { queued_ns: end.queued_ns, only: None, flows }
+        EndDetail { flows, ..EndDetail::beside(end) }
+    }
+
+    /// Everything but the flows.
+    fn beside(end: &EndReport) -> EndDetail {
+        let EndReport { queued_ns, call, engine, .. } = end;
+        EndDetail { queued_ns: *queued_ns, call: call.clone(), engine: *engine, only: None, flows: Vec::new() }
     }
 
     fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let mut end = EndReport { queued_ns: self.queued_ns, ..counters::end(numbers, self.flows) };
+        let EndDetail { queued_ns, call, engine, .. } = self;
+        let mut end = EndReport { queued_ns, call, engine, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }

@@ -10,6 +10,18 @@ pub enum Want {
     Send,
     /// Receive into the engine's buffer.
     Receive,
+    /// Send and receive, whichever the connection is ready for first.
+    Both,
+    /// Receive; ask again at this moment of the monotonic clock, nanoseconds, if nothing came.
+    ReceiveUntil(u64),
+    /// Do nothing until this moment of the monotonic clock, nanoseconds.
+    Pause(u64),
+    /// Open a connection; an older one is closed already.
+    Connect,
+    /// Close the connection; then ask again.
+    Close,
+    /// Nothing any more: the engine gives the flow back.
+    Done,
 }
 
 /// Why a flow's connection ended.
@@ -19,19 +31,55 @@ pub enum End {
     Eof,
     /// The peer takes no more data.
     Closed,
+    /// A call failed.
+    Failed {
+        /// Which call.
+        doing: Doing,
+        /// The kernel's error number (errno(3)).
+        errno: i32,
+    },
+}
+
+/// What was being done when a call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// Opening a connection.
+    Connecting,
+    /// Sending.
+    Sending,
+    /// Receiving.
+    Receiving,
 }
 
 /// A workload's state for one connection.
+///
+/// Times are nanoseconds of the monotonic clock, read by the engine once an event for flows that are
+/// [`TIMED`](Flow::TIMED) and 0 for all others: where latency is not measured, the clock is not read.
 pub trait Flow {
-    /// What to do next. Called before every call.
-    fn want(&self) -> Want;
+    /// Whether events carry the time.
+    const TIMED: bool = false;
+
+    /// What to do next. Asked before every call.
+    fn want(&mut self, now_ns: u64) -> Want;
 
     /// The bytes to send next. Never empty while the flow wants to send.
     fn outgoing(&mut self) -> &[u8];
 
+    /// Whether the bytes to send are those of the last time: an engine that keeps a copy need not make another.
+    fn repeats(&self) -> bool {
+        false
+    }
+
     /// `n` bytes of what was outgoing were taken.
-    fn sent(&mut self, n: usize);
+    fn sent(&mut self, n: usize, now_ns: u64);
 
     /// These bytes arrived. `false` ends the flow: something is wrong with them.
-    fn received(&mut self, bytes: &mut [u8]) -> bool;
+    fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool;
+
+    /// The connection that was wanted is there.
+    fn connected(&mut self, _now_ns: u64) {}
+
+    /// The connection came to an end that the flow did not ask for. The engine has closed it and asks again
+    /// what is wanted.
+    fn ended(&mut self, _end: End, _now_ns: u64) {}
 }

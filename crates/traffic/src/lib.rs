@@ -12,6 +12,7 @@ pub mod flow;
 pub mod message;
 pub mod meter;
 pub mod pace;
+pub mod party;
 pub mod pattern;
 pub mod spin;
 pub mod stream;

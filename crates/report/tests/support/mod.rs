@@ -148,6 +148,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             verified_bytes: 0,
             queued_ns: Some(0),
             flows: vec![flow],
+            ..EndReport::default()
         }
     };
     let tcp = cell.factors.transport().is_some_and(|transport| transport.is_tcp());

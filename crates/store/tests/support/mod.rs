@@ -119,6 +119,7 @@ pub fn plain_trial(n: u64) -> Trial {
         total_bytes: flow.total_bytes,
         verified_bytes: flow.verified_bytes,
         flows: vec![flow],
+        ..EndReport::default()
     };
     Trial {
         cell: CellId("c0".into()),
@@ -225,8 +226,23 @@ fn end() -> impl Strategy<Value = EndReport> {
             total_bytes: first.total_bytes,
             verified_bytes: first.verified_bytes.wrapping_add(u64::from(differs)),
             flows,
+            call: differs.then(call_report),
+            engine: differs.then(|| EngineReport { accepted: first.calls, ..EngineReport::default() }),
         }
     })
+}
+
+/// A client's report with a histogram and an error.
+fn call_report() -> CallReport {
+    let error = CallError {
+        class: ErrorClass::Other(104),
+        phase: ErrorPhase::Reply,
+        count: 3,
+        request_bytes_lost: 512,
+        reply_bytes_missing: 100,
+    };
+    let total = Some(EncodedHistogram("HISTFAAA".into()));
+    CallReport { calls: 7, window_ns: 1_000_000, total, errors: vec![error], ..CallReport::default() }
 }
 
 fn machine() -> impl Strategy<Value = MachineUse> {

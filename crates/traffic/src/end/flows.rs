@@ -326,6 +326,9 @@ impl Job {
             Ok(Stop::Ended(End::Eof)) => {
                 Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport)))
             }
+            Ok(Stop::Ended(End::Failed { errno, .. })) => {
+                Some(Fault::io("moving bytes")(std::io::Error::from_raw_os_error(errno)))
+            }
             Ok(Stop::Refused) => self.refused(&flow),
             Err(fault) => Some(fault),
         };
@@ -485,5 +488,7 @@ fn sum(flows: Vec<FlowReport>) -> EndReport {
         total_bytes: total(|f| f.total_bytes),
         verified_bytes: total(|f| f.verified_bytes),
         flows,
+        call: None,
+        engine: None,
     }
 }

@@ -64,9 +64,10 @@ pub(super) fn run_on<F: Flow, P: Port>(
     let paced = !pace.is_free();
     loop {
         for _ in 0..meter.lap_calls() {
-            let stop = match flow.want() {
+            let stop = match flow.want(0) {
                 Want::Receive => receive(port, flow, buffer, meter),
                 Want::Send => send(port, flow, meter),
+                other => return Err(Fault::Impossible(format!("a stream never wants {other:?}"))),
             };
             match stop {
                 Ok(None) => {}
@@ -96,7 +97,7 @@ fn receive<F: Flow, P: Port>(port: &P, flow: &mut F, buffer: &mut [u8], meter: &
         Ok(0) => Ok(Some(Stop::Ended(End::Eof))),
         Ok(n) => {
             meter.count(n, buffer.len());
-            Ok((!flow.received(&mut buffer[..n])).then_some(Stop::Refused))
+            Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
         }
         Err(error) => Err(error),
     }
@@ -109,7 +110,7 @@ fn send<F: Flow, P: Port>(port: &P, flow: &mut F, meter: &mut Meter) -> io::Resu
     match port.write(bytes) {
         Ok(n) => {
             meter.count(n, asked);
-            flow.sent(n);
+            flow.sent(n, 0);
             Ok(None)
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {

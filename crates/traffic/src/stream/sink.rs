@@ -80,7 +80,7 @@ impl<E: Effort> SinkFlow<E> {
 
 impl<E: Effort> Flow for SinkFlow<E> {
     #[inline]
-    fn want(&self) -> Want {
+    fn want(&mut self, _now_ns: u64) -> Want {
         Want::Receive
     }
 
@@ -88,10 +88,10 @@ impl<E: Effort> Flow for SinkFlow<E> {
         &[]
     }
 
-    fn sent(&mut self, _n: usize) {}
+    fn sent(&mut self, _n: usize, _now_ns: u64) {}
 
     #[inline]
-    fn received(&mut self, bytes: &mut [u8]) -> bool {
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
         self.effort.spend(bytes);
         if let Some(walk) = &mut self.walk {
             walk.walk();

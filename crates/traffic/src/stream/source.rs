@@ -59,7 +59,7 @@ impl SourceFlow {
 
 impl Flow for SourceFlow {
     #[inline]
-    fn want(&self) -> Want {
+    fn want(&mut self, _now_ns: u64) -> Want {
         Want::Send
     }
 
@@ -70,11 +70,11 @@ impl Flow for SourceFlow {
     }
 
     #[inline]
-    fn sent(&mut self, n: usize) {
+    fn sent(&mut self, n: usize, _now_ns: u64) {
         self.offset += n as u64;
     }
 
-    fn received(&mut self, _bytes: &mut [u8]) -> bool {
+    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         true
     }
 }

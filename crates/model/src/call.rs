@@ -1,0 +1,128 @@
+//! What a client saw of its calls, and how an engine carried them: raw, as [`crate::trial`] is.
+
+use serde::{Deserialize, Serialize};
+
+/// A histogram of times in nanoseconds, in the V2 encoding of HdrHistogram, base64: mergeable, and readable
+/// by every HdrHistogram library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EncodedHistogram(pub String);
+
+/// What one group of clients counted within its window.
+///
+/// Times of a closed loop are service times: from the moment the client was ready to send. With an offered
+/// rate they begin at the moment the call was intended, so that a stalled server is felt by every call it
+/// held up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallReport {
+    /// Calls whose reply was complete within the window.
+    pub calls: u64,
+    /// Calls begun in the client's whole life.
+    pub begun: u64,
+    /// Calls completed in the client's whole life.
+    pub completed: u64,
+    /// Calls that were due by the offered rate within the window but had not begun at its end.
+    pub overdue: u64,
+    /// Mean length of the clients' windows, nanoseconds.
+    pub window_ns: u64,
+    /// From connect(2) to the established connection; absent where connections persist.
+    pub connect: Option<EncodedHistogram>,
+    /// From the beginning of a request to its last byte taken by the kernel.
+    pub write: Option<EncodedHistogram>,
+    /// From the beginning of a call to the first byte of its reply.
+    pub first_byte: Option<EncodedHistogram>,
+    /// From the beginning of a call to the last byte of its reply.
+    pub total: Option<EncodedHistogram>,
+    /// What went wrong, by class, over the client's whole life.
+    pub errors: Vec<CallError>,
+}
+
+/// Calls that went wrong in one way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallError {
+    /// What happened.
+    pub class: ErrorClass,
+    /// What the client was doing.
+    pub phase: ErrorPhase,
+    /// How often.
+    pub count: u64,
+    /// Bytes of requests that were taken by the kernel and of whose reply not all arrived.
+    pub request_bytes_lost: u64,
+    /// Bytes of replies that were due and did not arrive.
+    pub reply_bytes_missing: u64,
+}
+
+/// What can happen to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorClass {
+    /// The peer reset the connection (`ECONNRESET`, `EPIPE`).
+    Reset,
+    /// Nobody listens, or the backlog refuses (`ECONNREFUSED`).
+    Refused,
+    /// No answer in time.
+    TimedOut,
+    /// The peer closed before the reply was complete.
+    ShortReply,
+    /// More bytes arrived than the reply has.
+    LongReply,
+    /// The reply holds other bytes than were expected.
+    Corrupt,
+    /// No local port is free (`EADDRNOTAVAIL`).
+    NoPort,
+    /// No descriptor is free (`EMFILE`, `ENFILE`).
+    NoDescriptor,
+    /// The host or network cannot be reached.
+    Unreachable,
+    /// Anything else.
+    Other(
+        /// The kernel's error number (errno(3)).
+        i32,
+    ),
+}
+
+/// Where in its life a call was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorPhase {
+    /// Opening the connection.
+    Connect,
+    /// Sending the request.
+    Write,
+    /// Waiting for the first byte of the reply.
+    FirstByte,
+    /// In the middle of the reply.
+    Reply,
+    /// Between two calls.
+    Idle,
+}
+
+/// What an engine did, over its whole life: the evidence that a mode which was asked for did run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EngineReport {
+    /// System calls that the engine itself made.
+    pub system_calls: u64,
+    /// Times it waited and was given something (epoll_wait(2), io_uring_enter(2), poll(2)).
+    pub wakeups: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Most connections accepted at one wake-up.
+    pub accepted_at_once: u64,
+    /// Completions taken from a ring.
+    pub completions: u64,
+    /// Completions of a request that goes on (`IORING_CQE_F_MORE`), receives only.
+    pub multishot: u64,
+    /// Times a multishot request ended for want of a buffer (`ENOBUFS`).
+    pub out_of_buffers: u64,
+    /// Completions that took more than one buffer.
+    pub bundled: u64,
+    /// Sends that asked for zero copy.
+    pub zero_copy: u64,
+    /// Part of them of which the kernel says that it copied after all (`IORING_NOTIF_USAGE_ZC_COPIED`).
+    pub zero_copy_copied: u64,
+    /// CPU time of helper threads that the kernel runs for the engine (SQPOLL, io-wq), nanoseconds; absent
+    /// where it cannot be told.
+    pub kernel_threads_ns: Option<u64>,
+}

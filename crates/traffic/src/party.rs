@@ -1,0 +1,33 @@
+//! One thread's share of an end: its flows, and where connections come from.
+//!
+//! The blocking engine gives a connection a thread and needs none of this for a stream. Engines that carry
+//! many connections in one thread ask the party for flows, hand it accepted connections, and give flows back.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::flow::Flow;
+
+/// Where an engine's flows come from and where they go.
+pub trait Party {
+    /// The workload's flow.
+    type Flow: Flow;
+
+    /// The next flow that the engine begins with, and its connection if it is joined already. `None`: that
+    /// was all.
+    fn first(&mut self) -> Option<(Self::Flow, Option<OwnedFd>)>;
+
+    /// A connection was accepted: sets the options that belong on it and gives it a flow. `None`: the engine
+    /// closes it.
+    fn accepted(&mut self, connection: BorrowedFd<'_>, now_ns: u64) -> Option<Self::Flow>;
+
+    /// A socket that does not block and on which connect(2) has been called for this flow. The engine waits
+    /// until it can be written and then asks for its error.
+    ///
+    /// # Errors
+    /// What socket(2), bind(2) or connect(2) said, `EINPROGRESS` excepted.
+    fn connect(&mut self, flow: &mut Self::Flow) -> io::Result<OwnedFd>;
+
+    /// A flow is done, or the time is up. Its connection comes with it if it is still open.
+    fn left(&mut self, flow: Self::Flow, connection: Option<OwnedFd>);
+}
