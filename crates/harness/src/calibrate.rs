@@ -18,6 +18,9 @@ use crate::run::{Run, RunError};
 /// No warm-up is shorter: laps are learnt, threads have just woken.
 const WARMUP_MIN_NS: u64 = 1_000_000;
 
+/// After this time the rates of Unix and TCP streams were within 10 % of what they stayed at (docs/statistics.md).
+const SETTLED_NS: u64 = 2_500_000;
+
 /// Bins of a calibration series, nanoseconds.
 pub(crate) const BIN_NS: u64 = 1_000_000;
 
@@ -83,10 +86,10 @@ impl Run<'_> {
         cells.get(cells.len() / 2).map(|cell| (*cell).clone())
     }
 
-    /// Keeps a group's warm-up. It is cut at a quarter of a trial: longer would eat the budget, and blocks
-    /// make what is left of a drift common to the cells that are compared.
+    /// Keeps a group's warm-up. It is cut at a quarter of a trial, or at [`SETTLED_NS`]: longer would eat the
+    /// budget, and blocks make what is left of a drift common to the cells that are compared.
     fn settle(&mut self, group: &GroupId, found: &Warmup, trial_ns: u64) -> Result<(), RunError> {
-        let ns = (found.ns as u64).clamp(WARMUP_MIN_NS, (trial_ns / 4).max(WARMUP_MIN_NS));
+        let ns = (found.ns as u64).clamp(WARMUP_MIN_NS, (trial_ns / 4).max(SETTLED_NS));
         self.warmup.insert(group.clone(), ns);
         self.store.set_group_fact(self.session, group, "warmup_ns", &json!(ns))?;
         self.store.set_group_fact(self.session, group, "warmup_found_ns", &json!(found.ns as u64))?;

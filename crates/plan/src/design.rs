@@ -44,20 +44,24 @@ pub struct Design {
     pub aside_every: u64,
     /// Fewest confirmation blocks: below six no sign interval at 95 % exists.
     pub blocks_min: u64,
-    /// Most confirmation blocks a budget is spent on unless the user asks for more.
+    /// Most confirmation blocks a budget is spent on: more where the plan or the user states one.
     pub blocks_max: u64,
 }
 
 /// Time of a session unless the user says otherwise.
 pub const BUDGET_NS: u64 = 60_000_000_000;
 
-/// Blocks on top of which more precision is worth no default user's time.
+/// Blocks on top of which more precision is worth no time that nobody set aside for it.
 const BLOCKS_DEFAULT_MAX: u64 = 96;
+
+/// Blocks that a budget may buy where one was stated: it is there to be spent.
+pub(crate) const BLOCKS_STATED_MAX: u64 = 2_000;
 
 /// Length of a confirmation trial. What differs between two trials of one cell belongs to the trial (its
 /// memory, its threads, the rhythm that its two ends fall into) and hardly averages out within it: paired
-/// differences were as far apart at 80 ms as at 5 ms (docs/statistics.md). So trials are short and many.
-const CONFIRM_NS: u64 = 10_000_000;
+/// differences were as far apart at 80 ms as at 5 ms (docs/statistics.md). So trials are short and many; what
+/// bounds them from below is that warm-up and set-up take 5 ms as well.
+const CONFIRM_NS: u64 = 6_000_000;
 
 impl Default for Design {
     fn default() -> Design {

@@ -10,7 +10,7 @@ use bytegauge_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
-use crate::design::{BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
+use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
 use crate::spec::{Part, PlanError, Spec};
 
 /// More cells than this is a mistake in a range, not an experiment.
@@ -105,6 +105,9 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         notes: Vec::new(),
         design: Design::default(),
     };
+    if spec.budget_ns.is_some() {
+        plan.design.blocks_max = BLOCKS_STATED_MAX;
+    }
     refuse_what_fits_nothing(spec)?;
     for part in &spec.parts {
         add_part(&mut plan, spec, part)?;

@@ -12,6 +12,7 @@
 //! Never compares trials of different sessions as if they were one.
 
 use crate::group::{GroupVerdict, Method};
+use crate::outlier::limit;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -63,11 +64,11 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Compares one cell by its paired ln differences, one a block. Fewer than six blocks:
-/// inconclusive.
+/// Compares one cell by its paired ln differences, one a block, none of which speaks further than
+/// [`crate::outlier::SPREADS`]. Fewer than six blocks: inconclusive.
 #[must_use]
 pub fn paired(differences: &[f64], terms: &Terms) -> Comparison {
-    let (mean, variance) = moments(differences);
+    let (mean, variance) = moments(&limit(differences));
     let n = differences.len();
     if n < MIN_BLOCKS {
         return inconclusive(mean, n);

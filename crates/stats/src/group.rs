@@ -2,14 +2,16 @@
 //! block.
 //!
 //! The order of steps is the method: leave out blocks that breach a rule declared beforehand, take
-//! complete blocks only, merge blocks until they are independent, judge the twin, then find the best
-//! set and the bounds. The same is done once more with the breaching blocks, and a different answer
-//! is reported, not hidden.
+//! complete blocks only, limit how far one trial may speak, merge blocks until they are independent,
+//! judge the twin, then find the best set and the bounds. The same is done once more by plain means,
+//! which can take a proof back, and with the breaching blocks; a different answer is reported, not
+//! hidden.
 //!
 //! Never sees screening trials: whoever calls passes confirmation blocks only. Never drops an
 //! outlier.
 
 use crate::best_set::{BestSet, best_set};
+use crate::outlier::{Limited, limit, limit_rows};
 use crate::serial::{MIN_BLOCKS, Merge, merge, merge_factor};
 use crate::twin::{Twin, judge};
 use serde::{Deserialize, Serialize};
@@ -73,6 +75,8 @@ pub struct Method {
     pub two_sided: bool,
     /// Negative control when `false`: keep the observed standard error at every flip.
     pub studentise_each_flip: bool,
+    /// Let one trial speak no further than [`crate::outlier::SPREADS`]; `false` judges by plain means.
+    pub limit_outliers: bool,
     /// Negative control when `false`: believe that neighbouring blocks are independent.
     pub merge_dependent_blocks: bool,
 }
@@ -87,6 +91,7 @@ impl Default for Method {
             random_flips: 4999,
             two_sided: true,
             studentise_each_flip: true,
+            limit_outliers: true,
             merge_dependent_blocks: true,
         }
     }
@@ -173,6 +178,11 @@ pub struct GroupVerdict {
     pub judged: BestSet,
     /// Why nothing can be said, if so.
     pub inconclusive: Option<Inconclusive>,
+    /// Trials of each cell whose slowness was limited, where rows were.
+    pub slow_limited: Vec<usize>,
+    /// Cells of which nothing is proven because plain means, in which every slow trial counts in full,
+    /// speak against them: not the best, and beyond the margin by their estimate. Ascending.
+    pub spoken_against: Vec<usize>,
     /// Whether the breaching blocks, counted in, change the best set, what is proven, or whether
     /// anything can be said.
     pub all_blocks_differs: bool,
@@ -203,7 +213,9 @@ impl GroupVerdict {
     #[must_use]
     pub fn proves(&self, i: usize, method: &Method) -> bool {
         let within = |upper: f64| upper <= method.ln_margin();
-        !self.twin_alarm && self.upper.get(i).copied().flatten().is_some_and(within)
+        !self.twin_alarm
+            && self.upper.get(i).copied().flatten().is_some_and(within)
+            && self.spoken_against.binary_search(&i).is_err()
     }
 
     /// The present cell with the least mean cost.
@@ -224,6 +236,10 @@ impl GroupVerdict {
 #[must_use]
 pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
     let mut primary = judge_blocks(input, method, false);
+    if method.limit_outliers && primary.slow_limited.iter().any(|&trials| trials > 0) {
+        let plain = judge_blocks(input, &Method { limit_outliers: false, ..*method }, false);
+        primary.spoken_against = spoken_against(&plain, method);
+    }
     if primary.blocks_breaching > 0 {
         let all = judge_blocks(input, method, true);
         let proven = |verdict: &GroupVerdict| -> Vec<bool> {
@@ -236,14 +252,28 @@ pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
     primary
 }
 
+/// Cells that plain means show not to be the best and put beyond the margin.
+fn spoken_against(plain: &GroupVerdict, method: &Method) -> Vec<usize> {
+    let beyond = |cell: &&usize| plain.excess[**cell].is_some_and(|excess| excess > method.ln_margin());
+    plain.left.iter().filter(beyond).copied().collect()
+}
+
 fn judge_blocks(input: &GroupInput, method: &Method, with_breaches: bool) -> GroupVerdict {
     let (present, absent) = presence(input);
     let complete: Vec<&BlockInput> = input.blocks.iter().filter(|block| is_complete(block, &present)).collect();
     let used: Vec<&BlockInput> = complete.iter().copied().filter(|block| with_breaches || !block.breach).collect();
     let rows: Vec<Vec<f64>> = used.iter().map(|block| ln_costs(block, &present)).collect();
+    let mut slow_limited = vec![0; input.cells.len()];
+    let rows = if method.limit_outliers {
+        let Limited { rows, slow, .. } = limit_rows(&rows);
+        present.iter().zip(slow).for_each(|(&cell, trials)| slow_limited[cell] = trials);
+        rows
+    } else {
+        rows
+    };
     let merging = merging(&rows, present.len(), method);
     let rows = merge_rows(&rows, present.len(), merging.by);
-    let twin = twin_differences(input, &used).and_then(|d| judge(&merge(&d, merging.by), method.groups));
+    let twin = twin_differences(input, &used, method).and_then(|d| judge(&merge(&d, merging.by), method.groups));
     let inconclusive = why_inconclusive(&present, &merging);
     let mut verdict = GroupVerdict {
         blocks_used: used.len(),
@@ -261,6 +291,8 @@ fn judge_blocks(input: &GroupInput, method: &Method, with_breaches: bool) -> Gro
         lower: vec![None; input.cells.len()],
         judged: BestSet::default(),
         inconclusive,
+        slow_limited,
+        spoken_against: Vec::new(),
         all_blocks_differs: false,
         present,
         absent,
@@ -324,13 +356,14 @@ fn merge_rows(rows: &[Vec<f64>], cells: usize, by: usize) -> Vec<Vec<f64>> {
     (0..rows.len() / by).map(|b| columns.iter().map(|column| column[b]).collect()).collect()
 }
 
-fn twin_differences(input: &GroupInput, used: &[&BlockInput]) -> Option<Vec<f64>> {
+fn twin_differences(input: &GroupInput, used: &[&BlockInput], method: &Method) -> Option<Vec<f64>> {
     let of = input.twin_of?;
     let difference = |block: &&BlockInput| {
         let twin = block.twin_cost.filter(|cost| cost.is_finite() && *cost > 0.0)?;
         Some((twin / cost(block, of)?).ln())
     };
-    Some(used.iter().filter_map(difference).collect())
+    let differences: Vec<f64> = used.iter().filter_map(difference).collect();
+    Some(if method.limit_outliers { limit(&differences) } else { differences })
 }
 
 fn why_inconclusive(present: &[usize], merging: &Merge) -> Option<Inconclusive> {

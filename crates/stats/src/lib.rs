@@ -26,6 +26,7 @@ pub mod grade;
 pub mod group;
 pub mod interval;
 pub mod modes;
+pub mod outlier;
 pub mod quantile;
 pub mod recommend;
 pub mod rng;

@@ -363,6 +363,11 @@ pub struct GroupView {
     pub best_set: Vec<CellId>,
     /// Cells that were never confirmed.
     pub undecided: Vec<CellId>,
+    /// Confirmed trials so far slower than their block that they count three robust spreads, not more.
+    pub limited_trials: usize,
+    /// Cells of which nothing is proven because plain means, in which such trials count in full, speak against
+    /// them.
+    pub spoken_against: Vec<CellId>,
     /// What to use.
     pub recommendation: GroupRecommendation,
     /// What the verdict would be with every complete block; `null` where it is the same.

@@ -82,6 +82,8 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
             _ => Vec::new(),
         },
         undecided: undecided.map(id).collect(),
+        limited_trials: verdict.slow_limited.iter().sum(),
+        spoken_against: verdict.spoken_against.iter().filter_map(|&choice| of_choice(choice)).collect(),
         recommendation: recommendation(judged, conditions, scope),
         all_blocks: judged.all_blocks.clone(),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),

@@ -45,6 +45,16 @@ fn of_group(group: &GroupView) -> Vec<String> {
         };
         say(format!("{} blocks with more than 5 % steal were left out; {verdict}", group.blocks.breached));
     }
+    if group.limited_trials > 0 {
+        say(format!(
+            "{} far slower than the block around counted three spreads each: what is compared is the typical trial",
+            counted(group.limited_trials, "trial")
+        ));
+    }
+    if !group.spoken_against.is_empty() {
+        let cells: Vec<String> = group.spoken_against.iter().map(ToString::to_string).collect();
+        say(format!("typical trials speak for {}, but plain means against: nothing proven of it", cells.join(", ")));
+    }
     if group.blocks.broken > 0 {
         say(format!("{} broke off, to be repeated, and counted for nothing", counted(group.blocks.broken, "block")));
     }
