@@ -2,7 +2,7 @@
 //!
 //! Everything the run returns is written, missed targets first of all.
 
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use bytegauge_harness::selfcheck;
@@ -62,6 +62,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             part.clone_into(&mut last);
         }
     })?);
+    if *scale == Scale::Full {
+        eprintln!("a large session");
+        rows.push(report_row()?);
+    }
     let body = body(&rows, name, seed, &crate::peers::today()?);
     if matches.get_flag("no-write") {
         println!("{body}");
@@ -75,6 +79,27 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     println!("all {} rows are as they should be", rows.len());
     Ok(())
+}
+
+/// Trials of the session whose report is timed.
+const LARGE_TRIALS: &str = "100000";
+
+/// How long a large session takes from the store to the four texts.
+fn report_row() -> Result<Row> {
+    let example = ["--package", "bytegauge-report", "--example", "large", "--", LARGE_TRIALS];
+    let mut command = cargo::command(&["run", "--locked", "--release", "--quiet"]);
+    let output = command.args(example).stderr(Stdio::null()).output().context("starting cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seconds: f64 = said.trim().parse().with_context(|| format!("the report of a large session said `{said}`"))?;
+    Ok(Row {
+        name: "a session of 100,000 trials is reported".into(),
+        target: "at most 2 s".into(),
+        got: seconds,
+        unit: "s".into(),
+        passed: seconds <= 2.0,
+        negative_control: false,
+        note: "from the store to JSON, CSV, markdown and terminal".into(),
+    })
 }
 
 /// The simulations take minutes; in the dev profile that `cargo xtask` is built in, far longer.

@@ -11,6 +11,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::exit::Failure;
+use crate::measure::PLANTS;
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -130,9 +131,13 @@ fn measuring(command: Command) -> Command {
                 .action(ArgAction::SetTrue)
                 .help("No plan and no progress, only the report"),
         )
-        .arg(Arg::new("plant").long("plant").value_name("FAULT").hide(true).help(
-            "Plant a fault: corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, after CELL@ for one cell",
-        ))
+        .arg(
+            Arg::new("plant")
+                .long("plant")
+                .value_name("FAULT")
+                .hide(true)
+                .help(format!("Plant a fault: {PLANTS}, after CELL@ for one cell")),
+        )
         .arg(
             Arg::new("grace")
                 .long("grace")

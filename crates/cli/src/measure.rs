@@ -149,14 +149,16 @@ fn options(matches: &ArgMatches) -> Result<RunOptions, Failure> {
     Ok(RunOptions { program, plant: args::text(matches, "plant").map(plant).transpose()?, grace_ns })
 }
 
+/// The faults that can be planted.
+pub const PLANTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:BYTES";
+
 /// `die:1000`, or `c3@spin:20` for one cell.
 fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
     let (cell, fault) = match text.split_once('@') {
         Some((cell, fault)) => (Some(CellId(cell.into())), fault),
         None => (None, text),
     };
-    let bad =
-        || Failure::usage(format!("--plant: `{text}` is no fault: corrupt:N, die:N, stall:N, overcount:N, spin:NS"));
+    let bad = || Failure::usage(format!("--plant: `{text}` is no fault: {PLANTS}"));
     let (name, number) = fault.split_once(':').ok_or_else(bad)?;
     let number = number.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(bad)?;
     let count = number as u64;
@@ -166,6 +168,8 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
         "stall" => Plant::Stall { after_bytes: count },
         "overcount" => Plant::Overcount { bytes: count },
         "spin" => Plant::Spin { ns: number },
+        "modes" => Plant::Modes { ns: number },
+        "cold" => Plant::Cold { bytes: count },
         _ => return Err(bad()),
     };
     Ok((cell, plant))

@@ -1,9 +1,10 @@
 //! Does the harness tell the truth on this machine? A against A must differ rarely, and a slowdown that was
 //! put in must come out.
 //!
-//! Two arms read `/dev/zero` in interleaved blocks; one of them may spin a calibrated share of its call.
-//! Trials and random order are those of any session; the store is left out, and the two arms are judged as two
-//! subjects are. The path is the quietest there is, so that what is found is the harness's own.
+//! Two arms run in interleaved blocks; one of them may spin a calibrated share of its call. Trials and random
+//! order are those of any session; the store is left out, and the two arms are judged as two subjects are.
+//! A against A is tried over sockets, with the noise that real sessions have, and on `/dev/zero`, the quietest
+//! path there is; slowdowns are put in on that one, so that what is found is the harness's own.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -39,9 +40,16 @@ const BLOCKS: u64 = 20;
 /// A difference counts if the 95 % interval leaves out zero.
 const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
 
+/// The paths on which A is compared with A, and for the quietest the injected slowdowns.
+const PATHS: [&str; 3] = ["/dev/zero", "unix", "tcp"];
+
+/// Bytes of one read and of one write.
+const SIZE: u64 = 256 << 10;
+
 /// Sizes of the check.
 struct Size {
-    aa_comparisons: u64,
+    /// Comparisons of A with A on each path.
+    aa_comparisons: [u64; PATHS.len()],
     aa_window_ns: u64,
     injected_repeats: u64,
     injected_window_ns: u64,
@@ -50,14 +58,20 @@ struct Size {
 fn size(scale: Scale) -> Size {
     match scale {
         Scale::Test => {
-            Size { aa_comparisons: 4, aa_window_ns: 500_000, injected_repeats: 1, injected_window_ns: 500_000 }
+            Size { aa_comparisons: [4, 2, 2], aa_window_ns: 500_000, injected_repeats: 1, injected_window_ns: 500_000 }
         }
-        Scale::Minute => {
-            Size { aa_comparisons: 100, aa_window_ns: 1_000_000, injected_repeats: 8, injected_window_ns: 5_000_000 }
-        }
-        Scale::Full => {
-            Size { aa_comparisons: 400, aa_window_ns: 2_000_000, injected_repeats: 40, injected_window_ns: 10_000_000 }
-        }
+        Scale::Minute => Size {
+            aa_comparisons: [60, 30, 30],
+            aa_window_ns: 1_000_000,
+            injected_repeats: 8,
+            injected_window_ns: 5_000_000,
+        },
+        Scale::Full => Size {
+            aa_comparisons: [400; PATHS.len()],
+            aa_window_ns: 2_000_000,
+            injected_repeats: 40,
+            injected_window_ns: 10_000_000,
+        },
     }
 }
 
@@ -67,29 +81,36 @@ fn size(scale: Scale) -> Size {
 /// When a trial fails: a machine that cannot read `/dev/zero` cannot be checked.
 pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) -> Result<Vec<Row>, CheckError> {
     let size = size(scale);
-    let total = size.aa_comparisons + size.injected_repeats * INJECTED.len() as u64;
-    let mut bench = Bench::start(seed)?;
-    let mut alarms = 0;
-    let mut spreads = Vec::new();
-    for done in 0..size.aa_comparisons {
-        progress(done, total, "A against A");
-        let differences = bench.compare(size.aa_window_ns, 0.0)?;
-        let found = paired(&differences, &TERMS);
-        alarms += u64::from(found.lower > 0.0 || found.upper < 0.0);
-        spreads.push(spread(&differences));
+    let equal_arms: u64 = size.aa_comparisons.iter().sum();
+    let total = equal_arms + size.injected_repeats * INJECTED.len() as u64;
+    let mut rows = Vec::new();
+    let mut done = 0;
+    for (path, comparisons) in PATHS.into_iter().zip(size.aa_comparisons) {
+        let mut bench = Bench::start(path, seed)?;
+        let (mut alarms, mut spreads) = (0, Vec::new());
+        for _ in 0..comparisons {
+            progress(done, total, &format!("A against A, {path}"));
+            done += 1;
+            let differences = bench.compare(size.aa_window_ns, 0.0)?;
+            let found = paired(&differences, &TERMS);
+            alarms += u64::from(found.lower > 0.0 || found.upper < 0.0);
+            spreads.push(spread(&differences));
+        }
+        rows.push(aa_row(path, alarms, comparisons));
+        let name = format!("spread of A/A differences from block to block, {path}");
+        rows.push(published(&name, percent(median(&spreads)), "%"));
     }
+    let mut bench = Bench::start(PATHS[0], seed)?;
     let call_ns = bench.call_ns(size.injected_window_ns)?;
     let mut injected = Vec::new();
     for repeat in 0..size.injected_repeats {
         for (index, share) in INJECTED.iter().enumerate() {
-            let done = size.aa_comparisons + repeat * INJECTED.len() as u64 + index as u64;
+            let done = equal_arms + repeat * INJECTED.len() as u64 + index as u64;
             progress(done, total, "injected slowdowns");
             let differences = bench.compare(size.injected_window_ns, share * call_ns)?;
             injected.push((*share, paired(&differences, &TERMS), spread(&differences)));
         }
     }
-    let mut rows = vec![aa_row(alarms, size.aa_comparisons)];
-    rows.push(published("spread of A/A differences from block to block", percent(median(&spreads)), "%"));
     for share in &INJECTED[1..] {
         rows.push(power_row(*share, &injected));
     }
@@ -106,14 +127,17 @@ struct Bench {
 }
 
 impl Bench {
-    fn start(seed: u64) -> Result<Bench, CheckError> {
+    fn start(transport: &str, seed: u64) -> Result<Bench, CheckError> {
         let mut levels = Levels::default();
-        levels.set("transport", Level::Name("/dev/zero".into()));
-        levels.set("read_size", Level::Number(256 << 10));
+        levels.set("transport", Level::Name(transport.into()));
+        levels.set("read_size", Level::Number(SIZE));
+        levels.set("write_size", Level::Number(SIZE));
         let mut setup = PathSetup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
         setup.warmup_ns = 500_000;
-        let cpu = affinity::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
-        setup.cpus = cpu.map(|cpu| (cpu, cpu)).into_iter().collect();
+        // Two CPUs where there are two, as in most sessions; one end needs one.
+        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        let pair = cpus.first().map(|first| (*cpus.get(1).unwrap_or(first), *first));
+        setup.cpus = pair.into_iter().collect();
         Ok(Bench { pair: Pair::start(Ends::Threads, Path::new(""))?, setup, seed, block: 0 })
     }
 
@@ -132,18 +156,19 @@ impl Bench {
             .collect()
     }
 
-    /// Nanoseconds a call takes without a spin.
+    /// Nanoseconds that a read of the device takes without a spin.
     fn call_ns(&mut self, window_ns: u64) -> Result<f64, CheckError> {
         let costs = (0..BLOCKS).map(|_| self.cost(window_ns, 0.0)).collect::<Result<Vec<_>, _>>()?;
-        Ok(median(&costs).unwrap_or(0.0))
+        Ok(median(&costs).unwrap_or(0.0) * SIZE as f64)
     }
 
+    /// Nanoseconds a byte.
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let plant = Some(Plant::Spin { ns: spin_ns });
         let setup = PathSetup { window_ns, plant, ..self.setup.clone() };
         let measured = measure(&mut self.pair, &setup, &AtomicBool::new(false));
         match measured.map(|measured| (measured.outcome, measured.sink)) {
-            Some((Outcome::Measured, Some(sink))) => Ok(throughput(&sink).1 as f64 / sink.calls.max(1) as f64),
+            Some((Outcome::Measured, Some(sink))) => Ok(throughput(&sink).1 as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),
             None => Err(CheckError::Trial("it was interrupted".into())),
         }
@@ -152,7 +177,7 @@ impl Bench {
 
 type Injected = (f64, bytegauge_stats::compare::Comparison, f64);
 
-fn aa_row(alarms: u64, comparisons: u64) -> Row {
+fn aa_row(path: &str, alarms: u64, comparisons: u64) -> Row {
     let share = alarms as f64 / comparisons as f64;
     // With few comparisons the target is as wide as chance makes it: ± two standard deviations.
     let (low, high) = match comparisons {
@@ -163,7 +188,7 @@ fn aa_row(alarms: u64, comparisons: u64) -> Row {
         }
     };
     row(
-        format!("A against A on this machine, {comparisons} comparisons that should find nothing"),
+        format!("A against A on this machine, {path}, {comparisons} comparisons that should find nothing"),
         format!("{} to {} % at α = 0.05", (low.max(0.0) * 1000.0).round() / 10.0, (high * 1000.0).round() / 10.0),
         share * 100.0,
         "%",
@@ -239,13 +264,13 @@ mod tests {
     #[test]
     fn the_check_runs_and_every_row_is_a_number() {
         let rows = run(Scale::Test, 1, |_, _, _| {}).unwrap();
-        assert_eq!(rows.len(), 7);
+        assert_eq!(rows.len(), 2 * PATHS.len() + INJECTED.len());
         assert!(rows.iter().all(|row| row.got.is_finite()), "{rows:?}");
     }
 
     #[test]
     fn a_tenfold_call_is_seen() {
-        let mut bench = Bench::start(1).unwrap();
+        let mut bench = Bench::start(PATHS[0], 1).unwrap();
         let call_ns = bench.call_ns(500_000).unwrap();
         let differences = bench.compare(500_000, 9.0 * call_ns).unwrap();
         // Single blocks may be anything on a busy machine; the middle one is far from equal.

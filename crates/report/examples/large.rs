@@ -1,5 +1,5 @@
 //! Times a report of a large session, from the store to the page, and prints the report of a small one:
-//! `large [TRIALS [FINALISTS]]`, `large --show`.
+//! `large [TRIALS [FINALISTS]]`, `large --show`. The last line is the seconds from the store to all four texts.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -38,8 +38,9 @@ fn main() {
     ];
     let printed = start.elapsed() - settled;
     let bytes: usize = texts.iter().map(String::len).sum();
-    println!(
+    eprintln!(
         "{} trials: load {loaded:?}, view {settled:?}, four renderings {printed:?} ({bytes} bytes)",
         session.trials.len()
     );
+    println!("{:.3}", (loaded + settled + printed).as_secs_f64());
 }

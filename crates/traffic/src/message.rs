@@ -80,6 +80,16 @@ pub enum Plant {
         /// Nanoseconds a read.
         ns: f64,
     },
+    /// The reader spins in every other block: a path with two modes.
+    Modes {
+        /// Nanoseconds a read.
+        ns: f64,
+    },
+    /// The reader spins until so many bytes have come: what comes first pays the warm-up.
+    Cold {
+        /// Bytes received before it runs at its own speed.
+        bytes: u64,
+    },
 }
 
 /// Everything both ends need to know of one trial's path.

@@ -7,10 +7,14 @@ use crate::pattern::{Mismatch, Pattern};
 use crate::spin::spin_ns;
 use crate::stream::work::{Effort, Walk};
 
+/// What a read costs on top while the planted cold lasts, nanoseconds.
+const COLD_NS: f64 = 50_000.0;
+
 /// One flow's reader.
 #[derive(Debug)]
 pub struct SinkFlow<E> {
     flow: usize,
+    seed: u64,
     effort: E,
     walk: Option<Walk>,
     verify: Option<Pattern>,
@@ -25,6 +29,7 @@ impl<E: Effort> SinkFlow<E> {
     pub fn new(setup: &PathSetup, flow: usize, effort: E) -> SinkFlow<E> {
         SinkFlow {
             flow,
+            seed: setup.seed,
             effort,
             walk: (setup.walk > 0).then(|| Walk::new(setup.walk)),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
@@ -68,6 +73,9 @@ impl<E: Effort> SinkFlow<E> {
     fn planted(&mut self, plant: Plant) -> bool {
         match plant {
             Plant::Spin { ns } => spin_ns(ns),
+            // Trials of one block share a seed, and its lowest bit changes from block to block.
+            Plant::Modes { ns } if self.seed.is_multiple_of(2) => spin_ns(ns),
+            Plant::Cold { bytes } if self.offset < bytes => spin_ns(COLD_NS),
             Plant::Die { after_bytes } | Plant::Stall { after_bytes } if self.offset >= after_bytes => {
                 self.planted_end = Some(plant);
                 return false;
