@@ -4,7 +4,7 @@
 //! Run 2 contradicts run 1 if it shows run 1's proven choice to be worse than its own best by more than the
 //! margin. Runs in which the choice was no finalist say nothing about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command as Process;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Bench {
     fn measure(&self, loaded: bool, budget: Option<&str>) -> Result<()> {
         let plan = cargo::root().join("plans/buffer-size.toml");
         let text = std::fs::read_to_string(&plan).with_context(|| plan.display().to_string())?;
-        let kind = if loaded { "loaded" } else { "idle" };
+        let kind = kind(loaded, budget);
         let file = self.store.with_file_name(format!("buffer-size-{kind}.toml"));
         std::fs::write(&file, text.replace("name = \"buffer-size\"", &format!("name = \"{kind}\"")))?;
         let load = loaded.then(Load::start);
@@ -111,15 +111,23 @@ impl Bench {
              a background load of half a CPU in turn.\n"
         );
         let listed = self.ask(&["sessions"])?;
-        for kind in ["idle", "loaded"] {
-            let ids = listed.lines().filter(|line| line.split_whitespace().any(|word| word == kind));
+        let named = |line: &&str, kind: &str| line.split_whitespace().any(|word| word == kind);
+        let loads = ["idle", "loaded"];
+        // Runs with the plan's own budget first, then those with another.
+        let words = listed.lines().flat_map(str::split_whitespace);
+        let others: BTreeSet<&str> =
+            words.filter(|word| loads.iter().any(|load| word.starts_with(&format!("{load}-")))).collect();
+        for kind in loads.into_iter().chain(others) {
+            let ids = listed.lines().filter(|line| named(line, kind));
             let mut ids: Vec<i64> = ids.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
             ids.sort_unstable();
             let reports = ids
                 .iter()
                 .map(|id| Ok(serde_json::from_str(&self.ask(&["report", &id.to_string(), "--format", "json"])?)?))
                 .collect::<Result<Vec<Value>>>()?;
-            text.push_str(&kind_text(kind, &reports));
+            if !reports.is_empty() {
+                text.push_str(&kind_text(kind, &reports));
+            }
         }
         Ok(text)
     }
@@ -129,6 +137,12 @@ impl Bench {
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?)
     }
+}
+
+/// The name of a plan that is run with or without load, and of another budget than the plan's own.
+fn kind(loaded: bool, budget: Option<&str>) -> String {
+    let load = if loaded { "loaded" } else { "idle" };
+    budget.map_or(load.to_owned(), |budget| format!("{load}-{budget}"))
 }
 
 /// Half a CPU of work beside the measurement, for as long as it lives.
@@ -194,14 +208,16 @@ fn kind_text(kind: &str, reports: &[Value]) -> String {
     let grades: Vec<String> = reports.iter().map(|report| text(&report["environment"]["grade"])).collect();
     let sum = |field: fn(&Story) -> usize| stories.values().map(field).sum::<usize>();
     let mut said = format!(
-        "\n### {} runs, {kind} (environment {})\n\n{} of {} groups and {} of {} verdicts over all profiles were proven; \
-         {} of {} comparable pairs of runs contradicted each other (target: at most 1 in 20).\n\n",
+        "\n### {} runs, {kind} (environment {})\n\n{} of {} groups were proven. Over all readers at once one choice was \
+         proven {} of {} times, and {} more times a choice for each reader. {} of {} comparable pairs of runs \
+         contradicted each other (target: at most 1 in 20).\n\n",
         reports.len(),
         grades.join(" "),
         sum(|s| s.proven),
         sum(|s| s.runs),
         verdicts.iter().filter(|proven| **proven).count(),
         verdicts.len(),
+        reports.iter().map(boundaries).sum::<usize>(),
         sum(|s| s.contradictions),
         sum(|s| s.comparable),
     );
@@ -224,6 +240,17 @@ fn kind_text(kind: &str, reports: &[Value]) -> String {
         }),
     ));
     said
+}
+
+/// Verdicts without one proven choice, but with a proven one for each reader.
+fn boundaries(report: &Value) -> usize {
+    let proven = |id: &Value| {
+        list(&report["groups"]).any(|group| group["id"] == *id && group["recommendation"]["proven"] == true)
+    };
+    list(&report["verdicts"])
+        .filter(|verdict| verdict["recommendation"]["proven"] == false && list(&verdict["groups"]).count() > 1)
+        .filter(|verdict| list(&verdict["groups"]).all(proven))
+        .count()
 }
 
 fn tell(story: &mut Story, report: &Value, group: &Value) {
@@ -291,7 +318,10 @@ mod tests {
     fn a_proven_choice_shown_worse_elsewhere_is_a_contradiction() {
         let text = kind_text("idle", &[run(1, true, 0.0), run(2, true, 0.08), run(3, false, 0.01)]);
         // Run 1 against 2 and 3, run 2 against 1 and 3: only run 2 shows run 1's choice worse.
-        assert!(text.contains("2 of 3 groups and 2 of 3 verdicts"), "{text}");
+        assert!(
+            text.contains("2 of 3 groups were proven. Over all readers at once one choice was proven 2 of 3 times"),
+            "{text}"
+        );
         assert!(text.contains("1 of 4 comparable pairs"), "{text}");
         assert!(text.contains("| unix | 2 of 3 | 1 of 4 | 10 % | 2 % | read 4K (2) |"), "{text}");
     }
