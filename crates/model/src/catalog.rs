@@ -25,6 +25,18 @@ pub enum NameError {
         /// The likely intention, or the names that exist.
         hint: String,
     },
+    /// In the table, but of no use to this workload.
+    #[error("{kind} `{name}` does not carry the workload {workload}: use one of {fitting}")]
+    Unfit {
+        /// What was looked up.
+        kind: &'static str,
+        /// The name given.
+        name: String,
+        /// What it was to be used for.
+        workload: &'static str,
+        /// The names that fit.
+        fitting: String,
+    },
     /// A rate of work per byte that does not parse.
     #[error("`{0}` is not {1}")]
     NotWork(String, &'static str),
@@ -181,18 +193,78 @@ impl TryFrom<String> for Transport {
 
 /// Who moves bytes at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "String", try_from = "String")]
 pub enum Engine {
     /// A thread per flow, `read(2)` and `write(2)`.
     Blocking,
     /// Moves nothing: what the harness itself costs.
     Null,
+    /// One thread drives many connections by `epoll(7)`.
+    Epoll(EpollMode),
+    /// The Tokio runtime, one single-threaded runtime a thread.
+    Tokio,
+}
+
+/// How an epoll engine asks for readiness, and how it accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EpollMode {
+    /// Connections are reported once a change (`EPOLLET`) instead of for as long as they are ready.
+    pub edge: bool,
+    /// Connections are accepted until none is left instead of one a wake-up.
+    pub batch: bool,
+}
+
+impl EpollMode {
+    const fn of(edge: bool, batch: bool) -> Engine {
+        Engine::Epoll(EpollMode { edge, batch })
+    }
+}
+
+impl Engine {
+    /// Whether the engine carries the workload `stream`.
+    pub fn streams(self) -> bool {
+        matches!(self, Engine::Blocking | Engine::Null)
+    }
+
+    /// This engine, if it carries the workload `stream`.
+    ///
+    /// # Errors
+    /// [`NameError::Unfit`], naming those that do.
+    pub fn for_stream(self) -> Result<Engine, NameError> {
+        if self.streams() {
+            return Ok(self);
+        }
+        let fitting: Vec<_> = ENGINES.iter().filter(|row| row.value.streams()).map(|row| row.name).collect();
+        Err(NameError::Unfit {
+            kind: "engine",
+            name: self.to_string(),
+            workload: "stream",
+            fitting: fitting.join(", "),
+        })
+    }
 }
 
 /// The engines.
 pub const ENGINES: &[Row<Engine>] = &[
     Row { value: Engine::Blocking, name: "blocking", summary: "a thread per flow, read(2) and write(2)" },
     Row { value: Engine::Null, name: "null", summary: "moves nothing: measures the harness itself" },
+    Row {
+        value: EpollMode::of(false, false),
+        name: "epoll",
+        summary: "epoll(7), level-triggered, one accept a wake-up",
+    },
+    Row {
+        value: EpollMode::of(false, true),
+        name: "epoll:batch",
+        summary: "epoll(7), level-triggered, accepts until none is left",
+    },
+    Row { value: EpollMode::of(true, false), name: "epoll:edge", summary: "epoll(7), edge-triggered connections" },
+    Row {
+        value: EpollMode::of(true, true),
+        name: "epoll:edge:batch",
+        summary: "epoll(7), edge-triggered connections, accepts until none is left",
+    },
+    Row { value: Engine::Tokio, name: "tokio", summary: "the Tokio runtime, one single-threaded runtime a thread" },
 ];
 named!(Engine, "engine", ENGINES);
 
@@ -346,6 +418,7 @@ macro_rules! text_serde {
         }
     };
 }
+text_serde!(Engine);
 text_serde!(Work);
 text_serde!(Fill);
 
@@ -398,6 +471,7 @@ mod tests {
         }
         for row in ENGINES {
             assert_eq!(row.name.parse::<Engine>().unwrap().to_string(), row.name);
+            assert_eq!(serde_json::to_string(&row.value).unwrap(), format!("{:?}", row.name));
         }
         for row in PLACEMENTS {
             assert_eq!(row.name.parse::<Placement>().unwrap().to_string(), row.name);
@@ -413,6 +487,13 @@ mod tests {
         assert!(error.contains("did you mean `tcp`?"), "{error}");
         let error = "blockng".parse::<Engine>().unwrap_err().to_string();
         assert!(error.contains("did you mean `blocking`?"), "{error}");
+    }
+
+    #[test]
+    fn an_engine_that_carries_no_stream_is_refused_with_those_that_do() {
+        let error = "epoll".parse::<Engine>().and_then(Engine::for_stream).unwrap_err().to_string();
+        assert_eq!(error, "engine `epoll` does not carry the workload stream: use one of blocking, null");
+        assert_eq!("null".parse::<Engine>().and_then(Engine::for_stream), Ok(Engine::Null));
     }
 
     #[test]

@@ -159,7 +159,7 @@ pub const FACTORS: &[Factor] = &[
     Factor {
         name: "engine",
         role: Role::Choice,
-        kind: Kind::Name(|s| s.parse::<Engine>().map(|e| e.to_string())),
+        kind: Kind::Name(|s| s.parse::<Engine>().and_then(Engine::for_stream).map(|e| e.to_string())),
         default: "blocking",
         heading: "engine",
         summary: "who moves bytes at both ends: blocking, null",

@@ -150,6 +150,18 @@ impl Meter {
         }
     }
 
+    /// The next moment at which [`lap`](Meter::lap) has something to do (open or close the window, end a bin),
+    /// nanoseconds of the monotonic clock; `u64::MAX` if only being told can end the loop. An engine that waits
+    /// never waits longer.
+    pub fn next_mark_ns(&self) -> u64 {
+        let mark_ns = match (&self.opened, &self.closed) {
+            (None, _) => self.open_at_ns,
+            (Some(_), None) => self.close_at_ns,
+            (Some(_), Some(_)) => return u64::MAX,
+        };
+        if self.bins.len() < self.bins.capacity() { mark_ns.min(self.bin_began_ns + self.lap_aim_ns) } else { mark_ns }
+    }
+
     /// When the loop began, nanoseconds of the monotonic clock.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
@@ -258,6 +270,22 @@ mod tests {
         assert!(!bins.is_empty());
         assert_eq!(bins.iter().map(|bin| bin.bytes).sum::<u64>(), total);
         assert_eq!(spin_through(&schedule, 2).into_bins().len(), 2);
+    }
+
+    #[test]
+    fn marks_come_in_order_and_end() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 2_000_000, until_told: true };
+        let mut meter = Meter::start(&schedule, 0);
+        let told = AtomicBool::new(false);
+        let mut marks = Vec::new();
+        while meter.next_mark_ns() < u64::MAX {
+            marks.push(meter.next_mark_ns() - meter.start_ns());
+            bytegauge_sys::clock::sleep_through_until_ns(meter.next_mark_ns());
+            assert!(meter.lap(&told));
+        }
+        assert_eq!(marks, [1_000_000, 3_000_000]);
+        let meter = Meter::start(&schedule, 1);
+        assert!(meter.next_mark_ns() < meter.start_ns() + 1_000_000, "a bin ends first");
     }
 
     #[test]

@@ -289,7 +289,7 @@ impl Job {
             let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
         }
         let fault = match stopped {
-            Ok(Stop::Time | Stop::Aborted | Stop::Refused) => None,
+            Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
             Ok(Stop::Ended(_)) => Some(Fault::PeerGone("the sink takes no more data".into())),
             Err(fault) => Some(fault),
         };
@@ -322,7 +322,7 @@ impl Job {
                 let _ = self.tell.send(News::Closed { flow: self.flow });
                 self.drain(&mut flow, &mut scratch, &mut report).err()
             }
-            Ok(Stop::Time | Stop::Aborted | Stop::Ended(End::Closed)) => None,
+            Ok(Stop::Time | Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
             Ok(Stop::Ended(End::Eof)) => {
                 Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport)))
             }

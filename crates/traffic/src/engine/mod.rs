@@ -8,12 +8,13 @@ mod null;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::Engine;
+use bytegauge_model::{Engine, EngineReport};
 
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
 use crate::meter::Meter;
 use crate::pace::Pace;
+use crate::party::Party;
 
 /// How a flow's loop came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,21 @@ pub enum Stop {
     Refused,
     /// The watchdog asked for it.
     Aborted,
+    /// Every flow was given back before the time was up, and nobody can connect.
+    Done,
+}
+
+/// What an engine's thread runs on when it carries a party.
+#[derive(Clone, Copy, Debug)]
+pub struct Station<'a> {
+    /// The listening socket, where this end listens; non-blocking. Several threads may share one.
+    pub listener: Option<BorrowedFd<'a>>,
+    /// Most bytes of one receive.
+    pub buffer_size: usize,
+    /// Set by the watchdog: leave at once. Looked at after every interrupted or empty wait.
+    pub abort: &'a AtomicBool,
+    /// Set when an end that goes on until told is told.
+    pub told: &'a AtomicBool,
 }
 
 /// What a flow's loop runs on.
@@ -54,5 +70,24 @@ pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Me
         (Engine::Null, _) => null::run(flow, slot, meter),
         (Engine::Blocking, Some(fd)) => blocking::run(flow, fd, slot, meter),
         (Engine::Blocking, None) => Err(Fault::Impossible("the blocking engine needs a connection".into())),
+        (engine, _) => Err(Fault::Impossible(format!("engine {engine} does not carry one flow alone"))),
     }
+}
+
+/// Carries one thread's share of an end until the time is up, the end is told, or every flow is done.
+///
+/// Takes all flows that the party begins with, does what each wants, and hands back every one of them. No wait
+/// outlasts the meter's next mark or the earliest moment that a flow named.
+///
+/// # Errors
+/// [`Fault::Missing`] if this machine lacks what the engine needs, [`Fault::Io`] if the engine's own calls
+/// failed. What fails on a connection is its flow's business ([`crate::flow::Flow::ended`]).
+pub fn drive<P: Party>(
+    engine: Engine,
+    party: &mut P,
+    station: Station<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let _ = (party, station, meter);
+    Err(Fault::Impossible(format!("engine {engine} carries no party")))
 }
