@@ -6,6 +6,7 @@ mod blocking;
 mod epoll;
 mod null;
 mod timers;
+mod tokio;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -93,9 +94,9 @@ pub fn drive<P: Party>(
 ) -> Result<(Stop, EngineReport), Fault> {
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
-        Engine::Blocking | Engine::Null | Engine::Tokio => {
-            Err(Fault::Impossible(format!("engine {engine} carries no party")))
-        }
+        Engine::Blocking => blocking::drive(party, station, meter),
+        Engine::Tokio => tokio::drive(party, station, meter),
+        Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it carries no party".into())),
     }
 }
 
