@@ -101,6 +101,7 @@ impl Ring {
         let refused = |error: std::io::Error| Missing::of(doing, &error);
         self.require(Feature::BufferRing)?;
         let pool = self.new_pool(2, 64)?;
+        self.offer_all(pool);
         let (ours, theirs) = UnixStream::pair().map_err(refused)?;
         crate::io::write(theirs.as_fd(), b"?").map_err(refused)?;
         let op = self.receive_multishot(0, ours.as_fd(), pool);
@@ -136,11 +137,19 @@ mod tests {
         }
     }
 
+    fn release(text: &str) -> (u32, u32) {
+        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
     #[test]
-    fn what_is_there_is_found_or_its_absence_named() {
-        for (feature, ..) in FEATURES {
-            if let Err(missing) = probe(&[*feature]) {
-                assert!(missing.to_string().contains("use"), "{missing}");
+    fn what_the_release_has_is_found_and_what_is_absent_is_named() {
+        let here = release(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap());
+        for (feature, _, since) in FEATURES {
+            match probe(&[*feature]) {
+                Ok(()) => {}
+                Err(Missing::Feature { .. }) => assert!(here < release(since), "{feature}"),
+                Err(other) => assert!(other.to_string().contains("use"), "{other}"),
             }
         }
     }
