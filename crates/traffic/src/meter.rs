@@ -4,12 +4,15 @@
 //! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
 use bytegauge_sys::run_delay::RunDelay;
+
+use crate::tally::{Phase, Tally};
 
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
@@ -54,9 +57,9 @@ pub struct Window {
     pub calls: u64,
     /// Calls that moved less than asked.
     pub short_calls: u64,
-    /// What the thread cost.
+    /// What the thread cost, and the threads that worked for it ([`Meter::tally`]).
     pub usage: ThreadUsage,
-    /// How long it waited for a CPU, nanoseconds.
+    /// How long it waited for a CPU, nanoseconds; absent where other threads worked for it.
     pub queued_ns: Option<u64>,
 }
 
@@ -79,6 +82,7 @@ pub struct Meter {
     closed: Option<Mark>,
     bins: Vec<Bin>,
     run_delay: Option<RunDelay>,
+    tally: Option<Arc<Tally>>,
 }
 
 impl Meter {
@@ -106,6 +110,7 @@ impl Meter {
             closed: None,
             bins,
             run_delay,
+            tally: None,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
@@ -127,6 +132,14 @@ impl Meter {
         self.short_calls += u64::from(moved < asked);
     }
 
+    /// Where threads or tasks that work for this meter count. Their counts are in every mark from now on, and
+    /// their CPU time is in the window once they have ended.
+    pub fn tally(&mut self) -> Arc<Tally> {
+        let tally = Arc::clone(self.tally.get_or_insert_default());
+        tally.enter(self.phase());
+        tally
+    }
+
     /// Ends a lap. `false` when the flow's time is up, or it was told to stop.
     pub fn lap(&mut self, told: &AtomicBool) -> bool {
         let now_ns = monotonic_ns();
@@ -134,10 +147,14 @@ impl Meter {
         self.learn(lap_ns);
         self.lap_began_ns = now_ns;
         self.bin(now_ns);
+        let phase = self.phase();
         if self.opened.is_none() && now_ns >= self.open_at_ns {
             self.opened = Some(self.mark(now_ns));
         } else if self.closed.is_none() && now_ns >= self.close_at_ns {
             self.closed = Some(self.mark(now_ns));
+        }
+        if phase != self.phase() {
+            self.tell_phase();
         }
         // A call longer than the whole window still makes one: it closes a lap after it opened.
         if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() }
@@ -147,6 +164,7 @@ impl Meter {
     pub fn close_early(&mut self) {
         if self.opened.is_some() && self.closed.is_none() {
             self.closed = Some(self.mark(monotonic_ns()));
+            self.tell_phase();
         }
     }
 
@@ -169,19 +187,27 @@ impl Meter {
 
     /// Bytes since the loop began.
     pub fn total_bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums().bytes)
     }
 
     /// What the window held. Empty unless it opened and closed.
     pub fn window(&self) -> Window {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Window::default() };
+        let mut usage = closed.usage.since(&opened.usage);
+        let mut queued_ns =
+            closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier));
+        if let Some(tally) = self.tally.as_ref().filter(|tally| tally.has_threads()) {
+            usage += tally.usage();
+            // The other threads' waiting is not known, and this one's alone says nothing.
+            queued_ns = None;
+        }
         Window {
             ns: closed.at_ns - opened.at_ns,
             bytes: closed.bytes - opened.bytes,
             calls: closed.calls - opened.calls,
             short_calls: closed.short_calls - opened.short_calls,
-            usage: closed.usage.since(&opened.usage),
-            queued_ns: closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier)),
+            usage,
+            queued_ns,
         }
     }
 
@@ -194,18 +220,34 @@ impl Meter {
     fn bin(&mut self, now_ns: u64) {
         let ns = now_ns - self.bin_began_ns;
         if ns >= self.lap_aim_ns / 2 && self.bins.len() < self.bins.capacity() && self.closed.is_none() {
-            self.bins.push(Bin { ns, bytes: self.bytes - self.bin_began_bytes });
+            let bytes = self.total_bytes();
+            self.bins.push(Bin { ns, bytes: bytes - self.bin_began_bytes });
             self.bin_began_ns = now_ns;
-            self.bin_began_bytes = self.bytes;
+            self.bin_began_bytes = bytes;
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match (&self.opened, &self.closed) {
+            (None, _) => Phase::Before,
+            (Some(_), None) => Phase::Within,
+            (Some(_), Some(_)) => Phase::After,
+        }
+    }
+
+    fn tell_phase(&self) {
+        if let Some(tally) = &self.tally {
+            tally.enter(self.phase());
         }
     }
 
     fn mark(&self, at_ns: u64) -> Mark {
+        let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
         Mark {
             at_ns,
-            bytes: self.bytes,
-            calls: self.calls,
-            short_calls: self.short_calls,
+            bytes: self.bytes + others.bytes,
+            calls: self.calls + others.calls,
+            short_calls: self.short_calls + others.short_calls,
             usage: thread_usage(),
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
         }
@@ -286,6 +328,28 @@ mod tests {
         assert_eq!(marks, [1_000_000, 3_000_000]);
         let meter = Meter::start(&schedule, 1);
         assert!(meter.next_mark_ns() < meter.start_ns() + 1_000_000, "a bin ends first");
+    }
+
+    #[test]
+    fn the_window_holds_what_others_counted_and_used() {
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
+        let mut meter = Meter::start(&long, 0);
+        let tally = meter.tally();
+        let worker = std::thread::spawn(move || {
+            let mut share = tally.share();
+            let start_ns = thread_usage().total_ns;
+            while thread_usage().total_ns - start_ns < 2_000_000 {
+                share.count(1, 2);
+            }
+        });
+        worker.join().unwrap();
+        meter.count(10, 10);
+        let total = meter.total_bytes();
+        meter.close_early();
+        let window = meter.window();
+        assert_eq!((window.bytes, window.calls, window.short_calls), (total, total - 9, total - 10));
+        assert!(window.usage.total_ns >= 2_000_000);
+        assert_eq!(window.queued_ns, None);
     }
 
     #[test]
