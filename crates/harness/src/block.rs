@@ -119,11 +119,13 @@ impl Run<'_> {
             started_unix_ns,
             outcome: measured.outcome,
             bytes,
+            calls: 0,
             wall_ns,
             warmup_ns: setup.warmup_ns,
             cpus: setup.cpus.first().copied(),
             source: measured.source,
             sink: measured.sink,
+            competing: None,
             machine,
         };
         self.store.record_trial(self.session, &record)?;

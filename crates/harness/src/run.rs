@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let session = store.create_session(&NewSession {
             plan_name: plan.name.clone(),
-            workload: "stream".into(),
+            workload: plan.workload.to_string(),
             seed: plan.seed,
             margin: plan.margin,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -285,11 +285,7 @@ impl<'a> Run<'a> {
     fn remember(&mut self, trial: &Trial) {
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                let cost = if self.offered.contains(&trial.cell) {
-                    trial.cpu_ns_per_byte()
-                } else {
-                    trial.rate().map(|rate| 1e9 / rate)
-                };
+                let cost = trial.cost_ns(self.offered.contains(&trial.cell));
                 self.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.last_series = series(trial),
