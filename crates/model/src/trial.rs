@@ -232,6 +232,9 @@ pub struct FlowReport {
     pub options: EffectiveOptions,
     /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
     pub socket_memory: Option<u64>,
+    /// Bytes that the kernel had received for the flow and nobody had read yet when it was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_bytes: Option<u64>,
     /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
