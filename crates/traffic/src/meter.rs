@@ -5,7 +5,7 @@
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
@@ -44,6 +44,7 @@ struct Mark {
     short_calls: u64,
     usage: ThreadUsage,
     queued_ns: Option<u64>,
+    watched: u64,
 }
 
 /// What a window held.
@@ -61,6 +62,8 @@ pub struct Window {
     pub usage: ThreadUsage,
     /// How long it waited for a CPU, nanoseconds; absent where other threads worked for it.
     pub queued_ns: Option<u64>,
+    /// What the watched count gained ([`Meter::watch`]).
+    pub watched: u64,
 }
 
 /// Counters, marks and bins of one flow.
@@ -83,6 +86,9 @@ pub struct Meter {
     bins: Vec<Bin>,
     run_delay: Option<RunDelay>,
     tally: Option<Arc<Tally>>,
+    watched: Option<Arc<AtomicU64>>,
+    /// Until the loop is told when its schedule began: that moment, 0 before it is known.
+    held: Option<(Arc<AtomicU64>, Schedule)>,
 }
 
 impl Meter {
@@ -111,11 +117,46 @@ impl Meter {
             bins,
             run_delay,
             tally: None,
+            watched: None,
+            held: None,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
         }
         meter
+    }
+
+    /// Marks look at this count too: what the workload counts itself, such as calls that took several sends.
+    pub fn watch(&mut self, count: Arc<AtomicU64>) {
+        self.watched = Some(count);
+        if self.opened.is_some() {
+            self.opened = Some(self.mark(self.start_ns));
+        }
+    }
+
+    /// Holds the schedule back until `begins_ns` holds a moment of the monotonic clock: a server serves before
+    /// anybody knows when the measurement begins.
+    pub fn hold(&mut self, begins_ns: Arc<AtomicU64>, schedule: &Schedule) {
+        self.held = Some((begins_ns, *schedule));
+        self.opened = None;
+        self.open_at_ns = u64::MAX;
+        self.close_at_ns = u64::MAX;
+        self.tell_phase();
+    }
+
+    /// Takes the schedule up if it has begun.
+    #[cold]
+    fn take_up(&mut self, now_ns: u64) {
+        let Some((begins_ns, schedule)) = &self.held else { return };
+        let start_ns = begins_ns.load(Ordering::Acquire);
+        if start_ns > 0 {
+            self.start_ns = start_ns;
+            self.open_at_ns = start_ns + schedule.warmup_ns;
+            self.close_at_ns = self.open_at_ns + schedule.window_ns;
+            self.bin_began_ns = now_ns;
+            self.bin_began_bytes = self.total_bytes();
+            self.held = None;
+        }
     }
 
     /// Calls until the next look at the clock.
@@ -146,6 +187,9 @@ impl Meter {
         let lap_ns = now_ns - self.lap_began_ns;
         self.learn(lap_ns);
         self.lap_began_ns = now_ns;
+        if self.held.is_some() {
+            self.take_up(now_ns);
+        }
         self.bin(now_ns);
         let phase = self.phase();
         if self.opened.is_none() && now_ns >= self.open_at_ns {
@@ -172,6 +216,10 @@ impl Meter {
     /// nanoseconds of the monotonic clock; `u64::MAX` if only being told can end the loop. An engine that waits
     /// never waits longer.
     pub fn next_mark_ns(&self) -> u64 {
+        if let Some((begins_ns, _)) = &self.held {
+            // Once it is known, the next lap takes the schedule up.
+            return if begins_ns.load(Ordering::Relaxed) == 0 { u64::MAX } else { 0 };
+        }
         let mark_ns = match (&self.opened, &self.closed) {
             (None, _) => self.open_at_ns,
             (Some(_), None) => self.close_at_ns,
@@ -208,6 +256,7 @@ impl Meter {
             short_calls: closed.short_calls - opened.short_calls,
             usage,
             queued_ns,
+            watched: closed.watched - opened.watched,
         }
     }
 
@@ -219,7 +268,11 @@ impl Meter {
     /// Keeps a bin once it is as long as a lap should be: a paced writer's laps are single calls.
     fn bin(&mut self, now_ns: u64) {
         let ns = now_ns - self.bin_began_ns;
-        if ns >= self.lap_aim_ns / 2 && self.bins.len() < self.bins.capacity() && self.closed.is_none() {
+        if ns >= self.lap_aim_ns / 2
+            && self.held.is_none()
+            && self.bins.len() < self.bins.capacity()
+            && self.closed.is_none()
+        {
             let bytes = self.total_bytes();
             self.bins.push(Bin { ns, bytes: bytes - self.bin_began_bytes });
             self.bin_began_ns = now_ns;
@@ -250,6 +303,7 @@ impl Meter {
             short_calls: self.short_calls + others.short_calls,
             usage: thread_usage(),
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
+            watched: self.watched.as_ref().map_or(0, |count| count.load(Ordering::Relaxed)),
         }
     }
 
@@ -328,6 +382,26 @@ mod tests {
         assert_eq!(marks, [1_000_000, 3_000_000]);
         let meter = Meter::start(&schedule, 1);
         assert!(meter.next_mark_ns() < meter.start_ns() + 1_000_000, "a bin ends first");
+    }
+
+    #[test]
+    fn a_held_meter_counts_from_the_moment_it_is_told() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 1_000_000, until_told: true };
+        let (mut meter, begins_ns, tally) = (Meter::start(&schedule, 0), Arc::default(), Arc::default());
+        meter.watch(Arc::clone(&tally));
+        meter.hold(Arc::clone(&begins_ns), &schedule);
+        let told = AtomicBool::new(false);
+        tally.store(5, Ordering::Relaxed);
+        assert!(meter.lap(&told) && meter.next_mark_ns() == u64::MAX);
+        begins_ns.store(monotonic_ns(), Ordering::Release);
+        for count in [7, 11] {
+            assert!(meter.next_mark_ns() < u64::MAX);
+            meter.lap(&told);
+            bytegauge_sys::clock::sleep_through_until_ns(meter.next_mark_ns());
+            tally.store(count, Ordering::Relaxed);
+            meter.lap(&told);
+        }
+        assert_eq!((meter.window().watched, meter.next_mark_ns()), (4, u64::MAX));
     }
 
     #[test]
