@@ -314,7 +314,14 @@ fn series(trial: &Trial) -> Option<Vec<f64>> {
     if trial.outcome != Outcome::Measured {
         return None;
     }
-    let flow = trial.sink.as_ref()?.flows.first()?;
+    // Of calls the client keeps the series: bytes both ways, which are calls by their constant size.
+    let ends = [&trial.source, &trial.sink].into_iter().flatten();
+    let keeper = if trial.source.as_ref().is_some_and(|source| source.call.is_some()) {
+        ends.clone().next()
+    } else {
+        ends.clone().last()
+    };
+    let flow = keeper?.flows.first()?;
     let total_ns: u64 = flow.series.iter().map(|bin| bin.ns).sum();
     let mut bytes = vec![0.0; (total_ns / BIN_NS) as usize];
     let mut at_ns = 0;
