@@ -5,8 +5,10 @@
 mod blocking;
 mod epoll;
 mod null;
+pub mod proof;
 mod timers;
 mod tokio;
+mod uring;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -94,9 +96,18 @@ pub fn drive<P: Party>(
 ) -> Result<(Stop, EngineReport), Fault> {
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
+        Engine::Uring(mode) => uring::drive(mode, party, station, meter),
         Engine::Blocking => blocking::drive(party, station, meter),
         Engine::Tokio => tokio::drive(party, station, meter),
         Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it carries no party".into())),
+    }
+}
+
+/// What this machine lacks for an engine, if anything, with the next step: asked before a plan is made.
+pub fn lacks(engine: Engine) -> Option<String> {
+    match engine {
+        Engine::Uring(mode) => uring::lacks(mode),
+        Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio => None,
     }
 }
 
