@@ -1,4 +1,4 @@
-//! `stream` and `run`: from flags or a plan to a session, and its report.
+//! `stream`, `call` and `run`: from flags or a plan to a session, and its report.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
-use bytegauge_model::{CellId, Nanos, SessionId};
+use bytegauge_model::{CellId, Nanos, SessionId, Workload};
 use bytegauge_plan::{Plan, Spec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
@@ -21,7 +21,12 @@ use crate::{args, dry_run, print, resume, stored};
 
 /// `bytegauge stream`.
 pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(Spec::named("stream"), matches)
+    measure(Spec::named("stream", Workload::Stream), matches)
+}
+
+/// `bytegauge call`.
+pub fn call(matches: &ArgMatches) -> Result<u8, Failure> {
+    measure(Spec::named("call", Workload::Call), matches)
 }
 
 /// `bytegauge run PLAN`.
@@ -102,7 +107,7 @@ fn execute(
 }
 
 fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
-    spec.set_all(&args::factors(matches))?;
+    spec.set_all(&args::factors(matches, spec.workload)?)?;
     if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
         if ns == 0 {
             return Err(Failure::usage("--budget: a session needs time: give for example 60s"));
@@ -150,7 +155,7 @@ fn options(matches: &ArgMatches) -> Result<RunOptions, Failure> {
 }
 
 /// The faults that can be planted.
-pub const PLANTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:BYTES";
+pub const PLANTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:NS";
 
 /// `die:1000`, or `c3@spin:20` for one cell.
 fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
@@ -169,7 +174,7 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
         "overcount" => Plant::Overcount { bytes: count },
         "spin" => Plant::Spin { ns: number },
         "modes" => Plant::Modes { ns: number },
-        "cold" => Plant::Cold { bytes: count },
+        "cold" => Plant::Cold { ns: count },
         _ => return Err(bad()),
     };
     Ok((cell, plant))

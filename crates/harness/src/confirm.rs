@@ -128,7 +128,9 @@ impl Run<'_> {
         if fixed.is_none() && left_ns < fewest * (windows_ns + rest_ns) {
             let share = (left_ns / fewest - rest_ns) / windows_ns;
             for confirmed in groups.iter_mut() {
-                confirmed.window_ns = (confirmed.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
+                let shortened_ns = (confirmed.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
+                // A trial in which no call is completed is worth nothing, however well it fits the budget.
+                confirmed.window_ns = shortened_ns.max(design.shortest_ns.1.min(confirmed.window_ns));
                 let ns = json!(confirmed.window_ns);
                 self.store.set_group_fact(self.session, &confirmed.group, "trial_ns", &ns)?;
             }
@@ -186,7 +188,17 @@ fn twin(leader: &Cell) -> Cell {
 /// The leader's loop without anything to move or to do.
 fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
-    factors.set("engine", Level::Name("null".into()));
+    let null = || Level::Name("null".into());
+    factors.set("engine", null());
+    // Of calls the client alone is left, with one call at a time and as fast as it goes.
+    let ones = ["depth", "flows"].map(|name| (name, Level::Number(1)));
+    let none = ["idle_flows", "competing_flows", "think"].map(|name| (name, Level::Number(0)));
+    let other = [("client_engine", null()), ("server_engine", null()), ("call_rate", Level::Name("max".into()))];
+    if *factors.get("request") != Level::Absent {
+        for (name, level) in ones.into_iter().chain(none).chain(other) {
+            factors.set(name, level);
+        }
+    }
     factors.set("work", Level::Name("none".into()));
     factors.set("walk", Level::Number(0));
     Cell {

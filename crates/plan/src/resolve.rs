@@ -3,24 +3,25 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::factor::{FACTORS, Factor, Role};
+use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::{
-    Bytes, Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Placement, Transport,
+    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Transport, Workload,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
-use crate::spec::{Part, PlanError, Spec};
+use crate::meaning::{
+    is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot, transports,
+};
+use crate::missing::{connections, skip_what_is_missing};
+use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: usize = 50_000;
 
-/// Descriptors that a process needs beside its flows.
-const FILES_BESIDE: u64 = 64;
-
 /// Conditions that vary within a family: it is asked whether one choice serves all of them.
-const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill"];
+const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill", "idle_flows", "competing_flows"];
 
 /// Groups whose cells have the same choices, so that one set of finalists is confirmed in all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ impl Family {
 pub struct Plan {
     /// The plan's name.
     pub name: String,
+    /// What is said over the paths.
+    #[serde(default)]
+    pub workload: Workload,
     /// Seed of every random choice.
     pub seed: u64,
     /// "Within x of the best", as a share.
@@ -92,6 +96,7 @@ pub struct Plan {
 pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
     let mut plan = Plan {
         name: spec.name.clone(),
+        workload: spec.workload,
         seed,
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),
@@ -103,15 +108,17 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         families: Vec::new(),
         skipped: Vec::new(),
         notes: Vec::new(),
-        design: Design::default(),
+        design: Design::of(spec.workload),
     };
     if spec.budget_ns.is_some() {
         plan.design.blocks_max = BLOCKS_STATED_MAX;
     }
+    refuse_what_is_elsewhere(spec)?;
     refuse_what_fits_nothing(spec)?;
     for part in &spec.parts {
         add_part(&mut plan, spec, part)?;
     }
+    refuse_what_is_moot(&plan, spec)?;
     note_collapsed(&mut plan, spec);
     skip_what_is_missing(&mut plan, catalog);
     plan.screen_what_is_left();
@@ -166,6 +173,9 @@ impl Plan {
         for family in &self.families {
             let live: Vec<_> = family.groups.iter().filter(|g| self.measurable(g).next().is_some()).collect();
             let screened = family.screened.len() as u64;
+            let most_flows =
+                live.iter().filter_map(|g| self.group(g)).map(|g| connections(&g.factors)).max().unwrap_or(0);
+            let each = each + most_flows * design.flow_overhead_ns;
             let mut placements: Vec<_> =
                 live.iter().filter_map(|g| self.group(g)).map(|g| g.factors.get("placement")).collect();
             placements.sort_unstable();
@@ -209,9 +219,12 @@ impl Plan {
         }
         let steps: [fn(&mut Plan); 4] = [
             |plan| plan.design.narrow_blocks = 1,
-            |plan| plan.design.screen_ns = 3_000_000,
+            |plan| plan.design.screen_ns = plan.design.shortest_ns.0,
             |plan| plan.design.screen_blocks = 1,
-            |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(5_000_000)),
+            |plan| {
+                let shortest_ns = plan.design.shortest_ns.1;
+                plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(shortest_ns));
+            },
         ];
         for step in steps {
             if !over(self) {
@@ -235,9 +248,8 @@ impl Plan {
 fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
-    for transport in part.levels(&FACTORS[0]) {
-        let Some(joint) = transport.name().and_then(|name| name.parse::<Transport>().ok()) else { continue };
-        let crossed = |role| cross(part, role, &joint);
+    for joint in transports(spec.workload, part) {
+        let crossed = |role| cross(spec.workload, part, role, &joint);
         let choices = crossed(Role::Choice);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
@@ -267,7 +279,7 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
                     trial_ns: part.trial_ns.unwrap_or(plan.design.confirm_ns),
                 }
             });
-            if is_screened(part, &conditions) {
+            if is_screened(spec.workload, part, &conditions) {
                 family.screened.push(group.clone());
             }
             if !part.aside.is_empty() && part.aside.iter().all(|(name, levels)| levels.contains(conditions.get(name))) {
@@ -292,22 +304,23 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
 }
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
-/// fit the transport is absent.
-fn cross(part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
+/// fit the transport, or means nothing beside the others' levels, is absent.
+fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
     let mut combinations = vec![Levels::default()];
-    for factor in FACTORS.iter().filter(|factor| factor.role == role) {
+    for factor in factor::of(workload).filter(|factor| factor.role == role) {
         let levels = match factor.name {
             "transport" => vec![Level::Name(transport.to_string())],
             "profile" if sets_by_hand(part) => vec![Level::Absent],
-            _ if (factor.fits)(transport) => part.levels(factor),
+            _ if (factor.fits)(transport) => part.levels(workload, factor),
             _ => vec![Level::Absent],
         };
         combinations = combinations
             .into_iter()
             .flat_map(|combination| {
-                levels.iter().map(move |level| {
+                let levels = if is_moot(factor, &combination) { vec![Level::Absent] } else { levels.clone() };
+                levels.into_iter().map(move |level| {
                     let mut longer = combination.clone();
-                    longer.set(factor.name, level.clone());
+                    longer.set(factor.name, level);
                     longer
                 })
             })
@@ -316,9 +329,9 @@ fn cross(part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
     combinations
 }
 
-/// Whether the part names work or walk itself, so that no profile has a say.
+/// Whether the part names something itself that profiles set, so that no profile has a say.
 fn sets_by_hand(part: &Part) -> bool {
-    !part.levels.contains_key("profile") && ["work", "walk"].iter().any(|name| part.levels.contains_key(name))
+    !part.levels.contains_key("profile") && SET_BY_PROFILES.iter().any(|name| part.levels.contains_key(name))
 }
 
 /// Replaces a profile's name by its name and the levels it sets.
@@ -338,7 +351,7 @@ fn apply_profile(spec: &Spec, part: &Part, mut conditions: Levels) -> Result<Lev
 
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and
 /// the two extremes of every other condition within the family.
-fn is_screened(part: &Part, conditions: &Levels) -> bool {
+fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
     WITHIN_FAMILY.iter().all(|name| {
         let level = conditions.get(name);
         if *level == Level::Absent {
@@ -348,100 +361,11 @@ fn is_screened(part: &Part, conditions: &Levels) -> bool {
             return named.contains(level);
         }
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
-        let levels = part.levels(factor);
-        let set_by_profile = *conditions.get("profile") != Level::Absent && matches!(*name, "work" | "walk" | "fill");
+        let levels = part.levels(workload, factor);
+        let by_profiles = SET_BY_PROFILES.contains(name) || *name == "fill";
+        let set_by_profile = *conditions.get("profile") != Level::Absent && by_profiles;
         set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))
     })
-}
-
-/// A factor that was named but fits no transport at all is an error.
-fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
-    for factor in FACTORS {
-        let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
-        let transports: Vec<Transport> = naming.iter().flat_map(|part| transports(part)).collect();
-        if !naming.is_empty() && !transports.iter().any(factor.fits) {
-            let shown: Vec<String> = transports.iter().map(ToString::to_string).collect();
-            return Err(PlanError::FitsNothing {
-                flag: factor.flag(),
-                transports: shown.join(", "),
-                fits: fits(factor),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Says where a named factor with several levels was collapsed to nothing.
-fn note_collapsed(plan: &mut Plan, spec: &Spec) {
-    for factor in FACTORS {
-        for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
-            for transport in transports(part).into_iter().filter(|transport| !(factor.fits)(transport)) {
-                let note = format!("{} does not apply to {transport}: collapsed there", factor.flag());
-                if !plan.notes.contains(&note) {
-                    plan.notes.push(note);
-                }
-            }
-        }
-    }
-}
-
-fn transports(part: &Part) -> Vec<Transport> {
-    part.levels(&FACTORS[0]).iter().filter_map(|level| level.name()?.parse().ok()).collect()
-}
-
-fn fits(factor: &Factor) -> String {
-    let names = ["unix", "tcp", "tcp6", "pipe"];
-    let fitting: Vec<_> =
-        names.into_iter().filter(|name| name.parse().is_ok_and(|transport| (factor.fits)(&transport))).collect();
-    format!("it applies to {}", fitting.join(", "))
-}
-
-/// Marks the cells that this machine cannot measure.
-fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
-    let mut reasons: Vec<String> = Vec::new();
-    for cell in &plan.cells {
-        if let Some(reason) = missing(cell, plan.ends, catalog) {
-            if !reasons.contains(&reason) {
-                reasons.push(reason.clone());
-            }
-            plan.skipped.push((cell.id.clone(), Outcome::Skipped(reason)));
-        }
-    }
-    plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
-}
-
-fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
-    let transport = cell.factors.transport()?;
-    if let Some(reason) = catalog.lacks_transport(&transport) {
-        return Some(reason.to_owned());
-    }
-    let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
-    if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
-        return Some(reason.to_owned());
-    }
-    let congestion = cell.factors.get("congestion").name().filter(|name| *name != "auto");
-    if let Some(name) =
-        congestion.filter(|name| !catalog.congestion.is_empty() && !catalog.congestion.iter().any(|c| c == name))
-    {
-        let known = catalog.congestion.join(", ");
-        return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
-    }
-    let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);
-    let flows = number("flows").max(1);
-    let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
-    let needed = flows * each + FILES_BESIDE;
-    if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
-        return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
-    }
-    let memory = flows * (number("read_size") + number("write_size") + number("walk") + (512 << 10));
-    if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
-        return Some(format!(
-            "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
-            Bytes(memory),
-            Bytes(available >> 20 << 20)
-        ));
-    }
-    None
 }
 
 #[cfg(test)]
@@ -502,6 +426,59 @@ mod tests {
         check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
         let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\nbudget = \"1s\"").unwrap_err().to_string();
         assert!(error.starts_with("a budget of 1 s is too short for 3750 cells: give --budget "), "{error}");
+    }
+
+    #[test]
+    fn calls_are_crossed_by_their_own_factors() {
+        let plan = plan_of("workload = \"call\"\ntransport = \"tcp\"\nserver-engine = \"blocking,epoll\"").unwrap();
+        assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (2, 4, 1));
+        let profiles: Vec<_> = plan.groups.iter().map(|group| group.factors.get("profile").to_string()).collect();
+        assert_eq!(profiles, ["rpc", "many-idle"]);
+        assert_eq!(plan.groups[1].factors.get("idle_flows").number(), Some(1000));
+        assert_eq!(plan.families[0].trial_ns, 50_000_000);
+        let threads: Vec<_> = plan.cells.iter().map(|cell| cell.factors.get("server_threads").clone()).collect();
+        assert_eq!(threads, [Level::Absent, Level::Number(1), Level::Absent, Level::Number(1)]);
+        assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Call));
+        assert!(plan.cells.iter().all(|cell| !cell.factors.0.contains_key("write_size")));
+    }
+
+    #[test]
+    fn what_means_nothing_for_calls_is_wrong_usage() {
+        let check = |text: &str, expected: &str| check_error(&format!("workload = \"call\"\n{text}"), expected);
+        check("transport = \"tcp,pipe\"", "--transport: pipe does not carry the workload call: use unix, tcp or tcp6");
+        check("arrivals = \"poisson\"", "--arrivals means nothing without --rate");
+        check("rcvbuf-on = \"client\"", "--rcvbuf-on means nothing without a size in --rcvbuf");
+        check(
+            "server-engine = \"blocking\"\nserver-threads = 2",
+            "--server-threads means nothing without another --server-engine",
+        );
+        check(
+            "transport = \"unix\"\nlinger = 0",
+            "--linger fits none of the chosen transports (unix): it applies to tcp, tcp6",
+        );
+        check("profile = \"drain\"", "no profile is called `drain`: known are echo, rpc, many-idle");
+        check(
+            "profile = \"rpc\"\nidle-flows = 10",
+            "--idle-flows is set by the profiles already: leave out --profile or --idle-flows",
+        );
+    }
+
+    #[test]
+    fn an_engine_that_is_missing_is_skipped_with_its_reason() {
+        let reason = "epoll is not to be had here: use another --server-engine";
+        let catalog =
+            Catalog { missing_engines: [("epoll:edge".to_owned(), reason.to_owned())].into(), ..Catalog::default() };
+        let text = "workload = \"call\"\ntransport = \"unix\"\nserver-engine = \"blocking,epoll:edge\"";
+        let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
+        assert_eq!((plan.skipped.len(), plan.notes.as_slice()), (2, [format!("skipped: {reason}")].as_slice()));
+    }
+
+    #[test]
+    fn files_of_idle_and_competing_connections_count() {
+        let catalog = Catalog { open_files_max: Some(2000), ..Catalog::default() };
+        let text = "workload = \"call\"\nflows = 100\nidle-flows = 1000\ncompeting-flows = 50";
+        let error = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap_err().to_string();
+        assert!(error.contains("1150 flows need 2314 open files, the hard limit is 2000"), "{error}");
     }
 
     #[test]

@@ -59,8 +59,8 @@ fn a_throttled_cpu() {
 #[test]
 fn a_placement_with_two_modes() {
     let bench = Bench::new();
-    // Every other block at half the speed: each mode tight, the median in neither.
-    let ran = bench.run(&format!("{TWO} --blocks 40 --plant c1@modes:8000 --format json")).exits(0);
+    // Every other block far slower: the median lies in neither mode.
+    let ran = bench.run(&format!("{TWO} --blocks 40 --plant c1@modes:200000 --format json")).exits(0);
     let document = ran.json();
     let planted = document["cells"].as_array().unwrap().iter().find(|cell| cell["id"] == "c1").unwrap();
     let modes = planted["modes"]["modes"].as_array().unwrap();
@@ -72,10 +72,10 @@ fn a_placement_with_two_modes() {
 fn a_first_case_that_pays_the_warm_up() {
     let bench = Bench::new();
     let words = "stream --transport /dev/zero --profile drain --read-size 64K --seed 1 --blocks 6 --budget 20s";
-    // At least 30 ms of slow reads at the beginning of every trial: left out as far as a trial allows.
-    let document = bench.run(&format!("{words} --plant cold:40000000 --format json")).exits(0).json();
+    // 30 ms of slow reads at the beginning of every trial: left out as far as a trial allows.
+    let document = bench.run(&format!("{words} --plant cold:30000000 --format json")).exits(0).json();
     assert_eq!(document["groups"][0]["warmup_ns"], 2_500_000, "{}", document["groups"][0]);
-    // At least 152 of the 300 ms of a calibration trial.
+    // 200 of the 300 ms of a calibration trial.
     bench.run(&format!("{words} --plant cold:200000000")).exits(0).prints(&["not steady"]);
 }
 

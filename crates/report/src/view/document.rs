@@ -4,11 +4,15 @@
 //! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units stand last in
 //! the name. Holds no logic beyond looking a thing up.
 
+mod call;
+
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, CellKind, GroupId, Level, SessionId, SessionStatus, Stage};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+pub use call::{CallView, CompetingView, EngineView, ErrorView};
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -54,7 +58,7 @@ pub struct View {
 pub struct PlanView {
     /// The plan's name.
     pub name: String,
-    /// The workload: `stream`.
+    /// The workload: `stream` or `call`.
     pub workload: String,
     /// "Within x of the best", as a share.
     pub margin: f64,
@@ -136,9 +140,9 @@ pub struct CellView {
     pub trials: usize,
     /// Trials of any stage that failed.
     pub failed_trials: usize,
-    /// The primary rate: bytes per second at the sink.
+    /// The primary rate: bytes per second at the sink, or calls per second at the client.
     pub estimate: Estimate,
-    /// All bytes over all time: what a user pays.
+    /// All bytes, or calls, over all time: what a user pays.
     pub total_rate: Option<f64>,
     /// Other estimates by name.
     pub more: BTreeMap<&'static str, Estimate>,
@@ -158,6 +162,9 @@ pub struct CellView {
     pub modes: Option<ModesView>,
     /// Trials far from the others. Never dropped.
     pub outliers: Outliers,
+    /// What the calls were like; absent in a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallView>,
 }
 
 /// Rates that fall into more than one heap.
@@ -345,7 +352,8 @@ pub struct GroupView {
     pub varied: Vec<String>,
     /// Its reader does nothing with the bytes: no recommendation rests on it alone.
     pub throws_away: bool,
-    /// What is compared: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load.
+    /// What is compared: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load; of calls `ns_per_call` or
+    /// `cpu_ns_per_call`, the server's.
     pub cost: &'static str,
     /// The larger absolute end of the twin's interval, as a share; `null` without a twin.
     pub noise_floor: Option<f64>,
@@ -580,6 +588,11 @@ impl View {
 }
 
 impl CellView {
+    /// The median of another estimate.
+    pub fn median(&self, name: &str) -> Option<f64> {
+        self.more.get(name)?.median
+    }
+
     /// The level of a factor.
     pub fn level(&self, name: &str) -> Level {
         self.factors.get(name).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or(Level::Absent)

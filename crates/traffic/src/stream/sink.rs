@@ -1,5 +1,7 @@
 //! The reading end of a stream: does its work on every read, and in verify mode checks every byte.
 
+use bytegauge_sys::clock::monotonic_ns;
+
 use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::message::{PathSetup, Plant};
@@ -22,6 +24,8 @@ pub struct SinkFlow<E> {
     offset: u64,
     mismatch: Option<Mismatch>,
     planted_end: Option<Plant>,
+    /// When the planted cold is over.
+    warm_ns: Option<u64>,
 }
 
 impl<E: Effort> SinkFlow<E> {
@@ -37,6 +41,7 @@ impl<E: Effort> SinkFlow<E> {
             offset: 0,
             mismatch: None,
             planted_end: None,
+            warm_ns: None,
         }
     }
 
@@ -75,7 +80,12 @@ impl<E: Effort> SinkFlow<E> {
             Plant::Spin { ns } => spin_ns(ns),
             // Trials of one block share a seed, and its lowest bit changes from block to block.
             Plant::Modes { ns } if self.seed.is_multiple_of(2) => spin_ns(ns),
-            Plant::Cold { bytes } if self.offset < bytes => spin_ns(COLD_NS),
+            Plant::Cold { ns } => {
+                let warm_ns = *self.warm_ns.get_or_insert_with(|| monotonic_ns() + ns);
+                if monotonic_ns() < warm_ns {
+                    spin_ns(COLD_NS);
+                }
+            }
             Plant::Die { after_bytes } | Plant::Stall { after_bytes } if self.offset >= after_bytes => {
                 self.planted_end = Some(plant);
                 return false;
