@@ -12,6 +12,9 @@
 
 use crate::quantile::sorted;
 
+/// A cell that was visited less often than this share of the most visited one was left out of a later stage.
+const SEEN_SHARE: f64 = 0.75;
+
 /// The finalists of one group, the screening leader first. `ln_cost` is each cell's screening
 /// [`score`] (`None`: not screened), `footprint_bytes` its footprint (`None` where sizes are no
 /// factor), `cap` the number of places, `margin` a share (0.05). At most `cap` distinct indices.
@@ -67,7 +70,9 @@ pub fn choose_over_profiles(
 
 /// Each cell's screening score: its ln cost with the blocks' common swings taken out, so that cells
 /// screened in different blocks can be ranked together. One row a block, `None` where the cell was
-/// not visited. Only differences between scores mean anything.
+/// not visited. Only differences between scores mean anything. A cell that was left out of later blocks has
+/// none: it was judged when it was left out, and its few early values, taken in a bad moment of the others,
+/// must not beat cells that were looked at again.
 ///
 /// The score is the cell's part in the least-squares fit of ln cost = cell + block. With one value a
 /// cell and block there is nothing more robust to be had: two to four values have no outlier that
@@ -97,6 +102,11 @@ pub fn score(blocks: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
         if step < 1e-9 {
             break;
         }
+    }
+    let visits = |cell: usize| blocks.iter().filter(|block| ln(block, cell).is_some()).count();
+    let most = (0..cells).map(visits).max().unwrap_or(0) as f64;
+    for (cell, level) in of_cell.iter_mut().enumerate() {
+        *level = level.filter(|_| visits(cell) as f64 >= most * SEEN_SHARE);
     }
     of_cell
 }
@@ -177,12 +187,23 @@ mod tests {
 
     #[test]
     fn scores_do_not_depend_on_which_blocks_a_cell_saw() {
-        // Cells 1 and 2 were visited again in a block that ran 30 % slower.
+        // Cell 0 lacks the block that ran 30 % slower.
         let x = |ln: f64| Some(f64::exp(ln));
-        let blocks = [vec![x(0.5), x(0.1), x(0.2)], vec![x(0.5), x(0.1), x(0.2)], vec![None, x(0.4), x(0.5)]];
+        let all = || vec![x(0.5), x(0.1), x(0.2)];
+        let blocks = [all(), all(), vec![None, x(0.4), x(0.5)], all()];
         let got = score(&blocks);
         let difference = |i: usize, j: usize| got[i].unwrap() - got[j].unwrap();
         assert!((difference(0, 1) - 0.4).abs() < 1e-6 && (difference(2, 1) - 0.1).abs() < 1e-6, "{got:?}");
+    }
+
+    #[test]
+    fn who_was_left_out_of_a_later_stage_is_out() {
+        let x = |ln: f64| Some(f64::exp(ln));
+        // Cell 0 looked best in two blocks that were bad for all others.
+        let bad = || vec![x(0.0), x(2.0), x(2.1)];
+        let good = || vec![None, x(0.1), x(0.2)];
+        let got = score(&[bad(), bad(), good(), good()]);
+        assert!(got[0].is_none() && got[1] < got[2], "{got:?}");
     }
 
     proptest! {
