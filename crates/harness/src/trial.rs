@@ -61,7 +61,7 @@ fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
         Reply::Listening(address) => address,
         other => return Err(stopped(other)),
     };
-    if setup.has_source() {
+    if setup.has_two_ends() {
         pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address)))?;
         match pair.source.reply(PREPARE)? {
             Reply::Ready => {}
@@ -90,7 +90,7 @@ fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured
     let started = pair
         .sink
         .send(Command::Go)
-        .and_then(|()| if setup.has_source() { pair.source.send(Command::Go) } else { Ok(()) });
+        .and_then(|()| if setup.has_two_ends() { pair.source.send(Command::Go) } else { Ok(()) });
     if let Err(error) = started {
         let outcome = Outcome::Failed(error.to_string());
         return Some(Measured { outcome, source: None, sink: None, pair_is_sound: false });
@@ -100,9 +100,9 @@ fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured
     let first = reply_or_stop(&mut pair.sink, patience, setup, stop)?;
     let closed = matches!(first, Ok(Reply::Closed));
     // Whatever the sink says, it needs no more data.
-    let stopped = if setup.has_source() { pair.source.send(Command::Stop) } else { Ok(()) };
+    let stopped = if setup.has_two_ends() { pair.source.send(Command::Stop) } else { Ok(()) };
     let sink = Answer::of(if closed { pair.sink.reply(patience) } else { first });
-    let source = setup.has_source().then(|| Answer::of(stopped.and_then(|()| pair.source.reply(patience))));
+    let source = setup.has_two_ends().then(|| Answer::of(stopped.and_then(|()| pair.source.reply(patience))));
     let sound = sink.sound && source.as_ref().is_none_or(|source| source.sound);
     let outcome = judge(setup, &sink, source.as_ref());
     Some(Measured { outcome, source: source.and_then(|source| source.report), sink: sink.report, pair_is_sound: sound })
@@ -172,7 +172,7 @@ fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
             sent.total_bytes, received.total_bytes
         ));
     }
-    if setup.verify && setup.has_source() && received.verified_bytes != received.total_bytes {
+    if setup.verify && setup.has_two_ends() && received.verified_bytes != received.total_bytes {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
         return Outcome::Failed(format!("only {checked} of {total} bytes were compared with the pattern"));
     }

@@ -22,6 +22,8 @@ pub struct CallReport {
     pub begun: u64,
     /// Calls completed in the client's whole life.
     pub completed: u64,
+    /// Calls that were in flight when the client was made to leave before its time.
+    pub unfinished: u64,
     /// Calls that were due by the offered rate within the window but had not begun at its end.
     pub overdue: u64,
     /// Mean length of the clients' windows, nanoseconds.

@@ -26,6 +26,8 @@ pub enum Role {
 pub enum Workload {
     /// Bulk, one way.
     Stream,
+    /// Request and reply.
+    Call,
 }
 
 /// One thing that can be varied.

@@ -67,6 +67,9 @@ pub struct Trial {
     pub source: Option<EndReport>,
     /// What the reading end counted; absent if it never reported.
     pub sink: Option<EndReport>,
+    /// What a second group of clients counted that loaded the same server meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub competing: Option<EndReport>,
     /// What the whole machine did meanwhile.
     pub machine: Option<MachineUse>,
 }
@@ -174,6 +177,9 @@ pub struct FlowReport {
     pub options: EffectiveOptions,
     /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
     pub socket_memory: Option<u64>,
+    /// Bytes that the kernel had received for the flow and nobody had read yet when it was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_bytes: Option<u64>,
     /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,

@@ -100,6 +100,7 @@ prop_compose! {
         source in end(), sink in end(), machine in prop::option::of((count(), count(), count()))
     ) -> Trial {
         Trial {
+            competing: None,
             cell: CellId(format!("c{cell}")),
             stage: STAGES[stage],
             block,

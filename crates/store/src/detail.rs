@@ -18,6 +18,9 @@ pub(crate) struct Detail {
     source: EndDetail,
     #[serde(default)]
     sink: EndDetail,
+    /// A second group of clients, whole: it has no columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    competing: Option<Box<EndReport>>,
     #[serde(default)]
     machine: Option<MachineUse>,
 }
@@ -52,7 +55,11 @@ impl Detail {
     /// What of a trial has no column of its own.
     pub(crate) fn of(trial: &Trial) -> Detail {
         let end = |end: &Option<EndReport>| end.as_ref().map(EndDetail::of).unwrap_or_default();
-        Detail { source: end(&trial.source), sink: end(&trial.sink), machine: trial.machine.clone() }
+        let competing = trial.competing.clone().map(|mut end| {
+            end.flows.iter_mut().for_each(|flow| flow.series.clear());
+            Box::new(end)
+        });
+        Detail { source: end(&trial.source), sink: end(&trial.sink), competing, machine: trial.machine.clone() }
     }
 
     /// The column's text, without what is absent anyway.
@@ -60,13 +67,18 @@ impl Detail {
         Ok(lean(serde_json::to_value(self)?).to_string())
     }
 
+    /// Takes out what needs no counters to be rebuilt.
+    pub(crate) fn beside_ends(&mut self) -> (Option<EndReport>, Option<MachineUse>) {
+        (self.competing.take().map(|end| *end), self.machine.take())
+    }
+
     /// Rebuilds the two ends from their counters and this.
     pub(crate) fn ends(
         self,
         source: Option<[u64; counters::COUNT]>,
         sink: Option<[u64; counters::COUNT]>,
-    ) -> (Option<EndReport>, Option<EndReport>, Option<MachineUse>) {
-        (source.map(|n| self.source.rebuild(n)), sink.map(|n| self.sink.rebuild(n)), self.machine)
+    ) -> (Option<EndReport>, Option<EndReport>) {
+        (source.map(|n| self.source.rebuild(n)), sink.map(|n| self.sink.rebuild(n)))
     }
 }
 

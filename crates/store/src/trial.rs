@@ -208,9 +208,10 @@ pub(crate) fn fill_series(connection: &Connection, id: i64, trial: &mut Trial) -
 }
 
 fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
-    let detail = row.get::<_, Json<Detail>>(FIRST_COUNTER + 2 * counters::COUNT)?.0;
+    let mut detail = row.get::<_, Json<Detail>>(FIRST_COUNTER + 2 * counters::COUNT)?.0;
     let cpu = |index| row.get::<_, Option<Count>>(index).map(|cpu| cpu.map(|n| n.0 as usize));
-    let (source, sink, machine) =
+    let (competing, machine) = detail.beside_ends();
+    let (source, sink) =
         detail.ends(end_counters(row, FIRST_COUNTER)?, end_counters(row, FIRST_COUNTER + counters::COUNT)?);
     let outcome_name = row.get_ref(6)?.as_str()?;
     Ok(Trial {
@@ -226,6 +227,7 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         cpus: cpu(11)?.zip(cpu(12)?),
         source,
         sink,
+        competing,
         machine,
     })
 }

@@ -5,6 +5,7 @@
 //! is dispatched once a trial; the loop that is measured is monomorphic.
 #![forbid(unsafe_code)]
 
+pub mod call;
 pub mod end;
 pub mod engine;
 pub mod fault;

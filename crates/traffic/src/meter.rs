@@ -4,7 +4,8 @@
 //! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
@@ -41,6 +42,7 @@ struct Mark {
     short_calls: u64,
     usage: ThreadUsage,
     queued_ns: Option<u64>,
+    tallied: u64,
 }
 
 /// What a window held.
@@ -58,6 +60,8 @@ pub struct Window {
     pub usage: ThreadUsage,
     /// How long it waited for a CPU, nanoseconds.
     pub queued_ns: Option<u64>,
+    /// What the tally counted.
+    pub tallied: u64,
 }
 
 /// Counters, marks and bins of one flow.
@@ -79,6 +83,9 @@ pub struct Meter {
     closed: Option<Mark>,
     bins: Vec<Bin>,
     run_delay: Option<RunDelay>,
+    tally: Option<Arc<AtomicU64>>,
+    /// Until the loop is told when its schedule began: that moment, 0 before it is known.
+    held: Option<(Arc<AtomicU64>, Schedule)>,
 }
 
 impl Meter {
@@ -106,11 +113,45 @@ impl Meter {
             closed: None,
             bins,
             run_delay,
+            tally: None,
+            held: None,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
         }
         meter
+    }
+
+    /// Marks look at this count too: what the workload counts itself, such as calls that took several sends.
+    pub fn tally(&mut self, tally: Arc<AtomicU64>) {
+        self.tally = Some(tally);
+        if self.opened.is_some() {
+            self.opened = Some(self.mark(self.start_ns));
+        }
+    }
+
+    /// Holds the schedule back until `begins_ns` holds a moment of the monotonic clock: a server serves before
+    /// anybody knows when the measurement begins.
+    pub fn hold(&mut self, begins_ns: Arc<AtomicU64>, schedule: &Schedule) {
+        self.held = Some((begins_ns, *schedule));
+        self.opened = None;
+        self.open_at_ns = u64::MAX;
+        self.close_at_ns = u64::MAX;
+    }
+
+    /// Takes the schedule up if it has begun.
+    #[cold]
+    fn take_up(&mut self) {
+        let Some((begins_ns, schedule)) = &self.held else { return };
+        let start_ns = begins_ns.load(Ordering::Acquire);
+        if start_ns > 0 {
+            self.start_ns = start_ns;
+            self.open_at_ns = start_ns + schedule.warmup_ns;
+            self.close_at_ns = self.open_at_ns + schedule.window_ns;
+            self.bin_began_ns = monotonic_ns();
+            self.bin_began_bytes = self.bytes;
+            self.held = None;
+        }
     }
 
     /// Calls until the next look at the clock.
@@ -133,6 +174,9 @@ impl Meter {
         let lap_ns = now_ns - self.lap_began_ns;
         self.learn(lap_ns);
         self.lap_began_ns = now_ns;
+        if self.held.is_some() {
+            self.take_up();
+        }
         self.bin(now_ns);
         if self.opened.is_none() && now_ns >= self.open_at_ns {
             self.opened = Some(self.mark(now_ns));
@@ -154,6 +198,10 @@ impl Meter {
     /// nanoseconds of the monotonic clock; `u64::MAX` if only being told can end the loop. An engine that waits
     /// never waits longer.
     pub fn next_mark_ns(&self) -> u64 {
+        if let Some((begins_ns, _)) = &self.held {
+            // Once it is known, the next lap takes the schedule up.
+            return if begins_ns.load(Ordering::Relaxed) == 0 { u64::MAX } else { 0 };
+        }
         let mark_ns = match (&self.opened, &self.closed) {
             (None, _) => self.open_at_ns,
             (Some(_), None) => self.close_at_ns,
@@ -181,6 +229,7 @@ impl Meter {
             calls: closed.calls - opened.calls,
             short_calls: closed.short_calls - opened.short_calls,
             usage: closed.usage.since(&opened.usage),
+            tallied: closed.tallied - opened.tallied,
             queued_ns: closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier)),
         }
     }
@@ -193,7 +242,11 @@ impl Meter {
     /// Keeps a bin once it is as long as a lap should be: a paced writer's laps are single calls.
     fn bin(&mut self, now_ns: u64) {
         let ns = now_ns - self.bin_began_ns;
-        if ns >= self.lap_aim_ns / 2 && self.bins.len() < self.bins.capacity() && self.closed.is_none() {
+        if ns >= self.lap_aim_ns / 2
+            && self.held.is_none()
+            && self.bins.len() < self.bins.capacity()
+            && self.closed.is_none()
+        {
             self.bins.push(Bin { ns, bytes: self.bytes - self.bin_began_bytes });
             self.bin_began_ns = now_ns;
             self.bin_began_bytes = self.bytes;
@@ -208,6 +261,7 @@ impl Meter {
             short_calls: self.short_calls,
             usage: thread_usage(),
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
+            tallied: self.tally.as_ref().map_or(0, |tally| tally.load(Ordering::Relaxed)),
         }
     }
 
@@ -286,6 +340,26 @@ mod tests {
         assert_eq!(marks, [1_000_000, 3_000_000]);
         let meter = Meter::start(&schedule, 1);
         assert!(meter.next_mark_ns() < meter.start_ns() + 1_000_000, "a bin ends first");
+    }
+
+    #[test]
+    fn a_held_meter_counts_from_the_moment_it_is_told() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 1_000_000, until_told: true };
+        let (mut meter, begins_ns, tally) = (Meter::start(&schedule, 0), Arc::default(), Arc::default());
+        meter.tally(Arc::clone(&tally));
+        meter.hold(Arc::clone(&begins_ns), &schedule);
+        let told = AtomicBool::new(false);
+        tally.store(5, Ordering::Relaxed);
+        assert!(meter.lap(&told) && meter.next_mark_ns() == u64::MAX);
+        begins_ns.store(monotonic_ns(), Ordering::Release);
+        for count in [7, 11] {
+            assert!(meter.next_mark_ns() < u64::MAX);
+            meter.lap(&told);
+            bytegauge_sys::clock::sleep_through_until_ns(meter.next_mark_ns());
+            tally.store(count, Ordering::Relaxed);
+            meter.lap(&told);
+        }
+        assert_eq!((meter.window().tallied, meter.next_mark_ns()), (4, u64::MAX));
     }
 
     #[test]

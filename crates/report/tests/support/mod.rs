@@ -153,6 +153,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
     };
     let tcp = cell.factors.transport().is_some_and(|transport| transport.is_tcp());
     Trial {
+        competing: None,
         cell: cell.id.clone(),
         stage,
         block,

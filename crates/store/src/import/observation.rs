@@ -157,6 +157,7 @@ impl Fields {
         let end = |end: EndName| end_report(self.ends[end as usize], bytes, wall_ns);
         let cpus = self.cpus[0].zip(self.cpus[1]).map(|(source, sink)| (source as usize, sink as usize));
         let trial = Trial {
+            competing: None,
             cell: CellId(String::new()),
             stage: self.stage.unwrap_or(Stage::Confirm),
             block: 0,

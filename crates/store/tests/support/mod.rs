@@ -122,6 +122,7 @@ pub fn plain_trial(n: u64) -> Trial {
         ..EndReport::default()
     };
     Trial {
+        competing: None,
         cell: CellId("c0".into()),
         stage: Stage::Confirm,
         block: n / 2,
@@ -271,6 +272,7 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
         of(machine()),
     )
         .prop_map(|((name, stage, n, position, outcome), cpus, source, sink, machine)| Trial {
+            competing: source.clone().filter(|_| n % 3 == 0).map(|end| EndReport { flows: Vec::new(), ..end }),
             cell: CellId(name.into()),
             stage,
             block: n[0],

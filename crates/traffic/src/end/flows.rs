@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, FlowReport, TcpReport, Transport, Work};
+use bytegauge_model::{EndReport, FlowReport, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::{affinity, file, io as sys_io, socket_memory, tcp_info};
@@ -23,6 +23,7 @@ use crate::message::{PathSetup, Plant, Side};
 use crate::meter::{Meter, Schedule};
 use crate::pace::Pace;
 use crate::stream::{CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Sum};
+use crate::transport::kernel::{held_bytes, tcp_report};
 use crate::{spin, transport};
 
 /// How long a flow that was told to stop may take before it is left behind.
@@ -32,7 +33,7 @@ const ABORT_NS: u64 = 1_000_000_000;
 const DRAIN_SIZE: usize = 256 << 10;
 
 /// Bins are kept for at most this many laps.
-const BINS_MAX: u64 = 200_000;
+pub(super) const BINS_MAX: u64 = 200_000;
 
 /// Whether an end runs as a thread or as a process of its own; a planted death differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,7 +302,7 @@ impl Job {
         let mut flow = SinkFlow::new(setup, self.flow, effort);
         let mut buffer = AlignedBuffer::new(setup.read_size);
         let page_cache_share = self.page_cache_share();
-        let mut scratch = if setup.has_source() { vec![0; DRAIN_SIZE] } else { Vec::new() };
+        let mut scratch = if setup.has_two_ends() { vec![0; DRAIN_SIZE] } else { Vec::new() };
         announce();
         if !self.gate.wait() {
             return (FlowReport::default(), None);
@@ -317,7 +318,7 @@ impl Job {
         report.total_bytes = meter.total_bytes();
         report.series = meter.into_bins();
         let mut fault = match stopped {
-            Ok(Stop::Time) if setup.has_source() => {
+            Ok(Stop::Time) if setup.has_two_ends() => {
                 // Nobody listens any more if the watchdog has given up already.
                 let _ = self.tell.send(News::Closed { flow: self.flow });
                 self.drain(&mut flow, &mut scratch, &mut report).err()
@@ -336,7 +337,7 @@ impl Job {
         if let Some(Plant::Overcount { bytes }) = setup.plant {
             report.bytes += bytes;
             report.total_bytes += bytes;
-        } else if fault.is_none() && setup.has_source() {
+        } else if fault.is_none() && setup.has_two_ends() {
             fault = self.disagrees_with_kernel(&report);
         }
         report.verified_bytes = flow.verified_bytes();
@@ -449,30 +450,8 @@ fn dead(side: Side) -> Fault {
     Fault::Impossible(format!("a thread of the {side} died in the middle of a trial"))
 }
 
-/// What the kernel holds for a socket: queued both ways, and memory set aside but not yet used
-/// (net/core/sock.c, `sk_get_meminfo`).
-fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
-    let ahead = memory.fwd_alloc.max(0) as u64;
-    u64::from(memory.rmem_alloc) + u64::from(memory.wmem_queued) + ahead
-}
-
-fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
-    TcpReport {
-        retransmits: info.total_retrans.map(u64::from),
-        busy_us: info.busy_time_us,
-        rwnd_limited_us: info.rwnd_limited_us,
-        sndbuf_limited_us: info.sndbuf_limited_us,
-        delivery_rate: info.delivery_rate,
-        min_rtt_us: info.min_rtt_us.map(u64::from),
-        snd_wscale: info.snd_wscale,
-        rcv_wscale: info.rcv_wscale,
-        bytes_sent: info.bytes_sent,
-        bytes_acked: info.bytes_acked,
-        bytes_received: info.bytes_received,
-    }
-}
-
-fn sum(flows: Vec<FlowReport>) -> EndReport {
+/// An end's flows, or threads, summed up.
+pub(super) fn sum(flows: Vec<FlowReport>) -> EndReport {
     let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
     EndReport {
         bytes: total(|f| f.bytes),

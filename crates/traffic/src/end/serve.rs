@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytegauge_model::EndReport;
 
+use crate::end::call;
 use crate::end::flows::{Body, Flows};
 use crate::fault::Fault;
 use crate::message::{Address, Command, PathSetup, Reply, Side};
@@ -81,7 +82,16 @@ fn open(
     address: Option<Address>,
     body: Body,
 ) -> Result<Option<Reply>, Fault> {
-    let joint: &dyn Joint = if setup.has_source() { joint(&setup.transport) } else { lone(setup) };
+    if let Some(call) = &setup.call {
+        let call = Arc::new(call.clone());
+        let ended = match (side, &address) {
+            (Side::Sink, _) => call::serve(peer, setup, &call, body)?,
+            (Side::Source, Some(address)) => call::call(peer, setup, &call, address, body)?,
+            (Side::Source, None) => return Err(no_address()),
+        };
+        return Ok(ended.map(|(report, fault)| reply(report, fault)));
+    }
+    let joint: &dyn Joint = if setup.has_two_ends() { joint(&setup.transport) } else { lone(setup) };
     // Held until `Go`: a pipe keeps its name until the source, too, has opened it.
     let mut listening;
     let fds = match (side, address) {
@@ -93,7 +103,7 @@ fn open(
             listening.accept(setup)?
         }
         (Side::Source, Some(address)) => joint.connect(&address, setup)?,
-        (Side::Source, None) => return Err(Fault::Impossible("a source was opened without an address".into())),
+        (Side::Source, None) => return Err(no_address()),
     };
     let flows = Flows::prepare(setup, side, fds, body)?;
     if !peer.reply(Reply::Ready) {
@@ -126,6 +136,10 @@ fn open(
 /// Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
 fn lone(setup: &PathSetup) -> &'static dyn Joint {
     if setup.transport.two_ended() { &Alone } else { joint(&setup.transport) }
+}
+
+fn no_address() -> Fault {
+    Fault::Impossible("a source was opened without an address".into())
 }
 
 fn reply(report: EndReport, fault: Option<Fault>) -> Reply {

@@ -6,4 +6,4 @@ mod work;
 
 pub use sink::SinkFlow;
 pub use source::SourceFlow;
-pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum};
+pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum, Walk};
