@@ -76,6 +76,13 @@ pub trait Flow {
     /// These bytes arrived. `false` ends the flow: something is wrong with them.
     fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool;
 
+    /// Until when the flow waits for room to send or for a connection, nanoseconds of the monotonic clock. A
+    /// connection attempt that takes longer ends with `ETIMEDOUT`; a flow that cannot send is asked again, and
+    /// then had better want something else.
+    fn patience_ns(&self) -> u64 {
+        u64::MAX
+    }
+
     /// The connection that was wanted is there.
     fn connected(&mut self, _now_ns: u64) {}
 

@@ -17,6 +17,7 @@ pub mod party;
 pub mod pattern;
 pub mod spin;
 pub mod stream;
+pub mod tally;
 pub mod transport;
 
 pub use end::{Channel, Pair};

@@ -12,6 +12,8 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
 use bytegauge_sys::run_delay::RunDelay;
 
+use crate::tally::{Phase, Tally};
+
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
 
@@ -42,7 +44,7 @@ struct Mark {
     short_calls: u64,
     usage: ThreadUsage,
     queued_ns: Option<u64>,
-    tallied: u64,
+    watched: u64,
 }
 
 /// What a window held.
@@ -56,12 +58,12 @@ pub struct Window {
     pub calls: u64,
     /// Calls that moved less than asked.
     pub short_calls: u64,
-    /// What the thread cost.
+    /// What the thread cost, and the threads that worked for it ([`Meter::tally`]).
     pub usage: ThreadUsage,
-    /// How long it waited for a CPU, nanoseconds.
+    /// How long it waited for a CPU, nanoseconds; absent where other threads worked for it.
     pub queued_ns: Option<u64>,
-    /// What the tally counted.
-    pub tallied: u64,
+    /// What the watched count gained ([`Meter::watch`]).
+    pub watched: u64,
 }
 
 /// Counters, marks and bins of one flow.
@@ -83,7 +85,8 @@ pub struct Meter {
     closed: Option<Mark>,
     bins: Vec<Bin>,
     run_delay: Option<RunDelay>,
-    tally: Option<Arc<AtomicU64>>,
+    tally: Option<Arc<Tally>>,
+    watched: Option<Arc<AtomicU64>>,
     /// Until the loop is told when its schedule began: that moment, 0 before it is known.
     held: Option<(Arc<AtomicU64>, Schedule)>,
 }
@@ -114,6 +117,7 @@ impl Meter {
             bins,
             run_delay,
             tally: None,
+            watched: None,
             held: None,
         };
         if schedule.warmup_ns == 0 {
@@ -123,8 +127,8 @@ impl Meter {
     }
 
     /// Marks look at this count too: what the workload counts itself, such as calls that took several sends.
-    pub fn tally(&mut self, tally: Arc<AtomicU64>) {
-        self.tally = Some(tally);
+    pub fn watch(&mut self, count: Arc<AtomicU64>) {
+        self.watched = Some(count);
         if self.opened.is_some() {
             self.opened = Some(self.mark(self.start_ns));
         }
@@ -149,7 +153,7 @@ impl Meter {
             self.open_at_ns = start_ns + schedule.warmup_ns;
             self.close_at_ns = self.open_at_ns + schedule.window_ns;
             self.bin_began_ns = monotonic_ns();
-            self.bin_began_bytes = self.bytes;
+            self.bin_began_bytes = self.total_bytes();
             self.held = None;
         }
     }
@@ -168,6 +172,14 @@ impl Meter {
         self.short_calls += u64::from(moved < asked);
     }
 
+    /// Where threads or tasks that work for this meter count. Their counts are in every mark from now on, and
+    /// their CPU time is in the window once they have ended.
+    pub fn tally(&mut self) -> Arc<Tally> {
+        let tally = Arc::clone(self.tally.get_or_insert_default());
+        tally.enter(self.phase());
+        tally
+    }
+
     /// Ends a lap. `false` when the flow's time is up, or it was told to stop.
     pub fn lap(&mut self, told: &AtomicBool) -> bool {
         let now_ns = monotonic_ns();
@@ -178,10 +190,14 @@ impl Meter {
             self.take_up();
         }
         self.bin(now_ns);
+        let phase = self.phase();
         if self.opened.is_none() && now_ns >= self.open_at_ns {
             self.opened = Some(self.mark(now_ns));
         } else if self.closed.is_none() && now_ns >= self.close_at_ns {
             self.closed = Some(self.mark(now_ns));
+        }
+        if phase != self.phase() {
+            self.tell_phase();
         }
         // A call longer than the whole window still makes one: it closes a lap after it opened.
         if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() }
@@ -191,6 +207,7 @@ impl Meter {
     pub fn close_early(&mut self) {
         if self.opened.is_some() && self.closed.is_none() {
             self.closed = Some(self.mark(monotonic_ns()));
+            self.tell_phase();
         }
     }
 
@@ -217,20 +234,28 @@ impl Meter {
 
     /// Bytes since the loop began.
     pub fn total_bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums().bytes)
     }
 
     /// What the window held. Empty unless it opened and closed.
     pub fn window(&self) -> Window {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Window::default() };
+        let mut usage = closed.usage.since(&opened.usage);
+        let mut queued_ns =
+            closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier));
+        if let Some(tally) = self.tally.as_ref().filter(|tally| tally.has_threads()) {
+            usage += tally.usage();
+            // The other threads' waiting is not known, and this one's alone says nothing.
+            queued_ns = None;
+        }
         Window {
             ns: closed.at_ns - opened.at_ns,
             bytes: closed.bytes - opened.bytes,
             calls: closed.calls - opened.calls,
             short_calls: closed.short_calls - opened.short_calls,
-            usage: closed.usage.since(&opened.usage),
-            tallied: closed.tallied - opened.tallied,
-            queued_ns: closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier)),
+            usage,
+            queued_ns,
+            watched: closed.watched - opened.watched,
         }
     }
 
@@ -247,21 +272,37 @@ impl Meter {
             && self.bins.len() < self.bins.capacity()
             && self.closed.is_none()
         {
-            self.bins.push(Bin { ns, bytes: self.bytes - self.bin_began_bytes });
+            let bytes = self.total_bytes();
+            self.bins.push(Bin { ns, bytes: bytes - self.bin_began_bytes });
             self.bin_began_ns = now_ns;
-            self.bin_began_bytes = self.bytes;
+            self.bin_began_bytes = bytes;
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match (&self.opened, &self.closed) {
+            (None, _) => Phase::Before,
+            (Some(_), None) => Phase::Within,
+            (Some(_), Some(_)) => Phase::After,
+        }
+    }
+
+    fn tell_phase(&self) {
+        if let Some(tally) = &self.tally {
+            tally.enter(self.phase());
         }
     }
 
     fn mark(&self, at_ns: u64) -> Mark {
+        let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
         Mark {
             at_ns,
-            bytes: self.bytes,
-            calls: self.calls,
-            short_calls: self.short_calls,
+            bytes: self.bytes + others.bytes,
+            calls: self.calls + others.calls,
+            short_calls: self.short_calls + others.short_calls,
             usage: thread_usage(),
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
-            tallied: self.tally.as_ref().map_or(0, |tally| tally.load(Ordering::Relaxed)),
+            watched: self.watched.as_ref().map_or(0, |count| count.load(Ordering::Relaxed)),
         }
     }
 
@@ -346,7 +387,7 @@ mod tests {
     fn a_held_meter_counts_from_the_moment_it_is_told() {
         let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 1_000_000, until_told: true };
         let (mut meter, begins_ns, tally) = (Meter::start(&schedule, 0), Arc::default(), Arc::default());
-        meter.tally(Arc::clone(&tally));
+        meter.watch(Arc::clone(&tally));
         meter.hold(Arc::clone(&begins_ns), &schedule);
         let told = AtomicBool::new(false);
         tally.store(5, Ordering::Relaxed);
@@ -359,7 +400,29 @@ mod tests {
             tally.store(count, Ordering::Relaxed);
             meter.lap(&told);
         }
-        assert_eq!((meter.window().tallied, meter.next_mark_ns()), (4, u64::MAX));
+        assert_eq!((meter.window().watched, meter.next_mark_ns()), (4, u64::MAX));
+    }
+
+    #[test]
+    fn the_window_holds_what_others_counted_and_used() {
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
+        let mut meter = Meter::start(&long, 0);
+        let tally = meter.tally();
+        let worker = std::thread::spawn(move || {
+            let mut share = tally.share();
+            let start_ns = thread_usage().total_ns;
+            while thread_usage().total_ns - start_ns < 2_000_000 {
+                share.count(1, 2);
+            }
+        });
+        worker.join().unwrap();
+        meter.count(10, 10);
+        let total = meter.total_bytes();
+        meter.close_early();
+        let window = meter.window();
+        assert_eq!((window.bytes, window.calls, window.short_calls), (total, total - 9, total - 10));
+        assert!(window.usage.total_ns >= 2_000_000);
+        assert_eq!(window.queued_ns, None);
     }
 
     #[test]

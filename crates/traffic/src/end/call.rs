@@ -108,7 +108,7 @@ fn serve_thread(
     let mut party = Servers::new(setup, call, Arc::clone(desk));
     let schedule = schedule(setup);
     let mut meter = Meter::start(&schedule, 0);
-    meter.tally(desk.served());
+    meter.watch(desk.served());
     meter.hold(begins_ns, &schedule);
     let station = Station {
         listener: Some(listener.as_fd()),
@@ -226,7 +226,7 @@ fn call_thread(
         tally: Arc::default(),
         gave_up,
     });
-    meter.tally(Arc::clone(&client.tally));
+    meter.watch(Arc::clone(&client.tally));
     let shards = if call.client_engine == Engine::Blocking { SHARDS.min(setup.flows) } else { 1 };
     let mut party = Clients::new(setup, call, client, connector, thread, joined, shards, start_ns);
     // Clients leave by themselves, when what they have in flight is answered.
@@ -307,7 +307,7 @@ fn part(
     let window = meter.window();
     let report = FlowReport {
         bytes: window.bytes,
-        calls: window.tallied,
+        calls: window.watched,
         short_calls: window.short_calls,
         window_ns: window.ns,
         user_ns: window.usage.user_ns,

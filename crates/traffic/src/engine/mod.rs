@@ -3,8 +3,11 @@
 //! An engine carries any [`Flow`] over any descriptor; it knows neither workload nor transport.
 
 mod blocking;
+mod epoll;
 mod null;
+mod timers;
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 
@@ -88,6 +91,30 @@ pub fn drive<P: Party>(
     station: Station<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    let _ = (party, station, meter);
-    Err(Fault::Impossible(format!("engine {engine} carries no party")))
+    match engine {
+        Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
+        Engine::Blocking | Engine::Null | Engine::Tokio => {
+            Err(Fault::Impossible(format!("engine {engine} carries no party")))
+        }
+    }
+}
+
+/// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
+const WAIT_MAX_NS: u64 = 50_000_000;
+
+/// How long an end that has run out of descriptors leaves its listener alone, unless a connection closes first.
+const ACCEPT_PAUSE_NS: u64 = 10_000_000;
+
+/// Connections that a batch accepts before those that are open have their turn.
+const ACCEPTS_MAX: u64 = 1024;
+
+/// Whether an error of accept(2) says no more than that there is no connection to take now.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+}
+
+/// The fault of a flow that sends or receives without a connection.
+fn unconnected() -> Fault {
+    Fault::Impossible("a flow wants to send or receive without a connection".into())
 }
