@@ -141,18 +141,19 @@ impl Meter {
         self.opened = None;
         self.open_at_ns = u64::MAX;
         self.close_at_ns = u64::MAX;
+        self.tell_phase();
     }
 
     /// Takes the schedule up if it has begun.
     #[cold]
-    fn take_up(&mut self) {
+    fn take_up(&mut self, now_ns: u64) {
         let Some((begins_ns, schedule)) = &self.held else { return };
         let start_ns = begins_ns.load(Ordering::Acquire);
         if start_ns > 0 {
             self.start_ns = start_ns;
             self.open_at_ns = start_ns + schedule.warmup_ns;
             self.close_at_ns = self.open_at_ns + schedule.window_ns;
-            self.bin_began_ns = monotonic_ns();
+            self.bin_began_ns = now_ns;
             self.bin_began_bytes = self.total_bytes();
             self.held = None;
         }
@@ -187,7 +188,7 @@ impl Meter {
         self.learn(lap_ns);
         self.lap_began_ns = now_ns;
         if self.held.is_some() {
-            self.take_up();
+            self.take_up(now_ns);
         }
         self.bin(now_ns);
         let phase = self.phase();

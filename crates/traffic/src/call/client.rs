@@ -320,6 +320,14 @@ impl Flow for ClientFlow {
         }
     }
 
+    fn patience_ns(&self) -> u64 {
+        match self.state {
+            State::Joining { since_ns } => since_ns.saturating_add(self.client.timeout_ns),
+            State::Joined => self.look_ns,
+            _ => u64::MAX,
+        }
+    }
+
     fn outgoing(&mut self) -> &[u8] {
         let chunk_end = (self.sent / self.client.chunk + 1) * self.client.chunk;
         &self.request[self.sent..chunk_end.min(self.request.len())]

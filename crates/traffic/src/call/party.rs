@@ -30,6 +30,8 @@ pub struct Clients {
     /// Where flows record; several, so that the threads of an engine with a thread a flow seldom meet.
     shards: Vec<Arc<Mutex<Record>>>,
     samples: Samples,
+    /// Connections whose flows are done: a server that is looked at while they are open has something to show.
+    kept: Vec<OwnedFd>,
 }
 
 impl Clients {
@@ -56,6 +58,7 @@ impl Clients {
             joined: joined.into_iter(),
             start_ns,
             samples: Samples::new(&setup.transport),
+            kept: Vec::new(),
         }
     }
 
@@ -78,9 +81,9 @@ impl Clients {
         Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, joined))
     }
 
-    /// What the thread's flows recorded, and what the kernel says of some connections.
-    pub fn into_parts(self) -> (Vec<Arc<Mutex<Record>>>, Samples) {
-        (self.shards, self.samples)
+    /// What the thread's flows recorded, what the kernel says of some connections, and all that are still open.
+    pub fn into_parts(self) -> (Vec<Arc<Mutex<Record>>>, Samples, Vec<OwnedFd>) {
+        (self.shards, self.samples, self.kept)
     }
 }
 
@@ -109,6 +112,7 @@ impl Party for Clients {
     fn left(&mut self, flow: ClientFlow, connection: Option<OwnedFd>) {
         if let Some(fd) = connection {
             self.samples.look(fd.as_fd());
+            self.kept.push(fd);
         }
         flow.hand_in();
     }

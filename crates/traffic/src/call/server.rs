@@ -305,7 +305,7 @@ impl Flow for ServerFlow {
     fn want(&mut self, _now_ns: u64) -> Want {
         match self.state {
             State::Open | State::HalfShut => {
-                if self.ready == 0 {
+                if self.sent == 0 {
                     self.prepare();
                 }
                 match self.ready > self.sent {

@@ -34,10 +34,11 @@ struct Part {
     engine: EngineReport,
     samples: Samples,
     records: Vec<Arc<Mutex<Record>>>,
+    kept: Vec<OwnedFd>,
     fault: Option<Fault>,
 }
 
-/// Serves calls until told. `Ok(None)` when it was called off.
+/// Serves calls until told. `Ok(None)` when nobody listened to its first word.
 pub(super) fn serve(
     peer: &mut impl Peer,
     setup: &Arc<PathSetup>,
@@ -70,15 +71,12 @@ pub(super) fn serve(
         },
     )?;
     drop(listeners);
-    let begun = peer.reply(Reply::Ready) && peer.command() == Some(Command::Go);
-    if !begun {
-        crew.abandon();
-        let _ = crew.finish(Duration::ZERO);
-        return Ok(None);
+    if peer.reply(Reply::Ready) && peer.command() == Some(Command::Go) {
+        begins_ns.store(monotonic_ns(), Ordering::Release);
+        // `Stop`, or nobody is left to say it: both end the serving.
+        let _ = peer.command();
     }
-    begins_ns.store(monotonic_ns(), Ordering::Release);
-    // `Stop`, or nobody is left to say it: both end the serving.
-    let _ = peer.command();
+    // Called off before `Go` it answers as well: why no client could connect may be its own fault.
     crew.tell();
     let Left { parts, mut fault } = crew.finish(Duration::from_nanos(setup.grace_ns));
     fault = fault.or_else(|| desks.iter().find_map(|desk| desk.take_fault()));
@@ -122,9 +120,11 @@ fn serve_thread(
     part(meter, driven, samples, Vec::new(), refused)
 }
 
-/// Makes calls. `Ok(None)` when it was called off.
+/// Makes calls. `Ok(None)` when it was called off. Connections that are open at the end are left in `kept`: the
+/// server is still to be looked at, and it closes nothing that is not closed here.
 pub(super) fn call(
     peer: &mut impl Peer,
+    kept: &mut Vec<OwnedFd>,
     setup: &Arc<PathSetup>,
     call: &Arc<CallSetup>,
     address: &Address,
@@ -180,7 +180,9 @@ pub(super) fn call(
     };
     let patience_ns = lasting_ns.saturating_add(call.timeout_ns).saturating_add(setup.grace_ns);
     let Left { parts, fault } = crew.finish(Duration::from_nanos(patience_ns));
-    drop(idle);
+    let mut parts = parts;
+    kept.extend(idle);
+    kept.extend(parts.iter_mut().flat_map(|part| part.kept.drain(..)));
     let record = added(&parts);
     let (mut report, part_fault) = summed(parts);
     report.call = record.map(|record| record.report());
@@ -238,8 +240,8 @@ fn call_thread(
         engine::drive(call.client_engine, &mut party, station, &mut meter)
     };
     meter.close_early();
-    let (records, samples) = party.into_parts();
-    part(meter, driven, samples, records, None)
+    let (records, samples, kept) = party.into_parts();
+    Part { kept, ..part(meter, driven, samples, records, None) }
 }
 
 /// The first flow on no network at all.
@@ -292,6 +294,7 @@ impl Part {
             engine: EngineReport::default(),
             samples: Samples::new(&setup.transport),
             records: Vec::new(),
+            kept: Vec::new(),
             fault: None,
         }
     }
@@ -324,7 +327,7 @@ fn part(
         Ok((_, engine)) => (engine, refused),
         Err(fault) => (EngineReport::default(), Some(fault)),
     };
-    Part { report, engine, samples, records, fault }
+    Part { report, engine, samples, records, kept: Vec::new(), fault }
 }
 
 /// All shards of all threads.

@@ -176,6 +176,7 @@ fn pin(cpu: Option<usize>) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytegauge_sys::clock;
 
     fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Crew<usize> {
         let flags = Flags::default();
@@ -195,7 +196,8 @@ mod tests {
     /// Sleeps until a flag is set, as an engine that waits does: only a signal ends the wait early.
     fn until_flagged(flags: &Flags) {
         while ![&flags.abort, &flags.told].iter().any(|flag| flag.load(Ordering::Relaxed)) {
-            bytegauge_sys::clock::sleep_until_ns(bytegauge_sys::clock::monotonic_ns() + 3_600_000_000_000);
+            let hour_ns = 3_600_000_000_000;
+            let _woken = clock::sleep_until_ns(clock::monotonic_ns() + hour_ns);
         }
     }
 

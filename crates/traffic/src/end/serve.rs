@@ -2,6 +2,7 @@
 //! process; only the channel differs.
 
 use std::io::{self, BufRead, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytegauge_model::EndReport;
@@ -23,10 +24,12 @@ pub trait Peer {
 
 /// Serves commands until told to quit or left alone.
 pub fn serve(peer: &mut impl Peer, body: Body) {
+    let mut kept = Vec::new();
     while let Some(command) = peer.command() {
+        kept.clear();
         match command {
             Command::Open(side, setup, address) => {
-                let reply = match open(peer, side, &Arc::from(setup), address, body) {
+                let reply = match open(peer, &mut kept, side, &Arc::from(setup), address, body) {
                     Ok(Some(reply)) => reply,
                     Ok(None) => continue,
                     Err(Fault::Missing(reason)) => Reply::Skipped(reason),
@@ -77,6 +80,7 @@ impl<R: BufRead, W: Write> Peer for Lines<R, W> {
 /// Carries one path from `Open` to its report. `Ok(None)` when it was called off before `Go`.
 fn open(
     peer: &mut impl Peer,
+    kept: &mut Vec<OwnedFd>,
     side: Side,
     setup: &Arc<PathSetup>,
     address: Option<Address>,
@@ -86,7 +90,7 @@ fn open(
         let call = Arc::new(call.clone());
         let ended = match (side, &address) {
             (Side::Sink, _) => call::serve(peer, setup, &call, body)?,
-            (Side::Source, Some(address)) => call::call(peer, setup, &call, address, body)?,
+            (Side::Source, Some(address)) => call::call(peer, kept, setup, &call, address, body)?,
             (Side::Source, None) => return Err(no_address()),
         };
         return Ok(ended.map(|(report, fault)| reply(report, fault)));
