@@ -99,16 +99,15 @@ struct Call {
 }
 
 impl ClientFlow {
-    /// Flow number `flow`; `joined` if its connection is open already.
+    /// Flow number `flow` with memory for a request; `joined` if its connection is open already.
     pub fn new(
         client: Arc<Client>,
         record: Arc<Mutex<Record>>,
         flow: usize,
         arrival: Arrival,
+        request: Vec<u8>,
         joined: bool,
     ) -> ClientFlow {
-        let mut request = vec![0; client.terms.request];
-        client.terms.write_request(Terms::number(flow, 0), &mut request);
         ClientFlow {
             record,
             arrival,

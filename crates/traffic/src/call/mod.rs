@@ -16,7 +16,7 @@ mod terms;
 
 pub use arrival::{Arrival, Offered};
 pub use client::{Client, ClientFlow};
-pub use party::{Clients, Servers};
+pub use party::{Clients, Servers, Waiting};
 pub use record::{Record, Times, Trouble};
 pub use sample::Samples;
 pub use server::{Desk, ServerFlow};

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
@@ -15,75 +15,90 @@ use crate::fault::Fault;
 use crate::message::PathSetup;
 use crate::party::Party;
 
-/// A thread's share of the clients.
+/// A thread's share of the clients before anybody knows when it begins: connections and memory.
 #[derive(Debug)]
-pub struct Clients {
+pub struct Waiting {
     setup: Arc<PathSetup>,
     call: Arc<CallSetup>,
-    client: Arc<Client>,
     connector: Option<Arc<Connector>>,
     /// Threads that the flows are dealt to in turn, and which of them this is.
     thread: (usize, usize),
-    begun: usize,
-    joined: std::vec::IntoIter<OwnedFd>,
-    start_ns: u64,
+    joined: Vec<OwnedFd>,
+    requests: Vec<Vec<u8>>,
     /// Where flows record; several, so that the threads of an engine with a thread a flow seldom meet.
     shards: Vec<Arc<Mutex<Record>>>,
+}
+
+/// A thread's share of the clients.
+#[derive(Debug)]
+pub struct Clients {
+    waiting: Waiting,
+    client: Arc<Client>,
+    start_ns: u64,
+    begun: usize,
     samples: Samples,
     /// Connections whose flows are done: a server that is looked at while they are open has something to show.
     kept: Vec<OwnedFd>,
 }
 
-impl Clients {
+impl Waiting {
     /// The clients of thread `thread.1` of `thread.0`, with their connections where these persist.
     pub fn new(
         setup: &Arc<PathSetup>,
         call: &Arc<CallSetup>,
-        client: Arc<Client>,
         connector: Option<Arc<Connector>>,
         thread: (usize, usize),
         joined: Vec<OwnedFd>,
         shards: usize,
-        start_ns: u64,
-    ) -> Clients {
-        let shard = |_| Arc::new(Mutex::new(Record::new(client.open_ns, client.close_ns, client.connect_per_call)));
-        Clients {
+    ) -> Waiting {
+        let (threads, index) = thread;
+        let flows = (setup.flows + threads - 1 - index) / threads;
+        let shard = |_| Arc::new(Mutex::new(Record::new(call.connect_per_call)));
+        Waiting {
             setup: Arc::clone(setup),
             call: Arc::clone(call),
-            shards: (0..shards.max(1)).map(shard).collect(),
-            client,
             connector,
             thread,
-            begun: 0,
-            joined: joined.into_iter(),
-            start_ns,
-            samples: Samples::new(&setup.transport),
-            kept: Vec::new(),
+            joined,
+            // Written to, so that the first calls do not pay for the pages.
+            requests: (0..flows).map(|_| vec![0x5a; call.request]).collect(),
+            shards: (0..shards.clamp(1, flows.max(1))).map(shard).collect(),
         }
     }
 
-    /// The next flow, without a connection.
-    pub fn next_flow(&mut self, joined: bool) -> Option<ClientFlow> {
-        let (threads, thread) = self.thread;
-        let flow = thread + self.begun * threads;
-        if flow >= self.setup.flows {
-            return None;
+    /// The clients, from `start_ns` on.
+    pub fn begin(mut self, client: Arc<Client>, start_ns: u64) -> Clients {
+        for shard in &self.shards {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).keep(client.open_ns, client.close_ns);
         }
-        let arrival = match self.call.rate {
+        // Taken from the end.
+        self.joined.reverse();
+        let samples = Samples::new(&self.setup.transport);
+        Clients { waiting: self, client, start_ns, begun: 0, samples, kept: Vec::new() }
+    }
+}
+
+impl Clients {
+    /// The next flow.
+    pub fn next_flow(&mut self, joined: bool) -> Option<ClientFlow> {
+        let Waiting { setup, call, thread: (threads, thread), requests, shards, .. } = &mut self.waiting;
+        let request = requests.pop()?;
+        let flow = *thread + self.begun * *threads;
+        let arrival = match call.rate {
             Some(rate) => {
-                let offered = Offered { rate, arrivals: self.call.arrivals, flows: self.setup.flows };
-                Arrival::open(self.start_ns, offered, flow, self.setup.seed)
+                let offered = Offered { rate, arrivals: call.arrivals, flows: setup.flows };
+                Arrival::open(self.start_ns, offered, flow, setup.seed)
             }
-            None => Arrival::closed(self.start_ns, self.setup.think_ns),
+            None => Arrival::closed(self.start_ns, setup.think_ns),
         };
-        let shard = Arc::clone(&self.shards[self.begun % self.shards.len()]);
+        let shard = Arc::clone(&shards[self.begun % shards.len()]);
         self.begun += 1;
-        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, joined))
+        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, request, joined))
     }
 
     /// What the thread's flows recorded, what the kernel says of some connections, and all that are still open.
     pub fn into_parts(self) -> (Vec<Arc<Mutex<Record>>>, Samples, Vec<OwnedFd>) {
-        (self.shards, self.samples, self.kept)
+        (self.waiting.shards, self.samples, self.kept)
     }
 }
 
@@ -91,7 +106,7 @@ impl Party for Clients {
     type Flow = ClientFlow;
 
     fn first(&mut self) -> Option<(ClientFlow, Option<OwnedFd>)> {
-        let fd = self.joined.next();
+        let fd = self.waiting.joined.pop();
         self.next_flow(fd.is_some()).map(|flow| (flow, fd))
     }
 
@@ -100,9 +115,9 @@ impl Party for Clients {
     }
 
     fn connect(&mut self, _flow: &mut ClientFlow) -> io::Result<OwnedFd> {
-        let connector = self.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        let connector = self.waiting.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
         let fd = connector.begin()?;
-        if self.call.connect_per_call {
+        if self.client.connect_per_call {
             // The engine closes these; on loopback they are mostly established by now.
             self.samples.look(fd.as_fd());
         }

@@ -73,11 +73,11 @@ pub struct Counts {
 }
 
 impl Record {
-    /// An empty shard that keeps calls completed from `open_ns` to `close_ns`.
-    pub fn new(open_ns: u64, close_ns: u64, connect_per_call: bool) -> Record {
+    /// An empty shard, its memory touched, that keeps no call before its window is known.
+    pub fn new(connect_per_call: bool) -> Record {
         Record {
-            open_ns,
-            close_ns,
+            open_ns: 0,
+            close_ns: 0,
             connect: connect_per_call.then(histogram),
             write: histogram(),
             first_byte: histogram(),
@@ -89,7 +89,14 @@ impl Record {
 
     /// An empty shard of the same trial.
     pub fn emptied(&self) -> Record {
-        Record::new(self.open_ns, self.close_ns, self.connect.is_some())
+        let mut empty = Record::new(self.connect.is_some());
+        empty.keep(self.open_ns, self.close_ns);
+        empty
+    }
+
+    /// Keeps calls completed from `open_ns` to `close_ns`.
+    pub fn keep(&mut self, open_ns: u64, close_ns: u64) {
+        (self.open_ns, self.close_ns) = (open_ns, close_ns);
     }
 
     /// A call is complete.
@@ -190,11 +197,12 @@ mod tests {
 
     #[test]
     fn only_the_window_is_recorded_and_shards_add_up() {
-        let mut record = Record::new(100, 200, false);
+        let mut record = Record::new(false);
+        record.keep(100, 200);
         for now_ns in [99, 100, 199, 200] {
             record.completed(now_ns, times(5_000));
         }
-        let mut other = Record::new(100, 200, false);
+        let mut other = record.emptied();
         other.completed(150, times(90_000));
         other.hand_in(Counts { begun: 7, completed: 5, unfinished: 2, overdue: 1 });
         record.add(&other);
@@ -208,7 +216,7 @@ mod tests {
 
     #[test]
     fn troubles_of_one_kind_are_one_row() {
-        let mut record = Record::new(0, 1, true);
+        let mut record = Record::new(true);
         let trouble = Trouble {
             class: ErrorClass::Reset,
             phase: ErrorPhase::Reply,

@@ -11,7 +11,9 @@ use bytegauge_model::{CallReport, EndReport, Engine, EngineReport, FlowReport};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::limit;
 
-use crate::call::{CallSetup, Client, Clients, Connector, Desk, Record, Samples, Servers, Terms, carry_alone, listen};
+use crate::call::{
+    CallSetup, Client, Clients, Connector, Desk, Record, Samples, Servers, Terms, Waiting, carry_alone, listen,
+};
 use crate::end::crew::{Crew, Flags, Left};
 use crate::end::flows::{BINS_MAX, Body, sum};
 use crate::end::gate::Gate;
@@ -142,6 +144,7 @@ pub(super) fn call(
     let count = if alone { 1 } else { threads(call.client_engine, call.client_threads).min(setup.flows.max(1)) };
     let flags = Flags::default();
     let (gate, gave_up) = (Arc::new(Gate::new()), Arc::new(AtomicU64::new(0)));
+    let shards = if call.client_engine == Engine::Blocking { SHARDS } else { 1 };
     let crew = Crew::start(
         format!("calling over {}", setup.transport),
         count,
@@ -149,10 +152,16 @@ pub(super) fn call(
         |thread| setup.cpu(Side::Source, thread),
         |thread| {
             let share = (setup.flows + count - 1 - thread) / count;
-            let mine: Vec<OwnedFd> = joined.drain(..share.min(joined.len())).collect();
-            let (setup, call, connector) = (Arc::clone(setup), Arc::clone(call), connector.clone());
-            let (gate, flags, gave_up) = (Arc::clone(&gate), flags.clone(), Arc::clone(&gave_up));
-            move || call_thread(&setup, &call, connector, (count, thread), mine, &gate, &flags, gave_up)
+            let mine = joined.drain(..share.min(joined.len())).collect();
+            let waiting = Waiting::new(setup, call, connector.clone(), (count, thread), mine, shards);
+            let caller = Caller {
+                setup: Arc::clone(setup),
+                call: Arc::clone(call),
+                gate: Arc::clone(&gate),
+                flags: flags.clone(),
+                gave_up: Arc::clone(&gave_up),
+            };
+            move || caller.run(waiting)
         },
     );
     let crew = match crew {
@@ -198,50 +207,53 @@ pub(super) fn call(
     Ok(Some((report, fault.or(part_fault).or(gone))))
 }
 
-fn call_thread(
-    setup: &Arc<PathSetup>,
-    call: &Arc<CallSetup>,
-    connector: Option<Arc<Connector>>,
-    thread: (usize, usize),
-    joined: Vec<OwnedFd>,
-    gate: &Gate,
-    flags: &Flags,
+/// What a client's thread needs beside its flows.
+struct Caller {
+    setup: Arc<PathSetup>,
+    call: Arc<CallSetup>,
+    gate: Arc<Gate>,
+    flags: Flags,
     gave_up: Arc<AtomicU64>,
-) -> Part {
-    if !gate.wait() {
-        return Part::none(setup);
+}
+
+impl Caller {
+    fn run(self, waiting: Waiting) -> Part {
+        let Caller { setup, call, gate, flags, gave_up } = self;
+        if !gate.wait() {
+            return Part::none(&setup);
+        }
+        let schedule = schedule(&setup);
+        let bins_max =
+            if setup.series { ((setup.warmup_ns + setup.window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
+        let mut meter = Meter::start(&schedule, bins_max as usize);
+        let start_ns = meter.start_ns();
+        let client = Arc::new(Client {
+            terms: Terms::of(&setup, &call),
+            depth: if call.connect_per_call { 1 } else { call.depth },
+            chunk: call.request_chunk.unwrap_or(call.request).max(1),
+            connect_per_call: call.connect_per_call,
+            timeout_ns: call.timeout_ns,
+            open_ns: start_ns + setup.warmup_ns,
+            close_ns: start_ns + setup.warmup_ns + setup.window_ns,
+            until_told: call.until_told,
+            told: Arc::clone(&flags.told),
+            tally: Arc::default(),
+            gave_up,
+        });
+        meter.watch(Arc::clone(&client.tally));
+        let mut party = waiting.begin(client, start_ns);
+        // Clients leave by themselves, when what they have in flight is answered.
+        let never = AtomicBool::new(false);
+        let driven = if call.client_engine == Engine::Null {
+            alone(&mut party, &setup, &call, &flags, &mut meter)
+        } else {
+            let station = Station { listener: None, buffer_size: setup.read_size, abort: &flags.abort, told: &never };
+            engine::drive(call.client_engine, &mut party, station, &mut meter)
+        };
+        meter.close_early();
+        let (records, samples, kept) = party.into_parts();
+        Part { kept, ..part(meter, driven, samples, records, None) }
     }
-    let schedule = schedule(setup);
-    let bins_max = if setup.series { ((setup.warmup_ns + setup.window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
-    let mut meter = Meter::start(&schedule, bins_max as usize);
-    let start_ns = meter.start_ns();
-    let client = Arc::new(Client {
-        terms: Terms::of(setup, call),
-        depth: if call.connect_per_call { 1 } else { call.depth },
-        chunk: call.request_chunk.unwrap_or(call.request).max(1),
-        connect_per_call: call.connect_per_call,
-        timeout_ns: call.timeout_ns,
-        open_ns: start_ns + setup.warmup_ns,
-        close_ns: start_ns + setup.warmup_ns + setup.window_ns,
-        until_told: call.until_told,
-        told: Arc::clone(&flags.told),
-        tally: Arc::default(),
-        gave_up,
-    });
-    meter.watch(Arc::clone(&client.tally));
-    let shards = if call.client_engine == Engine::Blocking { SHARDS.min(setup.flows) } else { 1 };
-    let mut party = Clients::new(setup, call, client, connector, thread, joined, shards, start_ns);
-    // Clients leave by themselves, when what they have in flight is answered.
-    let never = AtomicBool::new(false);
-    let driven = if call.client_engine == Engine::Null {
-        alone(&mut party, setup, call, flags, &mut meter)
-    } else {
-        let station = Station { listener: None, buffer_size: setup.read_size, abort: &flags.abort, told: &never };
-        engine::drive(call.client_engine, &mut party, station, &mut meter)
-    };
-    meter.close_early();
-    let (records, samples, kept) = party.into_parts();
-    Part { kept, ..part(meter, driven, samples, records, None) }
 }
 
 /// The first flow on no network at all.
