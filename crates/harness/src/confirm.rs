@@ -186,7 +186,17 @@ fn twin(leader: &Cell) -> Cell {
 /// The leader's loop without anything to move or to do.
 fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
-    factors.set("engine", Level::Name("null".into()));
+    // Of calls the client alone is left, and one call at a time: more would only wait for each other.
+    for name in ["engine", "client_engine", "server_engine"] {
+        if name == "engine" || *factors.get(name) != Level::Absent {
+            factors.set(name, Level::Name("null".into()));
+        }
+    }
+    for name in ["depth", "flows"] {
+        if *factors.get("request") != Level::Absent && *factors.get(name) != Level::Absent {
+            factors.set(name, Level::Number(1));
+        }
+    }
     factors.set("work", Level::Name("none".into()));
     factors.set("walk", Level::Number(0));
     Cell {

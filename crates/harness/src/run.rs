@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{SessionStatus, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, SessionId, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, EndReport, GroupId, Outcome, SessionId, Trial};
 use bytegauge_plan::Plan;
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -285,11 +285,7 @@ impl<'a> Run<'a> {
     fn remember(&mut self, trial: &Trial) {
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                let cost = if self.offered.contains(&trial.cell) {
-                    trial.cpu_ns_per_byte()
-                } else {
-                    trial.rate().map(|rate| 1e9 / rate)
-                };
+                let cost = cost(trial, self.offered.contains(&trial.cell));
                 self.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.last_series = series(trial),
@@ -307,6 +303,24 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What a trial cost: nanoseconds a byte or, of calls, a call; CPU time where a load below the maximum is offered.
+fn cost(trial: &Trial, offered: bool) -> Option<f64> {
+    let Some(client) = trial.source.as_ref().filter(|_| trial.outcome == Outcome::Measured) else {
+        return stream_cost(trial, offered);
+    };
+    let Some(calls) = &client.call else { return stream_cost(trial, offered) };
+    if !offered {
+        return (calls.calls > 0).then(|| calls.window_ns as f64 / calls.calls as f64);
+    }
+    // Each end by its own window, whose edges differ a little.
+    let per_call = |end: &EndReport| (end.calls > 0).then(|| end.cpu_time_ns() as f64 / end.calls as f64);
+    Some(per_call(client)? + trial.sink.as_ref().map_or(Some(0.0), per_call)?)
+}
+
+fn stream_cost(trial: &Trial, offered: bool) -> Option<f64> {
+    if offered { trial.cpu_ns_per_byte() } else { trial.rate().map(|rate| 1e9 / rate) }
+}
+
 /// The cells that are known from the start: a group that sees the finalists alone gets its own when they are.
 fn visited(plan: &Plan) -> Vec<Cell> {
     plan.cells.iter().filter(|cell| plan.sees_all_cells(&cell.group)).cloned().collect()
@@ -318,7 +332,14 @@ fn series(trial: &Trial) -> Option<Vec<f64>> {
     if trial.outcome != Outcome::Measured {
         return None;
     }
-    let flow = trial.sink.as_ref()?.flows.first()?;
+    // Of calls the client keeps the series: bytes both ways, which are calls by their constant size.
+    let ends = [&trial.source, &trial.sink].into_iter().flatten();
+    let keeper = if trial.source.as_ref().is_some_and(|source| source.call.is_some()) {
+        ends.clone().next()
+    } else {
+        ends.clone().last()
+    };
+    let flow = keeper?.flows.first()?;
     let total_ns: u64 = flow.series.iter().map(|bin| bin.ns).sum();
     let mut bytes = vec![0.0; (total_ns / BIN_NS) as usize];
     let mut at_ns = 0;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_harness::trial::{Measured, measure, throughput};
+use bytegauge_harness::trial::{Measured, measure, stream_throughput};
 use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::{Ends, Level, Levels, Outcome};
 use bytegauge_traffic::{Pair, PathSetup, Plant};
@@ -34,7 +34,7 @@ fn check_measured(setup: &PathSetup) {
     }
     assert_eq!(measured.outcome, Outcome::Measured, "{setup:?}");
     let sink = measured.sink.unwrap();
-    let (bytes, wall_ns) = throughput(&sink);
+    let (bytes, wall_ns) = stream_throughput(&sink);
     assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
     assert_eq!(sink.flows.len(), setup.flows);
     assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
@@ -123,7 +123,7 @@ fn an_offered_load_is_kept() {
     paced.rate = Some(20 << 20);
     paced.window_ns = 60_000_000;
     let sink = run(&paced).sink.unwrap();
-    let (bytes, wall_ns) = throughput(&sink);
+    let (bytes, wall_ns) = stream_throughput(&sink);
     let rate = bytes as f64 * 1e9 / wall_ns as f64;
     // Whole writes of 64 KiB into a window of 60 ms: a few either way.
     assert!(rate < 1.3 * (20 << 20) as f64, "{rate}");

@@ -21,8 +21,8 @@ const RETRY_NS: u64 = 1_000_000;
 /// The longest of these pauses.
 const RETRY_MAX_NS: u64 = 100_000_000;
 
-/// Connections in a row that may fail before a flow gives up: about a second and a half.
-const RETRIES: u32 = 20;
+/// Connections in a row that may fail before a flow gives up: most of a second.
+const RETRIES: u32 = 14;
 
 /// What all flows of a client share.
 #[derive(Clone, Debug)]
