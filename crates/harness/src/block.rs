@@ -114,6 +114,7 @@ impl Run<'_> {
             started_unix_ns,
             outcome: measured.outcome,
             bytes,
+            calls: measured.source.as_ref().and_then(|source| source.call.as_ref()).map_or(0, |call| call.calls),
             wall_ns,
             warmup_ns: setup.warmup_ns,
             cpus: setup.cpus.first().copied(),

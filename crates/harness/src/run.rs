@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{SessionStatus, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, EndReport, GroupId, Outcome, SessionId, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, SessionId, Trial};
 use bytegauge_plan::Plan;
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let session = store.create_session(&NewSession {
             plan_name: plan.name.clone(),
-            workload: "stream".into(),
+            workload: plan.workload.to_string(),
             seed: plan.seed,
             margin: plan.margin,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
     fn remember(&mut self, trial: &Trial) {
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                let cost = cost(trial, self.offered.contains(&trial.cell));
+                let cost = trial.cost_ns(self.offered.contains(&trial.cell));
                 self.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.last_series = series(trial),
@@ -301,24 +301,6 @@ impl<'a> Run<'a> {
             Some(_) => self.confirm_ns.saturating_sub(monotonic_ns().saturating_sub(self.confirm_began_ns)),
         }
     }
-}
-
-/// What a trial cost: nanoseconds a byte or, of calls, a call; CPU time where a load below the maximum is offered.
-fn cost(trial: &Trial, offered: bool) -> Option<f64> {
-    let Some(client) = trial.source.as_ref().filter(|_| trial.outcome == Outcome::Measured) else {
-        return stream_cost(trial, offered);
-    };
-    let Some(calls) = &client.call else { return stream_cost(trial, offered) };
-    if !offered {
-        return (calls.calls > 0).then(|| calls.window_ns as f64 / calls.calls as f64);
-    }
-    // Each end by its own window, whose edges differ a little.
-    let per_call = |end: &EndReport| (end.calls > 0).then(|| end.cpu_time_ns() as f64 / end.calls as f64);
-    Some(per_call(client)? + trial.sink.as_ref().map_or(Some(0.0), per_call)?)
-}
-
-fn stream_cost(trial: &Trial, offered: bool) -> Option<f64> {
-    if offered { trial.cpu_ns_per_byte() } else { trial.rate().map(|rate| 1e9 / rate) }
 }
 
 /// The cells that are known from the start: a group that sees the finalists alone gets its own when they are.

@@ -223,7 +223,7 @@ fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
 /// of the flows' rates; of calls, the client's bytes both ways and its window.
 pub fn throughput(measured: &Measured) -> (u64, u64) {
     if let Some(client) = measured.source.as_ref().filter(|source| source.call.is_some()) {
-        return (client.bytes, client.window_ns);
+        return (client.bytes, client.call.as_ref().map_or(0, |call| call.window_ns));
     }
     measured.sink.as_ref().map_or((0, 0), stream_throughput)
 }

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::factor::Workload;
 use crate::suggest;
 use crate::unit::{Bytes, significant};
 
@@ -231,16 +232,28 @@ impl Engine {
     /// # Errors
     /// [`NameError::Unfit`], naming those that do.
     pub fn for_stream(self) -> Result<Engine, NameError> {
-        if self.streams() {
+        self.that("stream", Engine::streams)
+    }
+
+    /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing.
+    pub fn calls(self) -> bool {
+        self != Engine::Null
+    }
+
+    /// This engine, if it carries the workload `call`.
+    ///
+    /// # Errors
+    /// [`NameError::Unfit`], naming those that do.
+    pub fn for_call(self) -> Result<Engine, NameError> {
+        self.that("call", Engine::calls)
+    }
+
+    fn that(self, workload: &'static str, carries: fn(Engine) -> bool) -> Result<Engine, NameError> {
+        if carries(self) {
             return Ok(self);
         }
-        let fitting: Vec<_> = ENGINES.iter().filter(|row| row.value.streams()).map(|row| row.name).collect();
-        Err(NameError::Unfit {
-            kind: "engine",
-            name: self.to_string(),
-            workload: "stream",
-            fitting: fitting.join(", "),
-        })
+        let fitting: Vec<_> = ENGINES.iter().filter(|row| carries(row.value)).map(|row| row.name).collect();
+        Err(NameError::Unfit { kind: "engine", name: self.to_string(), workload, fitting: fitting.join(", ") })
     }
 }
 
@@ -267,6 +280,49 @@ pub const ENGINES: &[Row<Engine>] = &[
     Row { value: Engine::Tokio, name: "tokio", summary: "the Tokio runtime, one single-threaded runtime a thread" },
 ];
 named!(Engine, "engine", ENGINES);
+
+/// How calls of an offered load are spread over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// At equal distances.
+    #[default]
+    Constant,
+    /// Independently of each other: exponential distances, bursts included.
+    Poisson,
+}
+
+/// The kinds of arrivals.
+pub const ARRIVALS: &[Row<Arrivals>] = &[
+    Row { value: Arrivals::Constant, name: "constant", summary: "calls at equal distances" },
+    Row { value: Arrivals::Poisson, name: "poisson", summary: "calls independent of each other: bursts included" },
+];
+named!(Arrivals, "kind of arrivals", ARRIVALS);
+
+/// Whose `SO_RCVBUF` is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RcvbufOn {
+    /// The listening socket's: accepted ones inherit it, and the window scale is offered by it.
+    #[default]
+    Listener,
+    /// Each accepted socket's: the window scale is settled by then.
+    Accepted,
+    /// The client's, before connect(2).
+    Client,
+}
+
+/// The sockets that `SO_RCVBUF` can be set on.
+pub const RCVBUF_ON: &[Row<RcvbufOn>] = &[
+    Row {
+        value: RcvbufOn::Listener,
+        name: "listener",
+        summary: "the listening socket: accepted ones inherit it, with its window scale",
+    },
+    Row { value: RcvbufOn::Accepted, name: "accepted", summary: "each accepted socket, when the scale is settled" },
+    Row { value: RcvbufOn::Client, name: "client", summary: "the client's socket, before connect(2)" },
+];
+named!(RcvbufOn, "socket", RCVBUF_ON);
 
 /// Where the two ends of a flow run, within the CPUs that the process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -422,14 +478,16 @@ text_serde!(Engine);
 text_serde!(Work);
 text_serde!(Fill);
 
-/// A named set of condition levels: a kind of reader (or path) that the answer has to hold for.
+/// A named set of condition levels: a kind of reader, server or path that the answer has to hold for.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// The name in `--profile` and in reports.
     pub name: &'static str,
+    /// The workload that it belongs to.
+    pub workload: Workload,
     /// One line of help.
     pub summary: &'static str,
-    /// How a sentence names it: "whether the reader {phrase}".
+    /// How a sentence names it: "whether the reader {phrase}", "whether the server {phrase}".
     pub phrase: &'static str,
     /// The factors it sets, by name, with the level as a flag would give it.
     pub sets: &'static [(&'static str, &'static str)],
@@ -439,24 +497,53 @@ pub struct Profile {
 pub const PARSER_WALK: Bytes = Bytes(512 << 10);
 
 /// The profiles that come with the product. A plan file may define more.
+///
+/// Calls have their own. `echo` is to them what `drain` is to a stream: a server that does nothing with a request
+/// measures the kernel and the engine alone, so nothing is recommended from it, and it is not among the defaults.
+/// `rpc` is a small handler; its 16 KiB are a request's own state, not a parser's tables. `many-idle` adds what
+/// most servers live with and what tells engines apart: connections that only wait.
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "drain",
+        workload: Workload::Stream,
         summary: "the receiver throws the data away: measures the kernel alone",
         phrase: "drains",
         sets: &[("work", "none"), ("walk", "0")],
     },
     Profile {
         name: "sum",
+        workload: Workload::Stream,
         summary: "the receiver reads every byte",
         phrase: "sums",
         sets: &[("work", "sum"), ("walk", "0")],
     },
     Profile {
         name: "parser",
+        workload: Workload::Stream,
         summary: "the receiver reads every byte and touches 512 KiB of private state per call",
         phrase: "parses",
         sets: &[("work", "sum"), ("walk", "512K")],
+    },
+    Profile {
+        name: "echo",
+        workload: Workload::Call,
+        summary: "the server does nothing with a request: measures the kernel and the engine alone",
+        phrase: "echoes",
+        sets: &[("work", "none"), ("walk", "0"), ("idle_flows", "0")],
+    },
+    Profile {
+        name: "rpc",
+        workload: Workload::Call,
+        summary: "the server reads every byte of a request and touches 16 KiB of private state",
+        phrase: "handles calls",
+        sets: &[("work", "sum"), ("walk", "16K"), ("idle_flows", "0")],
+    },
+    Profile {
+        name: "many-idle",
+        workload: Workload::Call,
+        summary: "as rpc, beside 1000 connections that never call",
+        phrase: "also holds 1000 idle connections",
+        sets: &[("work", "sum"), ("walk", "16K"), ("idle_flows", "1000")],
     },
 ];
 
@@ -472,6 +559,12 @@ mod tests {
         for row in ENGINES {
             assert_eq!(row.name.parse::<Engine>().unwrap().to_string(), row.name);
             assert_eq!(serde_json::to_string(&row.value).unwrap(), format!("{:?}", row.name));
+        }
+        for row in ARRIVALS {
+            assert_eq!(row.name.parse::<Arrivals>().unwrap().to_string(), row.name);
+        }
+        for row in RCVBUF_ON {
+            assert_eq!(row.name.parse::<RcvbufOn>().unwrap().to_string(), row.name);
         }
         for row in PLACEMENTS {
             assert_eq!(row.name.parse::<Placement>().unwrap().to_string(), row.name);

@@ -16,7 +16,7 @@ pub mod trial;
 pub mod unit;
 
 pub use call::{CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
-pub use catalog::{Ends, Engine, EpollMode, Fill, Placement, Profile, Transport, Work};
+pub use catalog::{Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, Work};
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
 pub use factor::{FACTORS, Factor, Role, Workload};
 pub use level::{Level, LevelError};

@@ -87,11 +87,16 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
     match name {
         "flows" => level.number() != Some(1),
         "rate" | "think" | "duration" | "work" | "walk" | "fill" => {
-            let is_default = factor::find(name).is_some_and(|f| f.kind.parse(f.default).as_ref() == Ok(level));
+            let is_default = factor::find(name).is_some_and(|factor| is_default(factor, level, conditions));
             !is_default && !conditions.get("profile").name().is_some_and(set_by_profile)
         }
         _ => true,
     }
+}
+
+fn is_default(factor: &factor::Factor, level: &Level, conditions: &Levels) -> bool {
+    let default = factor.default_in(conditions.workload());
+    default.is_some_and(|default| factor.kind.parse(default).as_ref() == Ok(level))
 }
 
 /// One level for people, by its factor's kind.

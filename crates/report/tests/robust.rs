@@ -100,7 +100,6 @@ prop_compose! {
         source in end(), sink in end(), machine in prop::option::of((count(), count(), count()))
     ) -> Trial {
         Trial {
-            competing: None,
             cell: CellId(format!("c{cell}")),
             stage: STAGES[stage],
             block,
@@ -108,11 +107,13 @@ prop_compose! {
             started_unix_ns: block,
             outcome,
             bytes,
+            calls: 0,
             wall_ns,
             warmup_ns: 0,
             cpus: None,
             source,
             sink,
+            competing: None,
             machine: machine.map(|(wall_ns, busy_ns, softirq_ns)| MachineUse {
                 wall_ns, busy_ns, softirq_ns, steal_ns: 0, net_rx: vec![busy_ns, softirq_ns],
             }),

@@ -18,9 +18,9 @@ pub(crate) struct Detail {
     source: EndDetail,
     #[serde(default)]
     sink: EndDetail,
-    /// A second group of clients, whole: it has no columns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    competing: Option<Box<EndReport>>,
+    /// What a second group of clients counted.
+    #[serde(default)]
+    pub(crate) competing: Option<EndReport>,
     #[serde(default)]
     machine: Option<MachineUse>,
 }
@@ -55,11 +55,12 @@ impl Detail {
     /// What of a trial has no column of its own.
     pub(crate) fn of(trial: &Trial) -> Detail {
         let end = |end: &Option<EndReport>| end.as_ref().map(EndDetail::of).unwrap_or_default();
-        let competing = trial.competing.clone().map(|mut end| {
-            end.flows.iter_mut().for_each(|flow| flow.series.clear());
-            Box::new(end)
-        });
-        Detail { source: end(&trial.source), sink: end(&trial.sink), competing, machine: trial.machine.clone() }
+        Detail {
+            source: end(&trial.source),
+            sink: end(&trial.sink),
+            competing: trial.competing.clone().map(without_series),
+            machine: trial.machine.clone(),
+        }
     }
 
     /// The column's text, without what is absent anyway.
@@ -67,27 +68,25 @@ impl Detail {
         Ok(lean(serde_json::to_value(self)?).to_string())
     }
 
-    /// Takes out what needs no counters to be rebuilt.
-    pub(crate) fn beside_ends(&mut self) -> (Option<EndReport>, Option<MachineUse>) {
-        (self.competing.take().map(|end| *end), self.machine.take())
-    }
-
     /// Rebuilds the two ends from their counters and this.
     pub(crate) fn ends(
         self,
         source: Option<[u64; counters::COUNT]>,
         sink: Option<[u64; counters::COUNT]>,
-    ) -> (Option<EndReport>, Option<EndReport>) {
-        (source.map(|n| self.source.rebuild(n)), sink.map(|n| self.sink.rebuild(n)))
+    ) -> (Option<EndReport>, Option<EndReport>, Option<MachineUse>) {
+        (source.map(|n| self.source.rebuild(n)), sink.map(|n| self.sink.rebuild(n)), self.machine)
     }
+}
+
+/// Nobody calibrates by competing clients.
+fn without_series(mut end: EndReport) -> EndReport {
+    end.flows.iter_mut().for_each(|flow| flow.series.clear());
+    end
 }
 
 impl EndDetail {
     fn of(end: &EndReport) -> EndDetail {
-        let mut flows: Vec<FlowReport> = end.flows.clone();
-        for flow in &mut flows {
-            flow.series.clear();
-        }
+        let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
             let FlowReport { tcp, options, socket_memory, .. } = flow.clone();
             let kernel = Kernel { tcp, options, socket_memory };

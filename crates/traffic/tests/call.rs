@@ -122,8 +122,8 @@ fn work_is_done_per_request() {
 
 #[test]
 fn options_are_set_where_they_were_asked_for_and_read_back() {
-    use bytegauge_traffic::call::BufferOn;
-    for (rcvbuf_on, at_server) in [(BufferOn::Listener, true), (BufferOn::Accepted, true), (BufferOn::Client, false)] {
+    use bytegauge_model::RcvbufOn;
+    for (rcvbuf_on, at_server) in [(RcvbufOn::Listener, true), (RcvbufOn::Accepted, true), (RcvbufOn::Client, false)] {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", "epoll".parse().unwrap());
             setup.options.rcvbuf = Some(50_000);

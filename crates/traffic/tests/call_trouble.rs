@@ -5,8 +5,7 @@ mod support;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use bytegauge_model::{CallError, Ends, ErrorClass, ErrorPhase};
-use bytegauge_traffic::call::Arrivals;
+use bytegauge_model::{Arrivals, CallError, Ends, ErrorClass, ErrorPhase};
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Plant, Reply, Side};
 use socket2::{Domain, Socket, Type};
 use support::{Ended, PATIENCE, call, engines, listen, run, run_against, setup};
@@ -120,7 +119,7 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
         (call(&mut setup).response, call(&mut setup).connect_per_call) = (300_000, true);
         call(&mut setup).linger_s = Some(0);
         setup.options.rcvbuf = Some(4096);
-        call(&mut setup).rcvbuf_on = bytegauge_traffic::call::BufferOn::Client;
+        call(&mut setup).rcvbuf_on = bytegauge_model::RcvbufOn::Client;
         let ended = run(&setup);
         let resets = ended.errors(ErrorClass::Reset);
         assert!(resets > 0, "{engine} {:?}", ended.calls());

@@ -1,6 +1,6 @@
 //! One row a cell: every factor a column, then the settled numbers in base units. Empty means not known.
 
-use bytegauge_model::FACTORS;
+use bytegauge_model::{Workload, factor};
 use serde_json::Value;
 
 use crate::View;
@@ -41,7 +41,7 @@ const AFTER_FACTORS: &[Column] = &[
 pub fn render(view: &View) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let names = ["session", "cell", "group", "kind", "stage", "in_best_set", "recommended"];
-    let factors = FACTORS.iter().map(|factor| factor.name);
+    let factors = factor::of(workload(view)).map(|factor| factor.name);
     let heading = names.into_iter().chain(factors).chain(AFTER_FACTORS.iter().map(|(name, _)| *name));
     // Writing to memory, with as many fields as the heading has, cannot fail.
     writer.write_record(heading).expect("memory takes a row");
@@ -50,6 +50,11 @@ pub fn render(view: &View) -> String {
     }
     let bytes = writer.into_inner().expect("memory is flushed");
     String::from_utf8(bytes).expect("fields are text")
+}
+
+/// Of an import that names none that is known, a stream.
+fn workload(view: &View) -> Workload {
+    view.plan.workload.parse().unwrap_or_default()
 }
 
 fn row(view: &View, cell: &CellView) -> Vec<String> {
@@ -66,7 +71,7 @@ fn row(view: &View, cell: &CellView) -> Vec<String> {
         in_best_set.to_string(),
         recommended.to_string(),
     ];
-    row.extend(FACTORS.iter().map(|factor| cell.factors.get(factor.name).map_or_else(String::new, plain)));
+    row.extend(factor::of(workload(view)).map(|factor| cell.factors.get(factor.name).map_or_else(String::new, plain)));
     row.extend(AFTER_FACTORS.iter().map(|(_, read)| read(cell)));
     row
 }

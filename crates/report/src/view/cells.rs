@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellId, FACTORS, Levels};
+use bytegauge_model::{CellId, Levels, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
@@ -119,10 +119,10 @@ fn label(levels: &Levels, varied: &[String]) -> String {
     if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
 }
 
-/// The level of every factor of the table, `null` where it does not apply.
+/// The level of every factor of the workload, `null` where it does not apply.
 pub fn factors(levels: &Levels) -> Factors {
     let value = |name: &str| serde_json::to_value(levels.get(name)).unwrap_or(Value::Null);
-    FACTORS.iter().map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
+    factor::of(levels.workload()).map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
 }
 
 /// Said only where confirmation shows it: screening trials are too few and from different minutes.

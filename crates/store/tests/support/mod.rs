@@ -122,7 +122,6 @@ pub fn plain_trial(n: u64) -> Trial {
         ..EndReport::default()
     };
     Trial {
-        competing: None,
         cell: CellId("c0".into()),
         stage: Stage::Confirm,
         block: n / 2,
@@ -130,11 +129,13 @@ pub fn plain_trial(n: u64) -> Trial {
         started_unix_ns: 1_700_000_000_000_000_000 + n,
         outcome: Outcome::Measured,
         bytes: 200_000_000 + n,
+        calls: 0,
         wall_ns: 42_000_000 + n,
         warmup_ns: 2_000_000,
         cpus: Some((0, 1)),
         source: Some(end.clone()),
         sink: Some(end),
+        competing: None,
         machine: Some(MachineUse {
             wall_ns: 46_000_000,
             busy_ns: 80_000_000,
@@ -265,14 +266,14 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
     let stage = proptest::sample::select(&session::STAGES[..]);
     let name = proptest::sample::select(&["c0", "c1"][..]);
     (
-        (name, stage, any::<[u64; 5]>(), any::<u32>(), outcome()),
+        (name, stage, any::<[u64; 6]>(), any::<u32>(), outcome()),
         of(any::<(usize, usize)>()),
         of(end()),
         of(end()),
+        of(end().prop_map(without_bins)),
         of(machine()),
     )
-        .prop_map(|((name, stage, n, position, outcome), cpus, source, sink, machine)| Trial {
-            competing: source.clone().filter(|_| n % 3 == 0).map(|end| EndReport { flows: Vec::new(), ..end }),
+        .prop_map(|((name, stage, n, position, outcome), cpus, source, sink, competing, machine)| Trial {
             cell: CellId(name.into()),
             stage,
             block: n[0],
@@ -280,13 +281,21 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
             started_unix_ns: n[1],
             outcome,
             bytes: n[2],
+            calls: n[5],
             wall_ns: n[3],
             warmup_ns: n[4],
             cpus,
             source,
             sink,
+            competing,
             machine,
         })
+}
+
+/// An end without its series: nobody keeps those of competing clients.
+fn without_bins(mut end: EndReport) -> EndReport {
+    end.flows.iter_mut().for_each(|flow| flow.series.clear());
+    end
 }
 
 /// A trial without its series, as `trials()` returns it.

@@ -5,7 +5,7 @@
 //! meant to begin, or a server that stalls would hide the calls it holds up. Flows are staggered, so that
 //! they do not all call at once. Never reads the clock.
 
-use crate::call::setup::Arrivals;
+use bytegauge_model::Arrivals;
 
 /// One flow's schedule.
 #[derive(Clone, Debug)]

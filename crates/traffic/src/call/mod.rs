@@ -20,7 +20,7 @@ pub use party::{Clients, Servers, Waiting};
 pub use record::{Record, Times, Trouble};
 pub use sample::Samples;
 pub use server::{Desk, ServerFlow};
-pub use setup::{Arrivals, BACKLOG, BufferOn, CallSetup, READ_SIZE, TIMEOUT_NS};
+pub use setup::{BACKLOG, CallSetup, READ_SIZE, TIMEOUT_NS};
 pub use socket::{Connector, listen};
 pub use terms::Terms;
 

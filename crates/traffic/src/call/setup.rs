@@ -1,6 +1,9 @@
 //! What a trial of calls is set to, beside what every path has: resolved from a cell's levels, sent to both ends.
 
-use bytegauge_model::{Engine, Level, Levels};
+use std::fmt::Display;
+use std::str::FromStr;
+
+use bytegauge_model::{Arrivals, Engine, Level, Levels, RcvbufOn};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
@@ -13,30 +16,6 @@ pub const BACKLOG: u32 = 4096;
 
 /// Largest receive where the plan does not say, bytes.
 pub const READ_SIZE: usize = 16 << 10;
-
-/// How the calls of an offered load are spread over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// At equal distances.
-    #[default]
-    Constant,
-    /// At random, independent of each other: the gaps are exponential.
-    Poisson,
-}
-
-/// The socket that `SO_RCVBUF` is set on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BufferOn {
-    /// The server's listener: in force before the handshake, inherited by every connection.
-    #[default]
-    Listener,
-    /// The server's accepted connections.
-    Accepted,
-    /// The client's sockets, before they connect.
-    Client,
-}
 
 /// What is said, how often, and by whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +47,7 @@ pub struct CallSetup {
     /// Threads of the client.
     pub client_threads: usize,
     /// Where `SO_RCVBUF` is set.
-    pub rcvbuf_on: BufferOn,
+    pub rcvbuf_on: RcvbufOn,
     /// `SO_LINGER` of the server's connections, seconds; 0 resets them on close.
     pub linger_s: Option<u16>,
     /// Connections that may wait to be accepted.
@@ -93,8 +72,8 @@ impl CallSetup {
         let count = |name: &str| number(name).unwrap_or(1).max(1) as usize;
         let switched = |name: &str| *levels.get(name) == Level::Switch(true);
         let Some(request) = number("request") else { return Ok(None) };
-        let both = engine(levels, "engine")?;
-        let end = |name| Ok::<_, Fault>(engine(levels, name)?.or(both).unwrap_or(Engine::Blocking));
+        let both = named(levels, "engine")?;
+        let end = |name| Ok::<_, Fault>(named(levels, name)?.or(both).unwrap_or(Engine::Blocking));
         Ok(Some(CallSetup {
             request: request as usize,
             response: number("response").unwrap_or(request) as usize,
@@ -110,8 +89,7 @@ impl CallSetup {
             server_threads: count("server_threads"),
             client_threads: count("client_threads"),
             rcvbuf_on: named(levels, "rcvbuf_on")?.unwrap_or_default(),
-            // The kernel counts whole seconds: part of one is one, and only nothing at all is a reset.
-            linger_s: number("linger").map(|ns| ns.div_ceil(1_000_000_000).min(u16::MAX.into()) as u16),
+            linger_s: number("linger").map(|seconds| seconds.min(u16::MAX.into()) as u16),
             backlog: number("backlog").map_or(BACKLOG, |n| n.min(i32::MAX as u64) as u32),
             reuseport: switched("reuseport"),
             busy_poll_us: number("busy_poll").map(|ns| ns.div_ceil(1000).min(u32::MAX.into()) as u32),
@@ -126,15 +104,8 @@ impl CallSetup {
     }
 }
 
-/// A named level that serialises as its name.
-fn named<T: for<'a> Deserialize<'a>>(levels: &Levels, name: &str) -> Result<Option<T>, Fault> {
-    let Some(text) = levels.get(name).name().filter(|text| *text != "auto") else { return Ok(None) };
-    serde_json::from_value(text.into())
-        .map(Some)
-        .map_err(|_| Fault::Impossible(format!("{name} is set to `{text}`, which it does not know")))
-}
-
-fn engine(levels: &Levels, name: &str) -> Result<Option<Engine>, Fault> {
+/// A named level; absent, `auto` and `same` are left to somebody else.
+fn named<T: FromStr<Err: Display>>(levels: &Levels, name: &str) -> Result<Option<T>, Fault> {
     match levels.get(name).name() {
         None | Some("auto" | "same") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|error| Fault::Impossible(format!("{name}: {error}"))),
@@ -179,6 +150,6 @@ mod tests {
         assert_eq!(setup.response, 512);
         assert_eq!((setup.server_engine, setup.client_engine.to_string()), (Engine::Tokio, "epoll".into()));
         assert_eq!((setup.rate, setup.arrivals), (None, Arrivals::Poisson));
-        assert_eq!((setup.rcvbuf_on, setup.linger_s, setup.request_chunk), (BufferOn::Accepted, Some(1), None));
+        assert_eq!((setup.rcvbuf_on, setup.linger_s, setup.request_chunk), (RcvbufOn::Accepted, Some(1), None));
     }
 }

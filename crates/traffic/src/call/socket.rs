@@ -8,11 +8,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use bytegauge_model::Transport;
+use bytegauge_model::{RcvbufOn, Transport};
 use bytegauge_sys::option::{self, OptionError, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::call::setup::{BufferOn, CallSetup};
+use crate::call::setup::CallSetup;
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup};
 use crate::transport::JOIN_TIMEOUT;
@@ -45,7 +45,7 @@ pub fn listen(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Addr
             socket.as_fd(),
             [
                 own_listeners.then_some(SocketOption::ReusePort(true)),
-                size(options.rcvbuf).filter(|_| call.rcvbuf_on == BufferOn::Listener).map(SocketOption::ReceiveBuffer),
+                size(options.rcvbuf).filter(|_| call.rcvbuf_on == RcvbufOn::Listener).map(SocketOption::ReceiveBuffer),
                 size(options.sndbuf).map(SocketOption::SendBuffer),
                 options.nodelay.map(SocketOption::NoDelay),
                 options.congestion.clone().map(SocketOption::Congestion),
@@ -67,7 +67,7 @@ pub fn listen(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Addr
 /// The option that was refused.
 pub fn dress_accepted(fd: BorrowedFd<'_>, setup: &PathSetup, call: &CallSetup) -> Result<(), OptionError> {
     let unix = setup.transport == Transport::Unix;
-    let rcvbuf_here = call.rcvbuf_on == BufferOn::Accepted || (unix && call.rcvbuf_on == BufferOn::Listener);
+    let rcvbuf_here = call.rcvbuf_on == RcvbufOn::Accepted || (unix && call.rcvbuf_on == RcvbufOn::Listener);
     let wanted = [
         // A TCP connection inherits the listener's buffers, a Unix one does not.
         size(setup.options.sndbuf).filter(|_| unix).map(SocketOption::SendBuffer),
@@ -102,7 +102,7 @@ impl Connector {
         let options = &setup.options;
         let timeout_ms = call.timeout_ns.div_ceil(1_000_000).min(u32::MAX.into()) as u32;
         let wanted = [
-            size(options.rcvbuf).filter(|_| call.rcvbuf_on == BufferOn::Client).map(SocketOption::ReceiveBuffer),
+            size(options.rcvbuf).filter(|_| call.rcvbuf_on == RcvbufOn::Client).map(SocketOption::ReceiveBuffer),
             size(options.sndbuf).map(SocketOption::SendBuffer),
             options.nodelay.map(SocketOption::NoDelay),
             options.congestion.clone().map(SocketOption::Congestion),
