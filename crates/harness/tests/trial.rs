@@ -218,3 +218,51 @@ fn pinning_that_is_refused_is_a_skip_that_names_the_way_out() {
     assert!(reason.contains("pinning to CPU 100000 is not permitted"), "{reason}");
     assert!(reason.contains("--placement unpinned"), "{reason}");
 }
+
+/// The engines that carry all flows of an end in one thread.
+fn carrying() -> impl Iterator<Item = bytegauge_model::Engine> {
+    use bytegauge_model::Engine::{Blocking, Null};
+    bytegauge_model::catalog::ENGINES.iter().map(|row| row.value).filter(|engine| !matches!(engine, Blocking | Null))
+}
+
+#[test]
+fn every_engine_carries_a_stream_and_conserves_it() {
+    for engine in carrying() {
+        for transport in ["unix", "tcp", "tcp6"] {
+            for (flows, verify) in [(1, false), (3, true)] {
+                let setup = PathSetup { flows, verify, engine, series: true, ..setup(transport) };
+                if let Outcome::Skipped(reason) = run(&setup).outcome {
+                    // Some engines need what this kernel may lack, and say so.
+                    assert!(!reason.is_empty());
+                    continue;
+                }
+                check_measured(&setup);
+            }
+        }
+        let pipe = run(&PathSetup { engine, ..setup("pipe") });
+        assert!(matches!(&pipe.outcome, Outcome::Skipped(reason) if reason.contains("--engine blocking")), "{pipe:?}");
+    }
+}
+
+#[test]
+fn faults_are_caught_and_a_load_is_kept_with_every_engine() {
+    for engine in carrying() {
+        let with = |plant| run(&PathSetup { engine, verify: true, plant: Some(plant), ..setup("tcp") }).outcome;
+        if matches!(with(Plant::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
+            continue;
+        }
+        for (plant, expected) in [
+            (Plant::Corrupt { offset: 100_000 }, "flow 0: byte 100000 arrived as"),
+            (Plant::Overcount { bytes: 1 }, "the path loses or invents data"),
+            (Plant::Die { after_bytes: 1 << 20 }, "died"),
+            (Plant::Stall { after_bytes: 1 << 20 }, "stalled"),
+        ] {
+            let Outcome::Failed(reason) = with(plant) else { panic!("{engine}: {plant:?} went unnoticed") };
+            assert!(reason.contains(expected), "{engine}: {reason}");
+        }
+        let paced = PathSetup { engine, rate: Some(20 << 20), window_ns: 60_000_000, ..setup("unix") };
+        let (bytes, wall_ns) = stream_throughput(&run(&paced).sink.unwrap());
+        let rate = bytes as f64 * 1e9 / wall_ns as f64;
+        assert!(rate < 1.3 * (20 << 20) as f64, "{engine}: {rate}");
+    }
+}

@@ -222,19 +222,6 @@ impl EpollMode {
 }
 
 impl Engine {
-    /// Whether the engine carries the workload `stream`.
-    pub fn streams(self) -> bool {
-        matches!(self, Engine::Blocking | Engine::Null)
-    }
-
-    /// This engine, if it carries the workload `stream`.
-    ///
-    /// # Errors
-    /// [`NameError::Unfit`], naming those that do.
-    pub fn for_stream(self) -> Result<Engine, NameError> {
-        self.that("stream", Engine::streams)
-    }
-
     /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing.
     pub fn calls(self) -> bool {
         self != Engine::Null
@@ -583,10 +570,9 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_carries_no_stream_is_refused_with_those_that_do() {
-        let error = "epoll".parse::<Engine>().and_then(Engine::for_stream).unwrap_err().to_string();
-        assert_eq!(error, "engine `epoll` does not carry the workload stream: use one of blocking, null");
-        assert_eq!("null".parse::<Engine>().and_then(Engine::for_stream), Ok(Engine::Null));
+    fn an_engine_that_carries_no_calls_is_refused_with_those_that_do() {
+        let error = "null".parse::<Engine>().and_then(Engine::for_call).unwrap_err().to_string();
+        assert!(error.starts_with("engine `null` does not carry the workload call: use one of blocking"), "{error}");
     }
 
     #[test]

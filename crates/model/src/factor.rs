@@ -383,7 +383,7 @@ pub const FACTORS: &[Factor] = &[
         name: "engine",
         flag: None,
         role: Role::Choice,
-        kind: Kind::Name(|s| s.parse::<Engine>().and_then(Engine::for_stream).map(|e| e.to_string())),
+        kind: Kind::Name(|s| s.parse::<Engine>().map(|e| e.to_string())),
         defaults: stream("blocking"),
         heading: "engine",
         summary: "who moves bytes at both ends (docs/factors.md lists the engines)",

@@ -30,7 +30,7 @@ use crate::{spin, transport};
 const ABORT_NS: u64 = 1_000_000_000;
 
 /// Buffer of what is drained after the window: large, since it is not measured.
-const DRAIN_SIZE: usize = 256 << 10;
+pub(super) const DRAIN_SIZE: usize = 256 << 10;
 
 /// Bins are kept for at most this many laps.
 pub(super) const BINS_MAX: u64 = 200_000;
@@ -330,7 +330,7 @@ impl Job {
             Ok(Stop::Ended(End::Failed { errno, .. })) => {
                 Some(Fault::io("moving bytes")(std::io::Error::from_raw_os_error(errno)))
             }
-            Ok(Stop::Refused) => self.refused(&flow),
+            Ok(Stop::Refused) => refused(flow.planted_end(), self.body, &self.abort),
             Err(fault) => Some(fault),
         };
         fault = fault.or_else(|| flow.fault());
@@ -338,7 +338,7 @@ impl Job {
             report.bytes += bytes;
             report.total_bytes += bytes;
         } else if fault.is_none() && setup.has_two_ends() {
-            fault = self.disagrees_with_kernel(&report);
+            fault = self.fd().and_then(|fd| miscounted(setup, fd, self.flow, report.total_bytes));
         }
         report.verified_bytes = flow.verified_bytes();
         (report, fault)
@@ -413,33 +413,6 @@ impl Job {
             }
         }
     }
-
-    /// The flow ended itself: its data was wrong, or a fault was planted.
-    fn refused<E: Effort>(&self, flow: &SinkFlow<E>) -> Option<Fault> {
-        match flow.planted_end() {
-            Some(Plant::Die { .. }) if self.body == Body::Process => std::process::abort(),
-            // Without the panic hook: the death is planned, and standard error belongs to the user.
-            Some(Plant::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
-            Some(Plant::Stall { .. }) => {
-                while !self.abort.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// The kernel's own count of the connection must be ours (a FIN counts as one byte).
-    fn disagrees_with_kernel(&self, report: &FlowReport) -> Option<Fault> {
-        let fd = self.fd().filter(|_| self.setup.transport.is_tcp())?;
-        let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
-        let ours = report.total_bytes;
-        (received != ours && received != ours + 1).then(|| {
-            let flow = self.flow;
-            Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}"))
-        })
-    }
 }
 
 fn dead(side: Side) -> Fault {
@@ -448,6 +421,32 @@ fn dead(side: Side) -> Fault {
         Side::Sink => "sink",
     };
     Fault::Impossible(format!("a thread of the {side} died in the middle of a trial"))
+}
+
+/// A flow ended itself: its data was wrong, or a fault was planted.
+pub(super) fn refused(planted_end: Option<Plant>, body: Body, abort: &AtomicBool) -> Option<Fault> {
+    match planted_end {
+        Some(Plant::Die { .. }) if body == Body::Process => std::process::abort(),
+        // Without the panic hook: the death is planned, and standard error belongs to the user.
+        Some(Plant::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
+        Some(Plant::Stall { .. }) => {
+            while !abort.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// The kernel's own count of what a TCP connection received must be ours (a FIN counts as one byte).
+pub(super) fn miscounted(setup: &PathSetup, fd: BorrowedFd<'_>, flow: usize, ours: u64) -> Option<Fault> {
+    if !setup.transport.is_tcp() {
+        return None;
+    }
+    let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
+    (received != ours && received != ours + 1)
+        .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}")))
 }
 
 /// An end's flows, or threads, summed up.

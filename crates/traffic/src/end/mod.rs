@@ -6,6 +6,7 @@ mod crew;
 mod flows;
 mod gate;
 mod serve;
+mod streams;
 
 pub use channel::{Channel, ChannelError, Pair};
 pub use flows::Body;

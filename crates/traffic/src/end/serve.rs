@@ -5,10 +5,10 @@ use std::io::{self, BufRead, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use bytegauge_model::EndReport;
+use bytegauge_model::{EndReport, Engine};
 
-use crate::end::call;
 use crate::end::flows::{Body, Flows};
+use crate::end::{call, streams};
 use crate::fault::Fault;
 use crate::message::{Address, Command, PathSetup, Reply, Side};
 use crate::transport::source::Alone;
@@ -95,6 +95,11 @@ fn open(
         };
         return Ok(ended.map(|(report, fault)| reply(report, fault)));
     }
+    let carries = !matches!(setup.engine, Engine::Blocking | Engine::Null);
+    if carries && !setup.transport.is_socket() {
+        let (engine, transport) = (setup.engine, &setup.transport);
+        return Err(Fault::Missing(format!("engine {engine} carries sockets, not {transport}: use --engine blocking")));
+    }
     let joint: &dyn Joint = if setup.has_two_ends() { joint(&setup.transport) } else { lone(setup) };
     // Held until `Go`: a pipe keeps its name until the source, too, has opened it.
     let mut listening;
@@ -109,6 +114,10 @@ fn open(
         (Side::Source, Some(address)) => joint.connect(&address, setup)?,
         (Side::Source, None) => return Err(no_address()),
     };
+    if carries {
+        let ended = streams::carry(peer, side, setup, fds, body)?;
+        return Ok(ended.map(|(report, fault)| reply(report, fault)));
+    }
     let flows = Flows::prepare(setup, side, fds, body)?;
     if !peer.reply(Reply::Ready) {
         flows.dismiss();
