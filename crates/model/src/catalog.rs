@@ -66,12 +66,17 @@ fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'static str {
     table.iter().find(|row| row.value == *value).map_or("?", |row| row.name)
 }
 
-/// Implements `FromStr`, `Display` and text serialisation for an enum with a table.
+/// Implements `FromStr`, `Display` and text serialisation for an enum with a table. A short name may stand for
+/// a name of the table.
 macro_rules! named {
-    ($type:ty, $kind:literal, $table:ident) => {
+    ($type:ty, $kind:literal, $table:ident $(, $short:literal => $name:literal)*) => {
         impl FromStr for $type {
             type Err = NameError;
             fn from_str(name: &str) -> Result<Self, NameError> {
+                let name = match name {
+                    $($short => $name,)*
+                    name => name,
+                };
                 lookup($kind, $table, name)
             }
         }
@@ -204,6 +209,8 @@ pub enum Engine {
     Epoll(EpollMode),
     /// The Tokio runtime, one single-threaded runtime a thread.
     Tokio,
+    /// One thread drives many connections by `io_uring(7)`.
+    Uring(UringMode),
 }
 
 /// How an epoll engine asks for readiness, and how it accepts.
@@ -218,6 +225,34 @@ pub struct EpollMode {
 impl EpollMode {
     const fn of(edge: bool, batch: bool) -> Engine {
         Engine::Epoll(EpollMode { edge, batch })
+    }
+}
+
+/// What an io_uring engine asks of the kernel, and who takes its submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UringMode {
+    /// What it asks.
+    pub kind: UringKind,
+    /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`): it occupies a CPU of its own.
+    pub sqpoll: bool,
+}
+
+/// What an io_uring engine asks of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UringKind {
+    /// One receive, one send, one accept at a time.
+    Plain,
+    /// Accepts and receives that go on, into buffers that the kernel picks when data is there.
+    Multishot,
+    /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
+    Bundle,
+    /// As `Multishot`, and sends ask the kernel not to copy.
+    ZeroCopy,
+}
+
+impl UringMode {
+    const fn of(kind: UringKind, sqpoll: bool) -> Engine {
+        Engine::Uring(UringMode { kind, sqpoll })
     }
 }
 
@@ -265,8 +300,48 @@ pub const ENGINES: &[Row<Engine>] = &[
         summary: "epoll(7), edge-triggered connections, accepts until none is left",
     },
     Row { value: Engine::Tokio, name: "tokio", summary: "the Tokio runtime, one single-threaded runtime a thread" },
+    Row {
+        value: UringMode::of(UringKind::Plain, false),
+        name: "uring:plain",
+        summary: "io_uring(7), one receive and one send at a time",
+    },
+    Row {
+        value: UringMode::of(UringKind::Multishot, false),
+        name: "uring:multishot",
+        summary: "io_uring(7), accepts and receives that go on, provided buffers",
+    },
+    Row {
+        value: UringMode::of(UringKind::Bundle, false),
+        name: "uring:bundle",
+        summary: "io_uring(7), multishot, many buffers a receive and a send",
+    },
+    Row {
+        value: UringMode::of(UringKind::ZeroCopy, false),
+        name: "uring:zc",
+        summary: "io_uring(7), multishot receives, zero-copy sends",
+    },
+    Row {
+        value: UringMode::of(UringKind::Plain, true),
+        name: "uring:plain:sqpoll",
+        summary: "io_uring(7), one receive and one send at a time; a kernel thread submits",
+    },
+    Row {
+        value: UringMode::of(UringKind::Multishot, true),
+        name: "uring:multishot:sqpoll",
+        summary: "io_uring(7), accepts and receives that go on, provided buffers; a kernel thread submits",
+    },
+    Row {
+        value: UringMode::of(UringKind::Bundle, true),
+        name: "uring:bundle:sqpoll",
+        summary: "io_uring(7), multishot, many buffers a receive and a send; a kernel thread submits",
+    },
+    Row {
+        value: UringMode::of(UringKind::ZeroCopy, true),
+        name: "uring:zc:sqpoll",
+        summary: "io_uring(7), multishot receives, zero-copy sends; a kernel thread submits",
+    },
 ];
-named!(Engine, "engine", ENGINES);
+named!(Engine, "engine", ENGINES, "uring" => "uring:multishot");
 
 /// How calls of an offered load are spread over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -567,6 +642,11 @@ mod tests {
         assert!(error.contains("did you mean `tcp`?"), "{error}");
         let error = "blockng".parse::<Engine>().unwrap_err().to_string();
         assert!(error.contains("did you mean `blocking`?"), "{error}");
+    }
+
+    #[test]
+    fn a_short_name_stands_for_the_usual_mode() {
+        assert_eq!("uring".parse::<Engine>().unwrap().to_string(), "uring:multishot");
     }
 
     #[test]

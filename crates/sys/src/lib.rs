@@ -35,6 +35,7 @@ pub mod socket;
 pub mod socket_memory;
 pub mod tcp_info;
 pub mod topology;
+pub mod uring;
 
 mod cpu_list;
 mod outcome;

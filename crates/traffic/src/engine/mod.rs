@@ -5,7 +5,9 @@
 mod blocking;
 mod epoll;
 mod null;
+pub mod proof;
 mod timers;
+mod uring;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -93,9 +95,18 @@ pub fn drive<P: Party>(
 ) -> Result<(Stop, EngineReport), Fault> {
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
+        Engine::Uring(mode) => uring::drive(mode, party, station, meter),
         Engine::Blocking | Engine::Null | Engine::Tokio => {
             Err(Fault::Impossible(format!("engine {engine} carries no party")))
         }
+    }
+}
+
+/// What this machine lacks for an engine, if anything, with the next step: asked before a plan is made.
+pub fn lacks(engine: Engine) -> Option<String> {
+    match engine {
+        Engine::Uring(mode) => uring::lacks(mode),
+        Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio => None,
     }
 }
 
