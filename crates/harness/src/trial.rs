@@ -5,8 +5,9 @@ mod call;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, Outcome, Workload};
+use bytegauge_model::{EndReport, Engine, Outcome, Workload};
 use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, Side};
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
@@ -211,12 +212,23 @@ fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
         return Outcome::Failed(format!("only {checked} of {total} bytes were compared with the pattern"));
     }
+    let engines = [Some(received), source.and_then(|source| source.report.as_ref())].into_iter().flatten();
+    let did = engines.filter_map(|end| end.engine).reduce(|one, other| one.plus(&other));
+    // A sink has nothing to send and a source nothing to receive: together they show the mode.
+    if let Some(reason) = did.and_then(|did| proof::unproven(setup.engine, &did)) {
+        return not_in_mode(setup.engine, &reason);
+    }
     if received.bytes == 0 || received.window_ns == 0 {
         return Outcome::Failed(
             "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
         );
     }
     Outcome::Measured
+}
+
+/// A mode that was asked for but did not run fails the trial.
+fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
+    Outcome::Failed(format!("engine {engine} did not run in its mode: {reason}"))
 }
 
 /// Bytes at the end that measures and the length of its window. Of a stream these are bytes divided by the sum

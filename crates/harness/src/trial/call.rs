@@ -8,9 +8,10 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::{CallError, CallReport, ErrorClass, ErrorPhase, Outcome};
 use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, Side};
 
-use super::{Answer, Measured, Stopped, listening, patience, ready, reply_or_stop, trouble};
+use super::{Answer, Measured, Stopped, listening, not_in_mode, patience, ready, reply_or_stop, trouble};
 
 /// Opens the server, then its clients.
 pub(super) fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
@@ -63,7 +64,9 @@ pub(super) fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Opti
     let competing = competes.then(|| Answer::of(pair.competitor().and_then(stopped)));
     let sink = setup.has_two_ends().then(|| Answer::of(stopped(&mut pair.sink)));
     let all = [Some(&source), sink.as_ref(), competing.as_ref()];
-    let outcome = trouble(&all).unwrap_or_else(|| judge(setup, all.map(|answer| answer.and_then(calls))));
+    let outcome = trouble(&all)
+        .or_else(|| unproven(setup, &source, sink.as_ref()))
+        .unwrap_or_else(|| judge(setup, all.map(|answer| answer.and_then(calls))));
     let sound = all.iter().flatten().all(|answer| answer.sound);
     Some(Measured {
         outcome,
@@ -83,6 +86,15 @@ fn start(pair: &mut Pair, setup: &PathSetup, competes: bool) -> Result<(), Chann
         pair.competitor()?.send(Command::Go)?;
     }
     pair.source.send(Command::Go)
+}
+
+/// An engine that did not run in the mode that was asked for.
+fn unproven(setup: &PathSetup, source: &Answer, sink: Option<&Answer>) -> Option<Outcome> {
+    let call = setup.call.as_ref()?;
+    [(call.client_engine, Some(source)), (call.server_engine, sink)].into_iter().find_map(|(engine, answer)| {
+        let did = answer?.report.as_ref()?.engine?;
+        proof::unproven(engine, &did).map(|reason| not_in_mode(engine, &reason))
+    })
 }
 
 fn calls(answer: &Answer) -> Option<&CallReport> {

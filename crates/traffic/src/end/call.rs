@@ -366,31 +366,11 @@ fn summed(parts: Vec<Part>) -> (EndReport, Option<Fault>) {
             None => part.report,
         });
         others.extend(samples);
-        engine = together(&engine, &part.engine);
+        engine = engine.plus(&part.engine);
         fault = fault.or(part.fault);
     }
     let mut report = sum(threads);
     report.flows.extend(others);
     report.engine = Some(engine);
     (report, fault)
-}
-
-/// What two threads' engines did.
-fn together(one: &EngineReport, other: &EngineReport) -> EngineReport {
-    EngineReport {
-        system_calls: one.system_calls + other.system_calls,
-        wakeups: one.wakeups + other.wakeups,
-        accepted: one.accepted + other.accepted,
-        accepted_at_once: one.accepted_at_once.max(other.accepted_at_once),
-        completions: one.completions + other.completions,
-        multishot: one.multishot + other.multishot,
-        out_of_buffers: one.out_of_buffers + other.out_of_buffers,
-        bundled: one.bundled + other.bundled,
-        zero_copy: one.zero_copy + other.zero_copy,
-        zero_copy_copied: one.zero_copy_copied + other.zero_copy_copied,
-        kernel_threads_ns: match (one.kernel_threads_ns, other.kernel_threads_ns) {
-            (Some(one), Some(other)) => Some(one + other),
-            (one, other) => one.or(other),
-        },
-    }
 }

@@ -26,6 +26,7 @@ use crate::transport::kernel::{held_bytes, tcp_report};
 use crate::{spin, transport};
 
 type Ended = (EndReport, Option<Fault>);
+type Driven = Result<(Stop, EngineReport), Fault>;
 
 /// Carries all flows of one end in one thread. `Ok(None)` when it was called off.
 pub(super) fn carry(
@@ -107,8 +108,8 @@ impl Job {
         let pace = Pace::of(setup.rate, setup.flows, setup.think_ns);
         let size = setup.write_size.unwrap_or(setup.read_size);
         let flow = |index| Carried::<_, PACED>::new(SourceFlow::new(setup, index, size), index, pace);
-        let Some((meter, stopped, left)) = self.drive(fds, flow, true) else { return Ended::default() };
-        let mut fault = stopped.err();
+        let Some((meter, driven, left)) = self.drive(fds, flow, true) else { return Ended::default() };
+        let (_, engine, mut fault) = outcome(driven);
         let mut reports = Vec::with_capacity(left.len());
         for (flow, fd) in left {
             reports.push((flow.index, self.report(&flow, fd.as_ref())));
@@ -120,17 +121,16 @@ impl Job {
                 fault.get_or_insert_with(|| Fault::PeerGone("the sink takes no more data".into()));
             }
         }
-        (self.summed(meter, reports), fault)
+        (self.summed(meter, reports, engine), fault)
     }
 
     fn read<E: Effort + 'static>(self, fds: Vec<OwnedFd>, closed: &mpsc::Sender<()>, effort: impl Fn() -> E) -> Ended {
         let setup = &*self.setup;
         let flow = |index| Carried::<_, false>::new(SinkFlow::new(setup, index, effort()), index, Pace::Free);
-        let Some((meter, stopped, left)) = self.drive(fds, flow, false) else { return Ended::default() };
+        let Some((meter, driven, left)) = self.drive(fds, flow, false) else { return Ended::default() };
         // Nobody listens any more if the watchdog has given up already.
         let _ = closed.send(());
-        let in_time = matches!(stopped, Ok(Stop::Time));
-        let mut fault = stopped.err();
+        let (in_time, engine, mut fault) = outcome(driven);
         let mut scratch = vec![0; DRAIN_SIZE];
         let mut reports = Vec::with_capacity(left.len());
         for (mut carried, fd) in left {
@@ -151,17 +151,16 @@ impl Job {
             fault = fault.or(found);
             reports.push((carried.index, report));
         }
-        (self.summed(meter, reports), fault)
+        (self.summed(meter, reports, engine), fault)
     }
 
     /// Waits at the gate and drives; `None` if the trial was called off.
-    #[allow(clippy::type_complexity, reason = "what an engine leaves behind: meter, end, flows")]
     fn drive<F: Flow + Send + 'static>(
         &self,
         fds: Vec<OwnedFd>,
         flow: impl Fn(usize) -> F,
         until_told: bool,
-    ) -> Option<(Meter, Result<Stop, Fault>, Vec<(F, Option<OwnedFd>)>)> {
+    ) -> Option<(Meter, Driven, Vec<(F, Option<OwnedFd>)>)> {
         let setup = &*self.setup;
         let mut party = Streams::new(fds.into_iter().enumerate().map(|(index, fd)| (flow(index), fd)).collect());
         if !self.gate.wait() {
@@ -172,9 +171,9 @@ impl Job {
         let mut meter = Meter::start(&Schedule { warmup_ns, window_ns, until_told }, bins_max as usize);
         let station =
             Station { listener: None, buffer_size: setup.read_size, abort: &self.flags.abort, told: &self.flags.told };
-        let stopped = engine::drive(setup.engine, &mut party, station, &mut meter);
+        let driven = engine::drive(setup.engine, &mut party, station, &mut meter);
         meter.close_early();
-        Some((meter, stopped.map(|(stop, _): (Stop, EngineReport)| stop), party.into_left()))
+        Some((meter, driven, party.into_left()))
     }
 
     /// Takes what is still on its way, so that bytes out and bytes in can be compared.
@@ -238,7 +237,7 @@ impl Job {
     }
 
     /// The thread's counters go with the first flow; the others have none of their own.
-    fn summed(&self, meter: Meter, mut reports: Vec<(usize, FlowReport)>) -> EndReport {
+    fn summed(&self, meter: Meter, mut reports: Vec<(usize, FlowReport)>, engine: EngineReport) -> EndReport {
         reports.sort_by_key(|(index, _)| *index);
         let mut flows: Vec<FlowReport> = reports.into_iter().map(|(_, report)| report).collect();
         let window = meter.window();
@@ -264,6 +263,14 @@ impl Job {
                 ..FlowReport::default()
             };
         }
-        EndReport { window_ns: window.ns, queued_ns: window.queued_ns, ..sum(flows) }
+        EndReport { window_ns: window.ns, queued_ns: window.queued_ns, engine: Some(engine), ..sum(flows) }
+    }
+}
+
+/// Whether the engine stopped because its time was up, what it did, and what went wrong.
+fn outcome(driven: Driven) -> (bool, EngineReport, Option<Fault>) {
+    match driven {
+        Ok((stop, engine)) => (stop == Stop::Time, engine, None),
+        Err(fault) => (false, EngineReport::default(), Some(fault)),
     }
 }
