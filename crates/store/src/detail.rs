@@ -49,6 +49,7 @@ struct Kernel {
     tcp: Option<TcpReport>,
     options: EffectiveOptions,
     socket_memory: Option<u64>,
+    queued_bytes: Option<u64>,
 }
 
 impl Detail {
@@ -88,8 +89,8 @@ impl EndDetail {
     fn of(end: &EndReport) -> EndDetail {
         let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
-            let FlowReport { tcp, options, socket_memory, .. } = flow.clone();
-            let kernel = Kernel { tcp, options, socket_memory };
+            let FlowReport { tcp, options, socket_memory, queued_bytes, .. } = flow.clone();
+            let kernel = Kernel { tcp, options, socket_memory, queued_bytes };
             if kernel.clone().flow(end) == *flow {
                 return EndDetail { only: Some(kernel), ..EndDetail::beside(end) };
             }
@@ -116,8 +117,8 @@ impl EndDetail {
 impl Kernel {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
-        let Kernel { tcp, options, socket_memory } = self;
-        FlowReport { tcp, options, socket_memory, ..counters::flow(end) }
+        let Kernel { tcp, options, socket_memory, queued_bytes } = self;
+        FlowReport { tcp, options, socket_memory, queued_bytes, ..counters::flow(end) }
     }
 }
 

@@ -88,6 +88,7 @@ pub fn plain_trial(n: u64) -> Trial {
         ..EffectiveOptions::default()
     };
     let flow = FlowReport {
+        queued_bytes: None,
         bytes: 200_000_000 + n,
         calls: 3_000 + n,
         short_calls: n % 50,
@@ -190,6 +191,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
     let bin = (any::<u64>(), any::<u64>()).prop_map(|(ns, bytes)| Bin { ns, bytes });
     (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
         |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
+            queued_bytes: queued_ns.filter(|ns| ns % 2 == 0),
             queued_ns,
             bytes: n[0],
             calls: n[1],
