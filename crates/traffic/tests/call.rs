@@ -14,6 +14,10 @@ fn check_conserved(setup: &PathSetup) -> Option<Ended> {
         Err(Reply::Skipped(reason)) if reason.contains("IPv6") => return None,
         Err(other) => panic!("{other:?} of {setup:?}"),
     };
+    if let (Reply::Skipped(reason), _) | (_, Reply::Skipped(reason)) = (&ended.client, &ended.server) {
+        assert!(reason.contains("use "), "{reason}");
+        return None;
+    }
     let (Reply::Done(_), Reply::Done(_)) = (&ended.client, &ended.server) else {
         panic!("{:?} and {:?} of {setup:?}", ended.client, ended.server)
     };
@@ -96,7 +100,7 @@ fn threads_share_the_flows_and_the_port() {
             setup.flows = 7;
             let call = call(&mut setup);
             (call.client_threads, call.server_threads, call.reuseport, call.idle_flows) = (3, 2, reuseport, 5);
-            let ended = check_conserved(&setup).unwrap();
+            let Some(ended) = check_conserved(&setup) else { continue };
             assert_eq!(ended.server().engine.unwrap().accepted, 12);
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use bytegauge_model::{Arrivals, CallError, Ends, ErrorClass, ErrorPhase};
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Plant, Reply, Side};
 use socket2::{Domain, Socket, Type};
-use support::{Ended, PATIENCE, call, engines, listen, run, run_against, setup};
+use support::{Ended, PATIENCE, call, engines, listen, run, run_against, setup, try_run};
 
 /// Calls that were begun are completed, lost, or still on their way: each of them once.
 fn check_counted(ended: &Ended, connect_per_call: bool) {
@@ -40,10 +40,12 @@ fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
                 let mut setup = planted(plant, engine);
                 call(&mut setup).response = response;
                 let ended = run(&setup);
-                assert_eq!(ended.errors(class), 1, "{engine} {plant:?} {:?}", ended.calls().errors);
                 check_counted(&ended, false);
-                let error = ended.calls().errors.iter().find(|error| error.class == class).unwrap();
-                assert_eq!(error.reply_bytes_missing > 0, missing, "{error:?}");
+                let [error] = &ended.calls().errors[..] else { panic!("{engine} {plant:?} {:?}", ended.calls()) };
+                // A byte too many that comes alone is taken for the next reply's first, and is wrong there.
+                let late = class == ErrorClass::LongReply && error.class == ErrorClass::Corrupt;
+                assert!(error.count == 1 && (error.class == class || late), "{engine} {plant:?} {error:?}");
+                assert!(late || (error.reply_bytes_missing > 0) == missing, "{error:?}");
                 assert!(ended.calls().calls > 0, "the flow goes on with a new connection");
             }
         }
@@ -70,7 +72,11 @@ fn a_client_that_cannot_send_is_timed_out() {
             let mut setup = PathSetup { transport: transport.parse().unwrap(), ..stalled };
             (call(&mut setup).request, call(&mut setup).response) = (16 << 20, 1);
             (call(&mut setup).depth, call(&mut setup).timeout_ns) = (2, 50_000_000);
-            let ended = run(&setup);
+            let ended = match try_run(&setup) {
+                Ok(Ended { client: Reply::Skipped(_), .. } | Ended { server: Reply::Skipped(_), .. }) => continue,
+                Err(Reply::Skipped(_)) => continue,
+                ended => ended.unwrap(),
+            };
             assert!(ended.errors(ErrorClass::TimedOut) > 0, "{transport} {engine} {:?}", ended.client);
             check_counted(&ended, false);
         }
@@ -124,8 +130,12 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
         let resets = ended.errors(ErrorClass::Reset);
         assert!(resets > 0, "{engine} {:?}", ended.calls());
         check_counted(&ended, true);
-        let missing: u64 = ended.calls().errors.iter().map(|error| error.reply_bytes_missing).sum();
-        assert!(missing > 0 && missing <= resets * 300_000);
+        let (lost, missing) = ended
+            .calls()
+            .errors
+            .iter()
+            .fold((0, 0), |(lost, missing), error| (lost + error.count, missing + error.reply_bytes_missing));
+        assert!(missing > 0 && missing <= lost * 300_000, "{engine} {:?}", ended.calls().errors);
     }
 }
 
@@ -134,6 +144,8 @@ fn a_server_that_takes_the_first_bytes_for_the_message_resets_by_closing_with_un
     for engine in engines() {
         let mut setup = planted(Plant::Hasty, engine);
         let call = call(&mut setup);
+        // One that reads a part at a time: a bundle of buffers may hold the whole.
+        call.server_engine = "epoll".parse().unwrap();
         (call.request, call.response) = (100_000, 64);
         (call.request_chunk, call.connect_per_call) = (Some(10_000), true);
         let ended = run(&setup);
