@@ -83,10 +83,24 @@ pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 ///
 /// `ENOTSOCK` for a pipe or a file.
 pub fn set_receive_timeout(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    set_timeout(fd, Name(libc::SOL_SOCKET, libc::SO_RCVTIMEO), timeout_ns)
+}
+
+/// How long a blocking send waits at most before it returns what it could take (`SO_SNDTIMEO`); otherwise as
+/// [`set_receive_timeout`].
+///
+/// # Errors
+///
+/// `ENOTSOCK` for a pipe or a file.
+pub fn set_send_timeout(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    set_timeout(fd, Name(libc::SOL_SOCKET, libc::SO_SNDTIMEO), timeout_ns)
+}
+
+fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()> {
     // struct timeval is two machine words on 64-bit Linux (socket(7)). Less than a microsecond would be 0.
     let us = timeout_ns.div_ceil(1000);
     let value = [((us / 1_000_000) as i64).to_ne_bytes(), ((us % 1_000_000) as i64).to_ne_bytes()].concat();
-    sockopt::write_bytes(fd, Name(libc::SOL_SOCKET, libc::SO_RCVTIMEO), &value)
+    sockopt::write_bytes(fd, name, &value)
 }
 
 /// Waits until a socket is ready, for at most so many nanoseconds (ppoll(2)). `None`: the time is over.
@@ -166,10 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn a_blocking_receive_gives_up_after_its_timeout() {
+    fn a_blocking_call_gives_up_after_its_timeout() {
         let (_left, right) = UnixStream::pair().unwrap();
         set_receive_timeout(right.as_fd(), 1).unwrap();
         let error = calls::read(right.as_fd(), &mut [0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        set_send_timeout(right.as_fd(), 1).unwrap();
+        let bytes = vec![0; 8 << 20];
+        assert!(calls::write(right.as_fd(), &bytes).unwrap() < bytes.len());
+        let error = calls::write(right.as_fd(), &bytes).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 

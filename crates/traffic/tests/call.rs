@@ -1,10 +1,10 @@
 //! Calls from end to end: conserved over every transport and engine, and every kind of trouble classified.
 
-mod support;
+mod calls;
 
 use bytegauge_model::Engine;
 use bytegauge_traffic::{PathSetup, Reply};
-use support::{Ended, call, engines, setup, try_run};
+use calls::{Ended, call, engines, setup, try_run};
 
 /// A trial without trouble: nothing is lost between the two ends, and everything is counted once.
 fn check_conserved(setup: &PathSetup) -> Option<Ended> {
@@ -150,7 +150,7 @@ fn the_client_alone_measures_the_harness() {
         let mut setup = PathSetup { flows: 1, series: true, ..setup("tcp", Engine::Null) };
         call(&mut setup).response = response;
         call(&mut setup).connect_per_call = connect_per_call;
-        let ended = support::run_alone(&setup);
+        let ended = calls::run_alone(&setup);
         let Reply::Done(report) = ended else { panic!("{ended:?}") };
         let calls = report.call.unwrap();
         assert!(calls.calls > 0 && calls.begun == calls.completed && calls.errors.is_empty());

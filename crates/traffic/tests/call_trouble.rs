@@ -1,14 +1,14 @@
 //! Everything that can go wrong with a call is classified, counted once, and never a hang.
 
-mod support;
+mod calls;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use bytegauge_model::{Arrivals, CallError, Ends, ErrorClass, ErrorPhase};
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Plant, Reply, Side};
+use calls::{Ended, PATIENCE, call, engines, listen, run, run_against, setup, try_run};
 use socket2::{Domain, Socket, Type};
-use support::{Ended, PATIENCE, call, engines, listen, run, run_against, setup, try_run};
 
 /// Calls that were begun are completed, lost, or still on their way: each of them once.
 fn check_counted(ended: &Ended, connect_per_call: bool) {
@@ -213,7 +213,7 @@ fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     call(&mut setup).rate = rate;
     let ended = run(&setup);
     assert_eq!(ended.calls().errors, []);
-    let total = support::decoded(ended.calls().total.as_ref().unwrap());
+    let total = calls::decoded(ended.calls().total.as_ref().unwrap());
     (total.max(), total.len() - total.count_between(0, 25_000_000))
 }
 
@@ -267,7 +267,7 @@ fn two_groups_of_clients_load_one_server() {
     let rival = rivals.source.reply(PATIENCE).unwrap();
     pair.sink.send(Command::Stop).unwrap();
     let replies = [pair.source.reply(PATIENCE).unwrap(), rival, pair.sink.reply(PATIENCE).unwrap()];
-    let [ours, theirs, server] = replies.each_ref().map(|reply| support::report(reply).call.clone().unwrap());
+    let [ours, theirs, server] = replies.each_ref().map(|reply| calls::report(reply).call.clone().unwrap());
     assert!(theirs.calls > 0 && theirs.errors.is_empty() && theirs.unfinished == 0);
     assert_eq!(server.completed, ours.completed + theirs.completed);
 }

@@ -7,6 +7,7 @@ mod epoll;
 mod null;
 pub mod proof;
 mod timers;
+mod tokio;
 mod uring;
 
 use std::io;
@@ -96,9 +97,9 @@ pub fn drive<P: Party>(
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
         Engine::Uring(mode) => uring::drive(mode, party, station, meter),
-        Engine::Blocking | Engine::Null | Engine::Tokio => {
-            Err(Fault::Impossible(format!("engine {engine} carries no party")))
-        }
+        Engine::Blocking => blocking::drive(party, station, meter),
+        Engine::Tokio => tokio::drive(party, station, meter),
+        Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it carries no party".into())),
     }
 }
 

@@ -1,146 +1,188 @@
-//! One trial of calls over two threads, as the harness carries it.
-#![allow(dead_code, reason = "every test file uses a part")]
+//! What the conformance suite of the engines runs: tiny flows, a party that gives them out, and a thread that
+//! drives them under a guard against hanging.
 
-use std::path::Path;
-use std::sync::OnceLock;
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+pub mod caller;
+pub mod echo;
+pub mod running;
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use bytegauge_model::Engine;
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EncodedHistogram, EndReport, Ends, Engine, ErrorClass, Level, Levels};
-use bytegauge_traffic::call::CallSetup;
-use bytegauge_traffic::{Address, Command, Pair, PathSetup, Reply, Side};
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
+use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_traffic::flow::Flow;
+use bytegauge_traffic::party::Party;
+use bytegauge_traffic::pattern::Pattern;
+use socket2::{Domain, Socket, Type};
 
-/// Far longer than anything here takes: only a hang comes near.
+use self::running::Running;
+
+/// A plain peer gives up after this: a test that hangs fails instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The engines that carry calls and have what they need from this kernel.
-pub fn engines() -> impl Iterator<Item = Engine> {
-    static HERE: OnceLock<Vec<Engine>> = OnceLock::new();
-    let probed = HERE.get_or_init(|| {
-        let all = ENGINES.iter().map(|row| row.value).filter(|engine| *engine != Engine::Null);
-        all.filter(|engine| !matches!(try_run(&setup("unix", *engine)), Err(Reply::Skipped(_)))).collect()
-    });
-    probed.iter().copied()
-}
-
-/// A short echo of 512 bytes on four flows.
-pub fn setup(transport: &str, engine: Engine) -> PathSetup {
-    let mut levels = Levels::default();
-    levels.set("transport", Level::Name(transport.into()));
-    levels.set("engine", Level::Name(engine.to_string()));
-    levels.set("request", Level::Number(512));
-    levels.set("flows", Level::Number(4));
-    let mut setup = PathSetup::of(&levels).unwrap();
-    setup.warmup_ns = 2_000_000;
-    // A submission thread shares the test's CPUs with everything else.
-    setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 300_000_000 } else { 30_000_000 };
-    setup.seed = 7;
-    setup
-}
-
-/// What is called.
-pub fn call(setup: &mut PathSetup) -> &mut CallSetup {
-    setup.call.as_mut().unwrap()
-}
-
-/// What both ends answered in the end.
-#[derive(Debug)]
-pub struct Ended {
-    pub client: Reply,
-    pub server: Reply,
-}
-
-impl Ended {
-    pub fn client(&self) -> &EndReport {
-        report(&self.client)
-    }
-
-    pub fn server(&self) -> &EndReport {
-        report(&self.server)
-    }
-
-    pub fn calls(&self) -> &CallReport {
-        self.client().call.as_ref().unwrap()
-    }
-
-    pub fn errors(&self, class: ErrorClass) -> u64 {
-        self.calls().errors.iter().filter(|error| error.class == class).map(|error| error.count).sum()
-    }
-}
-
-pub fn report(reply: &Reply) -> &EndReport {
-    match reply {
-        Reply::Done(report) | Reply::Failed(_, report) => report,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Opens a server.
-pub fn listen(pair: &mut Pair, setup: &PathSetup) -> Result<Address, Reply> {
-    pair.sink.send(Command::Open(Side::Sink, Box::new(setup.clone()), None)).unwrap();
-    let address = match pair.sink.reply(PATIENCE).unwrap() {
-        Reply::Listening(address) => address,
-        other => return Err(other),
+/// Every engine that carries parties and that this machine has; the others are named with the reason.
+pub fn engines() -> Vec<Engine> {
+    let can_run = |engine: &Engine| match running::probe(*engine) {
+        Ok(()) => true,
+        Err(reason) => {
+            println!("skipped: {engine}: {reason}");
+            false
+        }
     };
-    assert_eq!(pair.sink.reply(PATIENCE).unwrap(), Reply::Ready);
-    Ok(address)
+    ENGINES.iter().map(|row| row.value).filter(|engine| *engine != Engine::Null).filter(can_run).collect()
 }
 
-/// Carries one trial over two threads; `Err` if it could not be opened.
-pub fn try_run(setup: &PathSetup) -> Result<Ended, Reply> {
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-    let address = listen(&mut pair, setup)?;
-    if let Err(reply) = open_client(&mut pair, setup, address) {
-        pair.sink.send(Command::Stop).unwrap();
-        // Why nobody can connect, the server may know.
-        return Err(match pair.sink.reply(PATIENCE).unwrap() {
-            Reply::Done(_) => reply,
-            other => other,
+/// Runs a check over every engine, and says which one failed.
+pub fn for_all(check: impl Fn(Engine)) {
+    for engine in engines() {
+        println!("engine {engine}");
+        check(engine);
+    }
+}
+
+/// Flows to begin with, flows for those who connect, and an address to connect to.
+pub struct Group<F: Flow> {
+    pub first: Vec<(F, Option<OwnedFd>)>,
+    pub welcome: Box<dyn FnMut(BorrowedFd<'_>) -> Option<F> + Send>,
+    pub connect_to: Option<SocketAddr>,
+    pub options: Vec<SocketOption>,
+    pub left: Vec<(F, Option<OwnedFd>)>,
+}
+
+impl<F: Flow> Group<F> {
+    /// A server that gives every connection a flow.
+    pub fn server(mut flow: impl FnMut() -> F + Send + 'static) -> Group<F> {
+        let welcome = Box::new(move |_: BorrowedFd<'_>| Some(flow()));
+        Group { first: Vec::new(), welcome, connect_to: None, options: Vec::new(), left: Vec::new() }
+    }
+
+    /// Clients that connect there.
+    pub fn clients(flows: Vec<F>, connect_to: SocketAddr) -> Group<F> {
+        Group {
+            first: flows.into_iter().map(|flow| (flow, None)).collect(),
+            welcome: Box::new(|_| None),
+            connect_to: Some(connect_to),
+            options: Vec::new(),
+            left: Vec::new(),
+        }
+    }
+
+    /// Flows on connections that stand.
+    pub fn joined(flows: Vec<(F, OwnedFd)>) -> Group<F> {
+        let mut group = Group::clients(Vec::new(), ([127, 0, 0, 1], 9).into());
+        group.first = flows.into_iter().map(|(flow, fd)| (flow, Some(fd))).collect();
+        group
+    }
+
+    /// Socket options of every connection.
+    pub fn with(mut self, options: &[SocketOption]) -> Group<F> {
+        self.options = options.to_vec();
+        self
+    }
+
+    /// The flows that were given back.
+    pub fn flows(&self) -> impl Iterator<Item = &F> {
+        self.left.iter().map(|(flow, _)| flow)
+    }
+}
+
+impl<F: Flow + Send + 'static> Party for Group<F> {
+    type Flow = F;
+
+    fn first(&mut self) -> Option<(F, Option<OwnedFd>)> {
+        self.first.pop()
+    }
+
+    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<F> {
+        for option in &self.options {
+            option::set(connection, option).unwrap();
+        }
+        (self.welcome)(connection)
+    }
+
+    fn connect(&mut self, _flow: &mut F) -> io::Result<OwnedFd> {
+        let to = self.connect_to.expect("an address");
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None)?;
+        for option in &self.options {
+            option::set(socket.as_fd(), option).unwrap();
+        }
+        match socket.connect(&to.into()) {
+            Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+            _ => Ok(socket.into()),
+        }
+    }
+
+    fn left(&mut self, flow: F, connection: Option<OwnedFd>) {
+        self.left.push((flow, connection));
+    }
+}
+
+/// `EINPROGRESS` of Linux.
+const IN_PROGRESS: i32 = 115;
+
+/// A TCP listener on loopback that does not block.
+pub fn listener() -> (TcpListener, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(4096).unwrap();
+    let listener = TcpListener::from(socket);
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// A plain client connection that gives up rather than hang.
+pub fn plain(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// A message with its length before it, as [`echo::Echo`] expects it, filled by the pattern of a flow.
+pub fn message(flow: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; 4 + len];
+    bytes[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    Pattern::new(1, flow).fill(0, &mut bytes[4..]);
+    bytes
+}
+
+/// Sends a message and compares what comes back, byte for byte.
+pub fn plain_call(stream: &mut TcpStream, flow: usize, len: usize) {
+    let sent = message(flow, len);
+    std::thread::scope(|scope| {
+        let mut writer = stream.try_clone().unwrap();
+        scope.spawn({
+            let sent = &sent;
+            move || writer.write_all(sent).unwrap()
         });
-    }
-    pair.sink.send(Command::Go).unwrap();
-    let client = finish_client(&mut pair);
-    // A server that died takes no command any more.
-    let _ = pair.sink.send(Command::Stop);
-    Ok(Ended { client, server: pair.sink.reply(PATIENCE).unwrap() })
+        expect(stream, &sent);
+    });
 }
 
-/// A trial that can be opened.
-pub fn run(setup: &PathSetup) -> Ended {
-    try_run(setup).unwrap_or_else(|reply| panic!("{reply:?}"))
+/// Reads as many bytes as are expected and compares them.
+pub fn expect(stream: &mut TcpStream, expected: &[u8]) {
+    let mut got = vec![0; expected.len()];
+    stream.read_exact(&mut got).unwrap();
+    let differs = got.iter().zip(expected).position(|(a, b)| a != b);
+    assert_eq!(differs, None, "a byte differs");
 }
 
-/// A client against a server of somebody else, or against none.
-pub fn run_against(setup: &PathSetup, address: Address) -> Result<Reply, Reply> {
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-    open_client(&mut pair, setup, address)?;
-    Ok(finish_client(&mut pair))
+/// Closes a connection by a reset.
+pub fn reset(stream: TcpStream) {
+    option::set(stream.as_fd(), &SocketOption::Linger(Some(0))).unwrap();
+    drop(stream);
 }
 
-/// The client without a network.
-pub fn run_alone(setup: &PathSetup) -> Reply {
-    run_against(setup, Address::Alone).unwrap()
-}
-
-fn open_client(pair: &mut Pair, setup: &PathSetup, address: Address) -> Result<(), Reply> {
-    pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address))).unwrap();
-    match pair.source.reply(PATIENCE).unwrap() {
-        Reply::Ready => Ok(()),
-        other => Err(other),
-    }
-}
-
-fn finish_client(pair: &mut Pair) -> Reply {
-    pair.source.send(Command::Go).unwrap();
-    assert_eq!(pair.source.reply(PATIENCE).unwrap(), Reply::Closed);
-    pair.source.reply(PATIENCE).unwrap()
-}
-
-/// A histogram as it was recorded.
-pub fn decoded(histogram: &EncodedHistogram) -> Histogram<u64> {
-    Deserializer::new().deserialize(&mut BASE64.decode(&histogram.0).unwrap().as_slice()).unwrap()
+/// An engine that serves echoes, and its address.
+pub fn echo_server(engine: Engine, buffer_size: usize, options: &[SocketOption]) -> (Running<echo::Echo>, SocketAddr) {
+    let (listener, address) = listener();
+    let group = Group::server(echo::Echo::default).with(options);
+    (Running::start(engine, group, Some(listener.into()), buffer_size), address)
 }
