@@ -33,6 +33,8 @@ pub struct Desk {
     /// The planted stop has happened; it happens once.
     stopped: AtomicBool,
     body: Body,
+    /// Set with a planted death: where threads share a server, all of them leave.
+    abort: Arc<AtomicBool>,
     fault: Mutex<Option<Fault>>,
 }
 
@@ -83,7 +85,7 @@ enum State {
 
 impl Desk {
     /// The desk of one thread.
-    pub fn new(setup: &PathSetup, terms: Terms, connect_per_call: bool, body: Body) -> Desk {
+    pub fn new(setup: &PathSetup, terms: Terms, connect_per_call: bool, body: Body, abort: Arc<AtomicBool>) -> Desk {
         let effort = match setup.work {
             Work::None => AnyEffort::None,
             Work::Sum => AnyEffort::Sum(Sum::default()),
@@ -103,6 +105,7 @@ impl Desk {
             plant: setup.plant,
             stopped: AtomicBool::new(false),
             body,
+            abort,
             fault: Mutex::new(None),
         }
     }
@@ -237,7 +240,10 @@ impl ServerFlow {
             Plant::Die { after_bytes } if received >= after_bytes => match self.desk.body {
                 Body::Process => std::process::abort(),
                 // Without the panic hook: the death is planned, and standard error belongs to the user.
-                Body::Thread => std::panic::resume_unwind(Box::new("planted death")),
+                Body::Thread => {
+                    self.desk.abort.store(true, Ordering::Relaxed);
+                    std::panic::resume_unwind(Box::new("planted death"))
+                }
             },
             Plant::Stall { after_bytes } if received >= after_bytes => self.state = State::Stuck,
             Plant::Nap { after_bytes, ns }

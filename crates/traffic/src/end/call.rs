@@ -56,7 +56,7 @@ pub(super) fn serve(
     let (flags, begins_ns) = (Flags::default(), Arc::new(AtomicU64::new(0)));
     let terms = Terms::of(setup, call);
     let desks: Vec<Arc<Desk>> = (0..threads(call.server_engine, call.server_threads))
-        .map(|_| Arc::new(Desk::new(setup, terms, call.connect_per_call, body)))
+        .map(|_| Arc::new(Desk::new(setup, terms, call.connect_per_call, body, Arc::clone(&flags.abort))))
         .collect();
     // Held by the threads alone: a server that dies listens no more.
     let listeners: Vec<Arc<OwnedFd>> = listeners.into_iter().map(Arc::new).collect();
@@ -75,6 +75,11 @@ pub(super) fn serve(
     drop(listeners);
     if peer.reply(Reply::Ready) && peer.command() == Some(Command::Go) {
         begins_ns.store(monotonic_ns(), Ordering::Release);
+        // A thread that waits learns it when it is woken, and one signal may come a moment too early.
+        for _ in 0..3 {
+            crew.nudge();
+            std::thread::sleep(Duration::from_micros(200));
+        }
         // `Stop`, or nobody is left to say it: both end the serving.
         let _ = peer.command();
     }

@@ -150,7 +150,8 @@ impl<T: Send + 'static> Crew<T> {
         None
     }
 
-    fn nudge(&self) {
+    /// Wakes threads that wait, so that they look around.
+    pub(super) fn nudge(&self) {
         for handle in &self.handles {
             // A thread that has ended, or a queue of signals that is full, is no reason to stop.
             let _ = interrupt(handle);
