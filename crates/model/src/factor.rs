@@ -394,7 +394,7 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(calling_engine),
-        defaults: call("blocking,epoll,tokio"),
+        defaults: call("blocking,epoll,uring,tokio"),
         heading: "server",
         summary: "who moves bytes at the server (docs/factors.md lists the engines)",
         fits: SOCKETS,

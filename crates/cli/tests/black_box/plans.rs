@@ -12,7 +12,7 @@ use crate::raw::{Raw, name};
 fn every_ready_plan_is_planned() {
     let bench = Bench::new();
     for (name, fewest) in
-        [("buffer-size", 100), ("read-sweep", 100), ("socket-buffers", 100), ("tcp-echo", 72), ("receive-buffer", 90)]
+        [("buffer-size", 100), ("read-sweep", 100), ("socket-buffers", 100), ("tcp-echo", 96), ("receive-buffer", 120)]
     {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
         assert!(ran.stdout.starts_with(&format!("plan {name}: ")), "{ran}");
