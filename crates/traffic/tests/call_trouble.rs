@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bytegauge_model::{Arrivals, CallError, Ends, ErrorClass, ErrorPhase};
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Plant, Reply, Side};
-use calls::{Ended, PATIENCE, call, engines, listen, run, run_against, setup, try_run};
+use calls::{Ended, PATIENCE, call, kinds, listen, run, run_against, setup, try_run};
 use socket2::{Domain, Socket, Type};
 
 /// Calls that were begun are completed, lost, or still on their way: each of them once.
@@ -30,7 +30,7 @@ fn planted(plant: Plant, engine: bytegauge_model::Engine) -> PathSetup {
 
 #[test]
 fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
-    for engine in engines() {
+    for engine in kinds() {
         for response in [512, 700] {
             for (plant, class, missing) in [
                 (Plant::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply, true),
@@ -54,7 +54,7 @@ fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
 
 #[test]
 fn a_server_that_says_nothing_is_timed_out() {
-    for engine in engines() {
+    for engine in kinds() {
         let mut setup = planted(Plant::Stall { after_bytes: 20_000 }, engine);
         call(&mut setup).timeout_ns = 20_000_000;
         let ended = run(&setup);
@@ -67,7 +67,7 @@ fn a_server_that_says_nothing_is_timed_out() {
 fn a_client_that_cannot_send_is_timed_out() {
     // Replies are awaited only when a request is out: with a stalled server this one never is.
     for transport in ["tcp", "unix"] {
-        for engine in engines() {
+        for engine in kinds() {
             let stalled = planted(Plant::Stall { after_bytes: 1 }, engine);
             let mut setup = PathSetup { transport: transport.parse().unwrap(), ..stalled };
             (call(&mut setup).request, call(&mut setup).response) = (16 << 20, 1);
@@ -85,7 +85,7 @@ fn a_client_that_cannot_send_is_timed_out() {
 
 #[test]
 fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
-    for engine in engines() {
+    for engine in kinds() {
         for connect_per_call in [false, true] {
             let mut setup = planted(Plant::Die { after_bytes: 50_000 }, engine);
             // An hour: the client must notice, not wait.
@@ -104,7 +104,7 @@ fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
 
 #[test]
 fn a_server_left_by_its_client_stops_when_told() {
-    for engine in engines() {
+    for engine in kinds() {
         let setup = setup("tcp", engine);
         let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
         let address = listen(&mut pair, &setup).unwrap();
@@ -119,7 +119,7 @@ fn a_server_left_by_its_client_stops_when_told() {
 
 #[test]
 fn a_server_that_resets_loses_replies_that_are_on_their_way() {
-    for engine in engines() {
+    for engine in kinds() {
         let mut setup = setup("tcp", engine);
         // More than both socket buffers hold: closing at once throws the rest away.
         (call(&mut setup).response, call(&mut setup).connect_per_call) = (300_000, true);
@@ -141,7 +141,7 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
 
 #[test]
 fn a_server_that_takes_the_first_bytes_for_the_message_resets_by_closing_with_unread_data() {
-    for engine in engines() {
+    for engine in kinds() {
         let mut setup = planted(Plant::Hasty, engine);
         let call = call(&mut setup);
         // One that reads a part at a time: a bundle of buffers may hold the whole.
@@ -162,7 +162,7 @@ fn nobody() -> Address {
 
 #[test]
 fn a_refused_connection_is_counted_and_given_up() {
-    for engine in engines() {
+    for engine in kinds() {
         let mut setup = setup("tcp", engine);
         setup.window_ns = 3_600_000_000_000;
         call(&mut setup).connect_per_call = true;
@@ -193,7 +193,7 @@ fn a_connection_that_nobody_answers_is_timed_out() {
             filler
         })
         .collect();
-    for engine in engines() {
+    for engine in kinds() {
         let mut setup = setup("tcp", engine);
         (call(&mut setup).connect_per_call, call(&mut setup).timeout_ns) = (true, 10_000_000);
         let Ok(Reply::Done(report)) = run_against(&setup, Address::Ip(address)) else { panic!("a result") };

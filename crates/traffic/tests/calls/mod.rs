@@ -27,6 +27,12 @@ pub fn engines() -> impl Iterator<Item = Engine> {
     probed.iter().copied()
 }
 
+/// One engine of each kind: for what takes its time and does not depend on a mode.
+pub fn kinds() -> impl Iterator<Item = Engine> {
+    const KINDS: [&str; 5] = ["blocking", "epoll", "epoll:edge:batch", "tokio", "uring:multishot"];
+    engines().filter(|engine| KINDS.contains(&engine.to_string().as_str()))
+}
+
 /// A short echo of 512 bytes on four flows.
 pub fn setup(transport: &str, engine: Engine) -> PathSetup {
     let mut levels = Levels::default();
