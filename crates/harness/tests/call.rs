@@ -43,6 +43,12 @@ fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
                 assert!(!reason.is_empty());
                 continue;
             }
+            // One message at a time fills no bundle, and one a connection no multishot: that the mode did not
+            // run is what has to be said.
+            if let (Engine::Uring(_), Outcome::Failed(reason)) = (row.value, &measured.outcome) {
+                assert!(reason.contains("did not run in its mode"), "{reason}");
+                continue;
+            }
             assert_eq!(measured.outcome, Outcome::Measured, "{}", row.name);
             assert!(measured.pair_is_sound);
             let (bytes, wall_ns) = throughput(&measured);
