@@ -26,6 +26,8 @@ use crate::transport::kernel::{held_bytes, tcp_report};
 use crate::{spin, transport};
 
 type Ended = (EndReport, Option<Fault>);
+/// Flows that an engine gave back.
+type Given<F> = Vec<(F, Option<OwnedFd>)>;
 type Driven = Result<(Stop, EngineReport), Fault>;
 
 /// Carries all flows of one end in one thread. `Ok(None)` when it was called off.
@@ -160,7 +162,7 @@ impl Job {
         fds: Vec<OwnedFd>,
         flow: impl Fn(usize) -> F,
         until_told: bool,
-    ) -> Option<(Meter, Driven, Vec<(F, Option<OwnedFd>)>)> {
+    ) -> Option<(Meter, Driven, Given<F>)> {
         let setup = &*self.setup;
         let mut party = Streams::new(fds.into_iter().enumerate().map(|(index, fd)| (flow(index), fd)).collect());
         if !self.gate.wait() {
