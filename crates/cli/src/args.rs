@@ -1,11 +1,15 @@
 //! The command line, made from the tables: a factor that is declared in `model` is a flag here.
+//!
+//! `stream` and `call` have the flags of their workload. `run` learns the workload from the plan, so it has the flags
+//! of all, and what one means is settled when the plan is known ([`factors`]).
 
 use std::ffi::OsString;
 
-use bytegauge_model::Ends;
 use bytegauge_model::catalog::ENDS;
-use bytegauge_model::factor::{FACTORS, Factor};
-use bytegauge_plan::ready;
+use bytegauge_model::factor::{self, FACTORS, Factor, WORKLOADS};
+use bytegauge_model::level::Kind;
+use bytegauge_model::{Ends, Workload};
+use bytegauge_plan::{PlanError, ready};
 use bytegauge_store::FORMATS;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -25,10 +29,17 @@ pub fn command() -> Command {
         .version(clap::crate_version!())
         .about("Which socket settings should your program use on this machine, what do they cost, and when does the answer stop holding?")
         .arg(store_arg())
-        .subcommand(measuring(Command::new("stream").about("Bulk, one way: read and write sizes, socket options, placement")))
+        .subcommand(measuring(
+            Command::new("stream").about("Bulk, one way: read and write sizes, socket options, placement"),
+            Some(Workload::Stream),
+        ))
+        .subcommand(measuring(
+            Command::new("call").about("Request and response: engines, connections, latency, socket options"),
+            Some(Workload::Call),
+        ))
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
             Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
-        )))
+        ), None))
         .subcommand(Command::new("sessions").about("List what was measured"))
         .subcommand(
             Command::new("report")
@@ -75,11 +86,10 @@ pub fn command() -> Command {
         .subcommand(Command::new("end").about("Serve one end of a path on standard input and output").hide(true))
 }
 
-/// Adds what `stream` and `run` have in common.
-fn measuring(command: Command) -> Command {
-    let command = FACTORS
-        .iter()
-        .fold(command.next_help_heading("Factors (every one takes a list or a range)"), |c, f| c.arg(factor_arg(f)));
+/// Adds what all commands that measure have in common, and the factors of one workload or of all.
+fn measuring(command: Command, workload: Option<Workload>) -> Command {
+    let command = command.next_help_heading("Factors (every one takes a list or a range)");
+    let command = factor_args(workload).into_iter().fold(command, Command::arg);
     command
         .next_help_heading("Design")
         .arg(valued("budget", "TIME", "Time for the whole session, such as 60s or 5m"))
@@ -147,13 +157,45 @@ fn measuring(command: Command) -> Command {
         )
 }
 
-fn factor_arg(factor: &'static Factor) -> Arg {
-    // Clap wants its help to live as long as the program; the table does, the flag's name is made once.
-    let flag: &'static str = Box::leak(factor.flag().into_boxed_str());
-    Arg::new(factor.name)
-        .long(flag)
-        .value_name("LIST")
-        .help(format!("{} [default: {}]", factor.summary, factor.default))
+/// One argument a flag: two factors of different workloads may share one.
+fn factor_args(workload: Option<Workload>) -> Vec<Arg> {
+    let has = |factor: &&Factor| workload.is_none_or(|workload| factor.is_in(workload));
+    let mut flags: Vec<(String, Vec<&'static Factor>)> = Vec::new();
+    for factor in FACTORS.iter().filter(has) {
+        match flags.iter_mut().find(|(flag, _)| *flag == factor.flag()) {
+            Some((_, factors)) => factors.push(factor),
+            None => flags.push((factor.flag(), vec![factor])),
+        }
+    }
+    let mut args: Vec<Arg> = flags.into_iter().map(|(flag, factors)| factor_arg(flag, &factors, workload)).collect();
+    if workload == Some(Workload::Call) {
+        let help = "Both --server-engine and --client-engine";
+        args.push(Arg::new("engine").long("engine").value_name("LIST").help(help));
+    }
+    args
+}
+
+fn factor_arg(flag: String, factors: &[&'static Factor], workload: Option<Workload>) -> Arg {
+    let help: Vec<String> = factors
+        .iter()
+        .map(|factor| {
+            let defaults: Vec<String> = WORKLOADS
+                .iter()
+                .filter(|row| workload.is_none_or(|workload| workload == row.value))
+                .filter_map(|row| Some((row.name, factor.default_in(row.value)?)))
+                .map(|(name, default)| if workload.is_some() { default.into() } else { format!("{default} ({name})") })
+                .collect();
+            format!("{} [default: {}]", factor.summary, defaults.join(", "))
+        })
+        .collect();
+    // Clap wants its names to live as long as the program; each is made once.
+    let flag: &'static str = Box::leak(flag.into_boxed_str());
+    let arg = Arg::new(flag).long(flag).value_name("LIST").help(help.join("; or "));
+    // Where a switch is off unless it is asked for, to name it is to ask for it.
+    match factors.iter().all(|factor| matches!(factor.kind, Kind::Switch { auto: false })) {
+        true => arg.num_args(0..=1).default_missing_value("on"),
+        false => arg,
+    }
 }
 
 fn store_arg() -> Arg {
@@ -227,9 +269,29 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// The factors given on the command line, in the table's order.
-pub fn factors(matches: &ArgMatches) -> Vec<(&'static Factor, String)> {
-    FACTORS.iter().filter_map(|f| Some((f, matches.get_one::<String>(f.name)?.clone()))).collect()
+/// The factors given on the command line for a plan of a workload, in the table's order. A single flag goes
+/// before one that stands for several: `--engine epoll --client-engine blocking`.
+///
+/// # Errors
+/// When a flag was given that says nothing about the workload.
+pub fn factors(matches: &ArgMatches, workload: Workload) -> Result<Vec<(&'static Factor, String)>, Failure> {
+    let mut given: Vec<(&'static Factor, String)> = Vec::new();
+    let mut flags: Vec<String> = WORKLOADS.iter().flat_map(|row| factor::flags(row.value)).collect();
+    flags.sort();
+    flags.dedup();
+    for flag in flags {
+        let Ok(Some(text)) = matches.try_get_one::<String>(&flag) else { continue };
+        let named = factor::named(workload, &flag);
+        if let ([], Some(other)) = (named.as_slice(), factor::elsewhere(workload, &flag)) {
+            return Err(PlanError::NotInWorkload { flag, workload, other }.into());
+        }
+        let own =
+            |factor: &Factor| named.len() > 1 && matches!(matches.try_get_one::<String>(&factor.flag()), Ok(Some(_)));
+        given.extend(named.iter().filter(|factor| !own(factor)).map(|factor| (*factor, text.clone())));
+    }
+    let place = |factor: &Factor| FACTORS.iter().position(|row| row.name == factor.name);
+    given.sort_by_key(|(factor, _)| place(factor));
+    Ok(given)
 }
 
 /// An option's text.
@@ -271,14 +333,37 @@ mod tests {
         check("x -- -1", "x -- -1");
     }
 
+    fn given(words: &str, workload: Workload) -> Vec<(&'static str, String)> {
+        let words = words.split(' ').map(str::to_owned);
+        let matches = command().try_get_matches_from(["bytegauge".to_owned()].into_iter().chain(words)).unwrap();
+        let (_, matches) = matches.subcommand().unwrap();
+        factors(matches, workload).unwrap().into_iter().map(|(factor, text)| (factor.name, text)).collect()
+    }
+
     #[test]
     fn every_factor_is_a_flag() {
-        for factor in FACTORS {
-            let flag = format!("--{}", factor.flag());
-            let level = factor.default.split(',').next().unwrap_or_default();
-            let matches = command().try_get_matches_from(["bytegauge", "stream", &flag, level]).unwrap();
-            let (_, matches) = matches.subcommand().unwrap();
-            assert_eq!(factors(matches)[0].1, level);
+        for row in WORKLOADS {
+            for factor in factor::of(row.value) {
+                let level = factor.default_in(row.value).and_then(|levels| levels.split(',').next()).unwrap();
+                for command in [row.name, "run x"] {
+                    let words = format!("{command} --{} {level}", factor.flag());
+                    assert_eq!(given(&words, row.value), [(factor.name, level.to_owned())], "{words}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn an_engine_for_both_ends_gives_way_to_one_end_s_own() {
+        let check = |words: &str, expected: &[(&str, &str)]| {
+            let given = given(words, Workload::Call);
+            assert!(given.iter().map(|(name, text)| (*name, text.as_str())).eq(expected.iter().copied()), "{given:?}");
+        };
+        check("call --engine epoll", &[("client_engine", "epoll"), ("server_engine", "epoll")]);
+        check(
+            "call --engine epoll --client-engine blocking",
+            &[("client_engine", "blocking"), ("server_engine", "epoll")],
+        );
+        check("call --connect-per-call --depth 2", &[("depth", "2"), ("connect_per_call", "on")]);
     }
 }

@@ -74,7 +74,8 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
             }
         }
         // A choice left to the system says nothing; conditions always do.
-        let silent = factor.role == Role::Choice && levels.iter().all(|level| level.is_auto());
+        let silent = factor.role == Role::Choice
+            && levels.iter().all(|level| level.is_auto() || **level == Level::Switch(false));
         if levels.is_empty() || silent {
             continue;
         }

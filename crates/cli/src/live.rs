@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use bytegauge_harness::{Event, Observer};
+use bytegauge_model::Workload;
 use serde_json::{Value, json};
 
 /// Writes a JSON object a line to standard output.
@@ -33,7 +34,9 @@ fn describe(event: &Event<'_>) -> Value {
             "reason": trial.outcome.reason(),
             "bytes": trial.bytes,
             "wall_ns": trial.wall_ns,
-            "bytes_per_second": trial.rate(),
+            "calls": trial.calls,
+            "bytes_per_second": trial.rate().filter(|_| trial.workload() == Workload::Stream),
+            "calls_per_second": trial.rate().filter(|_| trial.workload() == Workload::Call),
             "elapsed_ns": elapsed_ns,
             "left_ns": left_ns,
         }),

@@ -49,6 +49,7 @@ fn plain_on_dumb_terminals() {
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("stream", matches)) => measure::stream(matches),
+        Some(("call", matches)) => measure::call(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
         Some(("report", matches)) => stored::report(matches),

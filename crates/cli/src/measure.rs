@@ -1,4 +1,4 @@
-//! `stream` and `run`: from flags or a plan to a session, and its report.
+//! `stream`, `call` and `run`: from flags or a plan to a session, and its report.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
-use bytegauge_model::{CellId, Nanos, SessionId};
+use bytegauge_model::{CellId, Nanos, SessionId, Workload};
 use bytegauge_plan::{Plan, Spec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
@@ -21,7 +21,12 @@ use crate::{args, dry_run, print, resume, stored};
 
 /// `bytegauge stream`.
 pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(Spec::named("stream"), matches)
+    measure(Spec::named("stream", Workload::Stream), matches)
+}
+
+/// `bytegauge call`.
+pub fn call(matches: &ArgMatches) -> Result<u8, Failure> {
+    measure(Spec::named("call", Workload::Call), matches)
 }
 
 /// `bytegauge run PLAN`.
@@ -102,7 +107,7 @@ fn execute(
 }
 
 fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
-    spec.set_all(&args::factors(matches))?;
+    spec.set_all(&args::factors(matches, spec.workload)?)?;
     if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
         if ns == 0 {
             return Err(Failure::usage("--budget: a session needs time: give for example 60s"));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytegauge_harness::{Event, Observer};
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::Stage;
-use bytegauge_model::unit::{byte_rate, significant};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos};
+use bytegauge_model::unit::{byte_rate, call_rate, significant};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos, Workload};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -59,7 +59,11 @@ impl Bar {
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
         let spread = estimate.relative_half_width().map(|share| format!(" ± {} %", significant(share * 100.0, 2)));
-        Some(format!("{}: {}{}", describe(cell), byte_rate(median), spread.unwrap_or_default()))
+        let rate = match cell.factors.workload() {
+            Workload::Stream => byte_rate(median),
+            Workload::Call => call_rate(median),
+        };
+        Some(format!("{}: {rate}{}", describe(cell), spread.unwrap_or_default()))
     }
 }
 

@@ -43,7 +43,7 @@ pub fn session(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Optio
 
 /// Every flag that was given must say what the session was begun with.
 fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, begun: &Plan) -> Result<(), Failure> {
-    let factors = args::factors(matches).into_iter().map(|(factor, _)| {
+    let factors = args::factors(matches, asked.workload)?.into_iter().map(|(factor, _)| {
         let levels =
             |plan| levels(plan, factor.name).iter().map(|level| factor.kind.compact(level)).collect::<Vec<_>>();
         (factor.flag(), levels(asked).join(","), levels(begun).join(","))

@@ -95,12 +95,7 @@ impl Run<'_> {
         let stop = self.stop;
         let measured = match self.pair() {
             Ok(pair) => trial::measure(pair, &setup, stop),
-            Err(error) => Some(trial::Measured {
-                outcome: Outcome::Failed(error.to_string()),
-                source: None,
-                sink: None,
-                pair_is_sound: false,
-            }),
+            Err(error) => Some(trial::Measured::nothing(Outcome::Failed(error.to_string()))),
         };
         let Some(measured) = measured else {
             self.pair = None;
@@ -110,7 +105,7 @@ impl Run<'_> {
         if !measured.pair_is_sound {
             self.pair = None;
         }
-        let (bytes, wall_ns) = measured.sink.as_ref().map_or((0, 0), trial::throughput);
+        let (bytes, wall_ns) = trial::throughput(&measured);
         let record = Trial {
             cell: cell.id.clone(),
             stage: task.stage,
@@ -119,11 +114,13 @@ impl Run<'_> {
             started_unix_ns,
             outcome: measured.outcome,
             bytes,
+            calls: measured.source.as_ref().and_then(|source| source.call.as_ref()).map_or(0, |call| call.calls),
             wall_ns,
             warmup_ns: setup.warmup_ns,
             cpus: setup.cpus.first().copied(),
             source: measured.source,
             sink: measured.sink,
+            competing: measured.competing,
             machine,
         };
         self.store.record_trial(self.session, &record)?;
@@ -179,7 +176,7 @@ impl Run<'_> {
 
     fn end_processes(&self) -> Vec<u32> {
         let pair = self.pair.as_ref();
-        pair.into_iter().flat_map(|pair| [&pair.source, &pair.sink]).filter_map(Channel::process_id).collect()
+        pair.into_iter().flat_map(Pair::channels).filter_map(Channel::process_id).collect()
     }
 
     /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and

@@ -186,7 +186,17 @@ fn twin(leader: &Cell) -> Cell {
 /// The leader's loop without anything to move or to do.
 fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
-    factors.set("engine", Level::Name("null".into()));
+    let null = || Level::Name("null".into());
+    factors.set("engine", null());
+    // Of calls the client alone is left, with one call at a time and as fast as it goes.
+    let ones = ["depth", "flows"].map(|name| (name, Level::Number(1)));
+    let none = ["idle_flows", "competing_flows", "think"].map(|name| (name, Level::Number(0)));
+    let other = [("client_engine", null()), ("server_engine", null()), ("call_rate", Level::Name("max".into()))];
+    if *factors.get("request") != Level::Absent {
+        for (name, level) in ones.into_iter().chain(none).chain(other) {
+            factors.set(name, level);
+        }
+    }
     factors.set("work", Level::Name("none".into()));
     factors.set("walk", Level::Number(0));
     Cell {

@@ -2,11 +2,12 @@
 
 use std::fs;
 
-use bytegauge_model::catalog::PLACEMENTS;
+use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, Transport};
 use bytegauge_plan::{Catalog, Spec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, limit, option};
+use bytegauge_traffic::engine;
 use bytegauge_traffic::transport::source;
 
 use crate::placing;
@@ -20,6 +21,8 @@ pub fn catalog(spec: &Spec) -> Catalog {
         ..Catalog::default()
     };
     probe_placements(&mut catalog);
+    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
+    catalog.missing_engines.extend(lacking);
     for level in spec.parts.iter().filter_map(|part| part.levels.get("transport")).flatten() {
         probe_transport(&mut catalog, level);
     }

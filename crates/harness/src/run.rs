@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let session = store.create_session(&NewSession {
             plan_name: plan.name.clone(),
-            workload: "stream".into(),
+            workload: plan.workload.to_string(),
             seed: plan.seed,
             margin: plan.margin,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -285,11 +285,7 @@ impl<'a> Run<'a> {
     fn remember(&mut self, trial: &Trial) {
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                let cost = if self.offered.contains(&trial.cell) {
-                    trial.cpu_ns_per_byte()
-                } else {
-                    trial.rate().map(|rate| 1e9 / rate)
-                };
+                let cost = trial.cost_ns(self.offered.contains(&trial.cell));
                 self.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.last_series = series(trial),
@@ -318,7 +314,14 @@ fn series(trial: &Trial) -> Option<Vec<f64>> {
     if trial.outcome != Outcome::Measured {
         return None;
     }
-    let flow = trial.sink.as_ref()?.flows.first()?;
+    // Of calls the client keeps the series: bytes both ways, which are calls by their constant size.
+    let ends = [&trial.source, &trial.sink].into_iter().flatten();
+    let keeper = if trial.source.as_ref().is_some_and(|source| source.call.is_some()) {
+        ends.clone().next()
+    } else {
+        ends.clone().last()
+    };
+    let flow = keeper?.flows.first()?;
     let total_ns: u64 = flow.series.iter().map(|bin| bin.ns).sum();
     let mut bytes = vec![0.0; (total_ns / BIN_NS) as usize];
     let mut at_ns = 0;

@@ -1,10 +1,13 @@
 //! One trial: opens a path between two ends, starts them, collects what they counted, and checks it.
 
+mod call;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, Outcome};
+use bytegauge_model::{EndReport, Engine, Outcome, Workload};
 use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, Side};
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
@@ -21,25 +24,34 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 pub struct Measured {
     /// How it ended.
     pub outcome: Outcome,
-    /// What the writing end counted.
+    /// What the writing end, or the client, counted.
     pub source: Option<EndReport>,
-    /// What the reading end counted.
+    /// What the reading end, or the server, counted.
     pub sink: Option<EndReport>,
+    /// What a second group of clients counted.
+    pub competing: Option<EndReport>,
     /// Whether the two ends can be used again.
     pub pair_is_sound: bool,
 }
 
+impl Measured {
+    /// A trial that came to no number.
+    pub fn nothing(outcome: Outcome) -> Measured {
+        Measured { outcome, source: None, sink: None, competing: None, pair_is_sound: false }
+    }
+}
+
 /// Carries one trial over two ends. `None` if `stop` was set in the middle of a long one.
 pub fn measure(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
-    match open(pair, setup) {
-        Ok(()) => run(pair, setup, stop),
-        Err(stop) => Some(Measured {
-            outcome: stop.outcome,
-            source: None,
-            sink: None,
-            // The other end may still wait for a connection that never comes.
-            pair_is_sound: false,
-        }),
+    let opened = match setup.workload() {
+        Workload::Stream => open(pair, setup),
+        Workload::Call => call::open(pair, setup),
+    };
+    match (opened, setup.workload()) {
+        (Ok(()), Workload::Stream) => run(pair, setup, stop),
+        (Ok(()), Workload::Call) => call::run(pair, setup, stop),
+        // The other end may still wait for a connection that never comes.
+        (Err(stopped), _) => Some(Measured::nothing(stopped.outcome)),
     }
 }
 
@@ -56,21 +68,27 @@ impl From<ChannelError> for Stopped {
 
 /// Prepares both ends up to the moment before the first byte.
 fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
-    pair.sink.send(Command::Open(Side::Sink, Box::new(setup.clone()), None))?;
-    let address = match pair.sink.reply(PREPARE)? {
-        Reply::Listening(address) => address,
-        other => return Err(stopped(other)),
-    };
-    if setup.has_source() {
+    let address = listening(pair, setup)?;
+    if setup.has_two_ends() {
         pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address)))?;
-        match pair.source.reply(PREPARE)? {
-            Reply::Ready => {}
-            other => return Err(stopped(other)),
-        }
+        ready(&mut pair.source)?;
     } else {
         debug_assert_eq!(address, Address::Alone);
     }
+    ready(&mut pair.sink)
+}
+
+/// Opens the end that is connected to.
+fn listening(pair: &mut Pair, setup: &PathSetup) -> Result<Address, Stopped> {
+    pair.sink.send(Command::Open(Side::Sink, Box::new(setup.clone()), None))?;
     match pair.sink.reply(PREPARE)? {
+        Reply::Listening(address) => Ok(address),
+        other => Err(stopped(other)),
+    }
+}
+
+fn ready(end: &mut Channel) -> Result<(), Stopped> {
+    match end.reply(PREPARE)? {
         Reply::Ready => Ok(()),
         other => Err(stopped(other)),
     }
@@ -85,43 +103,56 @@ fn stopped(reply: Reply) -> Stopped {
     Stopped { outcome }
 }
 
+/// How long an end may take before it counts as stuck. Its own watchdog comes first.
+fn patience(setup: &PathSetup) -> Duration {
+    let per_call_ns = setup.call.as_ref().map_or(0, |call| call.timeout_ns);
+    let ns = [setup.warmup_ns, setup.window_ns, setup.grace_ns, per_call_ns]
+        .iter()
+        .fold(0, |a: u64, b| a.saturating_add(*b));
+    Duration::from_nanos(ns) + Duration::from_secs(5)
+}
+
 /// Starts both ends and waits for what they counted.
 fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
     let started = pair
         .sink
         .send(Command::Go)
-        .and_then(|()| if setup.has_source() { pair.source.send(Command::Go) } else { Ok(()) });
+        .and_then(|()| if setup.has_two_ends() { pair.source.send(Command::Go) } else { Ok(()) });
     if let Err(error) = started {
-        let outcome = Outcome::Failed(error.to_string());
-        return Some(Measured { outcome, source: None, sink: None, pair_is_sound: false });
+        return Some(Measured::nothing(Outcome::Failed(error.to_string())));
     }
-    // The ends' own watchdogs come first; this one only bounds an end that is itself stuck.
-    let patience = Duration::from_nanos(setup.warmup_ns + setup.window_ns + setup.grace_ns) + Duration::from_secs(5);
+    let patience = patience(setup);
     let first = reply_or_stop(&mut pair.sink, patience, setup, stop)?;
     let closed = matches!(first, Ok(Reply::Closed));
     // Whatever the sink says, it needs no more data.
-    let stopped = if setup.has_source() { pair.source.send(Command::Stop) } else { Ok(()) };
+    let stopped = if setup.has_two_ends() { pair.source.send(Command::Stop) } else { Ok(()) };
     let sink = Answer::of(if closed { pair.sink.reply(patience) } else { first });
-    let source = setup.has_source().then(|| Answer::of(stopped.and_then(|()| pair.source.reply(patience))));
+    let source = setup.has_two_ends().then(|| Answer::of(stopped.and_then(|()| pair.source.reply(patience))));
     let sound = sink.sound && source.as_ref().is_none_or(|source| source.sound);
     let outcome = judge(setup, &sink, source.as_ref());
-    Some(Measured { outcome, source: source.and_then(|source| source.report), sink: sink.report, pair_is_sound: sound })
+    Some(Measured {
+        outcome,
+        source: source.and_then(|source| source.report),
+        sink: sink.report,
+        competing: None,
+        pair_is_sound: sound,
+    })
 }
 
-/// Waits for the sink. A short trial is always waited for; a long one is looked after now and then, so that
+/// Waits for the end that measures. A short trial is always waited for; a long one is looked after now and then, so that
 /// an interrupt does not take minutes. `None` if the user wants to stop.
 fn reply_or_stop(
-    sink: &mut Channel,
+    end: &mut Channel,
     patience: Duration,
     setup: &PathSetup,
     stop: &AtomicBool,
 ) -> Option<Result<Reply, ChannelError>> {
     if setup.window_ns < LONG_NS {
-        return Some(sink.reply(patience));
+        return Some(end.reply(patience));
     }
     let deadline = Instant::now() + patience;
     loop {
-        let reply = sink.reply(LOOK_AFTER.min(deadline.saturating_duration_since(Instant::now())));
+        let reply = end.reply(LOOK_AFTER.min(deadline.saturating_duration_since(Instant::now())));
         match reply {
             Err(ChannelError::Silent(_)) if stop.load(Ordering::Relaxed) => return None,
             Err(ChannelError::Silent(_)) if Instant::now() < deadline => {}
@@ -156,11 +187,16 @@ impl Answer {
     }
 }
 
+/// What went wrong at an end: whoever is gone explains it, then the first of those given.
+fn trouble(answers: &[Option<&Answer>]) -> Option<Outcome> {
+    let mut answers: Vec<&Answer> = answers.iter().copied().flatten().collect();
+    answers.sort_by_key(|answer| !answer.gone);
+    answers.iter().find_map(|answer| answer.trouble.clone())
+}
+
 /// The outcome of a trial: whoever is gone explains it, then the sink, then the source, then our checks.
 fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
-    let mut troubled: Vec<&Answer> = [Some(sink), source].into_iter().flatten().collect();
-    troubled.sort_by_key(|answer| !answer.gone);
-    if let Some(trouble) = troubled.iter().find_map(|answer| answer.trouble.clone()) {
+    if let Some(trouble) = trouble(&[Some(sink), source]) {
         return trouble;
     }
     let Some(received) = &sink.report else { return Outcome::Failed("the sink reported nothing".into()) };
@@ -172,9 +208,15 @@ fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
             sent.total_bytes, received.total_bytes
         ));
     }
-    if setup.verify && setup.has_source() && received.verified_bytes != received.total_bytes {
+    if setup.verify && setup.has_two_ends() && received.verified_bytes != received.total_bytes {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
         return Outcome::Failed(format!("only {checked} of {total} bytes were compared with the pattern"));
+    }
+    let engines = [Some(received), source.and_then(|source| source.report.as_ref())].into_iter().flatten();
+    let did = engines.filter_map(|end| end.engine).reduce(|one, other| one.plus(&other));
+    // A sink has nothing to send and a source nothing to receive: together they show the mode.
+    if let Some(reason) = did.and_then(|did| proof::unproven(setup.engine, &did)) {
+        return not_in_mode(setup.engine, &reason);
     }
     if received.bytes == 0 || received.window_ns == 0 {
         return Outcome::Failed(
@@ -184,8 +226,22 @@ fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
     Outcome::Measured
 }
 
-/// Bytes at the sink and the length of the window: bytes divided by the sum of the flows' rates.
-pub fn throughput(sink: &EndReport) -> (u64, u64) {
+/// A mode that was asked for but did not run fails the trial.
+fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
+    Outcome::Failed(format!("engine {engine} did not run in its mode: {reason}"))
+}
+
+/// Bytes at the end that measures and the length of its window. Of a stream these are bytes divided by the sum
+/// of the flows' rates; of calls, the client's bytes both ways and its window.
+pub fn throughput(measured: &Measured) -> (u64, u64) {
+    if let Some(client) = measured.source.as_ref().filter(|source| source.call.is_some()) {
+        return (client.bytes, client.call.as_ref().map_or(0, |call| call.window_ns));
+    }
+    measured.sink.as_ref().map_or((0, 0), stream_throughput)
+}
+
+/// Bytes at the sink of a stream and the length of the window.
+pub fn stream_throughput(sink: &EndReport) -> (u64, u64) {
     let per_ns: f64 =
         sink.flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.bytes as f64 / flow.window_ns as f64).sum();
     let wall_ns = if per_ns > 0.0 { (sink.bytes as f64 / per_ns).round() as u64 } else { 0 };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_harness::trial::{Measured, measure, throughput};
+use bytegauge_harness::trial::{Measured, measure, stream_throughput};
 use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::{Ends, Level, Levels, Outcome};
 use bytegauge_traffic::{Pair, PathSetup, Plant};
@@ -34,13 +34,13 @@ fn check_measured(setup: &PathSetup) {
     }
     assert_eq!(measured.outcome, Outcome::Measured, "{setup:?}");
     let sink = measured.sink.unwrap();
-    let (bytes, wall_ns) = throughput(&sink);
+    let (bytes, wall_ns) = stream_throughput(&sink);
     assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
     assert_eq!(sink.flows.len(), setup.flows);
     assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
     if let Some(source) = measured.source {
         assert_eq!(source.total_bytes, sink.total_bytes);
-        assert!(source.total_bytes >= source.bytes && source.bytes > 0);
+        assert!(source.total_bytes >= source.bytes && source.bytes > 0, "{setup:?} {source:?}");
     }
     if setup.verify {
         assert_eq!(sink.verified_bytes, sink.total_bytes);
@@ -123,7 +123,7 @@ fn an_offered_load_is_kept() {
     paced.rate = Some(20 << 20);
     paced.window_ns = 60_000_000;
     let sink = run(&paced).sink.unwrap();
-    let (bytes, wall_ns) = throughput(&sink);
+    let (bytes, wall_ns) = stream_throughput(&sink);
     let rate = bytes as f64 * 1e9 / wall_ns as f64;
     // Whole writes of 64 KiB into a window of 60 ms: a few either way.
     assert!(rate < 1.3 * (20 << 20) as f64, "{rate}");
@@ -217,4 +217,60 @@ fn pinning_that_is_refused_is_a_skip_that_names_the_way_out() {
     let Outcome::Skipped(reason) = run(&planted).outcome else { panic!("no machine has that CPU") };
     assert!(reason.contains("pinning to CPU 100000 is not permitted"), "{reason}");
     assert!(reason.contains("--placement unpinned"), "{reason}");
+}
+
+/// The engines that carry all flows of an end in one thread.
+fn carrying() -> impl Iterator<Item = bytegauge_model::Engine> {
+    use bytegauge_model::Engine::{Blocking, Null};
+    bytegauge_model::catalog::ENGINES.iter().map(|row| row.value).filter(|engine| !matches!(engine, Blocking | Null))
+}
+
+#[test]
+fn every_engine_carries_a_stream_and_conserves_it() {
+    for engine in carrying() {
+        for transport in ["unix", "tcp", "tcp6"] {
+            for (flows, verify) in [(1, false), (3, true)] {
+                // A turn of the engine, its bytes compared by unoptimised code, takes milliseconds.
+                let setup = PathSetup { flows, verify, engine, window_ns: 80_000_000, ..setup(transport) };
+                let outcome = run(&setup).outcome;
+                if let Outcome::Skipped(reason) = outcome {
+                    // Some engines need what this kernel may lack, and say so.
+                    assert!(!reason.is_empty());
+                    continue;
+                }
+                if matches!(&outcome, Outcome::Failed(reason) if reason.contains("did not run in its mode")) {
+                    continue;
+                }
+                check_measured(&setup);
+            }
+        }
+        let pipe = run(&PathSetup { engine, ..setup("pipe") });
+        assert!(matches!(&pipe.outcome, Outcome::Skipped(reason) if reason.contains("--engine blocking")), "{pipe:?}");
+    }
+}
+
+#[test]
+fn faults_are_caught_and_a_load_is_kept_with_every_engine() {
+    for engine in carrying() {
+        let with = |plant| {
+            let verify = matches!(plant, Plant::Corrupt { .. });
+            run(&PathSetup { engine, verify, plant: Some(plant), ..setup("tcp") }).outcome
+        };
+        if matches!(with(Plant::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
+            continue;
+        }
+        for (plant, expected) in [
+            (Plant::Corrupt { offset: 100_000 }, "flow 0: byte 100000 arrived as"),
+            (Plant::Overcount { bytes: 1 }, "the path loses or invents data"),
+            (Plant::Die { after_bytes: 1 << 20 }, "died"),
+            (Plant::Stall { after_bytes: 1 << 20 }, "stalled"),
+        ] {
+            let Outcome::Failed(reason) = with(plant) else { panic!("{engine}: {plant:?} went unnoticed") };
+            assert!(reason.contains(expected), "{engine}: {reason}");
+        }
+        let paced = PathSetup { engine, rate: Some(20 << 20), window_ns: 60_000_000, ..setup("tcp") };
+        let (bytes, wall_ns) = stream_throughput(&run(&paced).sink.unwrap());
+        let rate = bytes as f64 * 1e9 / wall_ns as f64;
+        assert!(rate < 1.3 * (20 << 20) as f64, "{engine}: {rate}");
+    }
 }

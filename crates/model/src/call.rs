@@ -22,6 +22,8 @@ pub struct CallReport {
     pub begun: u64,
     /// Calls completed in the client's whole life.
     pub completed: u64,
+    /// Calls that were in flight when the client was made to leave before its time.
+    pub unfinished: u64,
     /// Calls that were due by the offered rate within the window but had not begun at its end.
     pub overdue: u64,
     /// Mean length of the clients' windows, nanoseconds.
@@ -125,4 +127,26 @@ pub struct EngineReport {
     /// CPU time of helper threads that the kernel runs for the engine (SQPOLL, io-wq), nanoseconds; absent
     /// where it cannot be told.
     pub kernel_threads_ns: Option<u64>,
+}
+
+impl EngineReport {
+    /// What two threads, or ends, did together.
+    pub fn plus(&self, other: &EngineReport) -> EngineReport {
+        EngineReport {
+            system_calls: self.system_calls + other.system_calls,
+            wakeups: self.wakeups + other.wakeups,
+            accepted: self.accepted + other.accepted,
+            accepted_at_once: self.accepted_at_once.max(other.accepted_at_once),
+            completions: self.completions + other.completions,
+            multishot: self.multishot + other.multishot,
+            out_of_buffers: self.out_of_buffers + other.out_of_buffers,
+            bundled: self.bundled + other.bundled,
+            zero_copy: self.zero_copy + other.zero_copy,
+            zero_copy_copied: self.zero_copy_copied + other.zero_copy_copied,
+            kernel_threads_ns: match (self.kernel_threads_ns, other.kernel_threads_ns) {
+                (Some(ours), Some(theirs)) => Some(ours + theirs),
+                (ours, theirs) => ours.or(theirs),
+            },
+        }
+    }
 }

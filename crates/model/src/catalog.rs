@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::factor::Workload;
 use crate::suggest;
 use crate::unit::{Bytes, significant};
 
@@ -24,6 +25,18 @@ pub enum NameError {
         name: String,
         /// The likely intention, or the names that exist.
         hint: String,
+    },
+    /// In the table, but of no use to this workload.
+    #[error("{kind} `{name}` does not carry the workload {workload}: use one of {fitting}")]
+    Unfit {
+        /// What was looked up.
+        kind: &'static str,
+        /// The name given.
+        name: String,
+        /// What it was to be used for.
+        workload: &'static str,
+        /// The names that fit.
+        fitting: String,
     },
     /// A rate of work per byte that does not parse.
     #[error("`{0}` is not {1}")]
@@ -53,12 +66,17 @@ fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'static str {
     table.iter().find(|row| row.value == *value).map_or("?", |row| row.name)
 }
 
-/// Implements `FromStr`, `Display` and text serialisation for an enum with a table.
+/// Implements `FromStr`, `Display` and text serialisation for an enum with a table. A short name may stand for
+/// a name of the table.
 macro_rules! named {
-    ($type:ty, $kind:literal, $table:ident) => {
+    ($type:ty, $kind:literal, $table:ident $(, $short:literal => $name:literal)*) => {
         impl FromStr for $type {
             type Err = NameError;
             fn from_str(name: &str) -> Result<Self, NameError> {
+                let name = match name {
+                    $($short => $name,)*
+                    name => name,
+                };
                 lookup($kind, $table, name)
             }
         }
@@ -181,20 +199,192 @@ impl TryFrom<String> for Transport {
 
 /// Who moves bytes at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "String", try_from = "String")]
 pub enum Engine {
     /// A thread per flow, `read(2)` and `write(2)`.
     Blocking,
     /// Moves nothing: what the harness itself costs.
     Null,
+    /// One thread drives many connections by `epoll(7)`.
+    Epoll(EpollMode),
+    /// The Tokio runtime, one single-threaded runtime a thread.
+    Tokio,
+    /// One thread drives many connections by `io_uring(7)`.
+    Uring(UringMode),
+}
+
+/// How an epoll engine asks for readiness, and how it accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EpollMode {
+    /// Connections are reported once a change (`EPOLLET`) instead of for as long as they are ready.
+    pub edge: bool,
+    /// Connections are accepted until none is left instead of one a wake-up.
+    pub batch: bool,
+}
+
+impl EpollMode {
+    const fn of(edge: bool, batch: bool) -> Engine {
+        Engine::Epoll(EpollMode { edge, batch })
+    }
+}
+
+/// What an io_uring engine asks of the kernel, and who takes its submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UringMode {
+    /// What it asks.
+    pub kind: UringKind,
+    /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`): it occupies a CPU of its own.
+    pub sqpoll: bool,
+}
+
+/// What an io_uring engine asks of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UringKind {
+    /// One receive, one send, one accept at a time.
+    Plain,
+    /// Accepts and receives that go on, into buffers that the kernel picks when data is there.
+    Multishot,
+    /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
+    Bundle,
+    /// As `Multishot`, and sends ask the kernel not to copy.
+    ZeroCopy,
+}
+
+impl UringMode {
+    const fn of(kind: UringKind, sqpoll: bool) -> Engine {
+        Engine::Uring(UringMode { kind, sqpoll })
+    }
+}
+
+impl Engine {
+    /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing.
+    pub fn calls(self) -> bool {
+        self != Engine::Null
+    }
+
+    /// This engine, if it carries the workload `call`.
+    ///
+    /// # Errors
+    /// [`NameError::Unfit`], naming those that do.
+    pub fn for_call(self) -> Result<Engine, NameError> {
+        self.that("call", Engine::calls)
+    }
+
+    fn that(self, workload: &'static str, carries: fn(Engine) -> bool) -> Result<Engine, NameError> {
+        if carries(self) {
+            return Ok(self);
+        }
+        let fitting: Vec<_> = ENGINES.iter().filter(|row| carries(row.value)).map(|row| row.name).collect();
+        Err(NameError::Unfit { kind: "engine", name: self.to_string(), workload, fitting: fitting.join(", ") })
+    }
 }
 
 /// The engines.
 pub const ENGINES: &[Row<Engine>] = &[
     Row { value: Engine::Blocking, name: "blocking", summary: "a thread per flow, read(2) and write(2)" },
     Row { value: Engine::Null, name: "null", summary: "moves nothing: measures the harness itself" },
+    Row {
+        value: EpollMode::of(false, false),
+        name: "epoll",
+        summary: "epoll(7), level-triggered, one accept a wake-up",
+    },
+    Row {
+        value: EpollMode::of(false, true),
+        name: "epoll:batch",
+        summary: "epoll(7), level-triggered, accepts until none is left",
+    },
+    Row { value: EpollMode::of(true, false), name: "epoll:edge", summary: "epoll(7), edge-triggered connections" },
+    Row {
+        value: EpollMode::of(true, true),
+        name: "epoll:edge:batch",
+        summary: "epoll(7), edge-triggered connections, accepts until none is left",
+    },
+    Row { value: Engine::Tokio, name: "tokio", summary: "the Tokio runtime, one single-threaded runtime a thread" },
+    Row {
+        value: UringMode::of(UringKind::Plain, false),
+        name: "uring:plain",
+        summary: "io_uring(7), one receive and one send at a time",
+    },
+    Row {
+        value: UringMode::of(UringKind::Multishot, false),
+        name: "uring:multishot",
+        summary: "io_uring(7), accepts and receives that go on, provided buffers",
+    },
+    Row {
+        value: UringMode::of(UringKind::Bundle, false),
+        name: "uring:bundle",
+        summary: "io_uring(7), multishot, many buffers a receive and a send",
+    },
+    Row {
+        value: UringMode::of(UringKind::ZeroCopy, false),
+        name: "uring:zc",
+        summary: "io_uring(7), multishot receives, zero-copy sends",
+    },
+    Row {
+        value: UringMode::of(UringKind::Plain, true),
+        name: "uring:plain:sqpoll",
+        summary: "io_uring(7), one receive and one send at a time; a kernel thread submits",
+    },
+    Row {
+        value: UringMode::of(UringKind::Multishot, true),
+        name: "uring:multishot:sqpoll",
+        summary: "io_uring(7), accepts and receives that go on, provided buffers; a kernel thread submits",
+    },
+    Row {
+        value: UringMode::of(UringKind::Bundle, true),
+        name: "uring:bundle:sqpoll",
+        summary: "io_uring(7), multishot, many buffers a receive and a send; a kernel thread submits",
+    },
+    Row {
+        value: UringMode::of(UringKind::ZeroCopy, true),
+        name: "uring:zc:sqpoll",
+        summary: "io_uring(7), multishot receives, zero-copy sends; a kernel thread submits",
+    },
 ];
-named!(Engine, "engine", ENGINES);
+named!(Engine, "engine", ENGINES, "uring" => "uring:multishot");
+
+/// How calls of an offered load are spread over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// At equal distances.
+    #[default]
+    Constant,
+    /// Independently of each other: exponential distances, bursts included.
+    Poisson,
+}
+
+/// The kinds of arrivals.
+pub const ARRIVALS: &[Row<Arrivals>] = &[
+    Row { value: Arrivals::Constant, name: "constant", summary: "calls at equal distances" },
+    Row { value: Arrivals::Poisson, name: "poisson", summary: "calls independent of each other: bursts included" },
+];
+named!(Arrivals, "kind of arrivals", ARRIVALS);
+
+/// Whose `SO_RCVBUF` is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RcvbufOn {
+    /// The listening socket's: accepted ones inherit it, and the window scale is offered by it.
+    #[default]
+    Listener,
+    /// Each accepted socket's: the window scale is settled by then.
+    Accepted,
+    /// The client's, before connect(2).
+    Client,
+}
+
+/// The sockets that `SO_RCVBUF` can be set on.
+pub const RCVBUF_ON: &[Row<RcvbufOn>] = &[
+    Row {
+        value: RcvbufOn::Listener,
+        name: "listener",
+        summary: "the listening socket: accepted ones inherit it, with its window scale",
+    },
+    Row { value: RcvbufOn::Accepted, name: "accepted", summary: "each accepted socket, when the scale is settled" },
+    Row { value: RcvbufOn::Client, name: "client", summary: "the client's socket, before connect(2)" },
+];
+named!(RcvbufOn, "socket", RCVBUF_ON);
 
 /// Where the two ends of a flow run, within the CPUs that the process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -346,17 +536,20 @@ macro_rules! text_serde {
         }
     };
 }
+text_serde!(Engine);
 text_serde!(Work);
 text_serde!(Fill);
 
-/// A named set of condition levels: a kind of reader (or path) that the answer has to hold for.
+/// A named set of condition levels: a kind of reader, server or path that the answer has to hold for.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// The name in `--profile` and in reports.
     pub name: &'static str,
+    /// The workload that it belongs to.
+    pub workload: Workload,
     /// One line of help.
     pub summary: &'static str,
-    /// How a sentence names it: "whether the reader {phrase}".
+    /// How a sentence names it: "whether the reader {phrase}", "whether the server {phrase}".
     pub phrase: &'static str,
     /// The factors it sets, by name, with the level as a flag would give it.
     pub sets: &'static [(&'static str, &'static str)],
@@ -366,24 +559,53 @@ pub struct Profile {
 pub const PARSER_WALK: Bytes = Bytes(512 << 10);
 
 /// The profiles that come with the product. A plan file may define more.
+///
+/// Calls have their own. `echo` is to them what `drain` is to a stream: a server that does nothing with a request
+/// measures the kernel and the engine alone, so nothing is recommended from it, and it is not among the defaults.
+/// `rpc` is a small handler; its 16 KiB are a request's own state, not a parser's tables. `many-idle` adds what
+/// most servers live with and what tells engines apart: connections that only wait.
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "drain",
+        workload: Workload::Stream,
         summary: "the receiver throws the data away: measures the kernel alone",
         phrase: "drains",
         sets: &[("work", "none"), ("walk", "0")],
     },
     Profile {
         name: "sum",
+        workload: Workload::Stream,
         summary: "the receiver reads every byte",
         phrase: "sums",
         sets: &[("work", "sum"), ("walk", "0")],
     },
     Profile {
         name: "parser",
+        workload: Workload::Stream,
         summary: "the receiver reads every byte and touches 512 KiB of private state per call",
         phrase: "parses",
         sets: &[("work", "sum"), ("walk", "512K")],
+    },
+    Profile {
+        name: "echo",
+        workload: Workload::Call,
+        summary: "the server does nothing with a request: measures the kernel and the engine alone",
+        phrase: "echoes",
+        sets: &[("work", "none"), ("walk", "0"), ("idle_flows", "0")],
+    },
+    Profile {
+        name: "rpc",
+        workload: Workload::Call,
+        summary: "the server reads every byte of a request and touches 16 KiB of private state",
+        phrase: "handles calls",
+        sets: &[("work", "sum"), ("walk", "16K"), ("idle_flows", "0")],
+    },
+    Profile {
+        name: "many-idle",
+        workload: Workload::Call,
+        summary: "as rpc, beside 1000 connections that never call",
+        phrase: "also holds 1000 idle connections",
+        sets: &[("work", "sum"), ("walk", "16K"), ("idle_flows", "1000")],
     },
 ];
 
@@ -398,6 +620,13 @@ mod tests {
         }
         for row in ENGINES {
             assert_eq!(row.name.parse::<Engine>().unwrap().to_string(), row.name);
+            assert_eq!(serde_json::to_string(&row.value).unwrap(), format!("{:?}", row.name));
+        }
+        for row in ARRIVALS {
+            assert_eq!(row.name.parse::<Arrivals>().unwrap().to_string(), row.name);
+        }
+        for row in RCVBUF_ON {
+            assert_eq!(row.name.parse::<RcvbufOn>().unwrap().to_string(), row.name);
         }
         for row in PLACEMENTS {
             assert_eq!(row.name.parse::<Placement>().unwrap().to_string(), row.name);
@@ -413,6 +642,17 @@ mod tests {
         assert!(error.contains("did you mean `tcp`?"), "{error}");
         let error = "blockng".parse::<Engine>().unwrap_err().to_string();
         assert!(error.contains("did you mean `blocking`?"), "{error}");
+    }
+
+    #[test]
+    fn a_short_name_stands_for_the_usual_mode() {
+        assert_eq!("uring".parse::<Engine>().unwrap().to_string(), "uring:multishot");
+    }
+
+    #[test]
+    fn an_engine_that_carries_no_calls_is_refused_with_those_that_do() {
+        let error = "null".parse::<Engine>().and_then(Engine::for_call).unwrap_err().to_string();
+        assert!(error.starts_with("engine `null` does not carry the workload call: use one of blocking"), "{error}");
     }
 
     #[test]

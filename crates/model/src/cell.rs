@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Transport;
-use crate::factor::{self, FACTORS, Role};
+use crate::factor::{self, FACTORS, Role, Workload};
 use crate::level::Level;
 
 /// A cell's name within its session: `c17`; its twin is `c17t`, its group's harness floor `g3n`.
@@ -59,10 +59,20 @@ impl Levels {
         Levels(self.0.iter().filter(|(name, _)| keep(name)).map(|(n, l)| (n.clone(), l.clone())).collect())
     }
 
+    /// The workload whose cell or group this is: every one of `call` has a request.
+    pub fn workload(&self) -> Workload {
+        if *self.get("request") == Level::Absent { Workload::Stream } else { Workload::Call }
+    }
+
     /// Whether a load below the maximum is offered. Then every choice reaches the same rate, and what is
     /// compared is the CPU time that it takes.
     pub fn offers_load(&self) -> bool {
-        self.get("rate").number().is_some() || self.get("think").number().is_some_and(|ns| ns > 0)
+        self.offered_rate().is_some() || self.get("think").number().is_some_and(|ns| ns > 0)
+    }
+
+    /// The load that is offered, in bytes or calls per second; `None` where it is as much as goes.
+    pub fn offered_rate(&self) -> Option<u64> {
+        self.get("rate").number().or_else(|| self.get("call_rate").number())
     }
 
     /// Names and levels in the order of the factor table, the absent ones left out.

@@ -2,11 +2,18 @@
 //!
 //! A factor is declared here and applied in `traffic`; flags, TOML keys, JSON keys, validation and the
 //! documentation walk this table. `choice`: the user may set it. `condition`: life imposes it; cells that
-//! agree in every condition form a group, within which choices are compared.
+//! agree in every condition form a group, within which choices are compared. A row says in which workloads it
+//! has a meaning and what its default is there; where one flag means two things (`--rate` in bytes or in calls)
+//! there are two rows, told apart by the workload.
+//!
+//! Long because it is one table.
+
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{ENGINES, Engine, Fill, PLACEMENTS, Placement, Transport, Work};
+use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Row, Transport, Work};
 use crate::level::Kind;
 use crate::suggest;
 
@@ -21,24 +28,85 @@ pub enum Role {
 }
 
 /// What is said over a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// Bulk, one way.
+    #[default]
     Stream,
+    /// Request and response.
+    Call,
+}
+
+/// The workloads.
+pub const WORKLOADS: &[Row<Workload>] = &[
+    Row { value: Workload::Stream, name: "stream", summary: "bulk, one way" },
+    Row { value: Workload::Call, name: "call", summary: "request and response" },
+];
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(WORKLOADS.iter().find(|row| row.value == *self).map_or("?", |row| row.name))
+    }
+}
+
+impl FromStr for Workload {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        WORKLOADS.iter().find(|row| row.name == name).map(|row| row.value).ok_or_else(|| NameError::Unknown {
+            kind: "workload",
+            name: name.into(),
+            hint: suggest::hint(name, WORKLOADS.iter().map(|row| row.name)),
+        })
+    }
+}
+
+impl Workload {
+    /// Whether the workload can be carried over a transport.
+    pub fn runs_over(self, transport: &Transport) -> bool {
+        self == Workload::Stream || transport.is_socket()
+    }
+}
+
+/// The default list of levels in each workload; where it is `None` the factor has no meaning.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// In `stream`.
+    pub stream: Option<&'static str>,
+    /// In `call`.
+    pub call: Option<&'static str>,
+}
+
+const fn both(text: &'static str) -> Defaults {
+    Defaults { stream: Some(text), call: Some(text) }
+}
+
+const fn each(stream: &'static str, call: &'static str) -> Defaults {
+    Defaults { stream: Some(stream), call: Some(call) }
+}
+
+const fn stream(text: &'static str) -> Defaults {
+    Defaults { stream: Some(text), call: None }
+}
+
+const fn call(text: &'static str) -> Defaults {
+    Defaults { stream: None, call: Some(text) }
 }
 
 /// One thing that can be varied.
 #[derive(Clone, Copy, Debug)]
 pub struct Factor {
-    /// The key in JSON and TOML (`read_size`); the flag has dashes.
+    /// The key in JSON (`read_size`), and in TOML unless the flag differs.
     pub name: &'static str,
+    /// The flag, where it is not the name with dashes: another row has that name in another workload.
+    pub flag: Option<&'static str>,
     /// Choice or condition.
     pub role: Role,
     /// How levels are read, bounded and printed.
     pub kind: Kind,
     /// The default list of levels of a plan that does not name the factor.
-    pub default: &'static str,
+    pub defaults: Defaults,
     /// A short column heading.
     pub heading: &'static str,
     /// One line of help.
@@ -50,12 +118,34 @@ pub struct Factor {
 impl Factor {
     /// The long flag, without its two dashes: `read-size`.
     pub fn flag(&self) -> String {
-        self.name.replace('_', "-")
+        self.flag.unwrap_or(self.name).replace('_', "-")
+    }
+
+    /// The default list of levels in a workload; `None` where the factor has no meaning.
+    pub fn default_in(&self, workload: Workload) -> Option<&'static str> {
+        match workload {
+            Workload::Stream => self.defaults.stream,
+            Workload::Call => self.defaults.call,
+        }
+    }
+
+    /// Whether the factor has a meaning in a workload.
+    pub fn is_in(&self, workload: Workload) -> bool {
+        self.default_in(workload).is_some()
+    }
+
+    /// Whether the factor has a meaning in a workload over a transport.
+    pub fn applies(&self, workload: Workload, transport: &Transport) -> bool {
+        self.is_in(workload) && (self.fits)(transport)
     }
 }
 
 /// The largest buffer of one call.
 pub const SIZE_MAX: u64 = 16 << 20;
+
+/// More flows than this no end can have: their local ports and descriptors are numbered in 16 bits.
+const FLOWS_MAX: u64 = 65_536;
+const THREADS: Kind = Kind::Count { min: 1, max: 1024, auto: false };
 
 const EVERYWHERE: fn(&Transport) -> bool = |_| true;
 const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;
@@ -68,176 +158,397 @@ const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
 pub const FACTORS: &[Factor] = &[
     Factor {
         name: "transport",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Transport>().map(|t| t.to_string())),
-        default: "unix,tcp",
+        defaults: each("unix,tcp", "tcp,unix"),
         heading: "transport",
         summary: "how the ends are joined: unix, tcp, tcp6, pipe, or a source such as /dev/zero or any file",
         fits: EVERYWHERE,
     },
     Factor {
         name: "placement",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Placement>().map(|p| p.to_string())),
-        default: "cross-core",
+        defaults: both("cross-core"),
         heading: "placement",
         summary: "where the ends run: unpinned, same-cpu, smt-sibling, cross-core, cross-node",
         fits: TWO_ENDED,
     },
     Factor {
         name: "profile",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| Ok(s.to_owned())),
-        default: "drain,sum,parser",
+        defaults: each("drain,sum,parser", "rpc,many-idle"),
         heading: "profile",
-        summary: "named sets of conditions: drain, sum, parser, or one that the plan defines",
+        summary: "named sets of conditions: drain, sum, parser (stream); echo, rpc, many-idle (call); or the plan's own",
         fits: EVERYWHERE,
     },
     Factor {
         name: "flows",
+        flag: None,
         role: Role::Condition,
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "1",
+        kind: Kind::Count { min: 1, max: FLOWS_MAX, auto: false },
+        defaults: each("1", "50"),
         heading: "flows",
-        summary: "parallel flows, each with threads of its own",
+        summary: "parallel flows: connections that are busy at the same time",
         fits: EVERYWHERE,
     },
     Factor {
+        name: "request",
+        flag: None,
+        role: Role::Condition,
+        kind: BUFFER,
+        defaults: call("512"),
+        heading: "request",
+        summary: "bytes of a request, 1 B to 16 MiB",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "response",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::SizeOr { min: 1, max: SIZE_MAX, name: "same" },
+        defaults: call("same"),
+        heading: "response",
+        summary: "bytes of a response, or same: the request's size, which is echoed",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "request_chunk",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Size { min: 1, max: SIZE_MAX, auto: true },
+        defaults: call("auto"),
+        heading: "chunk",
+        summary: "a request is written in pieces of so many bytes; auto: in one write",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "depth",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Count { min: 1, max: 4096, auto: false },
+        defaults: call("1"),
+        heading: "depth",
+        summary: "requests outstanding per flow",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "connect_per_call",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Switch { auto: false },
+        defaults: call("off"),
+        heading: "per call",
+        summary: "every call has a connection of its own: connect, send, reply, close",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "idle_flows",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Count { min: 0, max: FLOWS_MAX, auto: false },
+        defaults: call("0"),
+        heading: "idle",
+        summary: "connections that the server holds and that never call",
+        fits: SOCKETS,
+    },
+    Factor {
         name: "work",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Work>().map(|w| w.to_string())),
-        default: "none",
+        defaults: both("none"),
         heading: "work",
-        summary: "what the reader does per read: none, sum, copy, or nanoseconds per byte (0.5ns)",
+        summary: "what the reader does per read, the server per request: none, sum, copy, or nanoseconds per byte (0.5ns)",
         fits: EVERYWHERE,
     },
     Factor {
         name: "walk",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Size { min: 0, max: 1 << 30, auto: false },
-        default: "0",
+        defaults: both("0"),
         heading: "walk",
-        summary: "bytes of private state that the reader touches per call",
+        summary: "bytes of private state that the reader touches per read, the server per request",
         fits: EVERYWHERE,
     },
     Factor {
         name: "fill",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Fill>().map(|w| w.to_string())),
-        default: "none",
+        defaults: stream("none"),
         heading: "fill",
         summary: "what the writer does per write: none, touch (every byte), or nanoseconds per byte",
         fits: TWO_ENDED,
     },
     Factor {
         name: "rate",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Rate,
-        default: "max",
+        defaults: stream("max"),
         heading: "rate",
         summary: "offered load of all flows together, bytes per second (100M), or max",
         fits: TWO_ENDED,
     },
     Factor {
+        name: "call_rate",
+        flag: Some("rate"),
+        role: Role::Condition,
+        kind: Kind::CallRate,
+        defaults: call("max"),
+        heading: "rate",
+        summary: "offered load of all flows together, calls per second (20k), or max: the next call waits for the reply",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "arrivals",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<Arrivals>().map(|a| a.to_string())),
+        defaults: call("constant"),
+        heading: "arrivals",
+        summary: "how offered calls are spread: constant, poisson; needs --rate",
+        fits: SOCKETS,
+    },
+    Factor {
         name: "think",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
-        default: "0ns",
+        defaults: both("0ns"),
         heading: "think",
-        summary: "pause of the writer between two writes (50us)",
+        summary: "pause of the writer between two writes, of a client between two calls (50us)",
         fits: TWO_ENDED,
     },
     Factor {
+        name: "timeout",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
+        defaults: call("5s"),
+        heading: "timeout",
+        summary: "a call that takes longer has failed",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "competing_flows",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Count { min: 0, max: FLOWS_MAX, auto: false },
+        defaults: call("0"),
+        heading: "competing",
+        summary: "flows of a second group of clients, in a process of its own, against the same server",
+        fits: SOCKETS,
+    },
+    // The client is the instrument that measures the server: with another instrument another thing is measured, and
+    // nobody who asks for a server's settings can choose his clients. So it is a condition; two instruments make two
+    // groups, and how they differ shows what the instrument adds.
+    Factor {
+        name: "client_engine",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(calling_engine),
+        defaults: call("epoll"),
+        heading: "client",
+        summary: "who moves bytes at the client, which measures (docs/factors.md lists the engines)",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "client_threads",
+        flag: None,
+        role: Role::Condition,
+        kind: THREADS,
+        defaults: call("1"),
+        heading: "client threads",
+        summary: "threads of the client; a blocking one has a thread per flow",
+        fits: SOCKETS,
+    },
+    Factor {
         name: "duration",
+        flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
-        default: "auto",
+        defaults: both("auto"),
         heading: "duration",
         summary: "measured time of one trial (100ms), or auto: the design chooses",
         fits: EVERYWHERE,
     },
     Factor {
         name: "engine",
+        flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<Engine>().map(|e| e.to_string())),
-        default: "blocking",
+        defaults: stream("blocking"),
         heading: "engine",
-        summary: "who moves bytes at both ends: blocking, null",
+        summary: "who moves bytes at both ends (docs/factors.md lists the engines)",
         fits: EVERYWHERE,
     },
     Factor {
+        name: "server_engine",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Name(calling_engine),
+        defaults: call("blocking,epoll,uring,tokio"),
+        heading: "server",
+        summary: "who moves bytes at the server (docs/factors.md lists the engines)",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "server_threads",
+        flag: None,
+        role: Role::Choice,
+        kind: THREADS,
+        defaults: call("1"),
+        heading: "threads",
+        summary: "threads of the server; a blocking one has a thread per flow",
+        fits: SOCKETS,
+    },
+    Factor {
         name: "read_size",
+        flag: None,
         role: Role::Choice,
         kind: BUFFER,
-        default: "4K..1M",
+        defaults: each("4K..1M", "64K"),
         heading: "read",
-        summary: "buffer of one read call, 1 B to 16 MiB",
+        summary: "most bytes of one receive, 1 B to 16 MiB",
         fits: EVERYWHERE,
     },
     Factor {
         name: "write_size",
+        flag: None,
         role: Role::Choice,
         kind: BUFFER,
-        default: "16K..1M",
+        defaults: stream("16K..1M"),
         heading: "write",
         summary: "buffer of one write call, 1 B to 16 MiB; absent for one-ended sources",
         fits: TWO_ENDED,
     },
     Factor {
         name: "sndbuf",
+        flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
-        default: "auto",
+        defaults: both("auto"),
         heading: "sndbuf",
         summary: "SO_SNDBUF as requested (the kernel doubles and clamps it), or auto",
         fits: SOCKETS,
     },
     Factor {
         name: "rcvbuf",
+        flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
-        default: "auto",
+        defaults: both("auto"),
         heading: "rcvbuf",
-        summary: "SO_RCVBUF as requested, set before listen and connect; auto leaves autotuning on",
+        summary: "SO_RCVBUF as requested (of a call's server); auto leaves autotuning on",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "rcvbuf_on",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Name(|s| s.parse::<RcvbufOn>().map(|on| on.to_string())),
+        defaults: call("listener"),
+        heading: "rcvbuf on",
+        summary: "whose SO_RCVBUF is set: listener (inherited, fixes the window scale), accepted, client",
         fits: SOCKETS,
     },
     Factor {
         name: "rcvlowat",
+        flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
-        default: "auto",
+        defaults: stream("auto"),
         heading: "rcvlowat",
         summary: "SO_RCVLOWAT: how many bytes a blocked reader waits for",
         fits: SOCKETS,
     },
     Factor {
         name: "nodelay",
+        flag: None,
         role: Role::Choice,
-        kind: Kind::Switch,
-        default: "auto",
+        kind: Kind::Switch { auto: true },
+        defaults: both("auto"),
         heading: "nodelay",
-        summary: "TCP_NODELAY at the writer: on, off, auto",
+        summary: "TCP_NODELAY at the writer, at both ends of a call: on, off, auto",
         fits: TCP,
     },
     Factor {
         name: "congestion",
+        flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| Ok(s.to_owned())),
-        default: "auto",
+        defaults: both("auto"),
         heading: "cc",
-        summary: "TCP congestion control at the writer (cubic, bbr, …), or auto",
+        summary: "TCP congestion control at whoever writes (cubic, bbr, …), or auto",
+        fits: TCP,
+    },
+    Factor {
+        name: "linger",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Count { min: 0, max: 3600, auto: true },
+        defaults: call("auto"),
+        heading: "linger",
+        summary: "SO_LINGER of accepted connections, seconds; 0 closes by a reset, auto leaves it off",
+        fits: TCP,
+    },
+    Factor {
+        name: "backlog",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Count { min: 1, max: 65_535, auto: true },
+        defaults: call("auto"),
+        heading: "backlog",
+        summary: "connections that may wait to be accepted (listen(2)), or auto: the system's most",
+        fits: SOCKETS,
+    },
+    Factor {
+        name: "reuseport",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Switch { auto: false },
+        defaults: call("off"),
+        heading: "reuseport",
+        summary: "a listening socket for each thread of the server (SO_REUSEPORT)",
+        fits: TCP,
+    },
+    Factor {
+        name: "busy_poll",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
+        defaults: call("auto"),
+        heading: "busy poll",
+        summary: "SO_BUSY_POLL: poll the device so long before sleeping, or auto: off",
         fits: TCP,
     },
     Factor {
         name: "pipe_size",
+        flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
-        default: "auto",
+        defaults: stream("auto"),
         heading: "pipe",
         summary: "capacity of the pipe (F_SETPIPE_SZ), or auto",
         fits: Transport::is_pipe,
     },
 ];
+
+fn calling_engine(name: &str) -> Result<String, NameError> {
+    name.parse::<Engine>().and_then(Engine::for_call).map(|engine| engine.to_string())
+}
+
+/// The factors of a workload, in the order of the table.
+pub fn of(workload: Workload) -> impl Iterator<Item = &'static Factor> {
+    FACTORS.iter().filter(move |factor| factor.is_in(workload))
+}
 
 /// The factor of that name; dashes and underscores are the same.
 pub fn find(name: &str) -> Option<&'static Factor> {
@@ -245,18 +556,27 @@ pub fn find(name: &str) -> Option<&'static Factor> {
     FACTORS.iter().find(|factor| factor.name == name)
 }
 
-/// The tail of an error message about an unknown factor.
-pub fn hint(name: &str) -> String {
-    suggest::hint(&name.replace('-', "_"), FACTORS.iter().map(|f| f.name))
+/// What a flag, or a key of a plan, sets in a workload: usually one factor. `engine` means both ends, which in
+/// `call` are two factors; empty where nothing is called so.
+pub fn named(workload: Workload, flag: &str) -> Vec<&'static Factor> {
+    let flag = flag.replace('_', "-");
+    let ends: &[&str] = match (workload, flag.as_str()) {
+        (Workload::Call, "engine") => &["server-engine", "client-engine"],
+        _ => &[&flag],
+    };
+    of(workload).filter(|factor| ends.contains(&factor.flag().as_str())).collect()
 }
 
-/// Names of the engines and placements, for help texts and completions.
-pub fn possible_values(factor: &Factor) -> Vec<&'static str> {
-    match factor.name {
-        "engine" => ENGINES.iter().map(|row| row.name).collect(),
-        "placement" => PLACEMENTS.iter().map(|row| row.name).collect(),
-        _ => Vec::new(),
-    }
+/// Another workload in which a flag has a meaning.
+pub fn elsewhere(workload: Workload, flag: &str) -> Option<Workload> {
+    let others = WORKLOADS.iter().map(|row| row.value).filter(|other| *other != workload);
+    others.into_iter().find(|other| !named(*other, flag).is_empty())
+}
+
+/// The names that [`named`] understands in a workload.
+pub fn flags(workload: Workload) -> Vec<String> {
+    let both_ends = (workload == Workload::Call).then(|| "engine".to_owned());
+    of(workload).map(Factor::flag).chain(both_ends).collect()
 }
 
 #[cfg(test)]
@@ -268,8 +588,33 @@ mod tests {
         for (index, factor) in FACTORS.iter().enumerate() {
             assert!(FACTORS[..index].iter().all(|f| f.name != factor.name), "{} stands twice", factor.name);
             assert!(!factor.summary.is_empty());
-            factor.kind.parse_list(factor.default).unwrap_or_else(|e| panic!("{}: {e}", factor.name));
+            let defaults: Vec<_> = WORKLOADS.iter().filter_map(|row| factor.default_in(row.value)).collect();
+            assert!(!defaults.is_empty(), "{} is in no workload", factor.name);
+            for default in defaults {
+                factor.kind.parse_list(default).unwrap_or_else(|e| panic!("{}: {e}", factor.name));
+            }
         }
+    }
+
+    #[test]
+    fn a_flag_means_one_thing_in_a_workload() {
+        for workload in WORKLOADS.iter().map(|row| row.value) {
+            for factor in of(workload) {
+                let named = named(workload, &factor.flag());
+                assert!(named.len() == 1 && named[0].name == factor.name, "--{} in {workload}", factor.flag());
+            }
+        }
+        let names = |workload, flag| named(workload, flag).iter().map(|factor| factor.name).collect::<Vec<_>>();
+        assert_eq!(names(Workload::Stream, "rate"), ["rate"]);
+        assert_eq!(names(Workload::Call, "rate"), ["call_rate"]);
+        assert_eq!(names(Workload::Call, "engine"), ["client_engine", "server_engine"]);
+        assert!(names(Workload::Call, "write_size").is_empty());
+    }
+
+    #[test]
+    fn an_engine_that_moves_nothing_answers_no_call() {
+        let error = find("server_engine").unwrap().kind.parse("null").unwrap_err().to_string();
+        assert!(error.contains("`null` does not carry the workload call"), "{error}");
     }
 
     #[test]
@@ -278,6 +623,7 @@ mod tests {
             for (name, level) in profile.sets {
                 let factor = find(name).unwrap();
                 assert_eq!(factor.role, Role::Condition);
+                assert!(factor.is_in(profile.workload), "{}", profile.name);
                 factor.kind.parse(level).unwrap();
             }
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::catalog::NameError;
-use crate::unit::{Bytes, Nanos, UnitError};
+use crate::unit::{Bytes, Nanos, UnitError, call_rate};
 
 /// One level of one factor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,12 +77,23 @@ pub enum Kind {
         /// Whether `auto` (do not set the option) is a level.
         auto: bool,
     },
-    /// A count, from `min` to `max`.
+    /// Bytes, from `min` to `max`, or one name that stands for a size which follows from elsewhere.
+    SizeOr {
+        /// The smallest size.
+        min: u64,
+        /// The largest size.
+        max: u64,
+        /// The name.
+        name: &'static str,
+    },
+    /// A count, from `min` to `max`; `auto` allowed where the system has a default of its own.
     Count {
         /// The smallest count.
         min: u64,
         /// The largest count.
         max: u64,
+        /// Whether `auto` is a level.
+        auto: bool,
     },
     /// A duration; with `auto` where the design chooses.
     Duration {
@@ -95,8 +106,13 @@ pub enum Kind {
     },
     /// Bytes per second, or `max` for as fast as it goes.
     Rate,
-    /// `on`, `off`; `auto` leaves the system's default.
-    Switch,
+    /// Calls per second, or `max` for as fast as replies come; `k` and `M` are decimal.
+    CallRate,
+    /// `on`, `off`; `auto` leaves the system's default, where it has one.
+    Switch {
+        /// Whether `auto` is a level.
+        auto: bool,
+    },
     /// A name that the function accepts (and returns in its canonical form).
     Name(fn(&str) -> Result<String, NameError>),
 }
@@ -127,8 +143,11 @@ pub enum LevelError {
     #[error("{0} is a range, but this factor has names: list them with commas")]
     NoRange(String),
     /// Neither `on` nor `off`.
-    #[error("`{0}` is not a switch: use on, off or auto")]
-    NotSwitch(String),
+    #[error("`{0}` is not a switch: use {1}")]
+    NotSwitch(String, &'static str),
+    /// Not a number of calls per second.
+    #[error("`{0}` is no rate of calls: write calls per second such as 20k or 20000, or max")]
+    NotCallRate(String),
     /// A range without one of its ends.
     #[error("the range {0} lacks an end: write both, such as 1K..2M")]
     OpenRange(String),
@@ -150,17 +169,23 @@ impl Kind {
         if text.is_empty() {
             return Err(LevelError::Empty(text.into()));
         }
-        let auto_allowed =
-            matches!(self, Kind::Size { auto: true, .. } | Kind::Duration { auto: true, .. } | Kind::Switch);
+        let auto_allowed = matches!(
+            self,
+            Kind::Size { auto: true, .. }
+                | Kind::Count { auto: true, .. }
+                | Kind::Duration { auto: true, .. }
+                | Kind::Switch { auto: true }
+        );
         if auto_allowed && text == "auto" {
             return Ok(Level::auto());
         }
         match *self {
-            Kind::Size { min, max, .. } => {
+            Kind::SizeOr { name, .. } if text == name => Ok(Level::Name(name.into())),
+            Kind::Size { min, max, .. } | Kind::SizeOr { min, max, .. } => {
                 let Bytes(n) = text.parse()?;
                 bounded(n, min, max, |n| Bytes(n).compact())
             }
-            Kind::Count { min, max } => {
+            Kind::Count { min, max, .. } => {
                 // Counts take no units except the binary thousands of `1K`, which nobody means for flows.
                 let n = text.parse::<u64>().map_err(|_| match text.parse::<Bytes>() {
                     Err(error @ UnitError::Negative(_)) => error,
@@ -172,15 +197,19 @@ impl Kind {
                 let Nanos(n) = text.parse()?;
                 bounded(n, min_ns, max_ns, |n| Nanos(n).compact())
             }
-            Kind::Rate if text == "max" => Ok(Level::Name("max".into())),
+            Kind::Rate | Kind::CallRate if text == "max" => Ok(Level::Name("max".into())),
             Kind::Rate => {
                 let Bytes(n) = text.strip_suffix("/s").unwrap_or(text).parse()?;
                 bounded(n, 1, 1 << 40, |n| format!("{}/s", Bytes(n).compact()))
             }
-            Kind::Switch => match text {
+            Kind::CallRate => {
+                let per_second = calls_per_second(text)?;
+                bounded(per_second, 1, 1_000_000_000, compact_calls)
+            }
+            Kind::Switch { auto } => match text {
                 "on" | "true" => Ok(Level::Switch(true)),
                 "off" | "false" => Ok(Level::Switch(false)),
-                _ => Err(LevelError::NotSwitch(text.into())),
+                _ => Err(LevelError::NotSwitch(text.into(), if auto { "on, off or auto" } else { "on or off" })),
             },
             Kind::Name(accept) => Ok(Level::Name(accept(text)?)),
         }
@@ -199,10 +228,10 @@ impl Kind {
             }
             // A path such as `../file` holds the range's two dots.
             match element.split_once("..") {
-                Some((low, high)) if !matches!(self, Kind::Name(_) | Kind::Switch) => {
+                Some((low, high)) if !matches!(self, Kind::Name(_) | Kind::Switch { .. }) => {
                     levels.extend(self.range(element, low, high)?);
                 }
-                Some(_) if matches!(self, Kind::Switch) => return Err(LevelError::NoRange(element.into())),
+                Some(_) if matches!(self, Kind::Switch { .. }) => return Err(LevelError::NoRange(element.into())),
                 _ => levels.push(self.parse(element)?),
             }
         }
@@ -238,7 +267,8 @@ impl Kind {
     /// A level as a person reads it: `64 KiB`, `42 ms`, `on`.
     pub fn show(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Size { .. }, Level::Number(n)) => Bytes(*n).to_string(),
+            (Kind::Size { .. } | Kind::SizeOr { .. }, Level::Number(n)) => Bytes(*n).to_string(),
+            (Kind::CallRate, Level::Number(n)) => call_rate(*n as f64),
             (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).to_string(),
             (Kind::Rate, Level::Number(n)) => format!("{}/s", Bytes(*n)),
             _ => level.to_string(),
@@ -248,10 +278,38 @@ impl Kind {
     /// A level as a flag or a plan takes it: `64K`, `42ms`, `on`.
     pub fn compact(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Size { .. } | Kind::Rate, Level::Number(n)) => Bytes(*n).compact(),
+            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Rate, Level::Number(n)) => Bytes(*n).compact(),
+            (Kind::CallRate, Level::Number(n)) => compact_calls(*n),
             (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).compact(),
             _ => level.to_string(),
         }
+    }
+}
+
+/// `20k`, `1.5M`, `20000`, each with `/s` or without.
+fn calls_per_second(text: &str) -> Result<u64, LevelError> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let (digits, unit) = match number.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1e3),
+        None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
+    };
+    if digits.trim_start().starts_with('-') {
+        return Err(UnitError::Negative(text.into()).into());
+    }
+    // Only plain decimal numbers: `1e9`, `inf` and `nan` are floats to the parser, and nobody's rate.
+    let plain =
+        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let calls = digits.parse::<f64>().ok().filter(|_| plain).map(|calls| calls * unit);
+    let whole = calls.filter(|calls| calls.fract() == 0.0 && *calls < 1e15);
+    whole.map(|calls| calls as u64).ok_or_else(|| LevelError::NotCallRate(text.into()))
+}
+
+/// Calls per second as a flag takes them.
+fn compact_calls(n: u64) -> String {
+    match n {
+        n if n >= 1_000_000 && n % 1_000_000 == 0 => format!("{}M", n / 1_000_000),
+        n if n >= 1_000 && n % 1_000 == 0 => format!("{}k", n / 1_000),
+        n => n.to_string(),
     }
 }
 
@@ -291,10 +349,26 @@ mod tests {
         check(SIZE, "32M", "32M is out of range: use 1 to 16M");
         check(SIZE, "4K,,8K", "an empty level in `4K,,8K`: write levels with commas between them");
         check(SIZE, "4K,4096", "4 KiB stands twice in the list: every level once, please");
-        check(Kind::Count { min: 1, max: 5000 }, "1,50,150", "1 50 150");
-        check(Kind::Count { min: 1, max: 5000 }, "-2", "`-2` is negative: sizes, counts and durations start at 0");
-        check(Kind::Switch, "on,off,auto", "on off auto");
+        let count = Kind::Count { min: 1, max: 5000, auto: false };
+        check(count, "1,50,150", "1 50 150");
+        check(count, "-2", "`-2` is negative: sizes, counts and durations start at 0");
+        check(Kind::Switch { auto: true }, "on,off,auto", "on off auto");
+        check(Kind::Switch { auto: false }, "auto", "`auto` is not a switch: use on or off");
+        check(Kind::SizeOr { min: 1, max: 4096, name: "same" }, "same,1K", "same 1K");
         check(Kind::Rate, "max,100M", "max 100M");
+    }
+
+    #[test]
+    fn rates_of_calls_are_decimal() {
+        check(Kind::CallRate, "max,20k,1.5M,300/s", "max 20k 1500k 300");
+        check(Kind::CallRate, "1k..4k", "1k 2k 4k");
+        check(Kind::CallRate, "0", "0 is out of range: use 1 to 1000M");
+        check(Kind::CallRate, "-5", "`-5` is negative: sizes, counts and durations start at 0");
+        for nonsense in ["fast", "1e9", "inf", "nan", "20q", "0.5", "k"] {
+            let expected =
+                format!("`{nonsense}` is no rate of calls: write calls per second such as 20k or 20000, or max");
+            check(Kind::CallRate, nonsense, &expected);
+        }
     }
 
     proptest! {

@@ -16,7 +16,9 @@ pub mod trial;
 pub mod unit;
 
 pub use call::{CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
-pub use catalog::{Ends, Engine, Fill, Placement, Profile, Transport, Work};
+pub use catalog::{
+    Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode, Work,
+};
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
 pub use factor::{FACTORS, Factor, Role, Workload};
 pub use level::{Level, LevelError};

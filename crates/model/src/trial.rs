@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{CallReport, EngineReport};
 use crate::cell::CellId;
+use crate::factor::Workload;
 use crate::session::Stage;
 
 /// How a trial, or a cell, ended.
@@ -55,31 +56,66 @@ pub struct Trial {
     pub started_unix_ns: u64,
     /// How it ended.
     pub outcome: Outcome,
-    /// Bytes that arrived at the sink within its measured window, all flows.
+    /// Bytes that arrived at the sink within its measured window, all flows; of calls, those that the client
+    /// sent and received.
     pub bytes: u64,
-    /// Length of the measured window: `bytes` divided by the sum of the flows' rates, nanoseconds.
+    /// Calls that the client completed within its measured window; 0 for a stream.
+    #[serde(default)]
+    pub calls: u64,
+    /// Length of the measured window: `bytes` (or `calls`) divided by the sum of the flows' rates, nanoseconds.
     pub wall_ns: u64,
     /// Warm-up before the window, as commanded, nanoseconds.
     pub warmup_ns: u64,
     /// The CPUs of the first flow's source and sink, where they were pinned.
     pub cpus: Option<(usize, usize)>,
-    /// What the writing end counted; absent for one-ended sources.
+    /// What the writing end counted, or the client; absent for one-ended sources.
     pub source: Option<EndReport>,
-    /// What the reading end counted; absent if it never reported.
+    /// What the reading end counted, or the server; absent if it never reported.
     pub sink: Option<EndReport>,
+    /// What a second group of clients counted that called the same server meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub competing: Option<EndReport>,
     /// What the whole machine did meanwhile.
     pub machine: Option<MachineUse>,
 }
 
 impl Trial {
-    /// Bytes per second at the sink; `None` unless something was measured.
-    pub fn rate(&self) -> Option<f64> {
-        (self.outcome == Outcome::Measured && self.wall_ns > 0 && self.bytes > 0)
-            .then(|| self.bytes as f64 * 1e9 / self.wall_ns as f64)
+    /// What was said over the path: only a client of calls reports on them.
+    pub fn workload(&self) -> Workload {
+        let calls = |end: &Option<EndReport>| end.as_ref().is_some_and(|end| end.call.is_some());
+        if self.calls > 0 || calls(&self.source) { Workload::Call } else { Workload::Stream }
     }
-}
 
-impl Trial {
+    /// Bytes moved, or calls completed, within the window: what the trial is rated and charged by.
+    pub fn units(&self) -> u64 {
+        match self.workload() {
+            Workload::Stream => self.bytes,
+            Workload::Call => self.calls,
+        }
+    }
+
+    /// Units per second: bytes at the sink, or calls completed at the client. `None` unless something was
+    /// measured.
+    pub fn rate(&self) -> Option<f64> {
+        (self.outcome == Outcome::Measured && self.wall_ns > 0 && self.units() > 0)
+            .then(|| self.units() as f64 * 1e9 / self.wall_ns as f64)
+    }
+
+    /// What a unit costs, nanoseconds: time as it goes, or CPU time where the load is offered and every choice
+    /// therefore reaches the same rate.
+    pub fn cost_ns(&self, offered: bool) -> Option<f64> {
+        if offered { self.cpu_ns_per_unit() } else { self.rate().map(|rate| 1e9 / rate) }
+    }
+
+    /// CPU time of a unit, nanoseconds: of both ends for a byte; of the server for a call, since the client is
+    /// the instrument. `None` where it was not recorded.
+    pub fn cpu_ns_per_unit(&self) -> Option<f64> {
+        match self.workload() {
+            Workload::Stream => self.cpu_ns_per_byte(),
+            Workload::Call => self.server_cpu_ns_per_call(),
+        }
+    }
+
     /// CPU time of both ends for each byte, nanoseconds; `None` where an end's CPU time was not recorded.
     pub fn cpu_ns_per_byte(&self) -> Option<f64> {
         let sink = self.sink.as_ref()?.cpu_ns_per_byte()?;
@@ -88,12 +124,33 @@ impl Trial {
             None => Some(sink),
         }
     }
+
+    /// CPU time of the server for each request that it served, nanoseconds, threads that the kernel runs for it
+    /// included: a ring's polling thread is not free because another account pays for it.
+    pub fn server_cpu_ns_per_call(&self) -> Option<f64> {
+        let server = self.sink.as_ref()?;
+        let ns = server.cpu_and_kernel_threads_ns();
+        (server.calls > 0 && ns > 0).then(|| ns as f64 / server.calls as f64)
+    }
 }
 
 impl EndReport {
     /// CPU time by the precise clock, or by ticks where only those were kept, nanoseconds.
     pub fn cpu_time_ns(&self) -> u64 {
         if self.cpu_ns > 0 { self.cpu_ns } else { self.user_ns.saturating_add(self.system_ns) }
+    }
+
+    /// CPU time of the end's own threads within the window, and the window's share of what the kernel's threads
+    /// took for its engine, nanoseconds. Those are counted over the end's whole life, so they are shared out by
+    /// bytes.
+    pub fn cpu_and_kernel_threads_ns(&self) -> u64 {
+        let kernel_ns = self.engine.and_then(|engine| engine.kernel_threads_ns).unwrap_or(0);
+        self.cpu_time_ns().saturating_add((kernel_ns as f64 * self.window_share()) as u64)
+    }
+
+    /// Share of the end's whole life that lies in its window, by bytes moved.
+    pub fn window_share(&self) -> f64 {
+        if self.total_bytes > self.bytes { self.bytes as f64 / self.total_bytes as f64 } else { 1.0 }
     }
 
     fn cpu_ns_per_byte(&self) -> Option<f64> {
@@ -107,7 +164,8 @@ impl EndReport {
 pub struct EndReport {
     /// Bytes moved in the window.
     pub bytes: u64,
-    /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window.
+    /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window. Of the workload `call`:
+    /// requests that were served, or completed.
     pub calls: u64,
     /// Calls in the window that moved less than the buffer held.
     pub short_calls: u64,
@@ -174,6 +232,9 @@ pub struct FlowReport {
     pub options: EffectiveOptions,
     /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
     pub socket_memory: Option<u64>,
+    /// Bytes that the kernel had received for the flow and nobody had read yet when it was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_bytes: Option<u64>,
     /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,

@@ -189,6 +189,11 @@ pub fn count_rate(per_second: f64) -> String {
     scaled(per_second, 1000.0, &["/s", "k/s", "M/s", "G/s"])
 }
 
+/// A rate of calls for people, decimal: `128 k calls/s`.
+pub fn call_rate(per_second: f64) -> String {
+    scaled(per_second, 1000.0, &["calls/s", "k calls/s", "M calls/s", "G calls/s"])
+}
+
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut index = 0;

@@ -11,6 +11,8 @@ pub struct Catalog {
     pub missing_placements: BTreeMap<String, String>,
     /// Transports that cannot be used (an unreadable file, no IPv6), and why.
     pub missing_transports: BTreeMap<String, String>,
+    /// Engines that this machine's kernel or its settings do not allow, and why.
+    pub missing_engines: BTreeMap<String, String>,
     /// Congestion controls that the kernel offers; empty if unknown.
     pub congestion: Vec<String>,
     /// Files that the process may have open at most, after raising its soft limit.
@@ -23,6 +25,11 @@ impl Catalog {
     /// Why this placement cannot be had, if so.
     pub fn lacks_placement(&self, placement: Placement) -> Option<&str> {
         self.missing_placements.get(&placement.to_string()).map(String::as_str)
+    }
+
+    /// Why this engine cannot be had, if so.
+    pub fn lacks_engine(&self, engine: &str) -> Option<&str> {
+        self.missing_engines.get(engine).map(String::as_str)
     }
 
     /// Why this transport cannot be had, if so.

@@ -3,6 +3,7 @@
 //! What is reported comes from confirmation alone, and the number of confirmation blocks is fixed before
 //! the first of them starts: no optional stopping, no winner's curse.
 
+use bytegauge_model::Workload;
 use serde::{Deserialize, Serialize};
 
 /// How many cells of a family are confirmed.
@@ -17,6 +18,7 @@ pub enum Finalists {
 
 /// Lengths and counts that hold for every plan unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Design {
     /// Calibration trials per family and placement.
     pub calibration_trials: u64,
@@ -32,12 +34,16 @@ pub struct Design {
     pub screen_ns: u64,
     /// Length of a confirmation trial, nanoseconds.
     pub confirm_ns: u64,
+    /// To fit a budget, trials of screening and of confirmation become no shorter than this, nanoseconds.
+    pub shortest_ns: (u64, u64),
     /// Length of the null engine's trial in a block, nanoseconds.
     pub floor_ns: u64,
     /// Warm-up assumed before it was measured, nanoseconds.
     pub warmup_ns: u64,
     /// What a trial costs besides its warm-up and window (sockets, threads, memory), nanoseconds.
     pub overhead_ns: u64,
+    /// What each connection of a trial costs besides (opening and closing it at both ends), nanoseconds.
+    pub flow_overhead_ns: u64,
     /// Share of the budget kept back for blocks that break.
     pub reserve: f64,
     /// Groups on the side get one block in so many.
@@ -73,13 +79,41 @@ impl Default for Design {
             narrow_cells: 20,
             screen_ns: 5_000_000,
             confirm_ns: CONFIRM_NS,
+            shortest_ns: (3_000_000, 5_000_000),
             floor_ns: 1_000_000,
             warmup_ns: 2_000_000,
             overhead_ns: 2_500_000,
+            flow_overhead_ns: 0,
             reserve: 0.03,
             aside_every: 3,
             blocks_min: 6,
             blocks_max: BLOCKS_DEFAULT_MAX,
+        }
+    }
+}
+
+/// Length of a confirmation trial of calls. A 99th percentile needs a thousand calls (ten beyond it), and one flow
+/// that waits for each reply on another CPU makes 15 to 40 thousand a second: 25 to 65 ms. Shorter trials would
+/// leave the tails of slow cells to several trials at once; longer ones cost blocks, on which every comparison
+/// rests.
+const CONFIRM_CALLS_NS: u64 = 50_000_000;
+
+impl Design {
+    /// The design of a workload.
+    pub fn of(workload: Workload) -> Design {
+        match workload {
+            Workload::Stream => Design::default(),
+            Workload::Call => Design {
+                screen_ns: 20_000_000,
+                confirm_ns: CONFIRM_CALLS_NS,
+                shortest_ns: (10_000_000, 20_000_000),
+                warmup_ns: 5_000_000,
+                overhead_ns: 5_000_000,
+                // connect(2), accept(2), registering and closing at both ends; a thread for each end where the
+                // engine is blocking.
+                flow_overhead_ns: 60_000,
+                ..Design::default()
+            },
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Factors stand at the top level (one crossing) or in `[[part]]` tables (several crossings in one
 //! session). A level is written as a flag would take it, as a number, a switch, or a list of those.
 
-use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Ends, Level, Nanos, suggest};
+use bytegauge_model::factor::{self, Factor};
+use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
 use toml::{Table, Value};
 
 use crate::design::Finalists;
@@ -26,23 +26,29 @@ pub fn parse(place: &str, text: &str) -> Result<Spec, PlanError> {
         place: place.into(),
         error: error.to_string().trim_end().replace('\n', "\n  "),
     })?;
-    Reader { place }.plan(&table)
+    let mut reader = Reader { place, workload: Workload::default() };
+    // What a key means depends on it, wherever it stands in the file.
+    if let Some(value) = table.get("workload") {
+        reader.workload = reader.workload("workload", value)?;
+    }
+    reader.plan(&table)
 }
 
 struct Reader<'a> {
     place: &'a str,
+    workload: Workload,
 }
 
 impl Reader<'_> {
     fn plan(&self, table: &Table) -> Result<Spec, PlanError> {
         let stem = self.place.rsplit('/').next().unwrap_or(self.place).trim_end_matches(".toml");
-        let mut spec = Spec::named(stem);
+        let mut spec = Spec::named(stem, self.workload);
         let mut top = Part::default();
         for (key, value) in table {
             match dashed(key).as_str() {
                 "name" => spec.name = self.text(key, value)?,
                 "summary" => spec.summary = self.text(key, value)?,
-                "workload" => self.workload(key, value)?,
+                "workload" => {}
                 "budget" => spec.budget_ns = Some(self.duration(key, value)?),
                 "blocks" => spec.blocks = Some(self.count(key, value)?),
                 "margin" => spec.margin = self.margin(key, value)?,
@@ -79,30 +85,38 @@ impl Reader<'_> {
             "screen" | "aside" => {
                 let table = value.as_table().ok_or_else(|| self.bad(key, "is a table of conditions"))?;
                 for (name, value) in table {
-                    let factor = self.factor(name, &[])?;
-                    let levels = self.levels(factor, value)?;
-                    let named = if key == "screen" { &mut part.screen } else { &mut part.aside };
-                    named.insert(factor.name, levels);
+                    for factor in self.factors(name, &[])? {
+                        let levels = self.levels(factor, value)?;
+                        let named = if key == "screen" { &mut part.screen } else { &mut part.aside };
+                        named.insert(factor.name, levels);
+                    }
                 }
             }
             "finalists" => part.finalists = Some(self.finalists(key, value)?),
             "trial" => part.trial_ns = Some(self.duration(key, value)?),
             _ => {
-                let factor = self.factor(key, also)?;
-                let levels = self.levels(factor, value)?;
-                part.set(factor, levels);
+                for factor in self.factors(key, also)? {
+                    let levels = self.levels(factor, value)?;
+                    part.set(factor, levels);
+                }
             }
         }
         Ok(())
     }
 
-    fn factor(&self, key: &str, also: &[&str]) -> Result<&'static Factor, PlanError> {
-        factor::find(key).ok_or_else(|| {
-            let flags: Vec<String> = FACTORS.iter().map(Factor::flag).collect();
+    /// What a key sets: usually one factor, never none.
+    fn factors(&self, key: &str, also: &[&str]) -> Result<Vec<&'static Factor>, PlanError> {
+        let named = factor::named(self.workload, key);
+        if let ([], Some(other)) = (named.as_slice(), factor::elsewhere(self.workload, key)) {
+            return Err(PlanError::NotInWorkload { flag: dashed(key), workload: self.workload, other });
+        }
+        if named.is_empty() {
+            let flags = factor::flags(self.workload);
             let known = flags.iter().map(String::as_str).chain(PART_KEYS.iter().copied()).chain(also.iter().copied());
             let hint = suggest::hint(key, known.collect::<Vec<_>>());
-            PlanError::UnknownKey { place: self.place.into(), name: key.into(), hint }
-        })
+            return Err(PlanError::UnknownKey { place: self.place.into(), name: key.into(), hint });
+        }
+        Ok(named)
     }
 
     /// A level or a list of levels, in any of the shapes that TOML offers.
@@ -133,25 +147,24 @@ impl Reader<'_> {
                 let table = value.as_table().ok_or_else(|| self.bad(name, "is a table of conditions"))?;
                 let mut sets = Vec::new();
                 for (key, value) in table {
-                    let factor = self.factor(key, &[])?;
-                    let [level] = &self.levels(factor, value)?[..] else {
-                        return Err(self.bad(key, "takes one level in a profile"));
-                    };
-                    if factor.role != factor::Role::Condition || factor.name == "transport" {
-                        return Err(self.bad(key, "is a choice: a profile sets conditions only"));
+                    for factor in self.factors(key, &[])? {
+                        let [level] = &self.levels(factor, value)?[..] else {
+                            return Err(self.bad(key, "takes one level in a profile"));
+                        };
+                        if factor.role != factor::Role::Condition || factor.name == "transport" {
+                            return Err(self.bad(key, "is a choice: a profile sets conditions only"));
+                        }
+                        sets.push((factor.name, level.clone()));
                     }
-                    sets.push((factor.name, level.clone()));
                 }
                 Ok(ProfileSpec { name: name.clone(), sets })
             })
             .collect()
     }
 
-    fn workload(&self, key: &str, value: &Value) -> Result<(), PlanError> {
-        match self.text(key, value)?.as_str() {
-            "stream" => Ok(()),
-            _ => Err(self.bad(key, "is \"stream\"")),
-        }
+    fn workload(&self, key: &str, value: &Value) -> Result<Workload, PlanError> {
+        let text = self.text(key, value)?;
+        text.parse().map_err(|_| self.bad(key, "is \"stream\" or \"call\""))
     }
 
     fn ends(&self, key: &str, value: &Value) -> Result<Ends, PlanError> {
@@ -220,6 +233,16 @@ mod tests {
     }
 
     #[test]
+    fn the_workload_says_what_a_key_means() {
+        let spec = parse("p", "rate = \"20k\"\nengine = \"epoll\"\nworkload = \"call\"").unwrap();
+        let levels = &spec.parts[0].levels;
+        assert_eq!(levels["call_rate"], [Level::Number(20_000)]);
+        assert_eq!(levels["server_engine"], levels["client_engine"]);
+        let spec = parse("p", "rate = \"20K\"").unwrap();
+        assert_eq!(spec.parts[0].levels["rate"], [Level::Number(20 << 10)]);
+    }
+
+    #[test]
     fn parts_stand_on_the_top_level() {
         let spec = parse("p", "flows = 4\n[[part]]\ntransport = \"unix\"\n[[part]]\ntransport = \"tcp\"\nflows = 2\n");
         let parts = spec.unwrap().parts;
@@ -237,7 +260,12 @@ mod tests {
         check_error("read-size = -1", "--read-size: `-1` is negative: sizes, counts and durations start at 0");
         check_error("budget = 60", "p.toml: `budget` takes a text in quotes");
         check_error("finalists = 1", "p.toml: `finalists` takes a number from 2 to 64, or \"all\"");
-        check_error("workload = \"strem\"", "p.toml: `workload` is \"stream\"");
+        check_error("workload = \"strem\"", "p.toml: `workload` is \"stream\" or \"call\"");
+        check_error("workload = 1", "p.toml: `workload` takes a text in quotes");
+        check_error(
+            "read-size = \"4K\"\nwrite-size = 1\nworkload = \"call\"",
+            "--write-size says nothing about the workload call: leave it out, or use the workload stream",
+        );
         check_error(
             "[profiles.x]\nread-size = 4096",
             "p.toml: `read-size` is a choice: a profile sets conditions only",

@@ -10,6 +10,8 @@ pub const PLANS: &[(&str, &str)] = &[
     ("buffer-size", include_str!("../../../plans/buffer-size.toml")),
     ("read-sweep", include_str!("../../../plans/read-sweep.toml")),
     ("socket-buffers", include_str!("../../../plans/socket-buffers.toml")),
+    ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),
+    ("receive-buffer", include_str!("../../../plans/receive-buffer.toml")),
 ];
 
 /// The ready plan of that name.

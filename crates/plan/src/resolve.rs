@@ -3,15 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::factor::{FACTORS, Factor, Role};
+use bytegauge_model::factor::{self, FACTORS, Factor, Role};
 use bytegauge_model::{
-    Bytes, Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Placement, Transport,
+    Bytes, Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Placement, Transport, Workload,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
+<<<<<<< HEAD
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
 use crate::spec::{Part, PlanError, Spec};
+=======
+use crate::design::{BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
+use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
+>>>>>>> call
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: usize = 50_000;
@@ -20,7 +25,7 @@ const CELLS_MAX: usize = 50_000;
 const FILES_BESIDE: u64 = 64;
 
 /// Conditions that vary within a family: it is asked whether one choice serves all of them.
-const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill"];
+const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill", "idle_flows", "competing_flows"];
 
 /// Groups whose cells have the same choices, so that one set of finalists is confirmed in all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +64,9 @@ impl Family {
 pub struct Plan {
     /// The plan's name.
     pub name: String,
+    /// What is said over the paths.
+    #[serde(default)]
+    pub workload: Workload,
     /// Seed of every random choice.
     pub seed: u64,
     /// "Within x of the best", as a share.
@@ -92,6 +100,7 @@ pub struct Plan {
 pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
     let mut plan = Plan {
         name: spec.name.clone(),
+        workload: spec.workload,
         seed,
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),
@@ -103,15 +112,20 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         families: Vec::new(),
         skipped: Vec::new(),
         notes: Vec::new(),
-        design: Design::default(),
+        design: Design::of(spec.workload),
     };
+<<<<<<< HEAD
     if spec.budget_ns.is_some() {
         plan.design.blocks_max = BLOCKS_STATED_MAX;
     }
+=======
+    refuse_what_is_elsewhere(spec)?;
+>>>>>>> call
     refuse_what_fits_nothing(spec)?;
     for part in &spec.parts {
         add_part(&mut plan, spec, part)?;
     }
+    refuse_what_is_moot(&plan, spec)?;
     note_collapsed(&mut plan, spec);
     skip_what_is_missing(&mut plan, catalog);
     plan.screen_what_is_left();
@@ -166,6 +180,9 @@ impl Plan {
         for family in &self.families {
             let live: Vec<_> = family.groups.iter().filter(|g| self.measurable(g).next().is_some()).collect();
             let screened = family.screened.len() as u64;
+            let most_flows =
+                live.iter().filter_map(|g| self.group(g)).map(|g| connections(&g.factors)).max().unwrap_or(0);
+            let each = each + most_flows * design.flow_overhead_ns;
             let mut placements: Vec<_> =
                 live.iter().filter_map(|g| self.group(g)).map(|g| g.factors.get("placement")).collect();
             placements.sort_unstable();
@@ -209,9 +226,12 @@ impl Plan {
         }
         let steps: [fn(&mut Plan); 4] = [
             |plan| plan.design.narrow_blocks = 1,
-            |plan| plan.design.screen_ns = 3_000_000,
+            |plan| plan.design.screen_ns = plan.design.shortest_ns.0,
             |plan| plan.design.screen_blocks = 1,
-            |plan| plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(5_000_000)),
+            |plan| {
+                let shortest_ns = plan.design.shortest_ns.1;
+                plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(shortest_ns));
+            },
         ];
         for step in steps {
             if !over(self) {
@@ -235,9 +255,8 @@ impl Plan {
 fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
-    for transport in part.levels(&FACTORS[0]) {
-        let Some(joint) = transport.name().and_then(|name| name.parse::<Transport>().ok()) else { continue };
-        let crossed = |role| cross(part, role, &joint);
+    for joint in transports(spec.workload, part) {
+        let crossed = |role| cross(spec.workload, part, role, &joint);
         let choices = crossed(Role::Choice);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
@@ -267,7 +286,7 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
                     trial_ns: part.trial_ns.unwrap_or(plan.design.confirm_ns),
                 }
             });
-            if is_screened(part, &conditions) {
+            if is_screened(spec.workload, part, &conditions) {
                 family.screened.push(group.clone());
             }
             if !part.aside.is_empty() && part.aside.iter().all(|(name, levels)| levels.contains(conditions.get(name))) {
@@ -292,22 +311,23 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
 }
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
-/// fit the transport is absent.
-fn cross(part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
+/// fit the transport, or means nothing beside the others' levels, is absent.
+fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
     let mut combinations = vec![Levels::default()];
-    for factor in FACTORS.iter().filter(|factor| factor.role == role) {
+    for factor in factor::of(workload).filter(|factor| factor.role == role) {
         let levels = match factor.name {
             "transport" => vec![Level::Name(transport.to_string())],
             "profile" if sets_by_hand(part) => vec![Level::Absent],
-            _ if (factor.fits)(transport) => part.levels(factor),
+            _ if (factor.fits)(transport) => part.levels(workload, factor),
             _ => vec![Level::Absent],
         };
         combinations = combinations
             .into_iter()
             .flat_map(|combination| {
-                levels.iter().map(move |level| {
+                let levels = if is_moot(factor, &combination) { vec![Level::Absent] } else { levels.clone() };
+                levels.into_iter().map(move |level| {
                     let mut longer = combination.clone();
-                    longer.set(factor.name, level.clone());
+                    longer.set(factor.name, level);
                     longer
                 })
             })
@@ -316,9 +336,37 @@ fn cross(part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
     combinations
 }
 
-/// Whether the part names work or walk itself, so that no profile has a say.
+/// A factor that means something only beside certain levels of another one.
+struct Dependent {
+    factor: &'static str,
+    /// The other one, which stands earlier in the table and has the same role.
+    on: &'static str,
+    /// Whether the factor means something beside this level of the other one.
+    when: fn(&Level) -> bool,
+    /// What a user has to add.
+    needs: &'static str,
+}
+
+const DEPENDENT: &[Dependent] = &[
+    Dependent { factor: "arrivals", on: "call_rate", when: |rate| rate.number().is_some(), needs: "--rate" },
+    Dependent { factor: "rcvbuf_on", on: "rcvbuf", when: |size| size.number().is_some(), needs: "a size in --rcvbuf" },
+    Dependent { factor: "server_threads", on: "server_engine", when: has_threads, needs: "another --server-engine" },
+    Dependent { factor: "client_threads", on: "client_engine", when: has_threads, needs: "another --client-engine" },
+];
+
+/// A blocking engine has as many threads as flows, whatever is asked for.
+fn has_threads(engine: &Level) -> bool {
+    engine.name() != Some("blocking")
+}
+
+fn is_moot(factor: &Factor, combination: &Levels) -> bool {
+    let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
+    rules.any(|rule| !(rule.when)(combination.get(rule.on)))
+}
+
+/// Whether the part names something itself that profiles set, so that no profile has a say.
 fn sets_by_hand(part: &Part) -> bool {
-    !part.levels.contains_key("profile") && ["work", "walk"].iter().any(|name| part.levels.contains_key(name))
+    !part.levels.contains_key("profile") && SET_BY_PROFILES.iter().any(|name| part.levels.contains_key(name))
 }
 
 /// Replaces a profile's name by its name and the levels it sets.
@@ -338,7 +386,7 @@ fn apply_profile(spec: &Spec, part: &Part, mut conditions: Levels) -> Result<Lev
 
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and
 /// the two extremes of every other condition within the family.
-fn is_screened(part: &Part, conditions: &Levels) -> bool {
+fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
     WITHIN_FAMILY.iter().all(|name| {
         let level = conditions.get(name);
         if *level == Level::Absent {
@@ -348,17 +396,45 @@ fn is_screened(part: &Part, conditions: &Levels) -> bool {
             return named.contains(level);
         }
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
-        let levels = part.levels(factor);
-        let set_by_profile = *conditions.get("profile") != Level::Absent && matches!(*name, "work" | "walk" | "fill");
+        let levels = part.levels(workload, factor);
+        let by_profiles = SET_BY_PROFILES.contains(name) || *name == "fill";
+        let set_by_profile = *conditions.get("profile") != Level::Absent && by_profiles;
         set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))
     })
+}
+
+/// A factor of another workload, or a transport that cannot carry this one, is an error.
+fn refuse_what_is_elsewhere(spec: &Spec) -> Result<(), PlanError> {
+    let workload = spec.workload;
+    for part in &spec.parts {
+        let named = part.levels.keys().filter_map(|name| factor::find(name));
+        if let Some(factor) = named.into_iter().find(|factor| !factor.is_in(workload)) {
+            let flag = factor.flag();
+            let other = factor::elsewhere(workload, &flag).unwrap_or(workload);
+            return Err(PlanError::NotInWorkload { flag, workload, other });
+        }
+        if let Some(transport) = transports(workload, part).into_iter().find(|joint| !workload.runs_over(joint)) {
+            return Err(PlanError::TransportCarriesNot { transport: transport.to_string(), workload });
+        }
+    }
+    Ok(())
+}
+
+/// A factor that was named but means nothing beside the levels of any cell is an error.
+fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanError> {
+    let named = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
+    let moot = |name: &str| plan.cells.iter().all(|cell| *cell.factors.get(name) == Level::Absent);
+    match DEPENDENT.iter().find(|rule| named(rule.factor) && moot(rule.factor)) {
+        None => Ok(()),
+        Some(rule) => Err(PlanError::Moot { flag: rule.factor.replace('_', "-"), needs: rule.needs }),
+    }
 }
 
 /// A factor that was named but fits no transport at all is an error.
 fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
     for factor in FACTORS {
         let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
-        let transports: Vec<Transport> = naming.iter().flat_map(|part| transports(part)).collect();
+        let transports: Vec<Transport> = naming.iter().flat_map(|part| transports(spec.workload, part)).collect();
         if !naming.is_empty() && !transports.iter().any(factor.fits) {
             let shown: Vec<String> = transports.iter().map(ToString::to_string).collect();
             return Err(PlanError::FitsNothing {
@@ -375,7 +451,7 @@ fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
 fn note_collapsed(plan: &mut Plan, spec: &Spec) {
     for factor in FACTORS {
         for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
-            for transport in transports(part).into_iter().filter(|transport| !(factor.fits)(transport)) {
+            for transport in transports(spec.workload, part).into_iter().filter(|transport| !(factor.fits)(transport)) {
                 let note = format!("{} does not apply to {transport}: collapsed there", factor.flag());
                 if !plan.notes.contains(&note) {
                     plan.notes.push(note);
@@ -385,8 +461,8 @@ fn note_collapsed(plan: &mut Plan, spec: &Spec) {
     }
 }
 
-fn transports(part: &Part) -> Vec<Transport> {
-    part.levels(&FACTORS[0]).iter().filter_map(|level| level.name()?.parse().ok()).collect()
+fn transports(workload: Workload, part: &Part) -> Vec<Transport> {
+    part.levels(workload, &FACTORS[0]).iter().filter_map(|level| level.name()?.parse().ok()).collect()
 }
 
 fn fits(factor: &Factor) -> String {
@@ -426,14 +502,19 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         let known = catalog.congestion.join(", ");
         return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
     }
+    let engines = ["engine", "server_engine", "client_engine"].map(|name| cell.factors.get(name).name());
+    if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
+        return Some(reason.to_owned());
+    }
     let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);
-    let flows = number("flows").max(1);
+    let flows = connections(&cell.factors);
     let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
-    let needed = flows * each + FILES_BESIDE;
+    // Competing clients are a process of their own: only the server's ends are in this one.
+    let needed = (flows - number("competing_flows")) * each + number("competing_flows") + FILES_BESIDE;
     if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
         return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
     }
-    let memory = flows * (number("read_size") + number("write_size") + number("walk") + (512 << 10));
+    let memory = memory(&cell.factors);
     if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
         return Some(format!(
             "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
@@ -442,6 +523,32 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         ));
     }
     None
+}
+
+/// Connections of a cell at its server, idle and competing ones included.
+fn connections(levels: &Levels) -> u64 {
+    let number = |name: &str| levels.get(name).number().unwrap_or(0);
+    number("flows").max(1) + number("idle_flows") + number("competing_flows")
+}
+
+/// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.
+fn memory(levels: &Levels) -> u64 {
+    let number = |name: &str| levels.get(name).number().unwrap_or(0);
+    let flows = connections(levels);
+    match levels.workload() {
+        Workload::Stream => flows * (number("read_size") + number("write_size") + number("walk") + (512 << 10)),
+        Workload::Call => {
+            // Of a thread that only carries a connection little more is touched than its stacks and its entry in
+            // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.
+            let end = |engine: &str| match levels.get(engine).name() {
+                Some("blocking") => number("read_size") + (64 << 10),
+                _ => 4 << 10,
+            };
+            let messages = number("request") + levels.get("response").number().unwrap_or(number("request"));
+            flows * (end("server_engine") + end("client_engine") + 2 * messages * number("depth").max(1))
+                + number("walk")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -502,6 +609,59 @@ mod tests {
         check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
         let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\nbudget = \"1s\"").unwrap_err().to_string();
         assert!(error.starts_with("a budget of 1 s is too short for 3750 cells: give --budget "), "{error}");
+    }
+
+    #[test]
+    fn calls_are_crossed_by_their_own_factors() {
+        let plan = plan_of("workload = \"call\"\ntransport = \"tcp\"\nserver-engine = \"blocking,epoll\"").unwrap();
+        assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (2, 4, 1));
+        let profiles: Vec<_> = plan.groups.iter().map(|group| group.factors.get("profile").to_string()).collect();
+        assert_eq!(profiles, ["rpc", "many-idle"]);
+        assert_eq!(plan.groups[1].factors.get("idle_flows").number(), Some(1000));
+        assert_eq!(plan.families[0].trial_ns, 50_000_000);
+        let threads: Vec<_> = plan.cells.iter().map(|cell| cell.factors.get("server_threads").clone()).collect();
+        assert_eq!(threads, [Level::Absent, Level::Number(1), Level::Absent, Level::Number(1)]);
+        assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Call));
+        assert!(plan.cells.iter().all(|cell| !cell.factors.0.contains_key("write_size")));
+    }
+
+    #[test]
+    fn what_means_nothing_for_calls_is_wrong_usage() {
+        let check = |text: &str, expected: &str| check_error(&format!("workload = \"call\"\n{text}"), expected);
+        check("transport = \"tcp,pipe\"", "--transport: pipe does not carry the workload call: use unix, tcp or tcp6");
+        check("arrivals = \"poisson\"", "--arrivals means nothing without --rate");
+        check("rcvbuf-on = \"client\"", "--rcvbuf-on means nothing without a size in --rcvbuf");
+        check(
+            "server-engine = \"blocking\"\nserver-threads = 2",
+            "--server-threads means nothing without another --server-engine",
+        );
+        check(
+            "transport = \"unix\"\nlinger = 0",
+            "--linger fits none of the chosen transports (unix): it applies to tcp, tcp6",
+        );
+        check("profile = \"drain\"", "no profile is called `drain`: known are echo, rpc, many-idle");
+        check(
+            "profile = \"rpc\"\nidle-flows = 10",
+            "--idle-flows is set by the profiles already: leave out --profile or --idle-flows",
+        );
+    }
+
+    #[test]
+    fn an_engine_that_is_missing_is_skipped_with_its_reason() {
+        let reason = "epoll is not to be had here: use another --server-engine";
+        let catalog =
+            Catalog { missing_engines: [("epoll:edge".to_owned(), reason.to_owned())].into(), ..Catalog::default() };
+        let text = "workload = \"call\"\ntransport = \"unix\"\nserver-engine = \"blocking,epoll:edge\"";
+        let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
+        assert_eq!((plan.skipped.len(), plan.notes.as_slice()), (2, [format!("skipped: {reason}")].as_slice()));
+    }
+
+    #[test]
+    fn files_of_idle_and_competing_connections_count() {
+        let catalog = Catalog { open_files_max: Some(2000), ..Catalog::default() };
+        let text = "workload = \"call\"\nflows = 100\nidle-flows = 1000\ncompeting-flows = 50";
+        let error = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap_err().to_string();
+        assert!(error.contains("1150 flows need 2314 open files, the hard limit is 2000"), "{error}");
     }
 
     #[test]

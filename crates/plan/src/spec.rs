@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Ends, Level, LevelError};
+use bytegauge_model::{Ends, Level, LevelError, Workload};
 use thiserror::Error;
 
 use crate::design::Finalists;
@@ -29,6 +29,32 @@ pub enum PlanError {
         name: String,
         /// What may have been meant.
         hint: String,
+    },
+    /// A factor that has no meaning in the plan's workload.
+    #[error("--{flag} says nothing about the workload {workload}: leave it out, or use the workload {other}")]
+    NotInWorkload {
+        /// The factor's flag.
+        flag: String,
+        /// The plan's workload.
+        workload: Workload,
+        /// The workload in which it has a meaning.
+        other: Workload,
+    },
+    /// A transport that cannot carry the workload.
+    #[error("--transport: {transport} does not carry the workload {workload}: use unix, tcp or tcp6")]
+    TransportCarriesNot {
+        /// The transport.
+        transport: String,
+        /// The plan's workload.
+        workload: Workload,
+    },
+    /// A factor that was named and means nothing beside what the others say.
+    #[error("--{flag} means nothing without {needs}")]
+    Moot {
+        /// The factor's flag.
+        flag: String,
+        /// What would give it a meaning.
+        needs: &'static str,
     },
     /// A profile that neither the product nor the plan defines.
     #[error("no profile is called `{name}`{hint}")]
@@ -125,6 +151,9 @@ pub struct ProfileSpec {
     pub sets: Vec<(&'static str, Level)>,
 }
 
+/// Factors that profiles set: whoever gives one of them by hand wants no profile.
+pub(crate) const SET_BY_PROFILES: &[&str] = &["work", "walk", "idle_flows"];
+
 /// One crossing of factors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
@@ -147,6 +176,8 @@ pub struct Spec {
     pub name: String,
     /// A line about it.
     pub summary: String,
+    /// What is said over the paths.
+    pub workload: Workload,
     /// Time for the whole session, nanoseconds; `None` takes the default.
     pub budget_ns: Option<u64>,
     /// Confirmation blocks, instead of as many as the budget allows.
@@ -168,10 +199,11 @@ pub const MARGIN: f64 = 0.05;
 
 impl Spec {
     /// A spec with one empty part: every factor at its default.
-    pub fn named(name: &str) -> Spec {
+    pub fn named(name: &str, workload: Workload) -> Spec {
         Spec {
             name: name.into(),
             summary: String::new(),
+            workload,
             budget_ns: None,
             blocks: None,
             margin: MARGIN,
@@ -189,15 +221,14 @@ impl Spec {
     /// When a level does not parse.
     pub fn set_all(&mut self, flags: &[(&'static Factor, String)]) -> Result<(), PlanError> {
         let given = |name: &str| flags.iter().any(|(factor, _)| factor.name == name);
-        let by_hand = given("work") || given("walk");
+        let by_hand = SET_BY_PROFILES.iter().any(|name| given(name));
         for part in &mut self.parts {
             if by_hand && !given("profile") {
                 part.levels.remove("profile");
                 part.screen.remove("profile");
             }
             if given("profile") && !by_hand {
-                part.levels.remove("work");
-                part.levels.remove("walk");
+                part.levels.retain(|name, _| !SET_BY_PROFILES.contains(name));
             }
         }
         for (factor, text) in flags {
@@ -217,8 +248,9 @@ impl Spec {
         if let Some(own) = self.profiles.iter().find(|profile| profile.name == name) {
             return Ok(own.sets.clone());
         }
-        let Some(known) = PROFILES.iter().find(|profile| profile.name == name) else {
-            let names = PROFILES.iter().map(|p| p.name).chain(self.profiles.iter().map(|p| p.name.as_str()));
+        let of_workload = || PROFILES.iter().filter(|profile| profile.workload == self.workload);
+        let Some(known) = of_workload().find(|profile| profile.name == name) else {
+            let names = of_workload().map(|p| p.name).chain(self.profiles.iter().map(|p| p.name.as_str()));
             let hint = bytegauge_model::suggest::hint(name, names);
             return Err(PlanError::UnknownProfile { name: name.into(), hint });
         };
@@ -250,10 +282,10 @@ impl Part {
     }
 
     /// The levels of a factor, given or default.
-    pub fn levels(&self, factor: &Factor) -> Vec<Level> {
+    pub fn levels(&self, workload: Workload, factor: &Factor) -> Vec<Level> {
         self.levels.get(factor.name).cloned().unwrap_or_else(|| {
             // The table's own test parses every default.
-            factor.kind.parse_list(factor.default).unwrap_or_default()
+            factor.kind.parse_list(factor.default_in(workload).unwrap_or_default()).unwrap_or_default()
         })
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod data;
+pub mod errors;
 pub mod limit;
 mod phrase;
 pub mod render;

@@ -3,6 +3,8 @@
 //! A rule fires on evidence alone and shows it; where none fires the answer is "unknown". Never
 //! guesses, never reads a factor's level as a proof of what it did.
 
+pub mod call;
+
 use std::collections::BTreeMap;
 
 use bytegauge_model::unit::{byte_rate, significant};
@@ -118,13 +120,19 @@ pub const UNKNOWN: &str = "unknown";
 
 /// Every name that a cell's limit can have.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    RULES.iter().map(|rule| rule.name).chain([UNKNOWN])
+    let of_calls = call::RULES.iter().map(|rule| rule.name);
+    let own = of_calls.filter(|name| RULES.iter().all(|rule| rule.name != *name));
+    RULES.iter().map(|rule| rule.name).chain(own).chain([UNKNOWN])
 }
 
 /// The first rule that fires, with its evidence.
 pub fn find(signs: &Signs) -> LimitView {
     let fired = RULES.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
     let (name, finding) = fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)));
+    view(name, finding)
+}
+
+fn view(name: &'static str, finding: Finding) -> LimitView {
     let evidence: BTreeMap<_, _> = finding.evidence.into_iter().filter(|(_, value)| value.is_finite()).collect();
     LimitView { name, sentence: finding.sentence, evidence }
 }

@@ -4,10 +4,10 @@
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
-use bytegauge_model::{Level, Levels, Transport};
+use bytegauge_model::{Level, Levels, Transport, Workload};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
-pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill"];
+pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_flows"];
 
 /// The transport as the subject of a sentence.
 pub fn transport(levels: &Levels) -> String {
@@ -43,8 +43,27 @@ pub fn subject(conditions: &Levels) -> String {
     let mut parts: Vec<String> = [joint].into_iter().chain(elsewhere).collect();
     parts.extend(placement(conditions).map(str::to_owned));
     parts.extend(flows(conditions));
+    parts.extend(call(conditions));
     parts.extend(load(conditions));
     parts.join(", ")
+}
+
+/// What is called, and how.
+fn call(conditions: &Levels) -> Vec<String> {
+    let shown = |name: &str| level(name, conditions.get(name));
+    let Some(request) = conditions.get("request").number().map(|_| shown("request")) else { return Vec::new() };
+    let response = match conditions.get("response").number() {
+        Some(_) => format!("calls of {request} answered by {}", shown("response")),
+        None => format!("calls of {request}"),
+    };
+    let chunk =
+        conditions.get("request_chunk").number().map(|_| format!("written in pieces of {}", shown("request_chunk")));
+    let depth = conditions.get("depth").number().filter(|depth| *depth > 1).map(|depth| format!("{depth} outstanding"));
+    let per_call = *conditions.get("connect_per_call") == Level::Switch(true);
+    let per_call = per_call.then(|| "a connection for every call".to_owned());
+    let competing = conditions.get("competing_flows").number().filter(|flows| *flows > 0);
+    let competing = competing.map(|flows| format!("beside {flows} competing flows"));
+    [Some(response), chunk, depth, per_call, competing].into_iter().flatten().collect()
 }
 
 /// Conditions that are no factor of ours.
@@ -58,9 +77,12 @@ fn flows(conditions: &Levels) -> Option<String> {
 
 fn load(conditions: &Levels) -> Vec<String> {
     let shown = |name: &str| level(name, conditions.get(name));
-    let rate = conditions.get("rate").number().map(|_| format!("{} offered", shown("rate")));
-    let think = conditions.get("think").number().filter(|ns| *ns > 0);
-    rate.into_iter().chain(think.map(|_| format!("the writer pausing {} between writes", shown("think")))).collect()
+    let offered = |name: &str| conditions.get(name).number().map(|_| format!("{} offered", shown(name)));
+    let think = conditions.get("think").number().filter(|ns| *ns > 0).map(|_| match conditions.workload() {
+        Workload::Stream => format!("the writer pausing {} between writes", shown("think")),
+        Workload::Call => format!("each client pausing {} between calls", shown("think")),
+    });
+    offered("rate").into_iter().chain(offered("call_rate")).chain(think).collect()
 }
 
 /// A group for people and tables: `unix · cross-core · drain`.
@@ -72,6 +94,10 @@ pub fn group_label(conditions: &Levels) -> String {
             match factor.name {
                 "transport" | "placement" | "profile" => text,
                 "flows" => format!("{text} flows"),
+                "idle_flows" => format!("{text} idle"),
+                "competing_flows" => format!("{text} competing"),
+                "call_rate" => format!("{text} offered"),
+                "connect_per_call" => "connection per call".into(),
                 _ => format!("{} {text}", factor.heading),
             }
         })
@@ -85,13 +111,18 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
     let set_by_profile =
         |profile: &str| PROFILES.iter().any(|p| p.name == profile && p.sets.iter().any(|(factor, _)| *factor == name));
     match name {
-        "flows" => level.number() != Some(1),
-        "rate" | "think" | "duration" | "work" | "walk" | "fill" => {
-            let is_default = factor::find(name).is_some_and(|f| f.kind.parse(f.default).as_ref() == Ok(level));
+        "transport" | "placement" | "profile" | "request" => true,
+        "flows" => level.number() != Some(1) || conditions.workload() == Workload::Call,
+        _ => {
+            let is_default = factor::find(name).is_some_and(|factor| is_default(factor, level, conditions));
             !is_default && !conditions.get("profile").name().is_some_and(set_by_profile)
         }
-        _ => true,
     }
+}
+
+fn is_default(factor: &factor::Factor, level: &Level, conditions: &Levels) -> bool {
+    let default = factor.default_in(conditions.workload());
+    default.is_some_and(|default| factor.kind.parse(default).as_ref() == Ok(level))
 }
 
 /// One level for people, by its factor's kind.
@@ -125,6 +156,22 @@ pub fn throws_away(conditions: &Levels) -> bool {
     conditions.get("profile").name() == Some("drain") || (nothing("work") && nothing("walk"))
 }
 
+/// Who decides what is good enough: the reader of a stream, the server of calls.
+pub fn worker(workload: Workload) -> &'static str {
+    match workload {
+        Workload::Stream => "reader",
+        Workload::Call => "server",
+    }
+}
+
+/// The worker that does nothing: what is measured then is the kernel (and the engine) alone.
+pub fn idle_worker(workload: Workload) -> &'static str {
+    match workload {
+        Workload::Stream => "a reader that throws the bytes away",
+        Workload::Call => "a server that does nothing with a request",
+    }
+}
+
 /// What to set, as an instruction: "read with 32 KiB and write with 256 KiB".
 pub fn choice(levels: &Levels, varied: &[String]) -> String {
     let said: Vec<String> = FACTORS
@@ -142,8 +189,15 @@ fn setting(name: &str, value: &Level) -> Option<String> {
         ("read_size", _) => format!("read with {text}"),
         ("write_size", _) => format!("write with {text}"),
         ("engine", _) => format!("use the engine {text}"),
+        ("server_engine", _) => format!("serve with the engine {text}"),
+        ("server_threads", _) => format!("serve with {text} {}", if text == "1" { "thread" } else { "threads" }),
+        ("rcvbuf_on", _) => match text.as_str() {
+            "accepted" => "set it on each accepted socket".into(),
+            "client" => "set it on the client's socket".into(),
+            _ => "set it on the listening socket".into(),
+        },
         (_, level) if level.is_auto() => format!("leave {} to the system", option(name)),
-        ("nodelay", _) => format!("turn {} {text}", option(name)),
+        ("nodelay" | "reuseport", _) => format!("turn {} {text}", option(name)),
         _ => format!("set {} to {text}", option(name)),
     })
 }
@@ -156,6 +210,10 @@ fn option(name: &str) -> &str {
         "nodelay" => "TCP_NODELAY",
         "congestion" => "the congestion control",
         "pipe_size" => "the pipe's capacity",
+        "linger" => "SO_LINGER",
+        "backlog" => "the backlog",
+        "reuseport" => "SO_REUSEPORT",
+        "busy_poll" => "SO_BUSY_POLL",
         other => other,
     }
 }
@@ -220,6 +278,42 @@ mod tests {
             "TCP over loopback, 4 flows, 100 MiB/s offered",
         );
         check(&[("transport", "/dev/zero"), ("flows", "1")], "/dev/zero", "/dev/zero");
+        check(
+            &[
+                ("transport", "tcp"),
+                ("placement", "cross-core"),
+                ("profile", "many-idle"),
+                ("flows", "50"),
+                ("request", "512"),
+                ("response", "same"),
+                ("depth", "1"),
+                ("connect_per_call", "off"),
+                ("idle_flows", "1000"),
+                ("work", "sum"),
+                ("walk", "16K"),
+                ("call_rate", "max"),
+                ("client_engine", "epoll"),
+            ],
+            "tcp · cross-core · many-idle · 50 flows · request 512 B",
+            "TCP over loopback, ends on different CPUs, 50 flows, calls of 512 B",
+        );
+        check(
+            &[
+                ("transport", "tcp"),
+                ("flows", "20"),
+                ("request", "10K"),
+                ("response", "100"),
+                ("request_chunk", "100"),
+                ("connect_per_call", "on"),
+                ("call_rate", "20k"),
+                ("competing_flows", "30"),
+                ("client_engine", "blocking"),
+            ],
+            "tcp · 20 flows · request 10 KiB · response 100 B · chunk 100 B · connection per call · 20 k calls/s offered \
+             · 30 competing · client blocking",
+            "TCP over loopback, 20 flows, calls of 10 KiB answered by 100 B, written in pieces of 100 B, a connection for every \
+             call, beside 30 competing flows, 20 k calls/s offered",
+        );
     }
 
     #[test]

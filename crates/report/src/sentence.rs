@@ -3,17 +3,22 @@
 //!
 //! Only puts together what the view has decided: no rule of evidence stands here.
 
-use bytegauge_model::unit::{byte_rate, significant};
+use bytegauge_model::Workload;
+use bytegauge_model::unit::{byte_rate, call_rate, significant};
 
-use crate::phrase::{capital, join, profile_phrase};
+use crate::phrase::{capital, idle_worker, join, profile_phrase, worker};
 
 /// What a verdict sentence is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The conditions: "Unix sockets, ends on different CPUs".
     pub subject: String,
+    /// What is said over the path: it decides the units and who works.
+    pub workload: Workload,
     /// What is said about the choice.
     pub answer: Answer,
+    /// What the choice has to say beside its rate: whether to set a buffer at all, what failed.
+    pub remarks: Vec<String>,
     /// The rate of the cell that the answer names, in each profile.
     pub rates: Vec<Rate>,
     /// "Within x of the best", as a share.
@@ -67,10 +72,12 @@ pub enum Answer {
 pub struct Rate {
     /// The profile.
     pub profile: String,
-    /// Median and half width of its interval, relative: bytes per second.
-    pub bytes_per_second: (f64, Option<f64>),
-    /// CPU time of both ends, seconds per GiB, where that is what is compared.
-    pub cpu_s_per_gib: Option<f64>,
+    /// Median and half width of its interval, relative: bytes or calls per second.
+    pub per_second: (f64, Option<f64>),
+    /// CPU time in words, where that is what is compared: "0.31 CPU s/GiB".
+    pub cpu: Option<String>,
+    /// Latency in words: "p99 310 µs".
+    pub latency: Option<String>,
 }
 
 /// What would settle an open verdict.
@@ -89,8 +96,8 @@ pub struct Settle {
 pub struct Placement {
     /// "ends on the same CPU".
     pub phrase: String,
-    /// Bytes per second there.
-    pub bytes_per_second: f64,
+    /// Bytes or calls per second there.
+    pub per_second: f64,
     /// It is faster than the placement of the verdict.
     pub faster: bool,
     /// It differs by more than the confirmed choices among themselves.
@@ -101,7 +108,8 @@ impl Verdict {
     /// The verdict as one paragraph.
     pub fn text(&self) -> String {
         let mut sentences = vec![format!("{}: {}", self.subject, self.answer_text())];
-        sentences.extend(self.placement.as_ref().map(placement_text));
+        sentences.extend(self.remarks.iter().cloned());
+        sentences.extend(self.placement.as_ref().map(|placement| self.placement_text(placement)));
         sentences.extend(self.environment.as_ref().map(|environment| format!("({environment})")));
         sentences.join(" ")
     }
@@ -124,9 +132,14 @@ impl Verdict {
             }
             Answer::DrainOnly { choice, proven } => {
                 let shown = if *proven { self.claim() } else { format!("{}, not proven", self.rates_text()) };
+                let (idle, who) = (idle_worker(self.workload), worker(self.workload));
+                let profiles = match self.workload {
+                    Workload::Stream => "sum,parser",
+                    Workload::Call => "rpc,many-idle",
+                };
                 format!(
-                    "{choice} serves a reader that throws the bytes away. {shown}. Nothing is recommended from that \
-                     alone: a reader that works shifts the answer (add --profile sum,parser)."
+                    "{choice} serves {idle}. {shown}. Nothing is recommended from that alone: a {who} that works \
+                     shifts the answer (add --profile {profiles})."
                 )
             }
             Answer::Single(choice) => {
@@ -141,7 +154,7 @@ impl Verdict {
     fn claim(&self) -> String {
         let profiles = match self.rates.len() {
             0 | 1 => String::new(),
-            _ => format!(", whether the reader {}", join(&self.phrases(), "or")),
+            _ => format!(", whether the {} {}", worker(self.workload), join(&self.phrases(), "or")),
         };
         let rates = self.span();
         format!("{rates}, within {} of the best confirmed{profiles} ({})", percent(self.margin), self.scope())
@@ -149,21 +162,21 @@ impl Verdict {
 
     /// The rates from the slowest profile to the fastest, with the widest of their intervals.
     fn span(&self) -> String {
-        let by_rate = |a: &&Rate, b: &&Rate| a.bytes_per_second.0.total_cmp(&b.bytes_per_second.0);
+        let by_rate = |a: &&Rate, b: &&Rate| a.per_second.0.total_cmp(&b.per_second.0);
         let (Some(slow), Some(fast)) = (self.rates.iter().min_by(by_rate), self.rates.iter().max_by(by_rate)) else {
             return capital(&self.rates_text());
         };
-        let offered = self.rates.iter().any(|rate| rate.cpu_s_per_gib.is_some());
+        let offered = self.rates.iter().any(|rate| rate.cpu.is_some());
         if self.rates.len() == 1 || offered {
             return capital(&self.rates_text());
         }
-        let widest = self.rates.iter().filter_map(|rate| rate.bytes_per_second.1).reduce(f64::max);
+        let widest = self.rates.iter().filter_map(|rate| rate.per_second.1).reduce(f64::max);
         let width = widest.map_or_else(String::new, |share| format!(" ± {}", percent(share)));
         format!(
             "{} ({}) to {} ({}){width}",
-            byte_rate(slow.bytes_per_second.0),
+            self.shown(slow.per_second.0),
             profile_phrase(&slow.profile),
-            byte_rate(fast.bytes_per_second.0),
+            self.shown(fast.per_second.0),
             profile_phrase(&fast.profile)
         )
     }
@@ -173,12 +186,15 @@ impl Verdict {
             .iter()
             .enumerate()
             .map(|(at, (_, choice))| match parts.get(at + 1).and_then(|(profiles, _)| profiles.first()) {
-                Some(next) => format!("to {choice} is enough until the reader {}", profile_phrase(next)),
+                Some(next) => {
+                    format!("to {choice} is enough until the {} {}", worker(self.workload), profile_phrase(next))
+                }
                 None => format!("then {choice}"),
             })
             .collect();
         format!(
-            "no one choice was shown for every reader: {}. Each is within {} of the best confirmed there ({}).",
+            "no one choice was shown for every {}: {}. Each is within {} of the best confirmed there ({}).",
+            worker(self.workload),
             each.join("; "),
             percent(self.margin),
             self.scope()
@@ -201,21 +217,42 @@ impl Verdict {
     fn rates_text(&self) -> String {
         match self.rates.as_slice() {
             [] => "no rate is known".into(),
-            [one] => rate_text(one),
+            [one] => self.rate_text(one),
             [first, others @ ..] => {
-                let first = format!("{} when the reader {}", rate_text(first), profile_phrase(&first.profile));
-                let others = others.iter().map(|r| format!("{} when it {}", rate_text(r), profile_phrase(&r.profile)));
+                let who = worker(self.workload);
+                let first = format!("{} when the {who} {}", self.rate_text(first), profile_phrase(&first.profile));
+                let others =
+                    others.iter().map(|r| format!("{} when it {}", self.rate_text(r), profile_phrase(&r.profile)));
                 [first].into_iter().chain(others).collect::<Vec<_>>().join(", ")
             }
         }
     }
-}
 
-fn rate_text(rate: &Rate) -> String {
-    let (median, half_width) = rate.bytes_per_second;
-    let width = half_width.map_or_else(String::new, |share| format!(" ± {}", percent(share)));
-    let cpu = rate.cpu_s_per_gib.map_or_else(String::new, |s| format!(" for {} CPU s/GiB", significant(s, 3)));
-    format!("{}{width}{cpu}", byte_rate(median))
+    fn rate_text(&self, rate: &Rate) -> String {
+        let (median, half_width) = rate.per_second;
+        let width = half_width.map_or_else(String::new, |share| format!(" ± {}", percent(share)));
+        let cpu = rate.cpu.as_ref().map_or_else(String::new, |cpu| format!(" for {cpu}"));
+        let latency = rate.latency.as_ref().map_or_else(String::new, |latency| format!(", {latency}"));
+        format!("{}{width}{cpu}{latency}", self.shown(median))
+    }
+
+    fn placement_text(&self, placement: &Placement) -> String {
+        let only = if placement.faster { "" } else { "only " };
+        let weight = match (placement.beats_choices, self.workload) {
+            (false, _) => "",
+            (true, Workload::Stream) => ": placement matters more than buffers here",
+            (true, Workload::Call) => ": placement matters more than what was compared here",
+        };
+        let rate = self.shown(placement.per_second);
+        format!("{} would reach {only}{rate}{weight}.", capital(&placement.phrase))
+    }
+
+    fn shown(&self, per_second: f64) -> String {
+        match self.workload {
+            Workload::Stream => byte_rate(per_second),
+            Workload::Call => call_rate(per_second),
+        }
+    }
 }
 
 /// Where the estimates lie so that no number of blocks would bring a bound down to the margin.
@@ -242,13 +279,6 @@ fn budget(seconds: f64) -> String {
     }
 }
 
-fn placement_text(placement: &Placement) -> String {
-    let only = if placement.faster { "" } else { "only " };
-    let weight = if placement.beats_choices { ": placement matters more than buffers here" } else { "" };
-    let rate = byte_rate(placement.bytes_per_second);
-    format!("{} would reach {only}{rate}{weight}.", capital(&placement.phrase))
-}
-
 /// A share in per cent, two significant digits: `5 %`, `1.8 %`, `0.3 %`.
 pub fn percent(share: f64) -> String {
     let digits = if share.abs() >= 0.1 { 3 } else { 2 };
@@ -262,13 +292,15 @@ mod tests {
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
     fn rate(profile: &str, gib: f64, half: f64) -> Rate {
-        Rate { profile: profile.into(), bytes_per_second: (gib * GIB, Some(half)), cpu_s_per_gib: None }
+        Rate { profile: profile.into(), per_second: (gib * GIB, Some(half)), cpu: None, latency: None }
     }
 
     fn verdict(answer: Answer, rates: Vec<Rate>) -> Verdict {
         Verdict {
             subject: "Unix sockets, ends on different CPUs".into(),
+            workload: Workload::Stream,
             answer,
+            remarks: Vec::new(),
             rates,
             margin: 0.05,
             level: 0.95,
@@ -291,7 +323,7 @@ mod tests {
         let mut proven = verdict(Answer::Proven { choice: both(), smaller: Some(true) }, vec![rate("sum", 3.9, 0.018)]);
         proven.placement = Some(Placement {
             phrase: "ends on the same CPU".into(),
-            bytes_per_second: 9.3 * GIB,
+            per_second: 9.3 * GIB,
             faster: true,
             beats_choices: true,
         });
@@ -366,6 +398,41 @@ mod tests {
              the bytes away. 3.9 GiB/s ± 1.8 %, within 5 % of the best confirmed (shown at 95 %, this machine, this \
              boot). Nothing is recommended from that alone: a reader that works shifts the answer (add --profile \
              sum,parser).",
+        );
+    }
+
+    #[test]
+    fn calls_are_answered_by_a_server() {
+        let rate = |profile: &str, k: f64| Rate {
+            profile: profile.into(),
+            per_second: (k * 1e3, Some(0.02)),
+            cpu: None,
+            latency: Some("p99 310 µs".into()),
+        };
+        let choice = || "serve with the engine epoll".to_owned();
+        let mut of_calls = Verdict {
+            subject: "TCP over loopback, 50 flows".into(),
+            workload: Workload::Call,
+            remarks: vec!["No call failed.".into()],
+            ..verdict(
+                Answer::Proven { choice: choice(), smaller: None },
+                vec![rate("rpc", 210.0), rate("many-idle", 190.0)],
+            )
+        };
+        check(
+            &of_calls,
+            "TCP over loopback, 50 flows: serve with the engine epoll. 190 k calls/s (also holds 1000 idle connections) to \
+             210 k calls/s (handles calls) ± 2 %, within 5 % of the best confirmed, whether the server handles calls or \
+             also holds 1000 idle connections (shown at 95 %, this machine, this boot). No call failed.",
+        );
+        of_calls.answer = Answer::DrainOnly { choice: choice(), proven: true };
+        of_calls.rates = vec![rate("echo", 230.0)];
+        check(
+            &of_calls,
+            "TCP over loopback, 50 flows: serve with the engine epoll serves a server that does nothing with a request. \
+             230 k calls/s ± 2 %, p99 310 µs, within 5 % of the best confirmed (shown at 95 %, this machine, this boot). \
+             Nothing is recommended from that alone: a server that works shifts the answer (add --profile \
+             rpc,many-idle). No call failed.",
         );
     }
 

@@ -107,11 +107,13 @@ prop_compose! {
             started_unix_ns: block,
             outcome,
             bytes,
+            calls: 0,
             wall_ns,
             warmup_ns: 0,
             cpus: None,
             source,
             sink,
+            competing: None,
             machine: machine.map(|(wall_ns, busy_ns, softirq_ns)| MachineUse {
                 wall_ns, busy_ns, softirq_ns, steal_ns: 0, net_rx: vec![busy_ns, softirq_ns],
             }),

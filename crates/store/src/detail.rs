@@ -18,6 +18,9 @@ pub(crate) struct Detail {
     source: EndDetail,
     #[serde(default)]
     sink: EndDetail,
+    /// What a second group of clients counted.
+    #[serde(default)]
+    pub(crate) competing: Option<EndReport>,
     #[serde(default)]
     machine: Option<MachineUse>,
 }
@@ -46,13 +49,19 @@ struct Kernel {
     tcp: Option<TcpReport>,
     options: EffectiveOptions,
     socket_memory: Option<u64>,
+    queued_bytes: Option<u64>,
 }
 
 impl Detail {
     /// What of a trial has no column of its own.
     pub(crate) fn of(trial: &Trial) -> Detail {
         let end = |end: &Option<EndReport>| end.as_ref().map(EndDetail::of).unwrap_or_default();
-        Detail { source: end(&trial.source), sink: end(&trial.sink), machine: trial.machine.clone() }
+        Detail {
+            source: end(&trial.source),
+            sink: end(&trial.sink),
+            competing: trial.competing.clone().map(without_series),
+            machine: trial.machine.clone(),
+        }
     }
 
     /// The column's text, without what is absent anyway.
@@ -70,15 +79,18 @@ impl Detail {
     }
 }
 
+/// Nobody calibrates by competing clients.
+fn without_series(mut end: EndReport) -> EndReport {
+    end.flows.iter_mut().for_each(|flow| flow.series.clear());
+    end
+}
+
 impl EndDetail {
     fn of(end: &EndReport) -> EndDetail {
-        let mut flows: Vec<FlowReport> = end.flows.clone();
-        for flow in &mut flows {
-            flow.series.clear();
-        }
+        let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
-            let FlowReport { tcp, options, socket_memory, .. } = flow.clone();
-            let kernel = Kernel { tcp, options, socket_memory };
+            let FlowReport { tcp, options, socket_memory, queued_bytes, .. } = flow.clone();
+            let kernel = Kernel { tcp, options, socket_memory, queued_bytes };
             if kernel.clone().flow(end) == *flow {
                 return EndDetail { only: Some(kernel), ..EndDetail::beside(end) };
             }
@@ -105,8 +117,8 @@ impl EndDetail {
 impl Kernel {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
-        let Kernel { tcp, options, socket_memory } = self;
-        FlowReport { tcp, options, socket_memory, ..counters::flow(end) }
+        let Kernel { tcp, options, socket_memory, queued_bytes } = self;
+        FlowReport { tcp, options, socket_memory, queued_bytes, ..counters::flow(end) }
     }
 }
 

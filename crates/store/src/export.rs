@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
-use bytegauge_model::{CellId, EndReport, FACTORS, Level, MachineUse, SessionId, Trial};
+use bytegauge_model::{CellId, EndReport, Level, MachineUse, SessionId, Trial, Workload, factor};
 
 use crate::Store;
 use crate::cell::{CellRow, kind_name};
@@ -35,6 +35,19 @@ const IDENTITY: [&str; 12] = [
 /// The columns after the factors, before the counters of both ends.
 const RESULT: [&str; 6] = ["bytes", "wall_ns", "throughput_bytes_per_second", "warmup_ns", "source_cpu", "sink_cpu"];
 
+/// The same of calls; their histograms are in the JSON lines only.
+const RESULT_OF_CALLS: [&str; 9] = [
+    "bytes",
+    "completed_calls",
+    "wall_ns",
+    "calls_per_second",
+    "failed_calls",
+    "competing_calls",
+    "warmup_ns",
+    "source_cpu",
+    "sink_cpu",
+];
+
 /// The columns at the end.
 const MACHINE: [&str; 4] = ["machine_wall_ns", "machine_busy_ns", "machine_softirq_ns", "machine_steal_ns"];
 
@@ -44,21 +57,22 @@ impl Store {
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
     pub fn export_csv(&self, id: SessionId, out: impl Write) -> Result<(), StoreError> {
-        self.session(id)?;
+        // A workload that this version does not know has no columns here either.
+        let workload: Workload = self.session(id)?.workload.parse().unwrap_or_default();
         let rows = self.cells(id)?;
         let extra = factors_beyond_the_table(&rows);
         let cells: HashMap<&CellId, &CellRow> = rows.iter().map(|row| (&row.cell.id, row)).collect();
         let complete: BTreeMap<u64, bool> = self.blocks(id)?.into_iter().map(|b| (b.index, b.complete)).collect();
 
         let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(header(&extra))?;
+        csv.write_record(header(workload, &extra))?;
         self.read(|connection| {
             trial::visit(connection, id, |_, trial| {
                 let Some(row) = cells.get(&trial.cell) else {
                     // The tables' own references rule this out.
                     return Err(StoreError::NoCell { session: id, cell: trial.cell });
                 };
-                csv.write_record(record(id, row, &trial, complete.get(&trial.block).copied(), &extra))?;
+                csv.write_record(record(id, workload, row, &trial, complete.get(&trial.block).copied(), &extra))?;
                 Ok(())
             })
         })?;
@@ -99,16 +113,19 @@ impl Store {
 /// Levels that an import brought along under names of its own, such as `machine`.
 fn factors_beyond_the_table(rows: &[CellRow]) -> BTreeSet<&str> {
     let names = rows.iter().flat_map(|row| row.cell.factors.0.keys());
-    names.map(String::as_str).filter(|name| FACTORS.iter().all(|factor| factor.name != *name)).collect()
+    names.map(String::as_str).filter(|name| factor::find(name).is_none()).collect()
 }
 
-fn header(extra: &BTreeSet<&str>) -> Vec<String> {
+fn header(workload: Workload, extra: &BTreeSet<&str>) -> Vec<String> {
     let ends = ["source", "sink"].into_iter().flat_map(|end| counters::NAMES.map(|name| format!("{end}_{name}")));
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut header = owned(&IDENTITY);
-    header.extend(FACTORS.iter().map(|factor| factor.name.to_owned()));
+    header.extend(factor::of(workload).map(|factor| factor.name.to_owned()));
     header.extend(extra.iter().map(|name| (*name).to_owned()));
-    header.extend(owned(&RESULT));
+    header.extend(match workload {
+        Workload::Stream => owned(&RESULT),
+        Workload::Call => owned(&RESULT_OF_CALLS),
+    });
     header.extend(ends);
     header.extend(owned(&MACHINE));
     header
@@ -116,6 +133,7 @@ fn header(extra: &BTreeSet<&str>) -> Vec<String> {
 
 fn record(
     id: SessionId,
+    workload: Workload,
     row: &CellRow,
     trial: &Trial,
     block_complete: Option<bool>,
@@ -136,15 +154,23 @@ fn record(
         text(trial.outcome.reason()),
         trial.started_unix_ns.to_string(),
     ];
-    let factors = FACTORS.iter().map(|factor| factor.name).chain(extra.iter().copied());
+    let factors = factor::of(workload).map(|factor| factor.name).chain(extra.iter().copied());
     record.extend(factors.map(|name| match cell.factors.get(name) {
         Level::Absent => String::new(),
         level => level.to_string(),
     }));
+    record.push(trial.bytes.to_string());
+    record.extend(match workload {
+        Workload::Stream => vec![trial.wall_ns.to_string(), text(trial.rate())],
+        Workload::Call => vec![
+            trial.calls.to_string(),
+            trial.wall_ns.to_string(),
+            text(trial.rate()),
+            text(failed_calls(trial)),
+            text(trial.competing.as_ref().and_then(|end| Some(end.call.as_ref()?.calls))),
+        ],
+    });
     record.extend([
-        trial.bytes.to_string(),
-        trial.wall_ns.to_string(),
-        text(trial.rate()),
         trial.warmup_ns.to_string(),
         text(trial.cpus.map(|(source, _)| source)),
         text(trial.cpus.map(|(_, sink)| sink)),
@@ -154,6 +180,11 @@ fn record(
     }
     record.extend(machine(trial.machine.as_ref()));
     record
+}
+
+fn failed_calls(trial: &Trial) -> Option<u64> {
+    let report = trial.source.as_ref()?.call.as_ref()?;
+    Some(report.errors.iter().map(|error| error.count).sum())
 }
 
 fn text(value: Option<impl ToString>) -> String {

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 const APPLICATION_ID: i64 = 0x6279_6761;
 
 /// Step n leads from schema version n to n + 1.
-const STEPS: &[&str] = &[VERSION_1];
+const STEPS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// The schema version that this code reads and writes.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
@@ -131,6 +131,26 @@ CREATE VIEW rates AS
            trials.bytes * 1e9 / trials.wall_ns AS bytes_per_second,
            cells.factors
     FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
+    WHERE trials.outcome = 'measured' AND trials.wall_ns > 0
+    ORDER BY trials.id;
+";
+
+/// Calls have a rate of their own. What was stored before was a stream, which has none.
+const VERSION_2: &str = "
+ALTER TABLE trials ADD COLUMN calls INTEGER NOT NULL DEFAULT 0; -- completed at the client in the window
+DROP VIEW rates;
+CREATE VIEW rates AS
+    SELECT trials.session, cells.group_id, trials.cell, cells.kind, trials.stage, trials.block,
+           cells.factors ->> 'transport' AS transport,
+           cells.factors ->> 'read_size' AS read_size,
+           cells.factors ->> 'write_size' AS write_size,
+           cells.factors ->> 'flows' AS flows,
+           cells.factors ->> 'server_engine' AS server_engine,
+           iif(sessions.workload = 'stream', trials.bytes * 1e9 / trials.wall_ns, NULL) AS bytes_per_second,
+           iif(sessions.workload = 'call', trials.calls * 1e9 / trials.wall_ns, NULL) AS calls_per_second,
+           cells.factors
+    FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
+    JOIN sessions ON sessions.id = trials.session
     WHERE trials.outcome = 'measured' AND trials.wall_ns > 0
     ORDER BY trials.id;
 ";

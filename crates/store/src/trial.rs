@@ -107,13 +107,14 @@ static COLUMNS: LazyLock<Vec<String>> = LazyLock::new(|| {
         "warmup_ns",
         "source_cpu",
         "sink_cpu",
+        "calls",
     ];
     let ends = ["source", "sink"].into_iter().flat_map(|end| counters::NAMES.map(|name| format!("{end}_{name}")));
     FIRST.map(str::to_owned).into_iter().chain(ends).chain(["detail".to_owned()]).collect()
 });
 
 /// Where the counters begin in [`COLUMNS`].
-const FIRST_COUNTER: usize = 13;
+const FIRST_COUNTER: usize = 14;
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     let places = vec!["?"; COLUMNS.len()].join(", ");
@@ -139,6 +140,7 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
         integer(trial.warmup_ns),
         trial.cpus.map(|(source, _)| integer(source as u64)).unwrap_or(Value::Null),
         trial.cpus.map(|(_, sink)| integer(sink as u64)).unwrap_or(Value::Null),
+        integer(trial.calls),
     ];
     for end in [&trial.source, &trial.sink] {
         match end {
@@ -208,7 +210,8 @@ pub(crate) fn fill_series(connection: &Connection, id: i64, trial: &mut Trial) -
 }
 
 fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
-    let detail = row.get::<_, Json<Detail>>(FIRST_COUNTER + 2 * counters::COUNT)?.0;
+    let mut detail = row.get::<_, Json<Detail>>(FIRST_COUNTER + 2 * counters::COUNT)?.0;
+    let competing = detail.competing.take();
     let cpu = |index| row.get::<_, Option<Count>>(index).map(|cpu| cpu.map(|n| n.0 as usize));
     let (source, sink, machine) =
         detail.ends(end_counters(row, FIRST_COUNTER)?, end_counters(row, FIRST_COUNTER + counters::COUNT)?);
@@ -224,8 +227,10 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         wall_ns: row.get::<_, Count>(9)?.0,
         warmup_ns: row.get::<_, Count>(10)?.0,
         cpus: cpu(11)?.zip(cpu(12)?),
+        calls: row.get::<_, Count>(13)?.0,
         source,
         sink,
+        competing,
         machine,
     })
 }

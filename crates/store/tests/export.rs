@@ -58,8 +58,9 @@ proptest! {
 fn whole_session(store: &mut Store) -> SessionId {
     let id = store.create_session(&new_session()).unwrap();
     let mut factors = Levels::default();
-    for factor in FACTORS {
-        let level = factor.kind.parse_list(factor.default).unwrap().swap_remove(0);
+    for factor in factor::of(Workload::Stream) {
+        let default = factor.default_in(Workload::Stream).unwrap();
+        let level = factor.kind.parse_list(default).unwrap().swap_remove(0);
         factors.set(factor.name, if (factor.fits)(&Transport::Unix) { level } else { Level::Absent });
     }
     let group = Group { id: GroupId("g0".into()), factors: factors.of_role(Role::Condition) };
@@ -132,7 +133,7 @@ fn csv_has_a_column_for_every_factor() {
     let id = whole_session(&mut store);
     let text = csv(&store, id);
     let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
-    for factor in FACTORS {
+    for factor in factor::of(Workload::Stream) {
         assert_eq!(header.iter().filter(|name| **name == factor.name).count(), 1, "{}", factor.name);
     }
     assert_eq!(text.lines().count(), 1 + 12);

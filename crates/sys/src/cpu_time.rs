@@ -12,6 +12,8 @@
 //!
 //! Never divides: the caller knows the elapsed time and the work.
 
+use std::ops::AddAssign;
+
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -60,6 +62,19 @@ impl Usage {
             minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
             major_faults: self.major_faults.saturating_sub(earlier.major_faults),
         }
+    }
+}
+
+impl AddAssign for Usage {
+    /// Adds what another thread cost.
+    fn add_assign(&mut self, other: Self) {
+        self.user_ns += other.user_ns;
+        self.system_ns += other.system_ns;
+        self.total_ns += other.total_ns;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
     }
 }
 
@@ -136,6 +151,22 @@ mod tests {
         std::hint::black_box(&memory);
         // At least one, since a huge page may serve all of it.
         assert!(thread_usage().since(&before).minor_faults >= 1);
+    }
+
+    #[test]
+    fn costs_add_up() {
+        let one = Usage {
+            user_ns: 1,
+            system_ns: 2,
+            total_ns: 3,
+            voluntary_switches: 4,
+            involuntary_switches: 5,
+            minor_faults: 6,
+            major_faults: 7,
+        };
+        let mut two = one;
+        two += one;
+        assert_eq!(two.since(&one), one);
     }
 
     #[test]

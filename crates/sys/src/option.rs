@@ -30,9 +30,11 @@ const ZERO_COPY: Name = Name(libc::SOL_SOCKET, libc::SO_ZEROCOPY);
 const REUSE_ADDRESS: Name = Name(libc::SOL_SOCKET, libc::SO_REUSEADDR);
 const REUSE_PORT: Name = Name(libc::SOL_SOCKET, libc::SO_REUSEPORT);
 const LINGER: Name = Name(libc::SOL_SOCKET, libc::SO_LINGER);
+const BIND_ADDRESS_NO_PORT: Name = Name(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
 const RECEIVE_OVERFLOW: Name = Name(libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
 const INCOMING_CPU: Name = Name(libc::SOL_SOCKET, libc::SO_INCOMING_CPU);
 const NO_DELAY: Name = Name(libc::IPPROTO_TCP, libc::TCP_NODELAY);
+const USER_TIMEOUT: Name = Name(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT);
 const CORK: Name = Name(libc::IPPROTO_TCP, libc::TCP_CORK);
 const QUICK_ACK: Name = Name(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
 const CONGESTION: Name = Name(libc::IPPROTO_TCP, libc::TCP_CONGESTION);
@@ -82,6 +84,12 @@ pub enum SocketOption {
     ReuseAddress(bool),
     /// `SO_REUSEPORT`.
     ReusePort(bool),
+    /// `IP_BIND_ADDRESS_NO_PORT`: bind to an address and leave the port to connect, which may take one that
+    /// is in use towards another peer (ip(7)).
+    BindAddressNoPort(bool),
+    /// `TCP_USER_TIMEOUT`, ms that data, or a request to connect, may stay unanswered before the connection
+    /// ends in `ETIMEDOUT`; 0 leaves it to the system (tcp(7)).
+    UserTimeoutMs(u32),
     /// `SO_LINGER`, seconds that close may wait; `Some(0)` resets the connection on close.
     Linger(Option<u16>),
     /// `SO_RXQ_OVFL`: attach the count of dropped datagrams to each received one.
@@ -111,6 +119,8 @@ impl fmt::Display for SocketOption {
             Self::ZeroCopy(on) => write!(f, "SO_ZEROCOPY={on}"),
             Self::ReuseAddress(on) => write!(f, "SO_REUSEADDR={on}"),
             Self::ReusePort(on) => write!(f, "SO_REUSEPORT={on}"),
+            Self::BindAddressNoPort(on) => write!(f, "IP_BIND_ADDRESS_NO_PORT={on}"),
+            Self::UserTimeoutMs(ms) => write!(f, "TCP_USER_TIMEOUT={ms}ms"),
             Self::Linger(Some(s)) => write!(f, "SO_LINGER={s}s"),
             Self::Linger(None) => write!(f, "SO_LINGER=off"),
             Self::ReceiveOverflow(on) => write!(f, "SO_RXQ_OVFL={on}"),
@@ -182,6 +192,8 @@ fn set_raw(fd: BorrowedFd<'_>, option: &SocketOption) -> io::Result<()> {
         SocketOption::ZeroCopy(on) => flag(ZERO_COPY, *on),
         SocketOption::ReuseAddress(on) => flag(REUSE_ADDRESS, *on),
         SocketOption::ReusePort(on) => flag(REUSE_PORT, *on),
+        SocketOption::BindAddressNoPort(on) => flag(BIND_ADDRESS_NO_PORT, *on),
+        SocketOption::UserTimeoutMs(ms) => int(USER_TIMEOUT, *ms as usize),
         SocketOption::Linger(seconds) => set_linger(fd, *seconds),
         SocketOption::ReceiveOverflow(on) => flag(RECEIVE_OVERFLOW, *on),
         SocketOption::UdpSegment(bytes) => int(UDP_SEGMENT, usize::from(*bytes)),

@@ -76,10 +76,19 @@ pub trait Flow {
     /// These bytes arrived. `false` ends the flow: something is wrong with them.
     fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool;
 
+    /// Until when the flow waits for room to send or for a connection, nanoseconds of the monotonic clock. A
+    /// connection attempt that takes longer ends with `ETIMEDOUT`; a flow that cannot send is asked again, and
+    /// then had better want something else.
+    fn patience_ns(&self) -> u64 {
+        u64::MAX
+    }
+
     /// The connection that was wanted is there.
     fn connected(&mut self, _now_ns: u64) {}
 
-    /// The connection came to an end that the flow did not ask for. The engine has closed it and asks again
-    /// what is wanted.
+    /// The connection came to an end that the flow did not ask for. The engine asks again what is wanted and
+    /// closes the connection, with one exception: a peer that only shut down its writing side ([`End::Eof`])
+    /// can still be sent to, so the connection stays for as long as the flow goes on wanting to send. Wanting
+    /// to receive from it once more ends it a second time.
     fn ended(&mut self, _end: End, _now_ns: u64) {}
 }

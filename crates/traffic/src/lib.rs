@@ -5,6 +5,7 @@
 //! is dispatched once a trial; the loop that is measured is monomorphic.
 #![forbid(unsafe_code)]
 
+pub mod call;
 pub mod end;
 pub mod engine;
 pub mod fault;
@@ -16,6 +17,7 @@ pub mod party;
 pub mod pattern;
 pub mod spin;
 pub mod stream;
+pub mod tally;
 pub mod transport;
 
 pub use end::{Channel, Pair};

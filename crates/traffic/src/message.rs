@@ -3,10 +3,14 @@
 //! One path goes: `Open` to the sink, which answers `Listening`; `Open` with that address to the source;
 //! both answer `Ready`; `Go` to both. When the sink's windows have closed it says `Closed`, and `Stop` is
 //! passed to the source, which has fed it until then. Both answer `Done`, `Skipped` or `Failed`.
+//!
+//! Calls go the same way with the roles changed: the source is the client, which measures and says `Closed`;
+//! the sink is the server, which serves as soon as it listens, and until it is told to `Stop`.
 
-use bytegauge_model::{EndReport, Engine, Fill, Levels, Transport, Work};
+use bytegauge_model::{EndReport, Engine, Fill, Levels, Transport, Work, Workload};
 use serde::{Deserialize, Serialize};
 
+use crate::call::{CallSetup, READ_SIZE};
 use crate::fault::Fault;
 
 /// Which end of a path.
@@ -55,7 +59,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Plant {
-    /// The path flips one bit of the byte at this offset of flow 0.
+    /// The path flips one bit of the byte at this offset of flow 0; a server, of the first byte of a reply.
     Corrupt {
         /// Offset in the stream.
         offset: u64,
@@ -75,6 +79,25 @@ pub enum Plant {
         /// Bytes reported too many.
         bytes: u64,
     },
+    /// A server stands still once after so many bytes of requests.
+    Nap {
+        /// Bytes received before.
+        after_bytes: u64,
+        /// For how long, nanoseconds.
+        ns: u64,
+    },
+    /// A server sends half a reply after so many bytes of requests, and closes.
+    ShortReply {
+        /// Bytes received before.
+        after_bytes: u64,
+    },
+    /// A server sends a byte too many after so many bytes of requests.
+    LongReply {
+        /// Bytes received before.
+        after_bytes: u64,
+    },
+    /// A server takes the first bytes for the whole request, as those do that call read(2) once a message.
+    Hasty,
     /// The reader spins after each read.
     Spin {
         /// Nanoseconds a read.
@@ -131,6 +154,9 @@ pub struct PathSetup {
     pub cpus: Vec<(usize, usize)>,
     /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
     pub grace_ns: u64,
+    /// What is called, where the workload is `call`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallSetup>,
     /// A planted fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plant: Option<Plant>,
@@ -153,11 +179,17 @@ impl PathSetup {
             bytegauge_model::Level::Switch(on) => Some(*on),
             _ => None,
         };
+        let read_size = number("read_size").map_or(READ_SIZE, |bytes| bytes as usize);
+        let call = CallSetup::of(levels)?;
+        let streams = call.is_none();
         Ok(PathSetup {
             flows: number("flows").unwrap_or(1) as usize,
-            engine: parsed(levels, "engine")?.unwrap_or(Engine::Blocking),
-            read_size: required("read_size")? as usize,
-            write_size: if transport.two_ended() { Some(required("write_size")? as usize) } else { None },
+            engine: match &call {
+                Some(call) => call.client_engine,
+                None => parsed(levels, "engine")?.unwrap_or(Engine::Blocking),
+            },
+            read_size: if streams { required("read_size")? as usize } else { read_size },
+            write_size: if streams && transport.two_ended() { Some(required("write_size")? as usize) } else { None },
             work: parsed(levels, "work")?.unwrap_or_default(),
             walk: number("walk").unwrap_or(0) as usize,
             fill: parsed(levels, "fill")?.unwrap_or_default(),
@@ -179,12 +211,18 @@ impl PathSetup {
             series: false,
             cpus: Vec::new(),
             grace_ns: GRACE_NS,
+            call,
             plant: None,
         })
     }
 
-    /// Whether somebody writes. The null engine moves nothing, so its sink is alone.
-    pub fn has_source(&self) -> bool {
+    /// What is said over the path.
+    pub fn workload(&self) -> Workload {
+        if self.call.is_some() { Workload::Call } else { Workload::Stream }
+    }
+
+    /// Whether both ends take part. The null engine moves nothing: the end that measures is alone.
+    pub fn has_two_ends(&self) -> bool {
         self.transport.two_ended() && self.engine != Engine::Null
     }
 
@@ -217,7 +255,7 @@ pub enum Command {
     Open(Side, Box<PathSetup>, Option<Address>),
     /// Begin.
     Go,
-    /// The sink has measured what it wanted: send no more.
+    /// The end that measures has what it wanted: send, or serve, no more.
     Stop,
     /// No more paths: the end may leave.
     Quit,

@@ -4,12 +4,15 @@
 //! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
 use bytegauge_sys::run_delay::RunDelay;
+
+use crate::tally::{Phase, Tally};
 
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
@@ -41,6 +44,7 @@ struct Mark {
     short_calls: u64,
     usage: ThreadUsage,
     queued_ns: Option<u64>,
+    watched: u64,
 }
 
 /// What a window held.
@@ -54,10 +58,12 @@ pub struct Window {
     pub calls: u64,
     /// Calls that moved less than asked.
     pub short_calls: u64,
-    /// What the thread cost.
+    /// What the thread cost, and the threads that worked for it ([`Meter::tally`]).
     pub usage: ThreadUsage,
-    /// How long it waited for a CPU, nanoseconds.
+    /// How long it waited for a CPU, nanoseconds; absent where other threads worked for it.
     pub queued_ns: Option<u64>,
+    /// What the watched count gained ([`Meter::watch`]).
+    pub watched: u64,
 }
 
 /// Counters, marks and bins of one flow.
@@ -79,6 +85,10 @@ pub struct Meter {
     closed: Option<Mark>,
     bins: Vec<Bin>,
     run_delay: Option<RunDelay>,
+    tally: Option<Arc<Tally>>,
+    watched: Option<Arc<AtomicU64>>,
+    /// Until the loop is told when its schedule began: that moment, 0 before it is known.
+    held: Option<(Arc<AtomicU64>, Schedule)>,
 }
 
 impl Meter {
@@ -106,11 +116,47 @@ impl Meter {
             closed: None,
             bins,
             run_delay,
+            tally: None,
+            watched: None,
+            held: None,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
         }
         meter
+    }
+
+    /// Marks look at this count too: what the workload counts itself, such as calls that took several sends.
+    pub fn watch(&mut self, count: Arc<AtomicU64>) {
+        self.watched = Some(count);
+        if self.opened.is_some() {
+            self.opened = Some(self.mark(self.start_ns));
+        }
+    }
+
+    /// Holds the schedule back until `begins_ns` holds a moment of the monotonic clock: a server serves before
+    /// anybody knows when the measurement begins.
+    pub fn hold(&mut self, begins_ns: Arc<AtomicU64>, schedule: &Schedule) {
+        self.held = Some((begins_ns, *schedule));
+        self.opened = None;
+        self.open_at_ns = u64::MAX;
+        self.close_at_ns = u64::MAX;
+        self.tell_phase();
+    }
+
+    /// Takes the schedule up if it has begun.
+    #[cold]
+    fn take_up(&mut self, now_ns: u64) {
+        let Some((begins_ns, schedule)) = &self.held else { return };
+        let start_ns = begins_ns.load(Ordering::Acquire);
+        if start_ns > 0 {
+            self.start_ns = start_ns;
+            self.open_at_ns = start_ns + schedule.warmup_ns;
+            self.close_at_ns = self.open_at_ns + schedule.window_ns;
+            self.bin_began_ns = now_ns;
+            self.bin_began_bytes = self.total_bytes();
+            self.held = None;
+        }
     }
 
     /// Calls until the next look at the clock.
@@ -127,17 +173,32 @@ impl Meter {
         self.short_calls += u64::from(moved < asked);
     }
 
+    /// Where threads or tasks that work for this meter count. Their counts are in every mark from now on, and
+    /// their CPU time is in the window once they have ended.
+    pub fn tally(&mut self) -> Arc<Tally> {
+        let tally = Arc::clone(self.tally.get_or_insert_default());
+        tally.enter(self.phase());
+        tally
+    }
+
     /// Ends a lap. `false` when the flow's time is up, or it was told to stop.
     pub fn lap(&mut self, told: &AtomicBool) -> bool {
         let now_ns = monotonic_ns();
         let lap_ns = now_ns - self.lap_began_ns;
         self.learn(lap_ns);
         self.lap_began_ns = now_ns;
+        if self.held.is_some() {
+            self.take_up(now_ns);
+        }
         self.bin(now_ns);
+        let phase = self.phase();
         if self.opened.is_none() && now_ns >= self.open_at_ns {
             self.opened = Some(self.mark(now_ns));
         } else if self.closed.is_none() && now_ns >= self.close_at_ns {
             self.closed = Some(self.mark(now_ns));
+        }
+        if phase != self.phase() {
+            self.tell_phase();
         }
         // A call longer than the whole window still makes one: it closes a lap after it opened.
         if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() }
@@ -147,7 +208,24 @@ impl Meter {
     pub fn close_early(&mut self) {
         if self.opened.is_some() && self.closed.is_none() {
             self.closed = Some(self.mark(monotonic_ns()));
+            self.tell_phase();
         }
+    }
+
+    /// The next moment at which [`lap`](Meter::lap) has something to do (open or close the window, end a bin),
+    /// nanoseconds of the monotonic clock; `u64::MAX` if only being told can end the loop. An engine that waits
+    /// never waits longer.
+    pub fn next_mark_ns(&self) -> u64 {
+        if let Some((begins_ns, _)) = &self.held {
+            // Once it is known, the next lap takes the schedule up.
+            return if begins_ns.load(Ordering::Relaxed) == 0 { u64::MAX } else { 0 };
+        }
+        let mark_ns = match (&self.opened, &self.closed) {
+            (None, _) => self.open_at_ns,
+            (Some(_), None) => self.close_at_ns,
+            (Some(_), Some(_)) => return u64::MAX,
+        };
+        if self.bins.len() < self.bins.capacity() { mark_ns.min(self.bin_began_ns + self.lap_aim_ns) } else { mark_ns }
     }
 
     /// When the loop began, nanoseconds of the monotonic clock.
@@ -157,19 +235,28 @@ impl Meter {
 
     /// Bytes since the loop began.
     pub fn total_bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums().bytes)
     }
 
     /// What the window held. Empty unless it opened and closed.
     pub fn window(&self) -> Window {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Window::default() };
+        let mut usage = closed.usage.since(&opened.usage);
+        let mut queued_ns =
+            closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier));
+        if let Some(tally) = self.tally.as_ref().filter(|tally| tally.has_threads()) {
+            usage += tally.usage();
+            // The other threads' waiting is not known, and this one's alone says nothing.
+            queued_ns = None;
+        }
         Window {
             ns: closed.at_ns - opened.at_ns,
             bytes: closed.bytes - opened.bytes,
             calls: closed.calls - opened.calls,
             short_calls: closed.short_calls - opened.short_calls,
-            usage: closed.usage.since(&opened.usage),
-            queued_ns: closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier)),
+            usage,
+            queued_ns,
+            watched: closed.watched - opened.watched,
         }
     }
 
@@ -181,21 +268,42 @@ impl Meter {
     /// Keeps a bin once it is as long as a lap should be: a paced writer's laps are single calls.
     fn bin(&mut self, now_ns: u64) {
         let ns = now_ns - self.bin_began_ns;
-        if ns >= self.lap_aim_ns / 2 && self.bins.len() < self.bins.capacity() && self.closed.is_none() {
-            self.bins.push(Bin { ns, bytes: self.bytes - self.bin_began_bytes });
+        if ns >= self.lap_aim_ns / 2
+            && self.held.is_none()
+            && self.bins.len() < self.bins.capacity()
+            && self.closed.is_none()
+        {
+            let bytes = self.total_bytes();
+            self.bins.push(Bin { ns, bytes: bytes - self.bin_began_bytes });
             self.bin_began_ns = now_ns;
-            self.bin_began_bytes = self.bytes;
+            self.bin_began_bytes = bytes;
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match (&self.opened, &self.closed) {
+            (None, _) => Phase::Before,
+            (Some(_), None) => Phase::Within,
+            (Some(_), Some(_)) => Phase::After,
+        }
+    }
+
+    fn tell_phase(&self) {
+        if let Some(tally) = &self.tally {
+            tally.enter(self.phase());
         }
     }
 
     fn mark(&self, at_ns: u64) -> Mark {
+        let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
         Mark {
             at_ns,
-            bytes: self.bytes,
-            calls: self.calls,
-            short_calls: self.short_calls,
+            bytes: self.bytes + others.bytes,
+            calls: self.calls + others.calls,
+            short_calls: self.short_calls + others.short_calls,
             usage: thread_usage(),
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
+            watched: self.watched.as_ref().map_or(0, |count| count.load(Ordering::Relaxed)),
         }
     }
 
@@ -258,6 +366,64 @@ mod tests {
         assert!(!bins.is_empty());
         assert_eq!(bins.iter().map(|bin| bin.bytes).sum::<u64>(), total);
         assert_eq!(spin_through(&schedule, 2).into_bins().len(), 2);
+    }
+
+    #[test]
+    fn marks_come_in_order_and_end() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 2_000_000, until_told: true };
+        let mut meter = Meter::start(&schedule, 0);
+        let told = AtomicBool::new(false);
+        let mut marks = Vec::new();
+        while meter.next_mark_ns() < u64::MAX {
+            marks.push(meter.next_mark_ns() - meter.start_ns());
+            bytegauge_sys::clock::sleep_through_until_ns(meter.next_mark_ns());
+            assert!(meter.lap(&told));
+        }
+        assert_eq!(marks, [1_000_000, 3_000_000]);
+        let meter = Meter::start(&schedule, 1);
+        assert!(meter.next_mark_ns() < meter.start_ns() + 1_000_000, "a bin ends first");
+    }
+
+    #[test]
+    fn a_held_meter_counts_from_the_moment_it_is_told() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 1_000_000, until_told: true };
+        let (mut meter, begins_ns, tally) = (Meter::start(&schedule, 0), Arc::default(), Arc::default());
+        meter.watch(Arc::clone(&tally));
+        meter.hold(Arc::clone(&begins_ns), &schedule);
+        let told = AtomicBool::new(false);
+        tally.store(5, Ordering::Relaxed);
+        assert!(meter.lap(&told) && meter.next_mark_ns() == u64::MAX);
+        begins_ns.store(monotonic_ns(), Ordering::Release);
+        for count in [7, 11] {
+            assert!(meter.next_mark_ns() < u64::MAX);
+            meter.lap(&told);
+            bytegauge_sys::clock::sleep_through_until_ns(meter.next_mark_ns());
+            tally.store(count, Ordering::Relaxed);
+            meter.lap(&told);
+        }
+        assert_eq!((meter.window().watched, meter.next_mark_ns()), (4, u64::MAX));
+    }
+
+    #[test]
+    fn the_window_holds_what_others_counted_and_used() {
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
+        let mut meter = Meter::start(&long, 0);
+        let tally = meter.tally();
+        let worker = std::thread::spawn(move || {
+            let mut share = tally.share();
+            let start_ns = thread_usage().total_ns;
+            while thread_usage().total_ns - start_ns < 2_000_000 {
+                share.count(1, 2);
+            }
+        });
+        worker.join().unwrap();
+        meter.count(10, 10);
+        let total = meter.total_bytes();
+        meter.close_early();
+        let window = meter.window();
+        assert_eq!((window.bytes, window.calls, window.short_calls), (total, total - 9, total - 10));
+        assert!(window.usage.total_ns >= 2_000_000);
+        assert_eq!(window.queued_ns, None);
     }
 
     #[test]

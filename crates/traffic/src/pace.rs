@@ -39,13 +39,21 @@ impl Pace {
         matches!(self, Pace::Free)
     }
 
+    /// When the next write is due, after one that ended at `last_ns`.
+    pub fn due_ns(self, start_ns: u64, sent_bytes: u64, last_ns: u64) -> u64 {
+        match self {
+            Pace::Free => 0,
+            Pace::Rate { ns_per_byte } => start_ns + (sent_bytes as f64 * ns_per_byte) as u64,
+            Pace::Think(ns) => last_ns + ns,
+        }
+    }
+
     /// Waits until the next write is due, or until told to stop.
     pub fn wait(self, start_ns: u64, sent_bytes: u64, told: &AtomicBool) {
-        let due_ns = match self {
-            Pace::Free => return,
-            Pace::Rate { ns_per_byte } => start_ns + (sent_bytes as f64 * ns_per_byte) as u64,
-            Pace::Think(ns) => monotonic_ns() + ns,
-        };
+        if self.is_free() {
+            return;
+        }
+        let due_ns = self.due_ns(start_ns, sent_bytes, monotonic_ns());
         loop {
             let now_ns = monotonic_ns();
             if now_ns >= due_ns || told.load(Ordering::Relaxed) {

@@ -9,9 +9,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::flow::Flow;
 
 /// Where an engine's flows come from and where they go.
-pub trait Party {
+///
+/// An engine may carry flows in threads or tasks of its own (`blocking`, `tokio`), so flows are `Send` and
+/// own what they hold. The party is asked by one thread at a time, not always the same.
+pub trait Party: Send {
     /// The workload's flow.
-    type Flow: Flow;
+    type Flow: Flow + Send + 'static;
 
     /// The next flow that the engine begins with, and its connection if it is joined already. `None`: that
     /// was all.

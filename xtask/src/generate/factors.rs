@@ -1,16 +1,16 @@
 //! `docs/factors.md`: every factor, and the names that its levels may have.
 
 use anyhow::Result;
-use bytegauge_model::catalog::{ENDS, ENGINES, PLACEMENTS, PROFILES, Row, TRANSPORTS};
-use bytegauge_model::factor::{FACTORS, Factor, Role};
+use bytegauge_model::catalog::{ARRIVALS, ENDS, ENGINES, PLACEMENTS, PROFILES, RCVBUF_ON, Row, TRANSPORTS};
+use bytegauge_model::factor::{self, Factor, Role, WORKLOADS};
 use bytegauge_model::level::Kind;
-use bytegauge_model::{Bytes, Nanos, Transport};
+use bytegauge_model::{Bytes, Nanos, Transport, Workload};
 
 use crate::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 
-Everything that `bytegauge stream` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
+Everything that `bytegauge stream`, `bytegauge call` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
 a plan file. It takes one level, a list (`4K,64K,1M`), or, where levels are numbers, a range (`4K..1M`: doubling, both
 ends included). A **choice** is what you may set: choices are compared. A **condition** is what life imposes: it is
 never compared, it tells where an answer holds.
@@ -21,7 +21,11 @@ never compared, it tells where an answer holds.
 pub fn text() -> Result<String> {
     let headings = ["flag", "key", "role", "levels", "default", "transports", "what it is"];
     let mut text = INTRODUCTION.to_owned();
-    text.push_str(&table(&headings, FACTORS.iter().map(factor_row)));
+    for row in WORKLOADS {
+        text.push_str(&format!("\n## `{}`: {}\n\n", row.name, row.summary));
+        text.push_str(&table(&headings, factor::of(row.value).map(|factor| factor_row(row.value, factor))));
+    }
+    text.push_str("\nIn `call`, `--engine` sets `--server-engine` and `--client-engine`.\n");
     text.push_str("\n## Transports\n\n");
     text.push_str(&names(TRANSPORTS));
     text.push_str("| `/dev/zero`, `./file`, … | a device or any readable file: one end, nobody writes |\n");
@@ -29,18 +33,23 @@ pub fn text() -> Result<String> {
     text.push_str(&names(PLACEMENTS));
     text.push_str("\n## Engines\n\n");
     text.push_str(&names(ENGINES));
+    text.push_str("\n`stream` is carried by `blocking` and `null`, `call` by all but `null`.\n");
+    text.push_str("\n## Arrivals (`--arrivals`)\n\n");
+    text.push_str(&names(ARRIVALS));
+    text.push_str("\n## Sockets (`--rcvbuf-on`)\n\n");
+    text.push_str(&names(RCVBUF_ON));
     text.push_str("\n## Kinds of ends (`--ends`)\n\n");
     text.push_str(&names(ENDS));
     text.push_str("\n## Profiles\n\nA profile sets several conditions at once. A plan file may define more.\n\n");
     let profiles = PROFILES.iter().map(|profile| {
         let sets: Vec<String> = profile.sets.iter().map(|(name, level)| code(format!("{name} = {level}"))).collect();
-        vec![code(profile.name), sets.join(", "), profile.summary.to_owned()]
+        vec![code(profile.name), profile.workload.to_string(), sets.join(", "), profile.summary.to_owned()]
     });
-    text.push_str(&table(&["name", "sets", "what it is"], profiles));
+    text.push_str(&table(&["name", "workload", "sets", "what it is"], profiles));
     Ok(text)
 }
 
-fn factor_row(factor: &Factor) -> Vec<String> {
+fn factor_row(workload: Workload, factor: &Factor) -> Vec<String> {
     let role = match factor.role {
         Role::Choice => "choice",
         Role::Condition => "condition",
@@ -50,8 +59,8 @@ fn factor_row(factor: &Factor) -> Vec<String> {
         code(factor.name),
         role.to_owned(),
         levels(factor.kind),
-        code(factor.default),
-        transports(factor),
+        code(factor.default_in(workload).unwrap_or_default()),
+        transports(workload, factor),
         factor.summary.to_owned(),
     ]
 }
@@ -60,22 +69,27 @@ fn levels(kind: Kind) -> String {
     let or_auto = |text: String, auto: bool| if auto { format!("{text}, or `auto`") } else { text };
     match kind {
         Kind::Size { min, max, auto } => or_auto(format!("{} to {}", Bytes(min), Bytes(max)), auto),
-        Kind::Count { min, max } => format!("{min} to {max}"),
+        Kind::SizeOr { min, max, name } => format!("{} to {}, or `{name}`", Bytes(min), Bytes(max)),
+        Kind::Count { min, max, auto } => or_auto(format!("{min} to {max}"), auto),
         Kind::Duration { min_ns, max_ns, auto } => {
             or_auto(format!("{} to {}", Nanos(min_ns).compact(), Nanos(max_ns).compact()), auto)
         }
         Kind::Rate => "bytes per second, or `max`".to_owned(),
-        Kind::Switch => "`on`, `off`, `auto`".to_owned(),
+        Kind::CallRate => "calls per second, or `max`".to_owned(),
+        Kind::Switch { auto: true } => "`on`, `off`, `auto`".to_owned(),
+        Kind::Switch { auto: false } => "`on`, `off`".to_owned(),
         Kind::Name(_) => "names".to_owned(),
     }
 }
 
 /// The transports that a factor fits, in words.
-fn transports(factor: &Factor) -> String {
+fn transports(workload: Workload, factor: &Factor) -> String {
     let source = Transport::Source("/dev/zero".into());
-    let two_ended: Vec<Transport> = TRANSPORTS.iter().filter_map(|row| row.name.parse().ok()).collect();
+    let carries = |transport: &Transport| workload.runs_over(transport);
+    let two_ended: Vec<Transport> = TRANSPORTS.iter().filter_map(|row| row.name.parse().ok()).filter(carries).collect();
     let fitting: Vec<&Transport> = two_ended.iter().filter(|transport| (factor.fits)(transport)).collect();
-    match (fitting.len() == two_ended.len(), (factor.fits)(&source)) {
+    match (fitting.len() == two_ended.len(), carries(&source) && (factor.fits)(&source)) {
+        (true, _) if workload == Workload::Call => "all sockets".to_owned(),
         (true, true) => "all".to_owned(),
         (true, false) => "all with two ends".to_owned(),
         (false, sources) => {
@@ -96,7 +110,7 @@ mod tests {
     use bytegauge_model::factor::find;
 
     fn check(name: &str, expected: &str) {
-        let row = factor_row(find(name).unwrap());
+        let row = factor_row(Workload::Stream, find(name).unwrap());
         assert_eq!(row[..6].join(" · "), expected);
     }
 

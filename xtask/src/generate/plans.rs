@@ -21,7 +21,7 @@ copy one to write your own, and run it by its path.
 const SEED: u64 = 1;
 
 /// The profiles' names stand for these.
-const SET_BY_PROFILES: &[&str] = &["work", "walk"];
+const SET_BY_PROFILES: &[&str] = &["work", "walk", "idle_flows"];
 
 /// The document.
 pub fn text() -> Result<String> {
@@ -67,7 +67,8 @@ fn levels(plan: &Plan, family: &Family) -> Vec<(String, &'static str, String)> {
             .filter(|level| **level != Level::Absent && seen.insert(*level))
             .map(|level| factor.kind.compact(level))
             .collect();
-        let says_something = levels.len() > 1 || levels.first().is_some_and(|level| level != factor.default);
+        let default = factor.default_in(plan.workload).unwrap_or_default();
+        let says_something = levels.len() > 1 || levels.first().is_some_and(|level| level != default);
         if says_something {
             let role = if factor.role == Role::Choice { "choice" } else { "condition" };
             rows.push((code(format!("--{}", factor.flag())), role, levels.join(" ")));

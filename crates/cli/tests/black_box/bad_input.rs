@@ -70,7 +70,7 @@ fn unknown_names_are_guessed_at() {
     check("stream --ends thread", &["--ends", "threads"]);
     check("stream --format jason", &["--format", "json"]);
     check("run buffersize", &["did you mean `buffer-size`?", ".toml"]);
-    check("run speed", &["known are buffer-size, read-sweep, socket-buffers"]);
+    check("run speed", &["known are buffer-size, read-sweep, socket-buffers, tcp-echo, receive-buffer"]);
     check("completions bsh", &["bash"]);
     check("import x --from jsn", &["--from", "jsonl"]);
 }
@@ -87,6 +87,48 @@ fn a_factor_that_fits_no_transport() {
     // For some only: said, and collapsed there.
     let ran = Bench::new().run("stream --transport unix,pipe --pipe-size 64K,1M --read-size 4K --dry-run").exits(0);
     ran.prints(&["note: pipe-size does not apply to unix: collapsed there"]);
+}
+
+#[test]
+fn calls() {
+    check("call --server-engine blokcing", &["--server-engine", "did you mean `blocking`?"]);
+    check("call --client-engine carrier-pigeon", &["--client-engine", "known are blocking, null, epoll"]);
+    check("call --engine null", &["`null` does not carry the workload call", "use one of blocking, epoll"]);
+    check("call --flows 0", &["--flows", "0 is out of range: use 1 to 65536"]);
+    check("call --flows 70000", &["--flows", "out of range"]);
+    check("call --request 0", &["--request", "0 is out of range: use 1 to 16M"]);
+    check("call --response different", &["--response", "write for example 64K"]);
+    check("call --depth 0", &["--depth", "use 1 to 4096"]);
+    check("call --connect-per-call maybe", &["--connect-per-call", "use on or off"]);
+    for nonsense in ["fast", "1e9", "nan", "inf", "20q", "0.5"] {
+        check(&format!("call --rate {nonsense}"), &["--rate", "is no rate of calls", "20k"]);
+    }
+    check("call --rate 0", &["--rate", "0 is out of range"]);
+    check("call --rate -5", &["--rate", "negative"]);
+    check("call --arrivals often --rate 1k", &["--arrivals", "constant, poisson"]);
+    check("call --rcvbuf-on server --rcvbuf 4K", &["--rcvbuf-on", "listener, accepted, client"]);
+    check("call --linger -1", &["--linger", "negative"]);
+    check("call --timeout 0s", &["--timeout", "out of range"]);
+    check("call --server-threads 0", &["--server-threads", "use 1 to 1024"]);
+    check("call --profile drain", &["no profile is called `drain`", "echo, rpc, many-idle"]);
+}
+
+#[test]
+fn factors_that_calls_do_not_have() {
+    check("call --write-size 4K", &["--write-size"]);
+    check("stream --request 4K", &["--request"]);
+    check("run tcp-echo --write-size 4K", &["--write-size says nothing about the workload call", "workload stream"]);
+    check("run buffer-size --request 4K", &["--request says nothing about the workload stream", "workload call"]);
+    check("call --transport pipe", &["pipe does not carry the workload call: use unix, tcp or tcp6"]);
+    check("call --transport /dev/zero", &["/dev/zero does not carry the workload call"]);
+    check("call --transport unix --linger 0", &["--linger fits none", "applies to tcp, tcp6"]);
+    check("call --arrivals poisson", &["--arrivals means nothing without --rate"]);
+    check("call --rcvbuf-on client", &["--rcvbuf-on means nothing without a size in --rcvbuf"]);
+    check(
+        "call --server-engine blocking --server-threads 2",
+        &["--server-threads means nothing without another --server-engine"],
+    );
+    check("call --profile rpc --idle-flows 5", &["leave out --profile or --idle-flows"]);
 }
 
 #[test]
@@ -153,7 +195,9 @@ fn plans_in_toml() {
     check_plan("blocks = 0", &["plan.toml", "blocks", "1 to 100000"]);
     check_plan("ends = \"thread\"", &["plan.toml", "ends", "did you mean `threads`?"]);
     check_plan("verify = 1", &["plan.toml", "verify", "true or false"]);
-    check_plan("workload = \"call\"", &["plan.toml", "workload", "stream"]);
+    check_plan("workload = \"calls\"", &["plan.toml", "`workload` is \"stream\" or \"call\""]);
+    check_plan("workload = \"call\"\nwrite-size = 4096", &["--write-size says nothing about the workload call"]);
+    check_plan("workload = \"call\"\nreqest = 4096", &["plan.toml", "did you mean `request`?"]);
     check_plan("part = 1", &["plan.toml", "[[part]]"]);
     check_plan("[profiles.x]\nread-size = 4096", &["plan.toml", "read-size", "conditions only"]);
     check_plan("[profiles.x]\nwork = [\"sum\", \"copy\"]", &["plan.toml", "work", "one level"]);

@@ -1,26 +1,34 @@
 //! `--dry-run`: what will be measured, for how long, what was collapsed; flags and TOML keys say the same.
 
-use bytegauge_model::FACTORS;
-use bytegauge_model::factor::Factor;
+use bytegauge_model::Workload;
+use bytegauge_model::factor::{self, Factor, WORKLOADS};
 use bytegauge_model::level::Kind;
 use serde_json::Value;
 
 use crate::bench::Bench;
 
 /// Two levels of a factor, as a flag takes them.
-fn levels(factor: &Factor) -> [&'static str; 2] {
+fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
     match (factor.kind, factor.name) {
+        (_, "transport") if workload == Workload::Call => ["unix", "tcp"],
+        (_, "profile") if workload == Workload::Call => ["echo", "rpc"],
         (Kind::Size { auto: true, .. }, _) => ["auto", "64K"],
         (Kind::Size { .. }, _) => ["4K", "100"],
+        (Kind::SizeOr { name, .. }, _) => [name, "4K"],
+        (Kind::Count { auto: true, .. }, _) => ["auto", "3"],
         (Kind::Count { .. }, _) => ["1", "3"],
+        (Kind::CallRate, _) => ["max", "20k"],
         (Kind::Duration { .. }, _) => ["20ms", "1500us"],
         (Kind::Rate, _) => ["max", "100M"],
-        (Kind::Switch, _) => ["on", "off"],
+        (Kind::Switch { .. }, _) => ["on", "off"],
         (_, "transport") => ["unix", "/dev/zero"],
         (_, "placement") => ["same-cpu", "unpinned"],
         (_, "profile") => ["drain", "parser"],
         (_, "work") => ["copy", "0.5ns"],
         (_, "fill") => ["none", "touch"],
+        (_, "arrivals") => ["constant", "poisson"],
+        (_, "rcvbuf_on") => ["listener", "client"],
+        (_, "server_engine" | "client_engine") => ["blocking", "epoll"],
         (_, "engine") => ["blocking", "null"],
         (_, "congestion") => ["auto", "reno"],
         (_, name) => panic!("{name}: say here which two levels to try"),
@@ -34,24 +42,33 @@ fn transport(factor: &Factor) -> &'static str {
 }
 
 /// The other factors of such a plan: few cells.
-fn others(factor: &Factor) -> Vec<(&'static str, &'static str)> {
-    let small = [("transport", transport(factor)), ("read_size", "4K"), ("write_size", "64K")];
+fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static str)> {
+    let mut small = vec![("transport", transport(factor))];
+    small.extend(match (workload, factor.name) {
+        (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
+        (Workload::Call, "arrivals") => vec![("rate", "10k")],
+        (Workload::Call, "rcvbuf_on") => vec![("rcvbuf", "64K")],
+        (Workload::Call, "server_threads" | "server_engine") => vec![("server_engine", "epoll")],
+        (Workload::Call, "client_threads") => vec![("client_engine", "epoll")],
+        (Workload::Call, _) => Vec::new(),
+    });
     small.into_iter().filter(|(name, _)| *name != factor.name).collect()
 }
 
 #[test]
 fn every_flag_is_a_toml_key() {
     let bench = Bench::new();
-    for factor in FACTORS {
-        let [first, second] = levels(factor);
-        let mut flags = format!("stream --dry-run --format json --seed 5 --{} {first},{second}", factor.flag());
-        let mut toml = "name = \"stream\"\n".to_owned();
-        for (name, level) in others(factor) {
+    let rows = WORKLOADS.iter().map(|row| row.value);
+    for (workload, factor) in rows.flat_map(|workload| factor::of(workload).map(move |factor| (workload, factor))) {
+        let [first, second] = levels(workload, factor);
+        let mut flags = format!("{workload} --dry-run --format json --seed 5 --{} {first},{second}", factor.flag());
+        let mut toml = format!("name = \"{workload}\"\nworkload = \"{workload}\"\n");
+        for (name, level) in others(workload, factor) {
             flags.push_str(&format!(" --{} {level}", name.replace('_', "-")));
             toml.push_str(&format!("{name} = \"{level}\"\n"));
         }
         let by_flags = bench.run(&flags).exits(0);
-        for key in [factor.flag(), factor.name.to_owned()] {
+        for key in [factor.flag(), factor.flag().replace('-', "_")] {
             for value in [format!("\"{first},{second}\""), format!("[\"{first}\", \"{second}\"]")] {
                 let plan = bench.write("plan.toml", &format!("{toml}{key} = {value}\n"));
                 let by_file = bench.run(&format!("run {plan} --dry-run --format json --seed 5")).exits(0);

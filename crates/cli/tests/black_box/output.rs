@@ -1,5 +1,6 @@
 //! What is printed where: formats, help, live lines, and no escape codes where nobody asked for them.
 
+use bytegauge_model::{Workload, factor};
 use serde_json::Value;
 
 use crate::bench::{BINARY, Bench, QUICK, possible};
@@ -20,6 +21,7 @@ fn help_is_complete() {
     let bench = Bench::new();
     bench.run("--help").exits(0).prints(&[
         "stream",
+        "call",
         "run",
         "sessions",
         "report",
@@ -29,8 +31,12 @@ fn help_is_complete() {
         "man",
     ]);
     let help = bench.run("stream --help").exits(0);
-    for factor in bytegauge_model::FACTORS {
-        assert!(help.stdout.contains(&format!("--{} ", factor.flag())), "{} is missing in {help}", factor.name);
+    for row in factor::WORKLOADS {
+        let help = bench.run(&format!("{} --help", row.name)).exits(0);
+        for factor in factor::of(row.value) {
+            let shown = [' ', '\n'].iter().any(|end| help.stdout.contains(&format!("--{}{end}", factor.flag())));
+            assert!(shown, "{} is missing in {help}", factor.name);
+        }
     }
     assert!(!help.stdout.contains("--plant"), "faults are planted by tests, not by users");
     for command in ["run", "sessions", "report", "export", "import", "completions", "man"] {
@@ -104,7 +110,7 @@ fn csv_is_one_row_a_cell() {
     let column = |heading: &str| {
         rows[0].iter().position(|name| name == heading).unwrap_or_else(|| panic!("no column {heading}"))
     };
-    for factor in bytegauge_model::FACTORS {
+    for factor in factor::of(Workload::Stream) {
         column(factor.name);
     }
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));

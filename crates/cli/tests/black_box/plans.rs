@@ -11,13 +11,15 @@ use crate::raw::{Raw, name};
 #[test]
 fn every_ready_plan_is_planned() {
     let bench = Bench::new();
-    for name in ["buffer-size", "read-sweep", "socket-buffers"] {
+    for (name, fewest) in
+        [("buffer-size", 100), ("read-sweep", 100), ("socket-buffers", 100), ("tcp-echo", 96), ("receive-buffer", 120)]
+    {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
         assert!(ran.stdout.starts_with(&format!("plan {name}: ")), "{ran}");
         let plan = bench.run(&format!("run {name} --dry-run --format json")).exits(0).json();
-        assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= 100), "{name}");
+        assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
-    bench.run("run --help").exits(0).prints(&["buffer-size, read-sweep, socket-buffers"]);
+    bench.run("run --help").exits(0).prints(&["buffer-size, read-sweep, socket-buffers, tcp-echo, receive-buffer"]);
 }
 
 #[test]
@@ -41,6 +43,24 @@ fn the_main_plan_covers_what_it_promises() {
     assert!(
         groups.iter().any(|group| group.contains("/dev/zero")) && groups.iter().any(|group| group.contains("urandom"))
     );
+}
+
+#[test]
+fn the_plans_for_calls_cover_the_grids_that_they_reproduce() {
+    let bench = Bench::new();
+    let levels = |plan: &Value, name: &str| -> BTreeSet<String> {
+        plan["cells"].as_array().expect("cells").iter().map(|cell| cell["factors"][name].to_string()).collect()
+    };
+    let set = |texts: &str| -> BTreeSet<String> { texts.split(' ').map(str::to_owned).collect() };
+    let plan = bench.run("run tcp-echo --dry-run --format json").exits(0).json();
+    assert_eq!((&plan["workload"], &plan["budget_ns"]), (&"call".into(), &120_000_000_000_u64.into()));
+    assert_eq!(levels(&plan, "flows"), set("1 50 150 300 500 1000"));
+    assert_eq!(levels(&plan, "request"), set("1 128 512 1000"));
+    let plan = bench.run("run receive-buffer --dry-run --format json").exits(0).json();
+    assert_eq!(levels(&plan, "connect_per_call"), set("true"));
+    assert_eq!(levels(&plan, "competing_flows").len(), 2);
+    let buffers = levels(&plan, "rcvbuf");
+    assert!(set("\"auto\" 1024 5000 4194304").is_subset(&buffers) && buffers.len() == 15, "{buffers:?}");
 }
 
 #[test]

@@ -79,6 +79,9 @@ impl<'a> Marks<'a> {
         match mark {
             Mark::Recommended if profiles > 1 => "recommended, whatever the profile",
             Mark::Recommended => "recommended",
+            Mark::EnoughHere if self.group.throws_away && of_calls(self.group) => {
+                "enough for a server that only echoes"
+            }
             Mark::EnoughHere if self.group.throws_away => "enough for a reader that throws the bytes away",
             Mark::EnoughHere => "enough for this profile alone",
             Mark::BestConfirmed => "best confirmed, not proven",
@@ -106,10 +109,51 @@ fn shown(cell: &CellView, name: &str, show: impl Fn(&factor::Factor, &Level) -> 
     }
 }
 
-/// The power of 1024 that suits a byte rate, and the unit's name.
-pub fn rate_unit(bytes_per_second: f64) -> (f64, &'static str) {
-    let step = (bytes_per_second.max(1.0).log2() / 10.0).floor().clamp(0.0, 4.0) as usize;
+/// Whether a group compares calls.
+pub fn of_calls(group: &GroupView) -> bool {
+    group.cost.ends_with("per_call")
+}
+
+/// What a rate in a base unit is best divided by, and the unit's name then: powers of 1024 for bytes, of 1000 for
+/// calls.
+pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
+    if base == "calls/s" {
+        let step = (per_second.max(1.0).log10() / 3.0).floor().clamp(0.0, 3.0) as usize;
+        return (1000f64.powi(step as i32), ["calls/s", "k calls/s", "M calls/s", "G calls/s"][step]);
+    }
+    let step = (per_second.max(1.0).log2() / 10.0).floor().clamp(0.0, 4.0) as usize;
     (1024f64.powi(step as i32), ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"][step])
+}
+
+/// A rate with three digits.
+pub fn rate(base: &str, per_second: f64) -> String {
+    let (unit, name) = rate_unit(base, per_second);
+    format!("{} {name}", fixed(per_second / unit, 3))
+}
+
+/// The primary rate of a cell, or that it is not known.
+pub fn cell_rate(cell: &CellView) -> String {
+    cell.estimate.median.map_or_else(|| UNKNOWN.into(), |per_second| rate(cell.estimate.unit, per_second))
+}
+
+/// The median of an estimate of a time, such as `310 µs`.
+pub fn time(cell: &CellView, name: &str) -> String {
+    cell.median(name).map_or_else(
+        || UNKNOWN.into(),
+        |ns| {
+            let (unit, name) = match ns {
+                ns if ns < 1e6 => (1e3, "µs"),
+                ns if ns < 1e9 => (1e6, "ms"),
+                _ => (1e9, "s"),
+            };
+            format!("{} {name}", fixed(ns / unit, 3))
+        },
+    )
+}
+
+/// Calls that failed, as a share of those begun.
+pub fn failed(cell: &CellView) -> String {
+    share(cell.call.as_ref().and_then(|call| call.failed_share))
 }
 
 /// As many decimals as leave `digits` significant ones; zeros at the end stay, so that columns line up.
@@ -118,19 +162,12 @@ fn fixed(value: f64, digits: i32) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A rate with three digits, or that it is not known.
-pub fn rate(bytes_per_second: Option<f64>) -> String {
-    let Some(rate) = bytes_per_second else { return UNKNOWN.into() };
-    let (unit, name) = rate_unit(rate);
-    format!("{} {name}", fixed(rate / unit, 3))
-}
-
 /// The interval in the unit of the median: `3.85 – 3.99`; nothing without one.
 pub fn interval(estimate: &Estimate) -> String {
     let (Some(median), Some(lower), Some(upper)) = (estimate.median, estimate.lower, estimate.upper) else {
         return String::new();
     };
-    let (unit, _) = rate_unit(median);
+    let (unit, _) = rate_unit(estimate.unit, median);
     let (lower, upper) = (lower / unit, upper / unit);
     // As many digits as tell the two ends apart.
     let digits = (3..=5).find(|&digits| fixed(lower, digits) != fixed(upper, digits)).unwrap_or(3);

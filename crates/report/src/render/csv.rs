@@ -1,10 +1,10 @@
 //! One row a cell: every factor a column, then the settled numbers in base units. Empty means not known.
 
-use bytegauge_model::FACTORS;
+use bytegauge_model::{Workload, factor};
 use serde_json::Value;
 
 use crate::View;
-use crate::view::document::CellView;
+use crate::view::document::{CallView, CellView};
 
 /// A column after the factors.
 type Column = (&'static str, fn(&CellView) -> String);
@@ -37,12 +37,74 @@ const AFTER_FACTORS: &[Column] = &[
     ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
+const AFTER_FACTORS_OF_CALLS: &[Column] = &[
+    ("outcome", |cell| cell.outcome.to_owned()),
+    ("reason", |cell| cell.reason.clone().unwrap_or_default()),
+    ("trials", |cell| cell.trials.to_string()),
+    ("calls_per_s", |cell| text(cell.estimate.median)),
+    ("calls_lower_per_s", |cell| text(cell.estimate.lower)),
+    ("calls_upper_per_s", |cell| text(cell.estimate.upper)),
+    ("calls_mean_per_s", |cell| of_calls(cell, |call| call.mean_per_second)),
+    ("calls_sd_per_s", |cell| of_calls(cell, |call| call.sd_per_second)),
+    ("total_rate_calls_per_s", |cell| text(cell.total_rate)),
+    ("timing", |cell| cell.call.as_ref().map_or_else(String::new, |call| call.timing.to_owned())),
+    ("total_mean_ns", |cell| more(cell, "total_mean_ns")),
+    ("total_p50_ns", |cell| more(cell, "total_p50_ns")),
+    ("total_p90_ns", |cell| more(cell, "total_p90_ns")),
+    ("total_p99_ns", |cell| more(cell, "total_p99_ns")),
+    ("total_p99_9_ns", |cell| more(cell, "total_p99_9_ns")),
+    ("total_p99_99_ns", |cell| more(cell, "total_p99_99_ns")),
+    ("connect_p50_ns", |cell| more(cell, "connect_p50_ns")),
+    ("connect_p99_ns", |cell| more(cell, "connect_p99_ns")),
+    ("write_p50_ns", |cell| more(cell, "write_p50_ns")),
+    ("write_p99_ns", |cell| more(cell, "write_p99_ns")),
+    ("first_byte_p50_ns", |cell| more(cell, "first_byte_p50_ns")),
+    ("first_byte_p99_ns", |cell| more(cell, "first_byte_p99_ns")),
+    ("server_cpu_ns_per_call", |cell| more(cell, "server_cpu_ns_per_call")),
+    ("client_cpu_ns_per_call", |cell| more(cell, "client_cpu_ns_per_call")),
+    ("server_system_calls_per_call", |cell| more(cell, "server_system_calls_per_call")),
+    ("calls", |cell| of_calls(cell, |call| Some(call.calls))),
+    ("begun", |cell| of_calls(cell, |call| Some(call.begun))),
+    ("failed", |cell| of_calls(cell, |call| Some(call.failed))),
+    ("overdue", |cell| of_calls(cell, |call| Some(call.overdue))),
+    ("errors", errors),
+    ("competing_calls_per_s", |cell| of_calls(cell, |call| call.competing.as_ref()?.calls_per_second)),
+    ("effective_rcvbuf", |cell| effective(cell, "rcvbuf")),
+    ("effective_sndbuf", |cell| effective(cell, "sndbuf")),
+    ("footprint_bytes", |cell| text(cell.footprint)),
+    ("above_best_upper", |cell| text(cell.above_best_upper)),
+    ("limit", |cell| cell.limit.name.to_owned()),
+    ("limit_sentence", |cell| cell.limit.sentence.clone()),
+];
+
+fn after_factors(view: &View) -> &'static [Column] {
+    match workload(view) {
+        Workload::Stream => AFTER_FACTORS,
+        Workload::Call => AFTER_FACTORS_OF_CALLS,
+    }
+}
+
+fn of_calls<T: ToString>(cell: &CellView, read: impl Fn(&CallView) -> Option<T>) -> String {
+    text(cell.call.as_ref().and_then(read))
+}
+
+/// `reset/first-byte=12 refused/connect=3`.
+fn errors(cell: &CellView) -> String {
+    let errors = cell.call.iter().flat_map(|call| &call.errors);
+    errors.map(|e| format!("{}/{}={}", e.class, e.phase, e.count)).collect::<Vec<_>>().join(" ")
+}
+
+/// An option as the server's kernel reports it.
+fn effective(cell: &CellView, name: &str) -> String {
+    cell.counters.options.get(name).map_or_else(String::new, |option| plain(&option.sink))
+}
+
 /// The table with its heading.
 pub fn render(view: &View) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let names = ["session", "cell", "group", "kind", "stage", "in_best_set", "recommended"];
-    let factors = FACTORS.iter().map(|factor| factor.name);
-    let heading = names.into_iter().chain(factors).chain(AFTER_FACTORS.iter().map(|(name, _)| *name));
+    let factors = factor::of(workload(view)).map(|factor| factor.name);
+    let heading = names.into_iter().chain(factors).chain(after_factors(view).iter().map(|(name, _)| *name));
     // Writing to memory, with as many fields as the heading has, cannot fail.
     writer.write_record(heading).expect("memory takes a row");
     for cell in &view.cells {
@@ -50,6 +112,11 @@ pub fn render(view: &View) -> String {
     }
     let bytes = writer.into_inner().expect("memory is flushed");
     String::from_utf8(bytes).expect("fields are text")
+}
+
+/// Of an import that names none that is known, a stream.
+fn workload(view: &View) -> Workload {
+    view.plan.workload.parse().unwrap_or_default()
 }
 
 fn row(view: &View, cell: &CellView) -> Vec<String> {
@@ -66,8 +133,8 @@ fn row(view: &View, cell: &CellView) -> Vec<String> {
         in_best_set.to_string(),
         recommended.to_string(),
     ];
-    row.extend(FACTORS.iter().map(|factor| cell.factors.get(factor.name).map_or_else(String::new, plain)));
-    row.extend(AFTER_FACTORS.iter().map(|(_, read)| read(cell)));
+    row.extend(factor::of(workload(view)).map(|factor| cell.factors.get(factor.name).map_or_else(String::new, plain)));
+    row.extend(after_factors(view).iter().map(|(_, read)| read(cell)));
     row
 }
 

@@ -9,7 +9,7 @@ use anstyle::{Ansi256Color, AnsiColor, Style};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Level, factor};
 
-use super::cell_text::{Mark, Marks, compact_level, rate, rate_unit};
+use super::cell_text::{Mark, Marks, cell_rate, compact_level, rate, rate_unit};
 use super::terminal::Paint;
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
@@ -79,14 +79,15 @@ fn grid(
 ) -> Vec<String> {
     let (rows, columns) = (levels(cells, down), levels(cells, across));
     let most = largest(cells);
-    let (unit, unit_name) = rate_unit(most);
+    let base = cells.first().map_or("", |cell| cell.estimate.unit);
+    let (unit, unit_name) = rate_unit(base, most);
     let label_width = rows.iter().map(|level| short(down, level).chars().count()).max().unwrap_or(0).max(5) + 2;
     let numbers = label_width + columns.len() * (FIELD + 1) <= width;
     let field = if numbers { FIELD } else { 2 };
     if label_width + columns.len() * (field + 1) > width {
         return Vec::new();
     }
-    let what = if numbers { unit_name.to_owned() } else { format!("tenths of {}", rate(Some(most))) };
+    let what = if numbers { unit_name.to_owned() } else { format!("tenths of {}", rate(base, most)) };
     let others = if crowded { ", the best over the other choices" } else { "" };
     let mut lines = vec![paint.dim(&format!("{} ↓  {} →   {what}{others}", heading(down), heading(across)))];
     let mut head = " ".repeat(label_width);
@@ -130,7 +131,7 @@ fn bars(cells: &[&CellView], marks: &Marks, name: &str, width: usize, paint: Pai
         let padding = " ".repeat(room.saturating_sub(bar.chars().count()));
         let bar = paint.style(Style::new().fg_color(Some(shade(median / most).into())), &bar);
         let mark = marks.of(cell).symbol();
-        lines.push(format!("{mark} {:>6}  {bar}{padding}  {:>12}", compact_level(cell, name), rate(Some(median))));
+        lines.push(format!("{mark} {:>6}  {bar}{padding}  {:>12}", compact_level(cell, name), cell_rate(cell)));
     }
     lines
 }

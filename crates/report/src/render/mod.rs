@@ -6,6 +6,7 @@ pub mod markdown;
 pub mod sessions;
 pub mod terminal;
 
+mod calls;
 mod cell_text;
 mod heatmap;
 mod table;

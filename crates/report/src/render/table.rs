@@ -3,7 +3,9 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-use super::cell_text::{Mark, UNKNOWN, calls, interval, level, number, rate, share};
+use super::cell_text::{
+    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, share, time,
+};
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
 use bytegauge_model::{CellKind, Stage, factor};
@@ -23,6 +25,14 @@ pub struct Rows<'a> {
     pub confirmed: bool,
 }
 
+impl<'a> Rows<'a> {
+    /// The cell that the verdict names, or the first.
+    pub fn named(&self, marks: &Marks) -> Option<&'a CellView> {
+        let of_mark = |mark| self.cells.iter().find(|cell| marks.of(cell) == mark);
+        Mark::SHOWN.into_iter().find_map(of_mark).or(self.cells.first()).copied()
+    }
+}
+
 /// Which cells a group's table shows.
 pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     let candidates = || {
@@ -38,6 +48,7 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     // Under an offered load all rates are alike: the cheapest first.
     let merit = |cell: &CellView| match group.cost {
         "cpu_ns_per_byte" => -cell.cpu.ends_s_per_gib.unwrap_or(f64::INFINITY),
+        "cpu_ns_per_call" => -cell.median("server_cpu_ns_per_call").unwrap_or(f64::INFINITY),
         _ => cell.estimate.median.unwrap_or(0.0),
     };
     cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
@@ -79,7 +90,11 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     let has_writer = view.cells_of(&group.id).any(|cell| cell.counters.writes.is_some());
     let heading = format!("{:.0} % interval", view.plan.level * 100.0);
     let mut columns: Vec<Column> = levels.collect();
-    columns.push(Column::new("throughput", true, 0, |cell| rate(cell.estimate.median)));
+    if of_calls(group) {
+        columns.extend(columns_of_calls(&heading));
+        return columns;
+    }
+    columns.push(Column::new("throughput", true, 0, cell_rate));
     columns.push(Column::new(&heading, true, 1, |cell| interval(&cell.estimate)));
     columns.push(Column::new("reads", true, 4, |cell| calls(cell, "calls_per_second")));
     if has_writer {
@@ -89,6 +104,22 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
     columns.push(Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()));
     columns
+}
+
+/// What follows the levels of calls.
+fn columns_of_calls(interval_heading: &str) -> Vec<Column> {
+    let microseconds = |name: &'static str| move |cell: &CellView| number(cell.median(name).map(|ns| ns / 1e3));
+    vec![
+        Column::new("rate", true, 0, cell_rate),
+        Column::new(interval_heading, true, 2, |cell| interval(&cell.estimate)),
+        Column::new("p50", true, 1, |cell| time(cell, "total_p50_ns")),
+        Column::new("p99", true, 1, |cell| time(cell, "total_p99_ns")),
+        Column::new("p99.9", true, 6, |cell| time(cell, "total_p99_9_ns")),
+        Column::new("server CPU µs/call", true, 4, microseconds("server_cpu_ns_per_call")),
+        Column::new("system calls/call", true, 7, |cell| number(cell.median("server_system_calls_per_call"))),
+        Column::new("errors", true, 5, failed),
+        Column::new("limited by", false, 3, |cell| cell.limit.name.to_owned()),
+    ]
 }
 
 /// The table as lines of equal width, heading first, no wider than `width` where dropping columns can help.

@@ -126,6 +126,7 @@ fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<Stri
     }
     out.extend(legend(&rows, &marks, paint));
     out.extend(evidence(&rows, &marks, width, paint));
+    out.extend(super::calls::lines(&rows, &marks).iter().flat_map(|text| prose(text, width)).map(|l| paint.dim(&l)));
     let map = heatmap::lines(view, group, width - 2, paint);
     if !map.is_empty() {
         out.push(String::new());
@@ -161,8 +162,7 @@ fn legend(rows: &table::Rows, marks: &Marks, paint: Paint) -> Vec<String> {
 
 /// What limits the cell that the verdict names, or the fastest, with the numbers that say so.
 fn evidence(rows: &table::Rows, marks: &Marks, width: usize, paint: Paint) -> Vec<String> {
-    let named = Mark::SHOWN.into_iter().find_map(|mark| rows.cells.iter().find(|cell| marks.of(cell) == mark));
-    let Some(cell) = named.or(rows.cells.first()) else { return Vec::new() };
+    let Some(cell) = rows.named(marks) else { return Vec::new() };
     let text = format!("{} is limited by {}: {}", cell.label, limit_name(cell), cell.limit.sentence);
     prose(&text, width).iter().map(|line| paint.dim(line)).collect()
 }

@@ -2,7 +2,8 @@
 //!
 //! The statistics have judged already; here stand the rules about when their judgement may be used at all.
 
-use bytegauge_model::Levels;
+use bytegauge_model::unit::significant;
+use bytegauge_model::{Levels, Nanos};
 use bytegauge_stats::recommend::{Reason, Recommendation};
 
 use super::compare::{Judged, moves_nothing};
@@ -237,12 +238,24 @@ pub fn rates(groups: &[&Judged], choice: Option<usize>, cells: &[CellView]) -> V
     shown.collect()
 }
 
+/// What is compared under an offered load, in words.
+fn cpu(cell: &CellView) -> Option<String> {
+    match &cell.call {
+        None => cell.cpu.ends_s_per_gib.map(|seconds| format!("{} CPU s/GiB", significant(seconds, 3))),
+        Some(_) => {
+            let ns = cell.median("server_cpu_ns_per_call")?;
+            Some(format!("{} µs of the server's CPU a call", significant(ns / 1e3, 3)))
+        }
+    }
+}
+
 /// The rate of one cell of a group.
 pub fn rate(group: &Judged, at: usize, cells: &[CellView]) -> Option<Rate> {
     let cell = &cells[at];
     Some(Rate {
         profile: group.profile.clone(),
-        bytes_per_second: (cell.estimate.median?, cell.estimate.relative_half_width()),
-        cpu_s_per_gib: if group.offered { cell.cpu.ends_s_per_gib } else { None },
+        per_second: (cell.estimate.median?, cell.estimate.relative_half_width()),
+        cpu: if group.offered { cpu(cell) } else { None },
+        latency: cell.median("total_p99_ns").map(|ns| format!("p99 {}", Nanos(ns as u64))),
     })
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellId, FACTORS, Levels};
+use bytegauge_model::{CellId, Levels, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
 use serde_json::Value;
 
+use super::calls::calls;
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
 use super::document::{CellView, Estimate, Factors, ModeView, ModesView};
@@ -16,7 +17,7 @@ use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
 use super::footprint::footprint;
 use super::settled::{Blocks, Settled};
-use super::signs::{Known, flows, gather, larger_buffers};
+use super::signs::{Known, flows, gather, gather_of_calls, larger_buffers};
 use crate::{SessionData, limit, phrase};
 
 /// What all cells of a session share.
@@ -78,9 +79,11 @@ fn view(
         floor_ns: context.floors.of_group(&settled.cell.group),
         larger_buffer,
     };
-    let limit = match estimate.median {
-        Some(_) => limit::find(&gather(&known)),
-        None => limit::not_measured(),
+    let call = calls(settled, context.level);
+    let limit = match (estimate.median, &call) {
+        (Some(_), Some(call)) => limit::call::find(&gather_of_calls(&known, call)),
+        (Some(_), None) => limit::find(&gather(&known)),
+        (None, _) => limit::not_measured(),
     };
     CellView {
         id: settled.cell.id.clone(),
@@ -105,6 +108,7 @@ fn view(
         counters,
         cpu,
         limit,
+        call,
     }
 }
 
@@ -112,17 +116,17 @@ fn label(levels: &Levels, varied: &[String]) -> String {
     let choices = levels.of_role(bytegauge_model::Role::Choice);
     let label = phrase::cell_label(&choices, varied);
     let label = if label.is_empty() {
-        phrase::cell_label(&choices, &["read_size", "write_size"].map(str::to_owned))
+        phrase::cell_label(&choices, &["server_engine", "read_size", "write_size"].map(str::to_owned))
     } else {
         label
     };
     if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
 }
 
-/// The level of every factor of the table, `null` where it does not apply.
+/// The level of every factor of the workload, `null` where it does not apply.
 pub fn factors(levels: &Levels) -> Factors {
     let value = |name: &str| serde_json::to_value(levels.get(name)).unwrap_or(Value::Null);
-    FACTORS.iter().map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
+    factor::of(levels.workload()).map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
 }
 
 /// Said only where confirmation shows it: screening trials are too few and from different minutes.

@@ -150,7 +150,7 @@ fn competes(settled: &Settled) -> bool {
 
 /// Whether the cell's engine moves no bytes.
 pub fn moves_nothing(levels: &Levels) -> bool {
-    levels.get("engine").name() == Some("null")
+    ["engine", "server_engine", "client_engine"].iter().any(|engine| levels.get(engine).name() == Some("null"))
 }
 
 /// Every confirmed choice of the family, in the order of the plan.
@@ -221,10 +221,7 @@ pub fn varied(levels: &[&Levels], role: impl Fn(Role) -> bool) -> Vec<String> {
 
 fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {
     let (settled, blocks) = (scene.settled, scene.blocks);
-    let cost = |trial: &Trial| match offered {
-        true => trial.cpu_ns_per_byte(),
-        false => trial.rate().map(|rate| 1e9 / rate),
-    };
+    let cost = |trial: &Trial| trial.cost_ns(offered);
     // By block, then by choice; broken blocks were repeated and say nothing.
     let mut by_block: BTreeMap<u64, BlockInput> = BTreeMap::new();
     let mut note = |at: usize, put: &dyn Fn(&mut BlockInput, Option<f64>)| {
@@ -259,7 +256,7 @@ fn cell_input(cell: Option<(usize, &Settled)>, varied: &[String]) -> CellInput {
     let Some((order, settled)) = cell else {
         return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX };
     };
-    let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_byte()).collect();
+    let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
     CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndReport, Trial};
+use bytegauge_model::{EndReport, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
 use super::counters::ratio;
 use super::document::{Estimate, Outliers};
+use super::latency;
 use super::settled::{Blocks, Settled};
 
 /// A number that a trial yields.
@@ -21,6 +22,8 @@ struct Metric {
 
 const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Trial::rate };
 
+const CALLS: Metric = Metric { name: "calls", unit: "calls/s", of: Trial::rate };
+
 const MORE: &[Metric] = &[
     Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink.as_ref()?) },
     Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source.as_ref()?) },
@@ -29,6 +32,38 @@ const MORE: &[Metric] = &[
     Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source.as_ref()?) },
     Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink.as_ref()?) },
 ];
+
+/// Of calls. The server's CPU time is what an answer costs; the client's is what measuring it costs.
+const MORE_OF_CALLS: &[Metric] = &[
+    Metric { name: "server_cpu_ns_per_call", unit: "ns", of: Trial::server_cpu_ns_per_call },
+    Metric {
+        name: "calls_per_server_cpu_second",
+        unit: "calls/s",
+        of: |trial| trial.server_cpu_ns_per_call().map(|ns| 1e9 / ns),
+    },
+    Metric { name: "client_cpu_ns_per_call", unit: "ns", of: client_cpu_ns_per_call },
+    Metric {
+        name: "server_system_calls_per_call",
+        unit: "system calls",
+        of: |trial| system_calls_per_call(trial.sink.as_ref()?, trial.sink.as_ref()?.calls),
+    },
+    Metric {
+        name: "client_system_calls_per_call",
+        unit: "system calls",
+        of: |trial| system_calls_per_call(trial.source.as_ref()?, trial.calls),
+    },
+];
+
+fn client_cpu_ns_per_call(trial: &Trial) -> Option<f64> {
+    let client = trial.source.as_ref()?;
+    ratio(client.cpu_and_kernel_threads_ns(), trial.calls).filter(|ns| *ns > 0.0)
+}
+
+/// Engines count over their whole lives; `calls` are those of the window.
+fn system_calls_per_call(end: &EndReport, calls: u64) -> Option<f64> {
+    let counted = end.engine?.system_calls as f64 * end.window_share();
+    (calls > 0 && counted > 0.0).then(|| counted / calls as f64)
+}
 
 fn calls_per_second(end: &EndReport) -> Option<f64> {
     ratio(end.calls, end.window_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
@@ -58,20 +93,28 @@ fn estimate(metric: &Metric, settled: &Settled, level: f64) -> Estimate {
 
 /// The primary rate of a cell.
 pub fn throughput(settled: &Settled, level: f64) -> Estimate {
-    estimate(&THROUGHPUT, settled, level)
+    match settled.workload() {
+        Workload::Stream => estimate(&THROUGHPUT, settled, level),
+        Workload::Call => estimate(&CALLS, settled, level),
+    }
 }
 
 /// The other estimates, those that are known.
 pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
-    let all = MORE.iter().map(|metric| (metric.name, estimate(metric, settled, level)));
-    all.filter(|(_, estimate)| estimate.median.is_some()).collect()
+    let metrics = match settled.workload() {
+        Workload::Stream => MORE,
+        Workload::Call => MORE_OF_CALLS,
+    };
+    let all = metrics.iter().map(|metric| (metric.name, estimate(metric, settled, level)));
+    let known = all.filter(|(_, estimate)| estimate.median.is_some());
+    known.chain(latency::estimates(settled, level)).collect()
 }
 
-/// All bytes over all time.
+/// All bytes, or calls, over all time.
 pub fn total_rate(settled: &Settled) -> Option<f64> {
     let counted = settled.trials.iter().filter(|trial| trial.rate().is_some());
-    let (bytes, ns) = counted.fold((0.0, 0.0), |(bytes, ns), t| (bytes + t.bytes as f64, ns + t.wall_ns as f64));
-    (ns > 0.0).then(|| bytes * 1e9 / ns)
+    let (units, ns) = counted.fold((0.0, 0.0), |(units, ns), t| (units + t.units() as f64, ns + t.wall_ns as f64));
+    (ns > 0.0).then(|| units * 1e9 / ns)
 }
 
 /// Trials outside three interquartile ranges of the middle half (Tukey's "far out"), and what went with them.

@@ -12,7 +12,7 @@ use super::counters::{sink_sums, source_sums};
 use super::document::FloorView;
 use super::estimate::ns_per_call;
 use super::settled::Settled;
-use super::signs::{call_ns, flows};
+use super::signs::{call_ns, lanes};
 
 /// The floor of each group, and of the session.
 pub struct Floors {
@@ -61,7 +61,7 @@ impl Floors {
 
 /// The cheaper of the two ends' calls, wall time of a thread.
 fn cheapest_call_ns(settled: &Settled) -> Option<f64> {
-    let flows = flows(&settled.cell.factors);
+    let lanes = lanes(&settled.cell.factors);
     let ends = [source_sums(&settled.trials), sink_sums(&settled.trials)];
-    ends.into_iter().flatten().filter_map(|end| call_ns(&end, flows)).reduce(f64::min)
+    ends.into_iter().flatten().filter_map(|end| call_ns(&end, lanes)).reduce(f64::min)
 }

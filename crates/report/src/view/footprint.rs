@@ -1,12 +1,15 @@
 //! The memory that a cell takes: what the recommendation keeps small among equally good cells.
 
-use bytegauge_model::{EndReport, Levels, Trial};
+use bytegauge_model::{EndReport, Level, Levels, Trial, Workload};
 
 use super::counters::effective;
 
 /// Buffers of both ends and, where the plan varies them, of the kernel; bytes over all flows. `None` where the
 /// cell has no read size, or a varied buffer's size is not known.
 pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64> {
+    if levels.workload() == Workload::Call {
+        return of_calls(levels, trials, varied);
+    }
     let flows = levels.get("flows").number().unwrap_or(1);
     let mut each = levels.get("read_size").number()?;
     // One-ended sources have no writer; a two-ended import may not tell its writer's size.
@@ -17,6 +20,27 @@ pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Optio
         }
     }
     Some(each.saturating_mul(flows))
+}
+
+/// What the server's kernel may hold for its connections in the buffers that the plan varies, and its receive
+/// buffers where those vary: one a thread, or a connection where each has a thread. `None` where neither does: an
+/// engine has no size.
+fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64> {
+    let varies = |name: &str| varied.iter().any(|varied| varied == name);
+    let number = |name: &str| levels.get(name).number().unwrap_or(0);
+    let connections = number("flows").max(1) + number("idle_flows") + number("competing_flows");
+    let mut bytes = None;
+    let mut add = |each: u64, times: u64| {
+        bytes = Some(bytes.unwrap_or(0_u64).saturating_add(each.saturating_mul(times)));
+    };
+    for buffer in BUFFERS.iter().filter(|buffer| varies(buffer.factor) && buffer.applies(levels)) {
+        add(buffer.size(levels, trials)?, connections);
+    }
+    if varies("read_size") {
+        let blocking = levels.get("server_engine").name() == Some("blocking");
+        add(number("read_size"), if blocking { connections } else { number("server_threads").max(1) });
+    }
+    bytes
 }
 
 /// A kernel buffer that a factor sets.
@@ -36,11 +60,20 @@ pub const BUFFERS: &[Buffer] = &[
 
 impl Buffer {
     fn applies(&self, levels: &Levels) -> bool {
-        *levels.get(self.factor) != bytegauge_model::Level::Absent
+        *levels.get(self.factor) != Level::Absent
     }
 
     /// The size that the kernel reports, or else the one that was asked for.
     pub fn size(&self, levels: &Levels, trials: &[&Trial]) -> Option<u64> {
-        effective(trials, self.end).and_then(self.read).or_else(|| levels.get(self.factor).number())
+        effective(trials, self.end_of(levels)).and_then(self.read).or_else(|| levels.get(self.factor).number())
+    }
+
+    /// Of calls both buffers are the server's, unless the plan sets the client's.
+    fn end_of(&self, levels: &Levels) -> fn(&Trial) -> Option<&EndReport> {
+        match (levels.workload(), levels.get("rcvbuf_on").name()) {
+            (Workload::Stream, _) => self.end,
+            (Workload::Call, Some("client")) if self.factor == "rcvbuf" => |trial| trial.source.as_ref(),
+            (Workload::Call, _) => |trial| trial.sink.as_ref(),
+        }
     }
 }

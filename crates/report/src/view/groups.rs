@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{BlockRecord, CellId, GroupId, Stage};
+use bytegauge_model::{BlockRecord, CellId, GroupId, Stage, Workload};
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         factors: factors(&judged.row.group.factors),
         varied: judged.varied.clone(),
         throws_away: phrase::throws_away(&judged.row.group.factors),
-        cost: if judged.offered { "cpu_ns_per_byte" } else { "ns_per_byte" },
+        cost: cost(judged),
         noise_floor: verdict.noise_floor.map(f64::exp_m1).filter(|floor| floor.is_finite()),
         twin: twin(judged, &id),
         blocks: counted,
@@ -87,6 +87,16 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         recommendation: recommendation(judged, conditions, scope),
         all_blocks: judged.all_blocks.clone(),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
+    }
+}
+
+/// What is compared.
+fn cost(judged: &Judged) -> &'static str {
+    match (judged.row.group.factors.workload(), judged.offered) {
+        (Workload::Stream, false) => "ns_per_byte",
+        (Workload::Stream, true) => "cpu_ns_per_byte",
+        (Workload::Call, false) => "ns_per_call",
+        (Workload::Call, true) => "cpu_ns_per_call",
     }
 }
 
@@ -132,7 +142,9 @@ fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> Gr
     };
     let verdict = Verdict {
         subject: phrase::capital(&phrase::group_label(&judged.row.group.factors)),
+        workload: judged.row.group.factors.workload(),
         answer: decision.answer,
+        remarks: Vec::new(),
         rates,
         margin: scope.margin,
         level: scope.level,

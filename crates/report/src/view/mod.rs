@@ -4,6 +4,7 @@
 //! prints; every renderer takes the [`View`] that is made here.
 
 mod answer;
+mod calls;
 mod cells;
 mod compare;
 mod cost;
@@ -14,7 +15,9 @@ mod estimate;
 mod floor;
 mod footprint;
 mod groups;
+mod latency;
 mod notes;
+mod receive_buffer;
 mod settled;
 mod signs;
 mod time;

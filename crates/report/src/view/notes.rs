@@ -1,6 +1,7 @@
 //! What a reader of the numbers must know beside them: what the plan left out, and what the analysis noticed.
 
 use bytegauge_model::CellKind;
+use bytegauge_model::unit::{byte_rate, call_rate};
 
 use super::document::{CellView, FloorView, GroupView};
 use crate::SessionData;
@@ -76,11 +77,9 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     // A twin repeats what its cell says, and the harness's own loop is no answer.
     for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
         if let Some(modes) = cell.modes.as_ref().filter(|modes| !modes.modes.is_empty()) {
-            let heaps: Vec<String> = modes
-                .modes
-                .iter()
-                .map(|mode| format!("{} ({})", bytegauge_model::unit::byte_rate(mode.median), percent(mode.share)))
-                .collect();
+            let shown = if cell.call.is_some() { call_rate } else { byte_rate };
+            let heaps: Vec<String> =
+                modes.modes.iter().map(|mode| format!("{} ({})", shown(mode.median), percent(mode.share))).collect();
             notes.push(format!("{} ({}) has more than one mode: {}", cell.id, cell.label, heaps.join(", ")));
         }
     }

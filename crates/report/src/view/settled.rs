@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{BlockRecord, Cell, CellId, Outcome, Stage, Trial};
+use bytegauge_model::{BlockRecord, Cell, CellId, Outcome, Stage, Trial, Workload};
 use bytegauge_stats::grade::STEAL_UNFIT;
 
 /// How a confirmation block stands. The rule was declared before the first trial (statistics: environment
@@ -122,6 +122,11 @@ impl<'a> Settled<'a> {
             .find(|trials| !trials.is_empty());
         self.whole = whole.is_some();
         self.trials = whole.unwrap_or_else(|| self.confirmed.clone());
+    }
+
+    /// What is said over its path.
+    pub fn workload(&self) -> Workload {
+        self.cell.factors.workload()
     }
 
     /// Whether the cell has confirmation trials of whole blocks. Those of blocks that broke off describe it,

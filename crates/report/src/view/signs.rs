@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Level, Levels, Role};
+use bytegauge_model::{Level, Levels, Role, Workload};
 
 use super::compare::moves_nothing;
 use super::counters::{EndSums, sink_sums, source_sums};
-use super::document::{Counters, CpuView};
+use super::document::{CallView, Counters, CpuView};
 use super::footprint::BUFFERS;
 use super::settled::Settled;
 use crate::limit::Signs;
+use crate::limit::call::CallSigns;
 
 /// What is known of a cell before its limit is looked for.
 pub struct Known<'a> {
@@ -60,10 +61,75 @@ pub fn gather(known: &Known) -> Signs {
         rwnd_limited_share: known.counters.rwnd_limited_share,
         sndbuf_limited_share: known.counters.sndbuf_limited_share,
         larger_buffer: known.larger_buffer,
-        offered_rate: levels.get("rate").number().map(|rate| rate as f64),
+        offered_rate: levels.offered_rate().map(|rate| rate as f64),
         rate: known.rate,
         think_share: source.and_then(|end| think_share(&end, levels, flows)),
         floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
+    }
+}
+
+/// Gathers the signs of one cell of calls.
+pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
+    let levels = &known.settled.cell.factors;
+    let (client, server) = (source_sums(&known.settled.trials), sink_sums(&known.settled.trials));
+    let (client_lanes, server_lanes) = (threads(levels, "client"), threads(levels, "server"));
+    let placement = levels.get("placement").name();
+    let (pinned, same_cpu) = (placement.is_some_and(|name| name != "unpinned"), placement == Some("same-cpu"));
+    // Pinned to two places each end has half of the CPUs; on one CPU, or wherever the scheduler puts them, they
+    // share what there is.
+    let cpus = known.cpus.unwrap_or(1).max(1);
+    let own = |lanes: u64| lanes.min(if pinned { (cpus / 2).max(1) } else { cpus }) as f64;
+    let busy = |end: Option<EndSums>, lanes| end.and_then(|end| end.cpus()).map(|used| used / own(lanes));
+    let together = if same_cpu { 1.0 } else { (client_lanes + server_lanes).min(cpus) as f64 };
+    let shares = same_cpu || (!pinned && client_lanes + server_lanes > cpus);
+    let used = client.and_then(|end| end.cpus()).zip(server.and_then(|end| end.cpus()));
+    let idle = |end: Option<EndSums>, lanes| end.and_then(|end| idle_per_sleep_us(&end, lanes));
+    let queued = |end: Option<EndSums>, lanes| end.and_then(|end| queued_share(&end, lanes));
+    let share = |count: u64| (call.begun > 0).then(|| count as f64 / call.begun as f64);
+    let not_accepted = |error: &&super::document::ErrorView| {
+        error.phase == "connect" && matches!(error.class.as_str(), "timed-out" | "refused" | "reset")
+    };
+    let client_call_ns =
+        client.and_then(|end| (call.calls > 0).then(|| end.window_ns as f64 * client_lanes as f64 / call.calls as f64));
+    CallSigns {
+        same_cpu,
+        client_busy: busy(client, client_lanes),
+        server_busy: busy(server, server_lanes),
+        both_busy: used.filter(|_| shares).map(|(client, server)| (client + server) / together),
+        client_idle_per_sleep_us: idle(client, client_lanes),
+        server_idle_per_sleep_us: idle(server, server_lanes),
+        client_queued_share: queued(client, client_lanes),
+        server_queued_share: queued(server, server_lanes),
+        softirq_busiest_cpus: known
+            .cpu
+            .softirq_cpus
+            .zip(known.cpu.net_rx_busiest_share)
+            .map(|(all, share)| all * share),
+        offered_rate: levels.offered_rate().map(|rate| rate as f64),
+        rate: known.rate,
+        think_share: levels.get("think").number().zip(known.rate).map(|(ns, rate)| {
+            let per_flow = rate / flows(levels) as f64;
+            ns as f64 / 1e9 * per_flow
+        }),
+        failed_share: share(call.failed),
+        not_accepted_share: share(call.errors.iter().filter(not_accepted).map(|error| error.count).sum()),
+        floor_share: known.floor_ns.zip(client_call_ns).map(|(floor, call)| floor / call),
+    }
+}
+
+/// Threads of an end of a call: one for each flow where it is blocking.
+fn threads(levels: &Levels, end: &str) -> u64 {
+    match levels.get(&format!("{end}_engine")).name() {
+        Some("blocking") => flows(levels),
+        _ => levels.get(&format!("{end}_threads")).number().unwrap_or(1).max(1),
+    }
+}
+
+/// Threads of an end: what its window is multiplied by to have its time. Of calls those of the client.
+pub fn lanes(levels: &Levels) -> u64 {
+    match levels.workload() {
+        Workload::Stream => flows(levels),
+        Workload::Call => threads(levels, "client"),
     }
 }
 

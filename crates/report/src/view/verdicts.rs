@@ -9,6 +9,7 @@ use super::cells::factors;
 use super::compare::{Family, Judged, varied};
 use super::document::{Recommendation, VerdictView};
 use super::groups::single;
+use super::receive_buffer;
 use crate::phrase;
 use crate::sentence::{Answer, Placement, Verdict, percent};
 use crate::view::Scope;
@@ -34,6 +35,8 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
     let placement = if nothing { None } else { placement(family, decision.choice, families, conditions) };
     let text = Verdict {
         subject: subject(family, &decision.answer),
+        workload: family.conditions.workload(),
+        remarks: remarks(&confirmed, decision.choice, conditions, scope.margin),
         answer: decision.answer,
         rates: shown,
         margin: scope.margin,
@@ -65,9 +68,30 @@ fn subject(family: &Family, answer: &Answer) -> String {
     let drains = family.groups.iter().all(|group| phrase::throws_away(&group.row.group.factors));
     match answer {
         Answer::DrainOnly { .. } => subject,
-        _ if drains => format!("{subject}, a reader that throws the bytes away"),
+        _ if drains => format!("{subject}, {}", phrase::idle_worker(family.conditions.workload())),
         _ => subject,
     }
+}
+
+/// What has to be said beside the choice and its rate: of calls, whether to set `SO_RCVBUF`, and what failed.
+fn remarks(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions, margin: f64) -> Vec<String> {
+    let buffer = receive_buffer::remark(confirmed, choice, conditions, margin);
+    buffer.into_iter().chain(failures(confirmed, choice, conditions)).collect()
+}
+
+/// Calls that failed where the choice was made, with what explains most of them.
+fn failures(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
+    let cells = confirmed.iter().filter_map(|group| Some(&conditions.cells[group.cell(choice)?]));
+    let calls: Vec<_> = cells.filter_map(|cell| cell.call.as_ref()).filter(|call| call.failed > 0).collect();
+    let worst = calls.iter().max_by(|a, b| a.failed_share.unwrap_or(0.0).total_cmp(&b.failed_share.unwrap_or(0.0)))?;
+    let first = worst.errors.first()?;
+    Some(format!(
+        "There {} of the calls failed, most by {} ({}): {}.",
+        percent(worst.failed_share?),
+        first.class,
+        first.phase,
+        first.explanation
+    ))
 }
 
 /// The profiles by name; those of an import may share one.
@@ -130,7 +154,7 @@ fn placement(
         other.conditions.get("placement") != family.conditions.get("placement") && rest(other) == rest(family)
     });
     let remarks = others.filter_map(|other| remark(family, choice, other, conditions));
-    remarks.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
+    remarks.max_by(|a, b| a.per_second.total_cmp(&b.per_second))
 }
 
 fn remark(family: &Family, choice: Option<usize>, other: &Family, conditions: &Conditions) -> Option<Placement> {
@@ -149,7 +173,7 @@ fn remark(family: &Family, choice: Option<usize>, other: &Family, conditions: &C
     let difference = (there / here).ln();
     (difference.abs() > noise.ln_1p()).then_some(Placement {
         phrase,
-        bytes_per_second: there,
+        per_second: there,
         faster: difference > 0.0,
         beats_choices: difference.abs() > spread,
     })

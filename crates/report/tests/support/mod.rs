@@ -160,11 +160,13 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
         started_unix_ns: 1_763_756_269_000_000_000 + block * 1_000_000_000 + u64::from(position) * 50_000_000,
         outcome: Outcome::Measured,
         bytes,
+        calls: 0,
         wall_ns,
         warmup_ns: 4_000_000,
         cpus: Some((0, 1)),
         source: two_ended.then(|| end(size("write_size"), 0.97, tcp)),
         sink: Some(end(size("read_size"), if two_ended { 0.71 } else { 0.99 }, false)),
+        competing: None,
         machine: Some(MachineUse {
             wall_ns: wall_ns + 10_000_000,
             busy_ns: 88_000_000,

@@ -9,7 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, Group, GroupId, Levels, Outcome, SessionId, SessionRecord, SessionStatus, Stage,
+    BlockRecord, Cell, CellId, Group, GroupId, Levels, Outcome, SessionId, SessionRecord, SessionStatus, Stage, Trial,
+    Workload,
 };
 use serde_json::{Map, Value};
 
@@ -74,7 +75,8 @@ pub(super) fn arrange(
         let expected = group.and_then(|group| families.stages[group].get(&block.stage));
         block.complete = visits.get(&block.index) == expected;
     }
-    let session = session(name, &warnings);
+    let workload = trials.first().map_or(Workload::default(), Trial::workload);
+    let session = session(name, workload, &warnings);
     let Families { groups, cells, .. } = families;
     Ok(Draft { session, groups, cells, blocks: blocks.into_values().collect(), trials, warnings })
 }
@@ -175,7 +177,7 @@ fn block_numbers(rows: &[Observation], homes: &[Home]) -> Vec<u64> {
         .collect()
 }
 
-fn session(name: Option<String>, warnings: &[String]) -> SessionRecord {
+fn session(name: Option<String>, workload: Workload, warnings: &[String]) -> SessionRecord {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     SessionRecord {
         id: SessionId(0),
@@ -183,7 +185,7 @@ fn session(name: Option<String>, warnings: &[String]) -> SessionRecord {
         finished_unix_ns: Some(now),
         status: SessionStatus::Imported,
         plan_name: name.unwrap_or_else(|| "import".into()),
-        workload: "stream".into(),
+        workload: workload.to_string(),
         seed: 0,
         margin: MARGIN,
         version: "unknown".into(),

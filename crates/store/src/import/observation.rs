@@ -4,7 +4,7 @@
 use bytegauge_model::factor::Role;
 use bytegauge_model::level::Kind;
 use bytegauge_model::{
-    CellId, CellKind, EndReport, FACTORS, Factor, Level, Levels, MachineUse, Outcome, Stage, Transport, Trial,
+    CellId, CellKind, EndReport, Factor, Level, Levels, MachineUse, Outcome, Stage, Transport, Trial, factor,
 };
 
 use crate::cell::{kind_from_name, outcome};
@@ -48,6 +48,7 @@ pub(super) struct Fields {
     reason: Option<String>,
     started_unix_ns: u64,
     bytes: Option<u64>,
+    calls: Option<u64>,
     wall_ns: Option<u64>,
     rate: Option<Printed>,
     warmup_ns: u64,
@@ -76,7 +77,7 @@ impl Fields {
             Target::Factor(factor) => self.factors.set(factor.name, level(factor, text)?),
             Target::Machine => self.set_machine(text),
             Target::Touches => self.touches = Some(switch(text)?),
-            Target::Session => {}
+            Target::Session | Target::Reported(_) => {}
             Target::Group => self.group = owned(),
             Target::Cell => self.cell = owned(),
             Target::Kind => self.kind = kind_from_name(text).ok_or_else(|| format!("`{text}` is no kind of cell"))?,
@@ -93,6 +94,7 @@ impl Fields {
             Target::Reason => self.reason = owned(),
             Target::Started => self.started_unix_ns = count(text)?,
             Target::Bytes => self.bytes = Some(count(text)?),
+            Target::Completed => self.calls = Some(count(text)?),
             Target::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
             Target::Rate(unit) => self.rate = Some(printed(text, unit)?),
             Target::Warmup => self.warmup_ns = count(text)?,
@@ -135,7 +137,7 @@ impl Fields {
         if let Some(touches) = self.touches {
             self.fill_touches(touches);
         }
-        for factor in FACTORS {
+        for factor in factor::of(self.factors.workload()) {
             let fits = (factor.fits)(&transport);
             // Every cell names every factor; an end that does not exist has no level.
             let level = if fits { self.factors.get(factor.name).clone() } else { Level::Absent };
@@ -164,11 +166,13 @@ impl Fields {
             started_unix_ns: self.started_unix_ns,
             outcome,
             bytes,
+            calls: self.calls.unwrap_or(0),
             wall_ns,
             warmup_ns: self.warmup_ns,
             cpus,
             source: end(EndName::Source),
             sink: end(EndName::Sink),
+            competing: None,
             machine: machine_use(self.machine),
         };
         let Fields { factors, group, cell, kind, twin_of, block, position, block_complete, .. } = self;
@@ -230,7 +234,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
 /// A level: a plain number is in base units, anything else as a flag would give it.
 pub(super) fn level(factor: &Factor, text: &str) -> Result<Level, String> {
     match text.parse() {
-        Ok(number) if !matches!(factor.kind, Kind::Name(_) | Kind::Switch) => Ok(Level::Number(number)),
+        Ok(number) if !matches!(factor.kind, Kind::Name(_) | Kind::Switch { .. }) => Ok(Level::Number(number)),
         _ => factor.kind.parse(text).map_err(|error| error.to_string()),
     }
 }

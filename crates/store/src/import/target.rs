@@ -17,8 +17,10 @@ pub(super) enum Target {
     Machine,
     /// Whether both ends touched every byte: work, fill and profile in one.
     Touches,
-    /// The number of the session it was exported from: says nothing here.
+    /// The number of the session it was exported from, or what follows from other columns: says nothing here.
     Session,
+    /// What only a client's report can hold, which no table brings.
+    Reported(&'static str),
     /// The group's name.
     Group,
     /// The cell's name.
@@ -43,6 +45,8 @@ pub(super) enum Target {
     Started,
     /// Bytes at the sink.
     Bytes,
+    /// Calls completed at the client.
+    Completed,
     /// Length of the trial, in a unit of so many nanoseconds.
     Wall(f64),
     /// Throughput, in a unit of so many bytes per second.
@@ -64,6 +68,7 @@ impl Target {
             Target::Factor(factor) => factor.name.into(),
             Target::Wall(_) => "wall_ns".into(),
             Target::Rate(_) => "throughput_bytes_per_second".into(),
+            Target::Reported(name) => (*name).into(),
             other => format!("{other:?}"),
         }
     }
@@ -88,6 +93,10 @@ const NAMES: &[(&str, Target)] = &[
     ("reason", Target::Reason),
     ("started_unix_ns", Target::Started),
     ("bytes", Target::Bytes),
+    ("completed_calls", Target::Completed),
+    ("calls_per_second", Target::Reported("calls_per_second")),
+    ("failed_calls", Target::Reported("failed_calls")),
+    ("competing_calls", Target::Reported("competing_calls")),
     ("wall_ns", Target::Wall(1.0)),
     ("duration_ns", Target::Wall(1.0)),
     ("duration_us", Target::Wall(1e3)),

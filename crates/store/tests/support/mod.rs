@@ -88,6 +88,7 @@ pub fn plain_trial(n: u64) -> Trial {
         ..EffectiveOptions::default()
     };
     let flow = FlowReport {
+        queued_bytes: None,
         bytes: 200_000_000 + n,
         calls: 3_000 + n,
         short_calls: n % 50,
@@ -129,11 +130,13 @@ pub fn plain_trial(n: u64) -> Trial {
         started_unix_ns: 1_700_000_000_000_000_000 + n,
         outcome: Outcome::Measured,
         bytes: 200_000_000 + n,
+        calls: 0,
         wall_ns: 42_000_000 + n,
         warmup_ns: 2_000_000,
         cpus: Some((0, 1)),
         source: Some(end.clone()),
         sink: Some(end),
+        competing: None,
         machine: Some(MachineUse {
             wall_ns: 46_000_000,
             busy_ns: 80_000_000,
@@ -188,6 +191,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
     let bin = (any::<u64>(), any::<u64>()).prop_map(|(ns, bytes)| Bin { ns, bytes });
     (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
         |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
+            queued_bytes: queued_ns.filter(|ns| ns % 2 == 0),
             queued_ns,
             bytes: n[0],
             calls: n[1],
@@ -264,13 +268,14 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
     let stage = proptest::sample::select(&session::STAGES[..]);
     let name = proptest::sample::select(&["c0", "c1"][..]);
     (
-        (name, stage, any::<[u64; 5]>(), any::<u32>(), outcome()),
+        (name, stage, any::<[u64; 6]>(), any::<u32>(), outcome()),
         of(any::<(usize, usize)>()),
         of(end()),
         of(end()),
+        of(end().prop_map(without_bins)),
         of(machine()),
     )
-        .prop_map(|((name, stage, n, position, outcome), cpus, source, sink, machine)| Trial {
+        .prop_map(|((name, stage, n, position, outcome), cpus, source, sink, competing, machine)| Trial {
             cell: CellId(name.into()),
             stage,
             block: n[0],
@@ -278,13 +283,21 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
             started_unix_ns: n[1],
             outcome,
             bytes: n[2],
+            calls: n[5],
             wall_ns: n[3],
             warmup_ns: n[4],
             cpus,
             source,
             sink,
+            competing,
             machine,
         })
+}
+
+/// An end without its series: nobody keeps those of competing clients.
+fn without_bins(mut end: EndReport) -> EndReport {
+    end.flows.iter_mut().for_each(|flow| flow.series.clear());
+    end
 }
 
 /// A trial without its series, as `trials()` returns it.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -56,6 +56,8 @@ pub struct Pair {
     pub source: Channel,
     /// The reading end.
     pub sink: Channel,
+    competitor: Option<Channel>,
+    program: PathBuf,
 }
 
 impl Pair {
@@ -68,7 +70,31 @@ impl Pair {
             Ends::Threads => Channel::thread(side),
             Ends::Processes => Channel::process(side, program),
         };
-        Ok(Pair { sink: start(Side::Sink)?, source: start(Side::Source)? })
+        Ok(Pair {
+            sink: start(Side::Sink)?,
+            source: start(Side::Source)?,
+            competitor: None,
+            program: program.to_owned(),
+        })
+    }
+}
+
+impl Pair {
+    /// A second group of clients: always a process of its own, started when it is first asked for.
+    ///
+    /// # Errors
+    /// [`ChannelError::NotStarted`] if the process cannot be made.
+    pub fn competitor(&mut self) -> Result<&mut Channel, ChannelError> {
+        let competitor = match self.competitor.take() {
+            Some(competitor) => competitor,
+            None => Channel::process(Side::Source, &self.program)?,
+        };
+        Ok(self.competitor.insert(competitor))
+    }
+
+    /// All ends that were started.
+    pub fn channels(&self) -> impl Iterator<Item = &Channel> {
+        [&self.source, &self.sink].into_iter().chain(&self.competitor)
     }
 }
 

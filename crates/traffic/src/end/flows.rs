@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, FlowReport, TcpReport, Transport, Work};
+use bytegauge_model::{EndReport, FlowReport, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::{affinity, file, io as sys_io, socket_memory, tcp_info};
@@ -23,16 +23,17 @@ use crate::message::{PathSetup, Plant, Side};
 use crate::meter::{Meter, Schedule};
 use crate::pace::Pace;
 use crate::stream::{CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Sum};
+use crate::transport::kernel::{held_bytes, tcp_report};
 use crate::{spin, transport};
 
 /// How long a flow that was told to stop may take before it is left behind.
 const ABORT_NS: u64 = 1_000_000_000;
 
 /// Buffer of what is drained after the window: large, since it is not measured.
-const DRAIN_SIZE: usize = 256 << 10;
+pub(super) const DRAIN_SIZE: usize = 256 << 10;
 
 /// Bins are kept for at most this many laps.
-const BINS_MAX: u64 = 200_000;
+pub(super) const BINS_MAX: u64 = 200_000;
 
 /// Whether an end runs as a thread or as a process of its own; a planted death differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,7 +290,7 @@ impl Job {
             let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
         }
         let fault = match stopped {
-            Ok(Stop::Time | Stop::Aborted | Stop::Refused) => None,
+            Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
             Ok(Stop::Ended(_)) => Some(Fault::PeerGone("the sink takes no more data".into())),
             Err(fault) => Some(fault),
         };
@@ -301,7 +302,7 @@ impl Job {
         let mut flow = SinkFlow::new(setup, self.flow, effort);
         let mut buffer = AlignedBuffer::new(setup.read_size);
         let page_cache_share = self.page_cache_share();
-        let mut scratch = if setup.has_source() { vec![0; DRAIN_SIZE] } else { Vec::new() };
+        let mut scratch = if setup.has_two_ends() { vec![0; DRAIN_SIZE] } else { Vec::new() };
         announce();
         if !self.gate.wait() {
             return (FlowReport::default(), None);
@@ -317,27 +318,27 @@ impl Job {
         report.total_bytes = meter.total_bytes();
         report.series = meter.into_bins();
         let mut fault = match stopped {
-            Ok(Stop::Time) if setup.has_source() => {
+            Ok(Stop::Time) if setup.has_two_ends() => {
                 // Nobody listens any more if the watchdog has given up already.
                 let _ = self.tell.send(News::Closed { flow: self.flow });
                 self.drain(&mut flow, &mut scratch, &mut report).err()
             }
-            Ok(Stop::Time | Stop::Aborted | Stop::Ended(End::Closed)) => None,
+            Ok(Stop::Time | Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
             Ok(Stop::Ended(End::Eof)) => {
                 Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport)))
             }
             Ok(Stop::Ended(End::Failed { errno, .. })) => {
                 Some(Fault::io("moving bytes")(std::io::Error::from_raw_os_error(errno)))
             }
-            Ok(Stop::Refused) => self.refused(&flow),
+            Ok(Stop::Refused) => refused(flow.planted_end(), self.body, &self.abort),
             Err(fault) => Some(fault),
         };
         fault = fault.or_else(|| flow.fault());
         if let Some(Plant::Overcount { bytes }) = setup.plant {
             report.bytes += bytes;
             report.total_bytes += bytes;
-        } else if fault.is_none() && setup.has_source() {
-            fault = self.disagrees_with_kernel(&report);
+        } else if fault.is_none() && setup.has_two_ends() {
+            fault = self.fd().and_then(|fd| miscounted(setup, fd, self.flow, report.total_bytes));
         }
         report.verified_bytes = flow.verified_bytes();
         (report, fault)
@@ -412,33 +413,6 @@ impl Job {
             }
         }
     }
-
-    /// The flow ended itself: its data was wrong, or a fault was planted.
-    fn refused<E: Effort>(&self, flow: &SinkFlow<E>) -> Option<Fault> {
-        match flow.planted_end() {
-            Some(Plant::Die { .. }) if self.body == Body::Process => std::process::abort(),
-            // Without the panic hook: the death is planned, and standard error belongs to the user.
-            Some(Plant::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
-            Some(Plant::Stall { .. }) => {
-                while !self.abort.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// The kernel's own count of the connection must be ours (a FIN counts as one byte).
-    fn disagrees_with_kernel(&self, report: &FlowReport) -> Option<Fault> {
-        let fd = self.fd().filter(|_| self.setup.transport.is_tcp())?;
-        let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
-        let ours = report.total_bytes;
-        (received != ours && received != ours + 1).then(|| {
-            let flow = self.flow;
-            Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}"))
-        })
-    }
 }
 
 fn dead(side: Side) -> Fault {
@@ -449,30 +423,34 @@ fn dead(side: Side) -> Fault {
     Fault::Impossible(format!("a thread of the {side} died in the middle of a trial"))
 }
 
-/// What the kernel holds for a socket: queued both ways, and memory set aside but not yet used
-/// (net/core/sock.c, `sk_get_meminfo`).
-fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
-    let ahead = memory.fwd_alloc.max(0) as u64;
-    u64::from(memory.rmem_alloc) + u64::from(memory.wmem_queued) + ahead
-}
-
-fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
-    TcpReport {
-        retransmits: info.total_retrans.map(u64::from),
-        busy_us: info.busy_time_us,
-        rwnd_limited_us: info.rwnd_limited_us,
-        sndbuf_limited_us: info.sndbuf_limited_us,
-        delivery_rate: info.delivery_rate,
-        min_rtt_us: info.min_rtt_us.map(u64::from),
-        snd_wscale: info.snd_wscale,
-        rcv_wscale: info.rcv_wscale,
-        bytes_sent: info.bytes_sent,
-        bytes_acked: info.bytes_acked,
-        bytes_received: info.bytes_received,
+/// A flow ended itself: its data was wrong, or a fault was planted.
+pub(super) fn refused(planted_end: Option<Plant>, body: Body, abort: &AtomicBool) -> Option<Fault> {
+    match planted_end {
+        Some(Plant::Die { .. }) if body == Body::Process => std::process::abort(),
+        // Without the panic hook: the death is planned, and standard error belongs to the user.
+        Some(Plant::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
+        Some(Plant::Stall { .. }) => {
+            while !abort.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            None
+        }
+        _ => None,
     }
 }
 
-fn sum(flows: Vec<FlowReport>) -> EndReport {
+/// The kernel's own count of what a TCP connection received must be ours (a FIN counts as one byte).
+pub(super) fn miscounted(setup: &PathSetup, fd: BorrowedFd<'_>, flow: usize, ours: u64) -> Option<Fault> {
+    if !setup.transport.is_tcp() {
+        return None;
+    }
+    let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
+    (received != ours && received != ours + 1)
+        .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}")))
+}
+
+/// An end's flows, or threads, summed up.
+pub(super) fn sum(flows: Vec<FlowReport>) -> EndReport {
     let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
     EndReport {
         bytes: total(|f| f.bytes),

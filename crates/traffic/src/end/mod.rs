@@ -1,9 +1,13 @@
 //! Ends of a path: command loop, flow threads and watchdog of one end, and the channels to two of them.
 
+mod call;
 mod channel;
+mod crew;
 mod flows;
 mod gate;
 mod serve;
+mod streams;
 
 pub use channel::{Channel, ChannelError, Pair};
+pub use flows::Body;
 pub use serve::serve_stdio;

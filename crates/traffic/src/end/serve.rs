@@ -2,11 +2,13 @@
 //! process; only the channel differs.
 
 use std::io::{self, BufRead, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use bytegauge_model::EndReport;
+use bytegauge_model::{EndReport, Engine};
 
 use crate::end::flows::{Body, Flows};
+use crate::end::{call, streams};
 use crate::fault::Fault;
 use crate::message::{Address, Command, PathSetup, Reply, Side};
 use crate::transport::source::Alone;
@@ -22,10 +24,12 @@ pub trait Peer {
 
 /// Serves commands until told to quit or left alone.
 pub fn serve(peer: &mut impl Peer, body: Body) {
+    let mut kept = Vec::new();
     while let Some(command) = peer.command() {
+        kept.clear();
         match command {
             Command::Open(side, setup, address) => {
-                let reply = match open(peer, side, &Arc::from(setup), address, body) {
+                let reply = match open(peer, &mut kept, side, &Arc::from(setup), address, body) {
                     Ok(Some(reply)) => reply,
                     Ok(None) => continue,
                     Err(Fault::Missing(reason)) => Reply::Skipped(reason),
@@ -76,12 +80,27 @@ impl<R: BufRead, W: Write> Peer for Lines<R, W> {
 /// Carries one path from `Open` to its report. `Ok(None)` when it was called off before `Go`.
 fn open(
     peer: &mut impl Peer,
+    kept: &mut Vec<OwnedFd>,
     side: Side,
     setup: &Arc<PathSetup>,
     address: Option<Address>,
     body: Body,
 ) -> Result<Option<Reply>, Fault> {
-    let joint: &dyn Joint = if setup.has_source() { joint(&setup.transport) } else { lone(setup) };
+    if let Some(call) = &setup.call {
+        let call = Arc::new(call.clone());
+        let ended = match (side, &address) {
+            (Side::Sink, _) => call::serve(peer, setup, &call, body)?,
+            (Side::Source, Some(address)) => call::call(peer, kept, setup, &call, address, body)?,
+            (Side::Source, None) => return Err(no_address()),
+        };
+        return Ok(ended.map(|(report, fault)| reply(report, fault)));
+    }
+    let carries = !matches!(setup.engine, Engine::Blocking | Engine::Null);
+    if carries && !setup.transport.is_socket() {
+        let (engine, transport) = (setup.engine, &setup.transport);
+        return Err(Fault::Missing(format!("engine {engine} carries sockets, not {transport}: use --engine blocking")));
+    }
+    let joint: &dyn Joint = if setup.has_two_ends() { joint(&setup.transport) } else { lone(setup) };
     // Held until `Go`: a pipe keeps its name until the source, too, has opened it.
     let mut listening;
     let fds = match (side, address) {
@@ -93,8 +112,12 @@ fn open(
             listening.accept(setup)?
         }
         (Side::Source, Some(address)) => joint.connect(&address, setup)?,
-        (Side::Source, None) => return Err(Fault::Impossible("a source was opened without an address".into())),
+        (Side::Source, None) => return Err(no_address()),
     };
+    if carries {
+        let ended = streams::carry(peer, side, setup, fds, body)?;
+        return Ok(ended.map(|(report, fault)| reply(report, fault)));
+    }
     let flows = Flows::prepare(setup, side, fds, body)?;
     if !peer.reply(Reply::Ready) {
         flows.dismiss();
@@ -126,6 +149,10 @@ fn open(
 /// Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
 fn lone(setup: &PathSetup) -> &'static dyn Joint {
     if setup.transport.two_ended() { &Alone } else { joint(&setup.transport) }
+}
+
+fn no_address() -> Fault {
+    Fault::Impossible("a source was opened without an address".into())
 }
 
 fn reply(report: EndReport, fault: Option<Fault>) -> Reply {

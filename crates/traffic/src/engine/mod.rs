@@ -3,17 +3,24 @@
 //! An engine carries any [`Flow`] over any descriptor; it knows neither workload nor transport.
 
 mod blocking;
+mod epoll;
 mod null;
+pub mod proof;
+mod timers;
+mod tokio;
+mod uring;
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::Engine;
+use bytegauge_model::{Engine, EngineReport};
 
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
 use crate::meter::Meter;
 use crate::pace::Pace;
+use crate::party::Party;
 
 /// How a flow's loop came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +33,21 @@ pub enum Stop {
     Refused,
     /// The watchdog asked for it.
     Aborted,
+    /// Every flow was given back before the time was up, and nobody can connect.
+    Done,
+}
+
+/// What an engine's thread runs on when it carries a party.
+#[derive(Clone, Copy, Debug)]
+pub struct Station<'a> {
+    /// The listening socket, where this end listens; non-blocking. Several threads may share one.
+    pub listener: Option<BorrowedFd<'a>>,
+    /// Most bytes of one receive.
+    pub buffer_size: usize,
+    /// Set by the watchdog: leave at once. Looked at after every interrupted or empty wait.
+    pub abort: &'a AtomicBool,
+    /// Set when an end that goes on until told is told.
+    pub told: &'a AtomicBool,
 }
 
 /// What a flow's loop runs on.
@@ -54,5 +76,57 @@ pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Me
         (Engine::Null, _) => null::run(flow, slot, meter),
         (Engine::Blocking, Some(fd)) => blocking::run(flow, fd, slot, meter),
         (Engine::Blocking, None) => Err(Fault::Impossible("the blocking engine needs a connection".into())),
+        (engine, _) => Err(Fault::Impossible(format!("engine {engine} does not carry one flow alone"))),
     }
+}
+
+/// Carries one thread's share of an end until the time is up, the end is told, or every flow is done.
+///
+/// Takes all flows that the party begins with, does what each wants, and hands back every one of them. No wait
+/// outlasts the meter's next mark or the earliest moment that a flow named.
+///
+/// # Errors
+/// [`Fault::Missing`] if this machine lacks what the engine needs, [`Fault::Io`] if the engine's own calls
+/// failed. What fails on a connection is its flow's business ([`crate::flow::Flow::ended`]).
+pub fn drive<P: Party>(
+    engine: Engine,
+    party: &mut P,
+    station: Station<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    match engine {
+        Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
+        Engine::Uring(mode) => uring::drive(mode, party, station, meter),
+        Engine::Blocking => blocking::drive(party, station, meter),
+        Engine::Tokio => tokio::drive(party, station, meter),
+        Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it carries no party".into())),
+    }
+}
+
+/// What this machine lacks for an engine, if anything, with the next step: asked before a plan is made.
+pub fn lacks(engine: Engine) -> Option<String> {
+    match engine {
+        Engine::Uring(mode) => uring::lacks(mode),
+        Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio => None,
+    }
+}
+
+/// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
+const WAIT_MAX_NS: u64 = 50_000_000;
+
+/// How long an end that has run out of descriptors leaves its listener alone, unless a connection closes first.
+const ACCEPT_PAUSE_NS: u64 = 10_000_000;
+
+/// Connections that a batch accepts before those that are open have their turn.
+const ACCEPTS_MAX: u64 = 1024;
+
+/// Whether an error of accept(2) says no more than that there is no connection to take now.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+}
+
+/// The fault of a flow that sends or receives without a connection.
+fn unconnected() -> Fault {
+    Fault::Impossible("a flow wants to send or receive without a connection".into())
 }

@@ -1,9 +1,11 @@
 //! The workload `stream`: bulk, one way. A source that always sends, a sink that always receives.
 
+mod party;
 mod sink;
 mod source;
 mod work;
 
+pub use party::{Carried, Streams};
 pub use sink::SinkFlow;
 pub use source::SourceFlow;
-pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum};
+pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum, Walk};

@@ -2,6 +2,7 @@
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
+pub(crate) mod kernel;
 mod pipe;
 pub mod source;
 mod tcp;

@@ -1,4 +1,11 @@
 //! The blocking engine: one thread a flow, `read(2)` and `write(2)`, a short count taken as it comes.
+//!
+//! Here is the loop of a stream, whose flows have threads already; [`party`] starts threads for a party's.
+
+mod party;
+mod worker;
+
+pub(super) use party::drive;
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,0 +1,161 @@
+//! A trial of calls: the server serves first, the client measures, a second group of clients may compete.
+//!
+//! Errors are results. What fails a trial is a count that does not add up, a reply with wrong bytes, or a window
+//! in which no call was completed.
+
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_model::{CallError, CallReport, ErrorClass, ErrorPhase, Outcome};
+use bytegauge_traffic::call::CallSetup;
+use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::engine::proof;
+use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, Side};
+
+use super::{Answer, Measured, Stopped, listening, not_in_mode, patience, ready, reply_or_stop, trouble};
+
+/// Opens the server, then its clients.
+pub(super) fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
+    let address = if setup.has_two_ends() { listening(pair, setup)? } else { Address::Alone };
+    if setup.has_two_ends() {
+        ready(&mut pair.sink)?;
+    }
+    let opened = open_client(&mut pair.source, setup, address.clone())
+        .and_then(|()| rival(setup).map_or(Ok(()), |rival| open_client(pair.competitor()?, &rival, address)));
+    opened.map_err(|stopped| {
+        if !setup.has_two_ends() {
+            return stopped;
+        }
+        // Why nobody can connect, the server may know.
+        let told = pair.sink.send(Command::Stop).and_then(|()| pair.sink.reply(patience(setup)));
+        Answer::of(told).trouble.map_or(stopped, |outcome| Stopped { outcome })
+    })
+}
+
+fn open_client(client: &mut Channel, setup: &PathSetup, address: Address) -> Result<(), Stopped> {
+    client.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address)))?;
+    ready(client)
+}
+
+/// The setup of the clients that compete: those that are measured, but for their number, and without an end.
+fn rival(setup: &PathSetup) -> Option<PathSetup> {
+    let call = setup.call.as_ref().filter(|call| call.competing_flows > 0 && setup.has_two_ends())?;
+    let rival = CallSetup { until_told: true, idle_flows: 0, competing_flows: 0, ..call.clone() };
+    // Another seed: their random arrivals are not to come at the same moments.
+    Some(PathSetup {
+        flows: call.competing_flows,
+        call: Some(rival),
+        seed: !setup.seed,
+        series: false,
+        ..setup.clone()
+    })
+}
+
+/// Starts all ends and waits for what they counted.
+pub(super) fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
+    let competes = rival(setup).is_some();
+    if let Err(error) = start(pair, setup, competes) {
+        return Some(Measured::nothing(Outcome::Failed(error.to_string())));
+    }
+    let patience = patience(setup);
+    let first = reply_or_stop(&mut pair.source, patience, setup, stop)?;
+    let closed = matches!(first, Ok(Reply::Closed));
+    let source = Answer::of(if closed { pair.source.reply(patience) } else { first });
+    let stopped = |end: &mut Channel| end.send(Command::Stop).and_then(|()| end.reply(patience));
+    let competing = competes.then(|| Answer::of(pair.competitor().and_then(stopped)));
+    let sink = setup.has_two_ends().then(|| Answer::of(stopped(&mut pair.sink)));
+    let all = [Some(&source), sink.as_ref(), competing.as_ref()];
+    let outcome = trouble(&all)
+        .or_else(|| unproven(setup, &source, sink.as_ref()))
+        .unwrap_or_else(|| judge(setup, all.map(|answer| answer.and_then(calls))));
+    let sound = all.iter().flatten().all(|answer| answer.sound);
+    Some(Measured {
+        outcome,
+        source: source.report,
+        sink: sink.and_then(|sink| sink.report),
+        competing: competing.and_then(|competing| competing.report),
+        pair_is_sound: sound,
+    })
+}
+
+/// The server's schedule begins first, the measured client's last.
+fn start(pair: &mut Pair, setup: &PathSetup, competes: bool) -> Result<(), ChannelError> {
+    if setup.has_two_ends() {
+        pair.sink.send(Command::Go)?;
+    }
+    if competes {
+        pair.competitor()?.send(Command::Go)?;
+    }
+    pair.source.send(Command::Go)
+}
+
+/// An engine that did not run in the mode that was asked for.
+fn unproven(setup: &PathSetup, source: &Answer, sink: Option<&Answer>) -> Option<Outcome> {
+    let call = setup.call.as_ref()?;
+    [(call.client_engine, Some(source)), (call.server_engine, sink)].into_iter().find_map(|(engine, answer)| {
+        let did = answer?.report.as_ref()?.engine?;
+        proof::unproven(engine, &did).map(|reason| not_in_mode(engine, &reason))
+    })
+}
+
+fn calls(answer: &Answer) -> Option<&CallReport> {
+    answer.report.as_ref()?.call.as_ref()
+}
+
+/// Whether what client, server and competitors counted adds up, and is about anything.
+fn judge(setup: &PathSetup, [client, server, rival]: [Option<&CallReport>; 3]) -> Outcome {
+    let Some(client) = client else { return Outcome::Failed("the client reported nothing".into()) };
+    let per_call = setup.call.as_ref().is_some_and(|call| call.connect_per_call);
+    for calls in [Some(client), rival].into_iter().flatten() {
+        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls)) {
+            return Outcome::Failed(reason);
+        }
+    }
+    if let Some(server) = server {
+        let completed = client.completed + rival.map_or(0, |rival| rival.completed);
+        let begun = client.begun + rival.map_or(0, |rival| rival.begun);
+        if server.completed < completed || server.begun > begun {
+            return Outcome::Failed(format!(
+                "{completed} of {begun} calls were completed and the server saw {} and served {}: calls are lost or invented",
+                server.begun, server.completed
+            ));
+        }
+    }
+    if client.calls == 0 {
+        return Outcome::Failed(nothing_completed(client));
+    }
+    Outcome::Measured
+}
+
+/// Every call that was begun is completed, lost or unfinished: each of them once.
+fn miscounted(calls: &CallReport, per_call: bool) -> Option<String> {
+    let cost_a_call = |error: &&CallError| match error.phase {
+        ErrorPhase::Idle => false,
+        ErrorPhase::Connect => per_call,
+        _ => true,
+    };
+    let lost: u64 = calls.errors.iter().filter(cost_a_call).map(|error| error.count).sum();
+    let ended = calls.completed + lost + calls.unfinished;
+    (calls.begun != ended)
+        .then(|| format!("{} calls were begun and {ended} ended: calls are lost or invented", calls.begun))
+}
+
+/// Wrong bytes are no result: the path, or we, are broken.
+fn corrupted(calls: &CallReport) -> Option<String> {
+    let wrong = |class| calls.errors.iter().filter(|error| error.class == class).map(|error| error.count).sum::<u64>();
+    match (wrong(ErrorClass::Corrupt), wrong(ErrorClass::LongReply)) {
+        (0, 0) => None,
+        (0, long) => Some(format!("{long} replies were longer than they should be: the path invents data")),
+        (corrupt, _) => Some(format!("{corrupt} replies held other bytes than were expected: the path corrupts data")),
+    }
+}
+
+fn nothing_completed(calls: &CallReport) -> String {
+    match calls.errors.iter().max_by_key(|error| error.count) {
+        None => "no call was completed within the window: use a longer --duration".into(),
+        Some(CallError { class, phase, count, .. }) => {
+            let name = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let (class, phase) = (name(serde_json::json!(class)), name(serde_json::json!(phase)));
+            format!("no call was completed within the window: {count} times {class} in phase {phase}")
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Trials of calls as the harness carries them: what is measured, what fails, and what a report can rely on.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_harness::trial::{Measured, measure, throughput};
+use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::{Ends, Engine, ErrorClass, Level, Levels, Outcome};
+use bytegauge_traffic::call::CallSetup;
+use bytegauge_traffic::{Pair, PathSetup, Plant};
+
+fn setup(transport: &str, engine: Engine) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(transport.into()));
+    levels.set("engine", Level::Name(engine.to_string()));
+    levels.set("request", Level::Number(64));
+    levels.set("flows", Level::Number(3));
+    let mut setup = PathSetup::of(&levels).unwrap();
+    setup.warmup_ns = 2_000_000;
+    setup.window_ns = 20_000_000;
+    setup.seed = 7;
+    setup
+}
+
+fn call(setup: &mut PathSetup) -> &mut CallSetup {
+    setup.call.as_mut().unwrap()
+}
+
+fn run(setup: &PathSetup) -> Measured {
+    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
+    measure(&mut pair, setup, &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
+    for row in ENGINES {
+        for connect_per_call in [false, true] {
+            let mut setup = setup("tcp", row.value);
+            call(&mut setup).connect_per_call = connect_per_call;
+            let measured = run(&setup);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                // Some engines need what this kernel may lack, and say so.
+                assert!(!reason.is_empty());
+                continue;
+            }
+            // One message at a time fills no bundle, and one a connection no multishot: that the mode did not
+            // run is what has to be said.
+            if let (Engine::Uring(_), Outcome::Failed(reason)) = (row.value, &measured.outcome) {
+                assert!(reason.contains("did not run in its mode"), "{reason}");
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{}", row.name);
+            assert!(measured.pair_is_sound);
+            let (bytes, wall_ns) = throughput(&measured);
+            assert!(bytes > 0 && wall_ns > 0);
+            assert_eq!(measured.sink.is_none(), row.value == Engine::Null);
+            assert!(measured.source.unwrap().call.unwrap().calls > 0);
+        }
+    }
+}
+
+#[test]
+fn a_pair_serves_streams_and_calls_in_turn() {
+    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name("unix".into()));
+    levels.set("read_size", Level::Number(4096));
+    levels.set("write_size", Level::Number(4096));
+    let stream = PathSetup { window_ns: 5_000_000, ..PathSetup::of(&levels).unwrap() };
+    let calls = setup("unix", "epoll".parse().unwrap());
+    for setup in [&stream, &calls, &calls, &stream] {
+        let measured = measure(&mut pair, setup, &AtomicBool::new(false)).unwrap();
+        assert_eq!(measured.outcome, Outcome::Measured);
+        assert!(measured.pair_is_sound);
+    }
+}
+
+#[test]
+fn a_corrupted_reply_fails_the_trial_and_a_short_one_is_a_result() {
+    let epoll = "epoll".parse().unwrap();
+    let planted = |plant| run(&PathSetup { plant: Some(plant), ..setup("tcp", epoll) });
+    let corrupt = planted(Plant::Corrupt { offset: 1000 });
+    assert!(matches!(&corrupt.outcome, Outcome::Failed(reason) if reason.contains("corrupts data")), "{corrupt:?}");
+    let long = planted(Plant::LongReply { after_bytes: 1000 });
+    assert!(matches!(&long.outcome, Outcome::Failed(reason) if reason.contains("invents data")), "{long:?}");
+    let short = planted(Plant::ShortReply { after_bytes: 1000 });
+    assert_eq!(short.outcome, Outcome::Measured);
+    assert_eq!(short.source.unwrap().call.unwrap().errors[0].class, ErrorClass::ShortReply);
+}
+
+#[test]
+fn a_server_that_dies_fails_the_trial_and_what_was_counted_is_kept() {
+    let mut setup = setup("tcp", "epoll".parse().unwrap());
+    setup.plant = Some(Plant::Die { after_bytes: 10_000 });
+    setup.warmup_ns = 0;
+    setup.window_ns = 3_600_000_000_000;
+    let measured = run(&setup);
+    assert!(matches!(measured.outcome, Outcome::Failed(_)), "{measured:?}");
+    assert!(measured.source.unwrap().call.unwrap().calls > 0);
+}
+
+#[test]
+fn a_window_without_a_call_says_why() {
+    let mut setup = setup("unix", "epoll".parse().unwrap());
+    setup.plant = Some(Plant::Stall { after_bytes: 1 });
+    call(&mut setup).timeout_ns = 10_000_000;
+    let Outcome::Failed(reason) = run(&setup).outcome else { panic!("nothing was completed") };
+    assert!(reason.contains("timed-out in phase first-byte"), "{reason}");
+}
+
+#[test]
+fn a_user_who_wants_to_stop_need_not_wait_for_a_long_trial() {
+    let mut setup = setup("unix", "epoll".parse().unwrap());
+    setup.window_ns = 3_600_000_000_000;
+    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
+    assert!(measure(&mut pair, &setup, &AtomicBool::new(true)).is_none());
+}

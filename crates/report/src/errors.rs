@@ -1,0 +1,206 @@
+//! What went wrong with a call, in words: which end, in which state, why, and whether bytes were lost.
+//!
+//! A pure function of what the client counted and of what the cell was set to. Claims no cause that these do not
+//! show: where two are possible it names both.
+
+use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Level, Levels};
+
+/// What of a cell bears on the cause of an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The connections speak TCP.
+    pub tcp: bool,
+    /// The server closes with `SO_LINGER` 0.
+    pub linger_zero: bool,
+    /// Every call has a connection of its own.
+    pub connect_per_call: bool,
+}
+
+impl Circumstances {
+    /// Those of a cell.
+    pub fn of(levels: &Levels) -> Circumstances {
+        Circumstances {
+            tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
+            linger_zero: levels.get("linger").number() == Some(0),
+            connect_per_call: *levels.get("connect_per_call") == Level::Switch(true),
+        }
+    }
+}
+
+/// The name of a class: `reset`, `timed-out`, `errno 71`.
+pub fn class(class: ErrorClass) -> String {
+    match class {
+        ErrorClass::Other(errno) => format!("errno {errno}"),
+        named => name(&named),
+    }
+}
+
+/// The name of a phase: `first-byte`.
+pub fn phase(phase: ErrorPhase) -> String {
+    name(&phase)
+}
+
+fn name(value: &impl serde::Serialize) -> String {
+    // Unit variants serialise as their names.
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// An error in a sentence.
+pub fn explain(error: &CallError, of: &Circumstances) -> String {
+    format!("{}; {}", cause(error, of), loss(error))
+}
+
+fn cause(error: &CallError, of: &Circumstances) -> String {
+    let state = state(error.phase);
+    match error.class {
+        ErrorClass::Reset => reset(error.phase, of),
+        ErrorClass::Refused => {
+            "the server's end refused the connection: nobody listened there, or the kernel was told \
+                                to refuse when the backlog is full (net.ipv4.tcp_abort_on_overflow)"
+                .into()
+        }
+        ErrorClass::TimedOut if error.phase == ErrorPhase::Connect && of.tcp => {
+            "the server's kernel let the connection wait: its backlog was full, so it dropped the client's SYN, which \
+             is sent again after 1 s, 3 s, 7 s; a longer --backlog or a server that accepts faster avoids it"
+                .into()
+        }
+        ErrorClass::TimedOut if error.phase == ErrorPhase::Connect => {
+            "the server did not accept in time: its backlog was full".into()
+        }
+        ErrorClass::TimedOut => format!(
+            "the server's end was silent: no answer within --timeout while the client was {state}; the connection was \
+             still open"
+        ),
+        ErrorClass::ShortReply => {
+            format!("the server closed in an orderly way (FIN) while the client was {state}: its reply is too short")
+        }
+        ErrorClass::LongReply => "the server sent more bytes than the reply has: it speaks another protocol".into(),
+        ErrorClass::Corrupt => "the reply holds other bytes than the server should send".into(),
+        ErrorClass::NoPort => {
+            "the client's end had no local port left (EADDRNOTAVAIL): closed connections keep theirs \
+                               in TIME_WAIT for 60 s at whoever closed first"
+                .into()
+        }
+        ErrorClass::NoDescriptor => "the client's end had no descriptor left (EMFILE): raise ulimit -n, or use fewer \
+                                     flows"
+            .into(),
+        ErrorClass::Unreachable => "the server's host or network cannot be reached".into(),
+        ErrorClass::Other(errno) => {
+            format!("the client's end saw the error number {errno} (errno(3)) while it was {state}")
+        }
+    }
+}
+
+/// A reset comes from the end that closed: close(2) sends RST instead of FIN where data lie unread (RFC 2525, 2.17),
+/// and where `SO_LINGER` is 0, even when all was read and delivered (socket(7), tcp(7)).
+fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
+    let state = state(phase);
+    if !of.tcp {
+        return format!("the server closed with data unread while the client was {state} (unix(7) tells the peer so)");
+    }
+    match (phase, of.linger_zero) {
+        (ErrorPhase::Connect, _) => {
+            "the server's end reset the connection before it was accepted: its listener was closed with connections \
+             waiting, or its backlog was full with net.ipv4.tcp_abort_on_overflow"
+                .into()
+        }
+        (_, true) => format!(
+            "the server closed with SO_LINGER 0 while the client was {state}: that sends RST even when all was read, \
+             and throws away what of the reply still waits to be sent"
+        ),
+        (ErrorPhase::Idle, false) => "the server closed a connection that rested between two calls, and reset it when \
+                                      the client used it again"
+            .into(),
+        (_, false) => format!(
+            "the server closed with bytes of the request unread while the client was {state}: then the kernel sends \
+             RST, not FIN, and a reply on its way may be lost"
+        ),
+    }
+}
+
+fn state(phase: ErrorPhase) -> &'static str {
+    match phase {
+        ErrorPhase::Connect => "connecting",
+        ErrorPhase::Write => "sending the request",
+        ErrorPhase::FirstByte => "waiting for the reply",
+        ErrorPhase::Reply => "in the middle of the reply",
+        ErrorPhase::Idle => "between two calls",
+    }
+}
+
+fn loss(error: &CallError) -> String {
+    match (error.request_bytes_lost, error.reply_bytes_missing) {
+        (0, 0) => "no byte was lost".into(),
+        (0, missing) => format!("{missing} bytes of replies did not arrive"),
+        (lost, 0) => format!("{lost} bytes of requests were sent in vain"),
+        (lost, missing) => {
+            format!("{lost} bytes of requests were sent in vain and {missing} bytes of replies did not arrive")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Circumstances = Circumstances { tcp: true, linger_zero: false, connect_per_call: true };
+
+    fn error(class: ErrorClass, phase: ErrorPhase, lost: u64, missing: u64) -> CallError {
+        CallError { class, phase, count: 1, request_bytes_lost: lost, reply_bytes_missing: missing }
+    }
+
+    fn check(error: &CallError, of: &Circumstances, parts: &[&str]) {
+        let text = explain(error, of);
+        assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} in {text}");
+    }
+
+    #[test]
+    fn resets_name_their_end_and_their_cause() {
+        let reset = |phase| error(ErrorClass::Reset, phase, 512, 100);
+        check(
+            &reset(ErrorPhase::FirstByte),
+            &PLAIN,
+            &["the server closed with bytes", "unread", "waiting for the reply"],
+        );
+        check(&reset(ErrorPhase::FirstByte), &PLAIN, &["512 bytes of requests", "100 bytes of replies"]);
+        let abrupt = Circumstances { linger_zero: true, ..PLAIN };
+        check(&reset(ErrorPhase::Reply), &abrupt, &["SO_LINGER 0", "even when all was read"]);
+        check(&reset(ErrorPhase::Connect), &abrupt, &["before it was accepted"]);
+        check(&reset(ErrorPhase::Idle), &PLAIN, &["between two calls"]);
+        check(&reset(ErrorPhase::Write), &Circumstances { tcp: false, ..PLAIN }, &["unix(7)", "data unread"]);
+    }
+
+    #[test]
+    fn a_reset_after_everything_arrived_loses_nothing() {
+        let after = error(ErrorClass::Reset, ErrorPhase::Idle, 0, 0);
+        check(&after, &Circumstances { linger_zero: true, ..PLAIN }, &["SO_LINGER 0", "no byte was lost"]);
+    }
+
+    #[test]
+    fn every_class_says_which_end() {
+        let classes = [
+            (ErrorClass::Refused, ErrorPhase::Connect, "the server's end refused"),
+            (ErrorClass::TimedOut, ErrorPhase::Connect, "backlog was full"),
+            (ErrorClass::TimedOut, ErrorPhase::FirstByte, "the server's end was silent"),
+            (ErrorClass::ShortReply, ErrorPhase::Reply, "the server closed in an orderly way"),
+            (ErrorClass::LongReply, ErrorPhase::Reply, "the server sent more bytes"),
+            (ErrorClass::Corrupt, ErrorPhase::Reply, "the server should send"),
+            (ErrorClass::NoPort, ErrorPhase::Connect, "the client's end had no local port"),
+            (ErrorClass::NoDescriptor, ErrorPhase::Connect, "the client's end had no descriptor"),
+            (ErrorClass::Unreachable, ErrorPhase::Connect, "the server's host"),
+            (ErrorClass::Other(71), ErrorPhase::Write, "the client's end saw the error number 71"),
+        ];
+        for (class, phase, part) in classes {
+            check(&error(class, phase, 0, 0), &PLAIN, &[part]);
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(
+            (class(ErrorClass::TimedOut), class(ErrorClass::Other(71))),
+            ("timed-out".into(), "errno 71".into())
+        );
+        assert_eq!(phase(ErrorPhase::FirstByte), "first-byte");
+    }
+}

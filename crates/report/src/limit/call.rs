@@ -1,0 +1,300 @@
+//! What limits calls: rules over recorded numbers, as those of streams are.
+//!
+//! The client is the instrument. Where it is the limit the server could do more than the number says, so that is
+//! looked for before anything is said about the server.
+
+use bytegauge_model::unit::{call_rate, significant};
+
+use super::{
+    BALANCED, BUSY, Finding, HARNESS_SHARE, OFFERED_SHARE, QUEUED, SHARED_BUSY, SOFTIRQ_BUSY, UNKNOWN, WAKE_UP_US,
+};
+use super::{THINK_SHARE, view};
+use crate::view::document::LimitView;
+
+/// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallSigns {
+    /// Both ends were pinned to one CPU.
+    pub same_cpu: bool,
+    /// CPU time of the client's threads over what its CPUs had to give.
+    pub client_busy: Option<f64>,
+    /// The same of the server.
+    pub server_busy: Option<f64>,
+    /// CPU time of both ends over what all their CPUs had to give, where they share them.
+    pub both_busy: Option<f64>,
+    /// Idle time of the client's threads between two voluntary switches, µs.
+    pub client_idle_per_sleep_us: Option<f64>,
+    /// The same of the server's.
+    pub server_idle_per_sleep_us: Option<f64>,
+    /// Share of its window in which a client's thread could have run but waited for a CPU.
+    pub client_queued_share: Option<f64>,
+    /// The same of the server's.
+    pub server_queued_share: Option<f64>,
+    /// Soft interrupts of the busiest CPU, in CPUs.
+    pub softirq_busiest_cpus: Option<f64>,
+    /// Calls per second that the plan offered.
+    pub offered_rate: Option<f64>,
+    /// Calls per second that were answered.
+    pub rate: Option<f64>,
+    /// Share of a flow's time that it paused by order of the plan.
+    pub think_share: Option<f64>,
+    /// Share of the calls begun that failed.
+    pub failed_share: Option<f64>,
+    /// Share of the calls begun that failed because the connection was not accepted.
+    pub not_accepted_share: Option<f64>,
+    /// The harness's floor over the client's time per call.
+    pub floor_share: Option<f64>,
+}
+
+/// One rule: its name and its test.
+pub struct Rule {
+    /// The limit that it finds.
+    pub name: &'static str,
+    test: fn(&CallSigns) -> Option<Finding>,
+}
+
+/// A call that failed took a flow's time and answers nothing: beyond this share the rate is that of failing.
+const FAILED_SHARE: f64 = 0.05;
+
+/// The rules in their order: what went wrong, what the plan or the harness imposes, whose CPU is full, and waiting
+/// for each other last, since every closed loop with few flows looks like that.
+pub const RULES: &[Rule] = &[
+    Rule { name: "the harness", test: harness },
+    Rule { name: "backlog", test: backlog },
+    Rule { name: "errors", test: errors },
+    Rule { name: "offered load", test: offered_load },
+    Rule { name: "shared CPU", test: shared_cpu },
+    Rule { name: "both CPUs", test: both_cpus },
+    Rule { name: "client CPU", test: client_cpu },
+    Rule { name: "server CPU", test: server_cpu },
+    Rule { name: "other programs", test: other_programs },
+    Rule { name: "softirq", test: softirq },
+    Rule { name: "wake-ups", test: wake_ups },
+];
+
+/// The first rule that fires, with its evidence. An offered load that was not reached is said with it.
+pub fn find(signs: &CallSigns) -> LimitView {
+    let fired = RULES.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
+    let (name, mut finding) = fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)));
+    if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate).filter(|(o, rate)| *rate < OFFERED_SHARE * o) {
+        finding.sentence =
+            format!("{} were offered and {} answered: {}", call_rate(offered), call_rate(rate), finding.sentence);
+        finding.evidence.extend([("offered_calls_per_s", offered), ("rate_calls_per_s", rate)]);
+    }
+    view(name, finding)
+}
+
+fn harness(signs: &CallSigns) -> Option<Finding> {
+    let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
+    Some(Finding {
+        sentence: format!(
+            "the client's own bookkeeping takes {} of its time per call: the number is ours, not the server's",
+            percent(share)
+        ),
+        evidence: vec![("floor_share", share)],
+    })
+}
+
+fn backlog(signs: &CallSigns) -> Option<Finding> {
+    let share = signs.not_accepted_share.filter(|share| *share >= FAILED_SHARE)?;
+    Some(Finding {
+        sentence: format!("{} of the calls found no place in the server's backlog", percent(share)),
+        evidence: vec![("not_accepted_share", share)],
+    })
+}
+
+fn errors(signs: &CallSigns) -> Option<Finding> {
+    let share = signs.failed_share.filter(|share| *share >= FAILED_SHARE)?;
+    Some(Finding {
+        sentence: format!("{} of the calls failed: the rate is that of failing", percent(share)),
+        evidence: vec![("failed_share", share)],
+    })
+}
+
+fn offered_load(signs: &CallSigns) -> Option<Finding> {
+    if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate)
+        && rate >= OFFERED_SHARE * offered
+    {
+        return Some(Finding {
+            sentence: format!("{} were offered and answered: compare CPU and latency, not rates", call_rate(offered)),
+            evidence: vec![("offered_calls_per_s", offered), ("rate_calls_per_s", rate)],
+        });
+    }
+    let share = signs.think_share.filter(|share| *share >= THINK_SHARE)?;
+    Some(Finding {
+        sentence: format!("the clients pause {} of the time by order of the plan", percent(share)),
+        evidence: vec![("think_share", share)],
+    })
+}
+
+fn shared_cpu(signs: &CallSigns) -> Option<Finding> {
+    let both = signs.both_busy.filter(|both| *both >= SHARED_BUSY)?;
+    Some(Finding {
+        sentence: match signs.same_cpu {
+            true => format!("client and server share one CPU, which they keep {} busy", percent(both)),
+            false => format!("client and server keep the CPUs they share {} busy", percent(both)),
+        },
+        evidence: vec![("both_busy", both)],
+    })
+}
+
+fn both_cpus(signs: &CallSigns) -> Option<Finding> {
+    let (client, server) = signs.client_busy.zip(signs.server_busy)?;
+    (client.min(server) >= BUSY && (client - server).abs() < BALANCED).then(|| Finding {
+        sentence: format!(
+            "both ends run nearly all the time: client {}, server {}; a better server would need a better client to \
+             be seen",
+            percent(client),
+            percent(server)
+        ),
+        evidence: vec![("client_busy", client), ("server_busy", server)],
+    })
+}
+
+fn client_cpu(signs: &CallSigns) -> Option<Finding> {
+    let client = signs.client_busy.filter(|busy| *busy >= BUSY)?;
+    let server = signs.server_busy.filter(|server| *server <= client)?;
+    Some(Finding {
+        sentence: format!(
+            "the client, which measures, runs {} of the time and the server {}: the server could do more than the \
+             number says (add --client-threads)",
+            percent(client),
+            percent(server)
+        ),
+        evidence: vec![("client_busy", client), ("server_busy", server)],
+    })
+}
+
+fn server_cpu(signs: &CallSigns) -> Option<Finding> {
+    let server = signs.server_busy.filter(|busy| *busy >= BUSY)?;
+    let client = signs.client_busy?;
+    Some(Finding {
+        sentence: format!("the server runs {} of the time, the client {}", percent(server), percent(client)),
+        evidence: vec![("server_busy", server), ("client_busy", client)],
+    })
+}
+
+fn other_programs(signs: &CallSigns) -> Option<Finding> {
+    let (client, server) = signs.client_queued_share.zip(signs.server_queued_share)?;
+    // Threads that share CPUs with each other queue for each other there.
+    let idle = |busy: Option<f64>| busy.is_some_and(|busy| busy < BUSY);
+    let alone = signs.both_busy.is_none() && idle(signs.client_busy) && idle(signs.server_busy);
+    (alone && client.max(server) >= QUEUED).then(|| Finding {
+        sentence: format!(
+            "the ends could run but wait for a CPU that others have: client {} of the time, server {}",
+            percent(client),
+            percent(server)
+        ),
+        evidence: vec![("client_queued_share", client), ("server_queued_share", server)],
+    })
+}
+
+fn softirq(signs: &CallSigns) -> Option<Finding> {
+    let busiest = signs.softirq_busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
+    Some(Finding {
+        sentence: format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
+        evidence: vec![("softirq_busiest_cpus", busiest)],
+    })
+}
+
+fn wake_ups(signs: &CallSigns) -> Option<Finding> {
+    let (client, server) = signs.client_busy.zip(signs.server_busy)?;
+    let (client_idle, server_idle) = signs.client_idle_per_sleep_us.zip(signs.server_idle_per_sleep_us)?;
+    (client.max(server) < BUSY && client_idle.max(server_idle) <= WAKE_UP_US).then(|| Finding {
+        sentence: format!(
+            "the ends wait for each other's messages in many short pieces: client {} busy, idle {} µs at a time; \
+             server {}, {} µs",
+            percent(client),
+            significant(client_idle, 2),
+            percent(server),
+            significant(server_idle, 2)
+        ),
+        evidence: vec![
+            ("client_busy", client),
+            ("server_busy", server),
+            ("client_idle_per_sleep_us", client_idle),
+            ("server_idle_per_sleep_us", server_idle),
+        ],
+    })
+}
+
+fn unknown(signs: &CallSigns) -> Finding {
+    let busy = [("client_busy", "client", signs.client_busy), ("server_busy", "server", signs.server_busy)];
+    let known: Vec<_> = busy.into_iter().filter_map(|(key, who, busy)| Some((key, who, busy?))).collect();
+    let sentence = match known.is_empty() {
+        true => "CPU time was not recorded".into(),
+        false => {
+            let ends: Vec<String> =
+                known.iter().map(|(_, who, busy)| format!("{who} {} busy", percent(*busy))).collect();
+            format!("{}: no recorded number explains the rest", ends.join(", "))
+        }
+    };
+    Finding { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
+}
+
+fn percent(share: f64) -> String {
+    super::percent(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(client: f64, server: f64) -> CallSigns {
+        CallSigns { client_busy: Some(client), server_busy: Some(server), ..CallSigns::default() }
+    }
+
+    fn check(signs: CallSigns, name: &str, part: &str) {
+        let found = find(&signs);
+        assert!(found.name == name && found.sentence.contains(part), "{found:?}");
+        assert!(name == UNKNOWN || !found.evidence.is_empty(), "{name} shows no evidence");
+    }
+
+    #[test]
+    fn each_rule_fires_on_planted_numbers() {
+        check(CallSigns { floor_share: Some(0.2), ..ends(0.99, 0.5) }, "the harness", "20 % of its time per call");
+        check(
+            CallSigns { not_accepted_share: Some(0.1), failed_share: Some(0.1), ..ends(0.1, 0.1) },
+            "backlog",
+            "10 % of the calls found no place",
+        );
+        check(CallSigns { failed_share: Some(0.5), ..ends(0.1, 0.1) }, "errors", "50 % of the calls failed");
+        check(
+            CallSigns { offered_rate: Some(20_000.0), rate: Some(19_990.0), ..ends(0.4, 0.4) },
+            "offered load",
+            "20 k calls/s were offered and answered",
+        );
+        check(CallSigns { think_share: Some(0.9), ..ends(0.1, 0.1) }, "offered load", "pause 90 %");
+        check(
+            CallSigns { same_cpu: true, both_busy: Some(0.98), ..ends(0.5, 0.48) },
+            "shared CPU",
+            "share one CPU, which they keep 98 % busy",
+        );
+        check(ends(0.97, 0.96), "both CPUs", "client 97 %, server 96 %");
+        check(ends(0.98, 0.7), "client CPU", "the server could do more than the number says");
+        check(ends(0.6, 0.98), "server CPU", "the server runs 98 % of the time, the client 60 %");
+        check(
+            CallSigns { client_queued_share: Some(0.3), server_queued_share: Some(0.1), ..ends(0.5, 0.5) },
+            "other programs",
+            "client 30 % of the time",
+        );
+        check(CallSigns { softirq_busiest_cpus: Some(0.9), ..ends(0.5, 0.5) }, "softirq", "90 % of its time");
+        check(
+            CallSigns { client_idle_per_sleep_us: Some(12.0), server_idle_per_sleep_us: Some(9.0), ..ends(0.5, 0.5) },
+            "wake-ups",
+            "idle 12 µs at a time",
+        );
+    }
+
+    #[test]
+    fn an_offered_load_that_was_not_reached_is_said_with_its_cause() {
+        let signs = CallSigns { offered_rate: Some(200_000.0), rate: Some(140_000.0), ..ends(0.5, 0.99) };
+        check(signs, "server CPU", "200 k calls/s were offered and 140 k calls/s answered: the server runs 99 %");
+    }
+
+    #[test]
+    fn without_evidence_it_is_unknown() {
+        check(CallSigns::default(), UNKNOWN, "CPU time was not recorded");
+        check(ends(0.5, 0.5), UNKNOWN, "client 50 % busy, server 50 % busy: no recorded number explains the rest");
+    }
+}

@@ -1,0 +1,72 @@
+//! What stands beside a table of calls, in words: what the percentiles time, what engines did, who competed, and
+//! what failed and why.
+
+use bytegauge_model::unit::call_rate;
+
+use super::cell_text::{Marks, number, share};
+use super::table::Rows;
+use crate::view::document::{CallView, CellView, EngineView, ErrorView};
+
+/// More kinds of errors than this are for JSON.
+const ERRORS_MAX: usize = 6;
+
+/// The lines; none where nothing was called.
+pub fn lines(rows: &Rows, marks: &Marks) -> Vec<String> {
+    let Some((cell, call)) = rows.named(marks).and_then(|cell| Some((cell, cell.call.as_ref()?))) else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("percentiles are {}", call.timing)];
+    lines.extend(engines(cell, call));
+    lines.extend(call.competing.as_ref().map(|competing| {
+        let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
+        format!("{}: competing clients had {rate} from the same server, {} failed", cell.label, competing.failed)
+    }));
+    lines.extend(errors(rows));
+    lines
+}
+
+fn engines(cell: &CellView, call: &CallView) -> Option<String> {
+    let own = cell.median("server_system_calls_per_call").map(|n| format!("{} system calls a call", number(Some(n))));
+    let did: Vec<String> = own.into_iter().chain(call.server_engine.iter().flat_map(evidence)).collect();
+    (!did.is_empty()).then(|| format!("{}: the server's engine made {}", cell.label, did.join(", ")))
+}
+
+/// What shows that a mode which was asked for did run.
+fn evidence(engine: &EngineView) -> Vec<String> {
+    let some = |count: u64| count > 0;
+    let part =
+        |value: Option<f64>, what: &str| value.filter(|v| *v > 0.0).map(|v| format!("{} {what}", share(Some(v))));
+    [
+        some(engine.accepted_at_once.saturating_sub(1))
+            .then(|| format!("up to {} accepts at once", engine.accepted_at_once)),
+        part(engine.multishot_share, "of the completions multishot"),
+        part(engine.bundled_share, "of the completions bundled"),
+        some(engine.out_of_buffers).then(|| format!("{} times out of buffers", engine.out_of_buffers)),
+        some(engine.zero_copy_sends).then(|| {
+            let copied = share(engine.zero_copy_copied_share);
+            format!("{} sends without a copy by request, {copied} of them copied after all", engine.zero_copy_sends)
+        }),
+        engine
+            .kernel_threads_cpus
+            .filter(|cpus| *cpus >= 0.005)
+            .map(|cpus| format!("{} CPUs of kernel threads busy for it", number(Some(cpus)))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The most frequent errors of the cells shown, each with its cause.
+fn errors(rows: &Rows) -> Vec<String> {
+    let of_cell = |cell: &&CellView| -> Vec<(String, ErrorView)> {
+        let errors = cell.call.iter().flat_map(|call| call.errors.clone());
+        errors.map(|error| (cell.label.clone(), error)).collect()
+    };
+    let mut all: Vec<(String, ErrorView)> = rows.cells.iter().flat_map(of_cell).collect();
+    all.sort_by_key(|(_, error)| std::cmp::Reverse(error.count));
+    let more = all.len().saturating_sub(ERRORS_MAX);
+    all.truncate(ERRORS_MAX);
+    let texts =
+        all.iter().map(|(label, e)| format!("{label}: {} × {} ({}): {}", e.count, e.class, e.phase, e.explanation));
+    texts.chain((more > 0).then(|| format!("{more} more kinds of errors: --format json"))).collect()
+}

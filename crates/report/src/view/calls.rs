@@ -1,0 +1,145 @@
+//! What the calls of a cell were like beside their rate: what failed and why, what engines did, who competed.
+//!
+//! Sums over the trials behind the estimate. Errors are counted over a client's whole life, so they are shares of
+//! the calls begun, not of the calls that the rate counts.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CallError, CallReport, EndReport, EngineReport, ErrorClass, ErrorPhase, Levels, Trial};
+use bytegauge_stats::interval::sign_interval;
+
+use super::counters::ratio;
+use super::document::{CallView, CompetingView, EngineView, ErrorView};
+use super::settled::Settled;
+use crate::errors::{self, Circumstances};
+
+/// What a closed loop times: a client that waits for a stalled server does not call meanwhile.
+pub const CLOSED: &str = "service time (closed loop)";
+/// What an open loop times.
+pub const OPEN: &str = "from the intended send (open loop)";
+
+/// The calls of a cell; `None` where nobody reported any.
+pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
+    let levels = &settled.cell.factors;
+    // What went wrong is said of every trial that was tried, measured or not.
+    let reports: Vec<&CallReport> = settled.trials.iter().filter_map(|trial| report(trial.source.as_ref())).collect();
+    if reports.is_empty() {
+        return None;
+    }
+    let sum = |read: fn(&CallReport) -> u64| reports.iter().map(|report| read(report)).fold(0, u64::saturating_add);
+    let errors = errors_of(&reports, levels);
+    let failed = errors.iter().map(|error| error.count).fold(0, u64::saturating_add);
+    let begun = sum(|report| report.begun);
+    let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
+    Some(CallView {
+        timing: if levels.offered_rate().is_some() { OPEN } else { CLOSED },
+        offered_per_second: levels.get("call_rate").number().map(|rate| rate as f64),
+        mean_per_second: mean,
+        sd_per_second: sd,
+        calls: sum(|report| report.calls),
+        begun,
+        completed: sum(|report| report.completed),
+        overdue: sum(|report| report.overdue),
+        failed,
+        failed_share: ratio(failed, begun.max(failed)),
+        errors,
+        server_engine: engine(settled, |trial| trial.sink.as_ref()),
+        client_engine: engine(settled, |trial| trial.source.as_ref()),
+        competing: competing(settled, level),
+    })
+}
+
+/// Mean and standard deviation of a sample; the latter needs two values.
+fn mean_and_sd(values: &[f64]) -> (Option<f64>, Option<f64>) {
+    let n = values.len() as f64;
+    if values.is_empty() {
+        return (None, None);
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (Some(mean), (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
+}
+
+fn report(end: Option<&EndReport>) -> Option<&CallReport> {
+    end?.call.as_ref()
+}
+
+/// Errors of one class and phase together, the most frequent first.
+fn errors_of(reports: &[&CallReport], levels: &Levels) -> Vec<ErrorView> {
+    let mut sums: BTreeMap<(ErrorClass, ErrorPhase), CallError> = BTreeMap::new();
+    for error in reports.iter().flat_map(|report| &report.errors) {
+        let sum = sums.entry((error.class, error.phase)).or_insert_with(|| CallError {
+            count: 0,
+            request_bytes_lost: 0,
+            reply_bytes_missing: 0,
+            ..error.clone()
+        });
+        sum.count = sum.count.saturating_add(error.count);
+        sum.request_bytes_lost = sum.request_bytes_lost.saturating_add(error.request_bytes_lost);
+        sum.reply_bytes_missing = sum.reply_bytes_missing.saturating_add(error.reply_bytes_missing);
+    }
+    let circumstances = Circumstances::of(levels);
+    let mut views: Vec<ErrorView> = sums
+        .into_values()
+        .map(|error| ErrorView {
+            class: errors::class(error.class),
+            phase: errors::phase(error.phase),
+            count: error.count,
+            request_bytes_lost: error.request_bytes_lost,
+            reply_bytes_missing: error.reply_bytes_missing,
+            explanation: errors::explain(&error, &circumstances),
+        })
+        .collect();
+    views.sort_by_key(|view| std::cmp::Reverse(view.count));
+    views
+}
+
+/// What an end's engine did over the trials: the evidence that a mode which was asked for did run.
+fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<EngineView> {
+    let reports: Vec<EngineReport> = settled.trials.iter().filter_map(|trial| end(trial)?.engine).collect();
+    if reports.is_empty() {
+        return None;
+    }
+    let sum = |read: fn(&EngineReport) -> u64| reports.iter().map(read).fold(0, u64::saturating_add);
+    let completions = sum(|report| report.completions);
+    let zero_copy = sum(|report| report.zero_copy);
+    let kernel_ns: Option<u64> = reports.iter().map(|report| report.kernel_threads_ns).sum();
+    let life_ns: u64 = settled.trials.iter().filter_map(|trial| end(trial)).map(life_ns).fold(0, u64::saturating_add);
+    Some(EngineView {
+        system_calls: sum(|report| report.system_calls),
+        wakeups: sum(|report| report.wakeups),
+        accepted: sum(|report| report.accepted),
+        accepted_at_once: reports.iter().map(|report| report.accepted_at_once).max().unwrap_or(0),
+        completions,
+        multishot_share: ratio(sum(|report| report.multishot), completions),
+        bundled_share: ratio(sum(|report| report.bundled), completions),
+        out_of_buffers: sum(|report| report.out_of_buffers),
+        zero_copy_sends: zero_copy,
+        zero_copy_copied_share: ratio(sum(|report| report.zero_copy_copied), zero_copy),
+        kernel_threads_cpus: kernel_ns.and_then(|ns| ratio(ns, life_ns)),
+    })
+}
+
+/// How long an end was at work: its window, stretched by the bytes that it moved beside it.
+fn life_ns(end: &EndReport) -> u64 {
+    (end.window_ns as f64 / end.window_share().max(f64::MIN_POSITIVE)).min(u64::MAX as f64) as u64
+}
+
+fn competing(settled: &Settled, level: f64) -> Option<CompetingView> {
+    let reports: Vec<&CallReport> =
+        settled.trials.iter().filter_map(|trial| report(trial.competing.as_ref())).collect();
+    if reports.is_empty() {
+        return None;
+    }
+    let rates: Vec<f64> =
+        reports.iter().filter_map(|report| ratio(report.calls, report.window_ns)).map(|rate| rate * 1e9).collect();
+    let found = sign_interval(&rates, level);
+    let errors = errors_of(&reports, &settled.cell.factors);
+    Some(CompetingView {
+        calls_per_second: found.median,
+        lower: found.lower.filter(|_| settled.is_confirmed()),
+        upper: found.upper.filter(|_| settled.is_confirmed()),
+        failed: errors.iter().map(|error| error.count).fold(0, u64::saturating_add),
+        errors,
+    })
+}

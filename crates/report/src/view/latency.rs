@@ -1,0 +1,224 @@
+//! Percentiles of calls, from the histograms that clients recorded.
+//!
+//! A percentile p is said only where at least ten calls lie beyond it, n(1 − p) ≥ 10, over all trials of the cell.
+//! The interval is a sign interval over trials: each trial's own percentile where the trial holds ten calls beyond
+//! it, else that of as many neighbouring trials together as do; an extreme of too few calls is not a percentile.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytegauge_model::{CallReport, EncodedHistogram};
+use bytegauge_stats::interval::sign_interval;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+use super::document::Estimate;
+use super::settled::Settled;
+
+/// Calls that must lie beyond a percentile.
+const BEYOND_MIN: f64 = 10.0;
+
+/// A part of a call: how it is read from a report, and the names of its percentiles.
+struct Part {
+    /// Its mean, as others publish it.
+    mean: &'static str,
+    read: fn(&CallReport) -> Option<&EncodedHistogram>,
+    names: [&'static str; PERCENTILES.len()],
+}
+
+/// The percentiles, as shares.
+const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
+
+const PARTS: &[Part] = &[
+    Part {
+        mean: "total_mean_ns",
+        read: |report| report.total.as_ref(),
+        names: ["total_p50_ns", "total_p90_ns", "total_p99_ns", "total_p99_9_ns", "total_p99_99_ns"],
+    },
+    Part {
+        mean: "connect_mean_ns",
+        read: |report| report.connect.as_ref(),
+        names: ["connect_p50_ns", "connect_p90_ns", "connect_p99_ns", "connect_p99_9_ns", "connect_p99_99_ns"],
+    },
+    Part {
+        mean: "write_mean_ns",
+        read: |report| report.write.as_ref(),
+        names: ["write_p50_ns", "write_p90_ns", "write_p99_ns", "write_p99_9_ns", "write_p99_99_ns"],
+    },
+    Part {
+        mean: "first_byte_mean_ns",
+        read: |report| report.first_byte.as_ref(),
+        names: [
+            "first_byte_p50_ns",
+            "first_byte_p90_ns",
+            "first_byte_p99_ns",
+            "first_byte_p99_9_ns",
+            "first_byte_p99_99_ns",
+        ],
+    },
+];
+
+/// Recorded times with how often each was, nanoseconds. Sparse: a trial holds a few hundred different ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    counts: BTreeMap<u64, u64>,
+    calls: u64,
+}
+
+impl Times {
+    /// Reads a histogram; `None` where it is damaged.
+    pub fn decode(encoded: &EncodedHistogram) -> Option<Times> {
+        let bytes = BASE64.decode(&encoded.0).ok()?;
+        let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+        let mut times = Times::default();
+        for step in histogram.iter_recorded() {
+            *times.counts.entry(step.value_iterated_to()).or_default() += step.count_at_value();
+            times.calls += step.count_at_value();
+        }
+        Some(times)
+    }
+
+    /// The mean time, nanoseconds.
+    pub fn mean(&self) -> Option<f64> {
+        let sum: f64 = self.counts.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
+        (self.calls > 0).then(|| sum / self.calls as f64)
+    }
+
+    /// Adds another trial's.
+    pub fn add(&mut self, other: &Times) {
+        for (ns, count) in &other.counts {
+            *self.counts.entry(*ns).or_default() += count;
+        }
+        self.calls += other.calls;
+    }
+
+    /// The smallest recorded time that a share of the calls does not exceed, nanoseconds.
+    pub fn percentile(&self, share: f64) -> Option<u64> {
+        let wanted = ((share * self.calls as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        self.counts.iter().find_map(|(ns, count)| {
+            seen += count;
+            (seen >= wanted).then_some(*ns)
+        })
+    }
+
+    /// Whether enough calls lie beyond a percentile to speak of it.
+    fn reaches(&self, share: f64) -> bool {
+        // 1 - 0.9 is a little less than a tenth.
+        self.calls as f64 * (1.0 - share) >= BEYOND_MIN - 1e-6
+    }
+}
+
+/// The percentiles of a cell, those that may be said.
+pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
+    let reports = || settled.trials.iter().filter_map(|trial| trial.source.as_ref()?.call.as_ref());
+    let mut all = BTreeMap::new();
+    for part in PARTS {
+        let trials: Vec<Times> = reports().filter_map(|report| Times::decode((part.read)(report)?)).collect();
+        let means: Vec<f64> = trials.iter().filter_map(Times::mean).collect();
+        all.extend(settle(part.mean, &means, settled.is_confirmed(), level).map(|mean| (part.mean, mean)));
+        for (share, name) in PERCENTILES.into_iter().zip(part.names) {
+            if let Some(estimate) = estimate(name, share, &trials, settled.is_confirmed(), level) {
+                all.insert(name, estimate);
+            }
+        }
+    }
+    all
+}
+
+fn estimate(name: &'static str, share: f64, trials: &[Times], confirmed: bool, level: f64) -> Option<Estimate> {
+    let pools = pools(share, trials)?;
+    let values: Vec<f64> = pools.iter().filter_map(|pool| pool.percentile(share)).map(|ns| ns as f64).collect();
+    settle(name, &values, confirmed, level)
+}
+
+fn settle(name: &'static str, values: &[f64], confirmed: bool, level: f64) -> Option<Estimate> {
+    let found = sign_interval(values, level);
+    Some(Estimate {
+        metric: name,
+        unit: "ns",
+        median: Some(found.median?),
+        lower: found.lower.filter(|_| confirmed),
+        upper: found.upper.filter(|_| confirmed),
+    })
+}
+
+/// Neighbouring trials together until each pool reaches the percentile; a rest that does not goes to the last.
+/// `None` where all trials together do not reach it.
+fn pools(share: f64, trials: &[Times]) -> Option<Vec<Times>> {
+    let mut pools: Vec<Times> = Vec::new();
+    let mut open = Times::default();
+    for trial in trials {
+        open.add(trial);
+        if open.reaches(share) {
+            pools.push(std::mem::take(&mut open));
+        }
+    }
+    pools.last_mut()?.add(&open);
+    Some(pools)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::serialization::{Serializer, V2Serializer};
+    use proptest::prelude::*;
+
+    fn encoded(values: &[u64]) -> EncodedHistogram {
+        let mut histogram: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
+        EncodedHistogram(BASE64.encode(bytes))
+    }
+
+    fn times(values: impl IntoIterator<Item = u64>) -> Times {
+        Times::decode(&encoded(&values.into_iter().collect::<Vec<_>>())).unwrap()
+    }
+
+    #[test]
+    fn a_percentile_needs_ten_calls_beyond_it() {
+        let trials = |calls: u64| vec![times(1..=calls)];
+        let said = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).is_some();
+        assert!(said(0.5, &trials(20)) && !said(0.5, &trials(19)));
+        assert!(said(0.99, &trials(1000)) && !said(0.99, &trials(999)));
+        assert!(said(0.999, &vec![times(1..=1000); 10]) && !said(0.999, &vec![times(1..=1000); 9]));
+    }
+
+    #[test]
+    fn intervals_stand_on_six_pools() {
+        let trials: Vec<Times> = (0..8).map(|n| times((1..=1000).map(|ns| ns + n))).collect();
+        let p99 = estimate("x", 0.99, &trials, true, 0.95).unwrap();
+        assert!(p99.lower.is_some() && p99.upper.is_some());
+        // Two thousand calls at a time reach the 99.5th percentile: four pools, and no interval.
+        let rare = estimate("x", 0.995, &trials, true, 0.95).unwrap();
+        assert_eq!((rare.lower, rare.upper), (None, None));
+        assert_eq!(estimate("x", 0.99, &trials, false, 0.95).unwrap().lower, None);
+    }
+
+    #[test]
+    fn damaged_histograms_are_left_out() {
+        for text in ["", "HISTFAAA", "no base64!", "AAAA"] {
+            assert_eq!(Times::decode(&EncodedHistogram(text.into())), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_agree_with_a_sort(mut values in prop::collection::vec(1u64..10_000_000, 1..300), share in 0.01f64..0.999) {
+            let found = times(values.clone()).percentile(share).unwrap();
+            values.sort_unstable();
+            let at = ((share * values.len() as f64).ceil() as usize).max(1) - 1;
+            // Three significant digits, rounded up.
+            prop_assert!(found >= values[at] && found as f64 <= values[at] as f64 * 1.001 + 1.0);
+        }
+
+        #[test]
+        fn merging_is_adding(one in prop::collection::vec(1u64..1_000_000, 1..100), two in prop::collection::vec(1u64..1_000_000, 1..100)) {
+            let mut merged = times(one.clone());
+            merged.add(&times(two.clone()));
+            prop_assert_eq!(merged, times(one.into_iter().chain(two)));
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! epoll(7): which of many descriptors are ready.
+//!
+//! A descriptor is registered with a token of 64 bits that its events carry. Events that were fetched with
+//! others may be stale by the time they are looked at (the descriptor was closed meanwhile, and its number or
+//! its slot used again), so a token should hold a generation beside an index.
+//!
+//! Never allocates after [`Events::with_room`] and never retries: `EINTR` is the caller's to judge.
+
+use std::fmt;
+use std::io;
+use std::ops::BitOr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::outcome;
+
+/// Readiness: what is asked for, and what an event reports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ready(u32);
+
+impl Ready {
+    /// Nothing. Errors and hang-ups are reported all the same (epoll_ctl(2)).
+    pub const NONE: Ready = Ready(0);
+    /// Bytes, the end of the stream, or a connection to accept.
+    pub const READ: Ready = Ready(libc::EPOLLIN as u32);
+    /// Room for bytes to send.
+    pub const WRITE: Ready = Ready(libc::EPOLLOUT as u32);
+    /// The peer shut down its writing side.
+    pub const PEER_SHUT: Ready = Ready(libc::EPOLLRDHUP as u32);
+    /// Both directions are shut, or the connection was reset.
+    pub const HANG_UP: Ready = Ready(libc::EPOLLHUP as u32);
+    /// An error waits in `SO_ERROR`.
+    pub const ERROR: Ready = Ready(libc::EPOLLERR as u32);
+    /// Ask: report changes, not states.
+    pub const EDGE: Ready = Ready(libc::EPOLLET as u32);
+    /// Ask: wake one or few of the threads that wait for the same descriptor, not all (Linux 4.5). Such a
+    /// registration cannot be modified.
+    pub const EXCLUSIVE: Ready = Ready(libc::EPOLLEXCLUSIVE as u32);
+
+    /// Whether any of `others` is in it.
+    #[inline]
+    #[must_use]
+    pub fn any(self, others: Ready) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+impl BitOr for Ready {
+    type Output = Ready;
+
+    fn bitor(self, other: Ready) -> Ready {
+        Ready(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ready({:#x})", self.0)
+    }
+}
+
+/// Room for the events of one wait.
+pub struct Events {
+    raw: Vec<libc::epoll_event>,
+    len: usize,
+}
+
+impl Events {
+    /// Room for `most` events at a time, at least one.
+    #[must_use]
+    pub fn with_room(most: usize) -> Events {
+        Events { raw: vec![libc::epoll_event { events: 0, u64: 0 }; most.max(1)], len: 0 }
+    }
+
+    /// How many events the last wait brought.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the last wait brought none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The token and the readiness of an event of the last wait.
+    ///
+    /// # Panics
+    ///
+    /// If the last wait brought fewer.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, index: usize) -> (u64, Ready) {
+        let event = self.raw[..self.len][index];
+        (event.u64, Ready(event.events))
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries((0..self.len).map(|index| self.at(index))).finish()
+    }
+}
+
+/// A set of registered descriptors.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+}
+
+impl Epoll {
+    /// An empty set.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE`, `ENFILE` or `ENOMEM` (epoll_create1(2)).
+    pub fn new() -> io::Result<Epoll> {
+        // SAFETY: passes a flag only.
+        let fd = outcome::of(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+        Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Registers a descriptor. It leaves the set when its last duplicate is closed.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` for a file or device that is always ready, `EEXIST`, `ENOSPC` at the limit
+    /// `fs.epoll.max_user_watches`, `ENOMEM` (epoll_ctl(2)).
+    pub fn add(&self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, ready, token)
+    }
+
+    /// Changes what a registered descriptor is asked for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if it is not registered, `EINVAL` if it is registered with [`Ready::EXCLUSIVE`].
+    pub fn modify(&self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, ready, token)
+    }
+
+    /// Takes a descriptor out of the set without closing it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if it is not registered.
+    pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, Ready::NONE, 0)
+    }
+
+    /// Waits until something is ready, for at most so many nanoseconds, and returns how many events came.
+    /// A timeout of 0 only looks.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if a signal arrived.
+    #[inline]
+    pub fn wait(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
+        events.len = 0;
+        events.len = if timeout_ns == 0 || MILLISECONDS_ONLY.load(Ordering::Relaxed) {
+            self.wait_ms(events, timeout_ns.div_ceil(1_000_000))?
+        } else {
+            match self.wait_exactly(events, timeout_ns) {
+                // A filter that does not know the newer call may refuse it either way (seccomp(2)).
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                    MILLISECONDS_ONLY.store(true, Ordering::Relaxed);
+                    self.wait_ms(events, timeout_ns.div_ceil(1_000_000))?
+                }
+                other => other?,
+            }
+        };
+        Ok(events.len)
+    }
+
+    fn wait_ms(&self, events: &mut Events, timeout_ms: u64) -> io::Result<usize> {
+        let timeout_ms = libc::c_int::try_from(timeout_ms).unwrap_or(libc::c_int::MAX);
+        let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
+        // SAFETY: the kernel writes at most `room` events, for which the vector has room.
+        let returned = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.raw.as_mut_ptr(), room, timeout_ms) };
+        outcome::of(returned).map(|count| count as usize)
+    }
+
+    /// epoll_pwait2(2), Linux 5.11, called directly since not every C library has it.
+    fn wait_exactly(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
+        let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
+        // The kernel's own layout (__kernel_timespec): two 64-bit words, whatever the C library thinks.
+        let timeout = [(timeout_ns / 1_000_000_000) as i64, (timeout_ns % 1_000_000_000) as i64];
+        // SAFETY: the kernel writes at most `room` events, for which the vector has room; the timeout lives
+        // through the call; a null mask leaves the signal mask alone.
+        let returned = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.fd.as_raw_fd(),
+                events.raw.as_mut_ptr(),
+                room,
+                timeout.as_ptr(),
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        outcome::of_count(returned as libc::ssize_t)
+    }
+
+    fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: ready.0, u64: token };
+        // SAFETY: `event` is valid and lives through the call; both descriptors are open.
+        outcome::of(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) }).map(drop)
+    }
+}
+
+/// Set once the kernel has refused epoll_pwait2(2): waits are rounded up to milliseconds from then on.
+static MILLISECONDS_ONLY: AtomicBool = AtomicBool::new(false);
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::{clock, io as calls};
+
+    fn check(wait: impl Fn(&Epoll, &mut Events, u64) -> usize) {
+        let (left, right) = UnixStream::pair().unwrap();
+        let epoll = Epoll::new().unwrap();
+        let mut events = Events::with_room(4);
+        epoll.add(right.as_fd(), Ready::READ, 7).unwrap();
+        let began_ns = clock::monotonic_ns();
+        assert_eq!(wait(&epoll, &mut events, 2_000_000), 0);
+        assert!(clock::monotonic_ns() - began_ns >= 2_000_000);
+        calls::write(left.as_fd(), b"x").unwrap();
+        assert_eq!(wait(&epoll, &mut events, u64::MAX / 2), 1);
+        assert_eq!(events.at(0).0, 7);
+        assert!(events.at(0).1.any(Ready::READ) && !events.at(0).1.any(Ready::HANG_UP));
+    }
+
+    #[test]
+    fn both_ways_to_wait_agree() {
+        check(|epoll, events, ns| epoll.wait(events, ns).unwrap());
+        check(|epoll, events, ns| {
+            events.len = epoll.wait_ms(events, ns.div_ceil(1_000_000)).unwrap();
+            events.len
+        });
+    }
+
+    #[test]
+    fn a_level_is_reported_again_and_an_edge_is_not() {
+        for (ready, again) in [(Ready::READ, 1), (Ready::READ | Ready::EDGE, 0)] {
+            let (left, right) = UnixStream::pair().unwrap();
+            let epoll = Epoll::new().unwrap();
+            let mut events = Events::with_room(4);
+            epoll.add(right.as_fd(), ready, 0).unwrap();
+            calls::write(left.as_fd(), b"x").unwrap();
+            assert_eq!(epoll.wait(&mut events, 1_000_000).unwrap(), 1);
+            assert_eq!(epoll.wait(&mut events, 0).unwrap(), again);
+        }
+    }
+
+    #[test]
+    fn what_was_removed_or_asks_for_nothing_is_silent() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let epoll = Epoll::new().unwrap();
+        let mut events = Events::with_room(4);
+        calls::write(left.as_fd(), b"x").unwrap();
+        epoll.add(right.as_fd(), Ready::NONE, 0).unwrap();
+        assert_eq!(epoll.wait(&mut events, 0).unwrap(), 0);
+        epoll.modify(right.as_fd(), Ready::READ, 0).unwrap();
+        assert_eq!(epoll.wait(&mut events, 0).unwrap(), 1);
+        epoll.remove(right.as_fd()).unwrap();
+        assert_eq!(epoll.wait(&mut events, 0).unwrap(), 0);
+        assert!(events.is_empty());
+    }
+}

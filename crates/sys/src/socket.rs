@@ -1,0 +1,203 @@
+//! The calls of a server and its clients beside read(2) and write(2): accepting, what became of a connection
+//! attempt, and waiting for one socket.
+//!
+//! Options such as `SO_LINGER`, `SO_REUSEPORT` and `SO_BUSY_POLL` are in [`crate::option`].
+//! Never loops and never retries.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::outcome;
+use crate::sockopt::{self, Name};
+
+/// `ETIMEDOUT`: the error number of a connection attempt that was given up.
+pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
+
+/// What one socket is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Bytes, the end of the stream, or a connection to accept.
+    Readable,
+    /// Room for bytes, or the end of a connection attempt.
+    Writable,
+    /// Either.
+    Either,
+}
+
+/// What a wait for one socket found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// A receive would not block; it may return an error.
+    pub readable: bool,
+    /// A send would not block; it may return an error.
+    pub writable: bool,
+}
+
+/// Takes the next connection (accept4(2)); it is closed on exec.
+///
+/// # Errors
+///
+/// `EAGAIN` if a listener that does not block has none; `ECONNABORTED` if the connection went away meanwhile;
+/// see [`is_exhausted`] for a lack of descriptors.
+pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    // SAFETY: null pointers mean that the peer's address is not wanted (accept(2)).
+    let fd =
+        outcome::of(unsafe { libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) })?;
+    // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Whether an error says that descriptors or memory have run out: trying again at once would only spin.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Takes the error that waits on a socket (`SO_ERROR`), such as that of a connection attempt (connect(2)).
+/// `None`: there is none. Reading it clears it.
+///
+/// # Errors
+///
+/// `ENOTSOCK` for a pipe or a file.
+pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
+    sockopt::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
+}
+
+/// Sends without waiting, whether the socket blocks or not (`MSG_DONTWAIT`).
+///
+/// # Errors
+///
+/// `EAGAIN` if there is no room; the kernel's other errors untouched. `SIGPIPE` is not raised.
+#[inline]
+pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
+    outcome::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+}
+
+/// How long a blocking receive on this socket waits at most, nanoseconds (`SO_RCVTIMEO`); 0 means for ever.
+/// The kernel counts in ticks (`CONFIG_HZ`), so the wait may last up to a tick longer.
+///
+/// # Errors
+///
+/// `ENOTSOCK` for a pipe or a file.
+pub fn set_receive_timeout(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    set_timeout(fd, Name(libc::SOL_SOCKET, libc::SO_RCVTIMEO), timeout_ns)
+}
+
+/// How long a blocking send waits at most before it returns what it could take (`SO_SNDTIMEO`); otherwise as
+/// [`set_receive_timeout`].
+///
+/// # Errors
+///
+/// `ENOTSOCK` for a pipe or a file.
+pub fn set_send_timeout(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    set_timeout(fd, Name(libc::SOL_SOCKET, libc::SO_SNDTIMEO), timeout_ns)
+}
+
+fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()> {
+    // struct timeval is two machine words on 64-bit Linux (socket(7)). Less than a microsecond would be 0.
+    let us = timeout_ns.div_ceil(1000);
+    let value = [((us / 1_000_000) as i64).to_ne_bytes(), ((us % 1_000_000) as i64).to_ne_bytes()].concat();
+    sockopt::write_bytes(fd, name, &value)
+}
+
+/// Waits until a socket is ready, for at most so many nanoseconds (ppoll(2)). `None`: the time is over.
+///
+/// # Errors
+///
+/// `EINTR` if a signal arrived.
+pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Option<Found>> {
+    let events = match until {
+        Until::Readable => libc::POLLIN,
+        Until::Writable => libc::POLLOUT,
+        Until::Either => libc::POLLIN | libc::POLLOUT,
+    };
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `poll` is one valid pollfd and `timeout` a valid timespec, both live through the call; a null
+    // mask leaves the signal mask alone.
+    let count = outcome::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
+    // An error or a hang-up makes every call return at once.
+    let gone = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+    Ok((count > 0).then_some(Found {
+        readable: gone || poll.revents & libc::POLLIN != 0,
+        writable: gone || poll.revents & libc::POLLOUT != 0,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::{clock, io as calls};
+
+    #[test]
+    fn an_accepted_connection_blocks_or_not_as_asked() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = accept(listener.as_fd(), true).unwrap();
+        let error = calls::read(accepted.as_fd(), &mut [0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        listener.set_nonblocking(true).unwrap();
+        let error = accept(listener.as_fd(), false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(!is_exhausted(&error));
+        assert!(is_exhausted(&io::Error::from_raw_os_error(libc::EMFILE)));
+    }
+
+    #[test]
+    fn a_reset_waits_in_the_socket_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        crate::option::set(server.as_fd(), &crate::option::SocketOption::Linger(Some(0))).unwrap();
+        assert_eq!(take_error(client.as_fd()).unwrap(), None);
+        drop(server);
+        let found = wait(client.as_fd(), Until::Writable, u64::MAX / 2).unwrap().unwrap();
+        assert!(found.readable && found.writable);
+        assert_eq!(take_error(client.as_fd()).unwrap(), Some(libc::ECONNRESET));
+        assert_eq!(take_error(client.as_fd()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_wait_ends_by_readiness_or_by_time() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let began_ns = clock::monotonic_ns();
+        assert_eq!(wait(right.as_fd(), Until::Readable, 2_000_000).unwrap(), None);
+        assert!(clock::monotonic_ns() - began_ns >= 2_000_000);
+        let found = wait(right.as_fd(), Until::Either, 0).unwrap().unwrap();
+        assert_eq!(found, Found { readable: false, writable: true });
+        assert_eq!(send_now(left.as_fd(), b"x").unwrap(), 1);
+        assert!(wait(right.as_fd(), Until::Readable, u64::MAX / 2).unwrap().unwrap().readable);
+    }
+
+    #[test]
+    fn a_blocking_call_gives_up_after_its_timeout() {
+        let (_left, right) = UnixStream::pair().unwrap();
+        set_receive_timeout(right.as_fd(), 1).unwrap();
+        let error = calls::read(right.as_fd(), &mut [0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        set_send_timeout(right.as_fd(), 1).unwrap();
+        let bytes = vec![0; 8 << 20];
+        assert!(calls::write(right.as_fd(), &bytes).unwrap() < bytes.len());
+        let error = calls::write(right.as_fd(), &bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_full_socket_refuses_at_once_although_it_blocks() {
+        let (left, _right) = UnixStream::pair().unwrap();
+        let bytes = vec![0; 1 << 20];
+        while send_now(left.as_fd(), &bytes).is_ok() {}
+        let error = send_now(left.as_fd(), &bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+}

@@ -1,0 +1,448 @@
+//! io_uring for engines: rings that own every byte they hand to the kernel.
+//!
+//! A [`Ring`] owns its queues, the buffers of its operations and its pools of provided buffers, and
+//! lends bytes only while the kernel does not use them. Every operation has a place in a table until
+//! its last completion, so that what was queued is what is reaped. A ring that is dropped cancels
+//! what is in flight and waits for it; what the kernel will not let go of in time is leaked, never
+//! freed under its hands.
+//!
+//! Operations take borrowed descriptors. The kernel looks a descriptor up when it takes the
+//! submission, which is at the next [`Ring::wait`] or, with a submission thread, some time later:
+//! close descriptors by [`Ring::close`], which keeps its place in the order, or after a wait.
+//! Descriptors must be blocking: for one with `O_NONBLOCK` the kernel fails an operation with
+//! `EAGAIN` instead of waiting (io_uring/io_uring.c, `REQ_F_NOWAIT`).
+//!
+//! Signals are handed back ([`Wait::Interrupted`]); nothing is retried here.
+
+mod completion;
+mod feature;
+mod helpers;
+mod memory;
+mod missing;
+mod op;
+mod pool;
+mod queue;
+
+#[cfg(test)]
+mod tests;
+
+pub use completion::{Completion, Counts, Errno, Event, Wait};
+pub use feature::{Feature, probe};
+pub use memory::BufferId;
+pub use missing::Missing;
+pub use op::OpId;
+pub use pool::{PoolId, Taken};
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, Parameters, Probe, cqueue, squeue};
+
+use crate::clock::monotonic_ns;
+use memory::Buffers;
+use op::{Kind, Op, Ops, Uses};
+use pool::Pool;
+
+/// How long a ring that is dropped waits for what is in flight.
+const SETTLE_NS: u64 = 1_000_000_000;
+
+/// The notification of a zero-copy send says that the bytes were copied after all
+/// (`IORING_NOTIF_USAGE_ZC_COPIED`, include/uapi/linux/io_uring.h).
+const NOTIFIED_COPIED: u32 = 1 << 31;
+
+/// How large a ring is and who takes its submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Submissions that fit at once; more are kept back until there is room.
+    pub entries: u32,
+    /// Completions that fit at once. Be generous: an overflow is slow.
+    pub completions: u32,
+    /// A kernel thread takes submissions, and sleeps after so many idle milliseconds.
+    pub poll_idle_ms: Option<u32>,
+}
+
+/// An io_uring with its memory. Stays in the thread that made it: the kernel may then leave out locks
+/// and interrupts (`IORING_SETUP_SINGLE_ISSUER`, `IORING_SETUP_DEFER_TASKRUN`).
+pub struct Ring {
+    io: IoUring,
+    ops: Ops,
+    /// Submissions for which the queue had no room.
+    backlog: VecDeque<squeue::Entry>,
+    buffers: ManuallyDrop<Buffers>,
+    pools: ManuallyDrop<Vec<Option<Pool>>>,
+    counts: Counts,
+    enter_flags: EnterFlags,
+    deferred: bool,
+}
+
+impl Ring {
+    /// Makes a ring with the best flags that this kernel knows.
+    ///
+    /// # Errors
+    ///
+    /// What this machine lacks.
+    pub fn open(setup: &Setup) -> Result<Ring, Missing> {
+        let doing = "making an io_uring";
+        let (io, deferred) = newest_first(setup).map_err(|error| match error.raw_os_error() {
+            // An ordinary user may not have a submission thread before Linux 5.13.
+            Some(libc::EPERM)
+                if setup.poll_idle_ms.is_some() && newest_first(&Setup { poll_idle_ms: None, ..*setup }).is_ok() =>
+            {
+                Missing::feature(Feature::PollThread)
+            }
+            _ => Missing::of(doing, &error),
+        })?;
+        if !io.params().is_feature_ext_arg() || !io.params().is_feature_nodrop() {
+            return Err(Missing::NotBuilt);
+        }
+        let mut enter_flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        if io.params().is_feature_no_iowait() {
+            // Waiting for a peer is idleness, not a disk's fault.
+            enter_flags |= EnterFlags::NO_IOWAIT;
+        }
+        Ok(Ring {
+            io,
+            ops: Ops::default(),
+            backlog: VecDeque::new(),
+            buffers: ManuallyDrop::default(),
+            pools: ManuallyDrop::default(),
+            counts: Counts::default(),
+            enter_flags,
+            deferred,
+        })
+    }
+
+    /// What the ring has done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Operations that have not completed for the last time.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.ops.in_flight()
+    }
+
+    /// Whether completions are worked off in this thread's waits only (`IORING_SETUP_DEFER_TASKRUN`).
+    #[must_use]
+    pub fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// What the kernel's own threads have cost that work for rings of this thread (SQPOLL, io-wq),
+    /// nanoseconds. Absent without procfs. Read it before the ring goes, and they with it.
+    #[must_use]
+    pub fn helper_cpu_ns(&self) -> Option<u64> {
+        // SAFETY: gettid takes no arguments and cannot fail.
+        helpers::cpu_ns(unsafe { libc::gettid() })
+    }
+
+    /// Submits what is queued and waits until `want` completions are there, at most so long.
+    ///
+    /// With a submission thread it returns without a system call if completions are there already.
+    ///
+    /// # Errors
+    ///
+    /// Whatever io_uring_enter(2) returns that is neither a time-out, a signal nor a full queue.
+    pub fn wait(&mut self, want: u32, timeout_ns: Option<u64>) -> io::Result<Wait> {
+        self.feed();
+        let queue = self.io.submission();
+        let (queued, overflowed, asleep) = (queue.len() as u32, queue.cq_overflow(), queue.need_wakeup());
+        drop(queue);
+        self.counts.overflows += u64::from(overflowed);
+        let mut flags = self.enter_flags;
+        if self.io.params().is_setup_sqpoll() {
+            if asleep {
+                flags |= EnterFlags::SQ_WAKEUP;
+            } else if !overflowed && (want == 0 || !self.io.completion().is_empty()) {
+                return Ok(Wait::Ready);
+            }
+        }
+        let span = Timespec::new()
+            .sec(timeout_ns.unwrap_or(0) / 1_000_000_000)
+            .nsec((timeout_ns.unwrap_or(0) % 1_000_000_000) as u32);
+        let args = if timeout_ns.is_some() { SubmitArgs::new().timespec(&span) } else { SubmitArgs::new() };
+        self.counts.system_calls += 1;
+        // SAFETY: with EXT_ARG the kernel reads one io_uring_getevents_arg, which SubmitArgs is, and
+        // the Timespec behind it; both live through the call.
+        match unsafe { self.io.submitter().enter(queued, want, flags.bits(), Some(&args)) } {
+            Ok(_) => Ok(Wait::Ready),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ETIME) => Ok(Wait::TimedOut),
+                Some(libc::EINTR) => Ok(Wait::Interrupted),
+                // No memory for more requests, or completions must be taken first.
+                Some(libc::EAGAIN | libc::EBUSY) => Ok(Wait::Ready),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Takes the next completion, if one is there.
+    #[inline]
+    pub fn reap(&mut self) -> Option<Completion> {
+        let entry = self.io.completion().next()?;
+        self.counts.completions += 1;
+        let (result, flags) = (entry.result(), entry.flags());
+        let id = OpId::of_user_data(entry.user_data());
+        let op = *self.ops.find(id).expect("a completion belongs to an operation in flight");
+        let more = cqueue::more(flags);
+        if !more {
+            self.ops.remove(id);
+            if let Uses::Buffer(buffer) = op.uses {
+                self.buffers.take_back(buffer);
+            }
+        }
+        let event = self.event(op, result, flags);
+        Some(Completion { token: op.token, more, event })
+    }
+
+    #[inline]
+    fn event(&mut self, op: Op, result: i32, flags: u32) -> Event {
+        let count = if result < 0 { Err(Errno(result.wrapping_neg())) } else { Ok(result as usize) };
+        let first = cqueue::buffer_select(flags);
+        match op.kind {
+            Kind::Nop => Event::Nop(result),
+            // SAFETY: the result of an accept is a descriptor that nobody else has yet.
+            Kind::Accept => Event::Accepted(count.map(|_| unsafe { OwnedFd::from_raw_fd(result) })),
+            Kind::Writable => Event::Writable(count.map(drop)),
+            Kind::Cancel => Event::Cancelled(count.map(drop)),
+            Kind::Close => Event::Closed(count.map(drop)),
+            Kind::Receive => {
+                let taken = match (op.uses, first) {
+                    (Uses::Pool(id), Some(first)) => Some(self.pool(id).lend(id, first, count.unwrap_or(0))),
+                    _ => None,
+                };
+                Event::Received { moved: count, taken }
+            }
+            Kind::Send if cqueue::notif(flags) => Event::Released { copied: result as u32 & NOTIFIED_COPIED != 0 },
+            Kind::Send => {
+                let buffers = match (op.uses, first, count) {
+                    (Uses::Pool(id), Some(first), Ok(moved)) => self.pool(id).sent(first, moved),
+                    _ => 0,
+                };
+                Event::Sent { moved: count, buffers }
+            }
+        }
+    }
+
+    /// Makes a buffer of `len` bytes that belongs to the ring.
+    ///
+    /// # Errors
+    ///
+    /// The machine's memory is exhausted.
+    pub fn new_buffer(&mut self, len: usize) -> Result<BufferId, Missing> {
+        self.buffers.add(len).map_err(|error| Missing::of("making a buffer", &error))
+    }
+
+    /// Makes a buffer longer; what it held is lost.
+    ///
+    /// # Errors
+    ///
+    /// The machine's memory is exhausted.
+    ///
+    /// # Panics
+    ///
+    /// If an operation uses it.
+    pub fn lengthen_buffer(&mut self, buffer: BufferId, len: usize) -> Result<(), Missing> {
+        self.buffers.lengthen(buffer, len).map_err(|error| Missing::of("making a buffer longer", &error))
+    }
+
+    /// A buffer's bytes; none while an operation uses it.
+    #[inline]
+    pub fn buffer(&mut self, buffer: BufferId) -> Option<&mut [u8]> {
+        self.buffers.bytes(buffer)
+    }
+
+    /// How long a buffer is.
+    #[must_use]
+    pub fn buffer_len(&self, buffer: BufferId) -> usize {
+        self.buffers.len(buffer)
+    }
+
+    /// Whether an operation uses a buffer.
+    #[must_use]
+    pub fn is_in_use(&self, buffer: BufferId) -> bool {
+        self.buffers.in_use(buffer)
+    }
+
+    /// Makes a pool of buffers, all of them idle: [`Ring::offer_all`] makes it one for receives, and
+    /// [`Ring::put`] one for sends.
+    ///
+    /// # Errors
+    ///
+    /// What this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
+    pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
+        let doing = "making a ring of provided buffers";
+        let pool = Pool::new(buffers, buffer_len).map_err(|error| Missing::of(doing, &error))?;
+        let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
+        if index > usize::from(u16::MAX) {
+            return Err(Missing::Refused { doing, errno: libc::ENOSPC });
+        }
+        let id = PoolId(index as u16);
+        self.register(id, &pool).map_err(|error| Missing::of(doing, &error))?;
+        if index == self.pools.len() {
+            self.pools.push(None);
+        }
+        self.pools[index] = Some(pool);
+        Ok(id)
+    }
+
+    /// Gives a pool's memory back.
+    ///
+    /// # Panics
+    ///
+    /// If an operation uses it.
+    pub fn retire_pool(&mut self, pool: PoolId) {
+        assert!(!self.is_pool_in_use(pool), "a pool in use keeps its memory");
+        if self.io.submitter().unregister_buf_ring(pool.0).is_ok() {
+            self.pools[usize::from(pool.0)] = None;
+        }
+    }
+
+    /// Makes every buffer of a pool for sends idle, whatever the kernel had not sent.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the kernel from registering the pool anew.
+    ///
+    /// # Panics
+    ///
+    /// If an operation uses it.
+    pub fn empty_pool(&mut self, pool: PoolId) -> Result<(), Missing> {
+        assert!(!self.is_pool_in_use(pool), "a pool in use is not emptied");
+        let refused = |error: io::Error| Missing::of("emptying a ring of provided buffers", &error);
+        self.io.submitter().unregister_buf_ring(pool.0).map_err(refused)?;
+        let mut pool_itself = self.pools[usize::from(pool.0)].take().expect("a pool that was made");
+        pool_itself.start_over();
+        let registered = self.register(pool, &pool_itself).map_err(refused);
+        self.pools[usize::from(pool.0)] = Some(pool_itself);
+        registered
+    }
+
+    /// Offers all idle buffers of a pool to receives.
+    pub fn offer_all(&mut self, pool: PoolId) {
+        self.pool(pool).offer_all();
+    }
+
+    /// The next bytes of what arrived; none when all were read.
+    #[inline]
+    pub fn piece(&mut self, taken: &mut Taken) -> Option<&mut [u8]> {
+        self.pool(taken.pool).piece(taken)
+    }
+
+    /// Offers the buffers of what arrived again.
+    #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "what was given back is not to be read any more")]
+    pub fn give_back(&mut self, taken: Taken) {
+        self.pool(taken.pool).give_back(&taken);
+    }
+
+    /// Copies the front of `bytes` into the next idle buffer of a pool for sends. Returns how many
+    /// bytes it took, 0 without an idle buffer.
+    pub fn put(&mut self, pool: PoolId, bytes: &[u8]) -> usize {
+        self.pool(pool).put(bytes)
+    }
+
+    /// Whether a pool for sends has an idle buffer.
+    pub fn has_room(&mut self, pool: PoolId) -> bool {
+        self.pool(pool).has_idle()
+    }
+
+    /// Calls everything off that is in flight and waits for it, a second at most. Completions are
+    /// thrown away. Returns whether nothing is in flight any more.
+    pub fn settle(&mut self) -> bool {
+        for id in self.ops.names() {
+            self.cancel(id);
+        }
+        let deadline_ns = monotonic_ns() + SETTLE_NS;
+        while self.in_flight() > 0 {
+            let left_ns = deadline_ns.saturating_sub(monotonic_ns());
+            if left_ns == 0 || self.wait(1, Some(left_ns)).is_err() {
+                return false;
+            }
+            while self.reap().is_some() {}
+        }
+        true
+    }
+
+    fn pool(&mut self, pool: PoolId) -> &mut Pool {
+        self.pools[usize::from(pool.0)].as_mut().expect("a pool that was not retired")
+    }
+
+    /// Whether an operation uses a pool. Looks at all operations in flight.
+    #[must_use]
+    pub fn is_pool_in_use(&self, pool: PoolId) -> bool {
+        self.ops.all().any(|op| op.uses == Uses::Pool(pool))
+    }
+
+    fn register(&self, id: PoolId, pool: &Pool) -> io::Result<()> {
+        // SAFETY: the address is that of `entries` entries, page-aligned and zeroed. They and the
+        // buffers they will name live in the pool, which the ring keeps until the pool is
+        // unregistered without operations in flight, or leaks.
+        unsafe { self.io.submitter().register_buf_ring_with_flags(pool.address(), pool.entries(), id.0, 0) }
+    }
+
+    fn register_probe(&self, probe: &mut Probe) -> io::Result<()> {
+        self.io.submitter().register_probe(probe)
+    }
+
+    fn parameters(&self) -> &Parameters {
+        self.io.params()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if !self.settle() {
+            // The kernel may still write there: the memory outlives the ring.
+            return;
+        }
+        // SAFETY: dropped once, here, and not used afterwards. Nothing is in flight, so the kernel
+        // uses neither the buffers nor, without an operation to pick from them, the pools.
+        unsafe {
+            ManuallyDrop::drop(&mut self.buffers);
+            ManuallyDrop::drop(&mut self.pools);
+        }
+    }
+}
+
+/// Tries the flags of young kernels first. Says whether work is deferred to waits.
+fn newest_first(setup: &Setup) -> io::Result<(IoUring, bool)> {
+    let polled = setup.poll_idle_ms.is_some();
+    for age in 0.. {
+        let mut builder = IoUring::builder();
+        builder.setup_clamp().setup_cqsize(setup.completions.max(setup.entries.next_power_of_two()));
+        if let Some(idle_ms) = setup.poll_idle_ms {
+            builder.setup_sqpoll(idle_ms);
+        }
+        // Linux 6.6: submissions without an array of indices.
+        if age < 1 {
+            builder.setup_no_sqarray();
+        }
+        // Linux 6.1 and 6.0; a submission thread excludes the first.
+        let deferred = age < 2 && !polled;
+        if deferred {
+            builder.setup_defer_taskrun();
+        }
+        if age < 2 {
+            builder.setup_single_issuer();
+        }
+        // Linux 5.19 and 5.18.
+        if age == 2 && !polled {
+            builder.setup_coop_taskrun();
+        }
+        if age < 3 {
+            builder.setup_submit_all();
+        }
+        match builder.build(setup.entries) {
+            Ok(io) => return Ok((io, deferred)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && age < 3 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("the loop ends by returning")
+}

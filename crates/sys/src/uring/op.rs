@@ -1,0 +1,126 @@
+//! The operations that the kernel works on: who asked, and which memory it uses.
+//!
+//! An operation's user data is its place in this table and a count of how often the place was used,
+//! so that a completion that belongs to nothing is noticed and never mistaken for another one.
+
+use super::memory::BufferId;
+use super::pool::PoolId;
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Nop,
+    Accept,
+    Writable,
+    Receive,
+    Send,
+    Cancel,
+    Close,
+}
+
+/// Memory that an operation uses until its last completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uses {
+    Nothing,
+    Buffer(BufferId),
+    Pool(PoolId),
+}
+
+/// Names an operation that was queued: what [`super::Ring::cancel`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpId {
+    index: u32,
+    turn: u32,
+}
+
+impl OpId {
+    pub(super) fn user_data(self) -> u64 {
+        u64::from(self.turn) << 32 | u64::from(self.index)
+    }
+
+    pub(super) fn of_user_data(data: u64) -> OpId {
+        OpId { index: data as u32, turn: (data >> 32) as u32 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    pub(super) kind: Kind,
+    pub(super) token: u64,
+    pub(super) uses: Uses,
+}
+
+/// All operations in flight.
+#[derive(Debug, Default)]
+pub(super) struct Ops {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place {
+    turn: u32,
+    op: Option<Op>,
+}
+
+impl Ops {
+    pub(super) fn add(&mut self, op: Op) -> OpId {
+        if let Some(index) = self.free.pop() {
+            let place = &mut self.places[index as usize];
+            place.op = Some(op);
+            return OpId { index, turn: place.turn };
+        }
+        let index = self.places.len() as u32;
+        self.places.push(Place { turn: 0, op: Some(op) });
+        OpId { index, turn: 0 }
+    }
+
+    /// The operation of this name, if it is still in flight.
+    pub(super) fn find(&self, id: OpId) -> Option<&Op> {
+        self.places.get(id.index as usize).filter(|place| place.turn == id.turn)?.op.as_ref()
+    }
+
+    /// The operation's last completion came.
+    pub(super) fn remove(&mut self, id: OpId) {
+        let place = &mut self.places[id.index as usize];
+        if place.turn == id.turn && place.op.take().is_some() {
+            place.turn = place.turn.wrapping_add(1);
+            self.free.push(id.index);
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// The names of all operations in flight.
+    pub(super) fn names(&self) -> Vec<OpId> {
+        let places = (0u32..).zip(&self.places);
+        places.filter(|(_, place)| place.op.is_some()).map(|(index, place)| OpId { index, turn: place.turn }).collect()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Op> {
+        self.places.iter().filter_map(|place| place.op.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_never_used_twice() {
+        let mut ops = Ops::default();
+        let op = Op { kind: Kind::Nop, token: 7, uses: Uses::Nothing };
+        let first = ops.add(op);
+        assert_eq!(OpId::of_user_data(first.user_data()), first);
+        ops.remove(first);
+        let second = ops.add(op);
+        assert_ne!(first, second);
+        assert!(ops.find(first).is_none() && ops.find(second).is_some());
+        ops.remove(first);
+        assert_eq!(ops.in_flight(), 1);
+        ops.remove(second);
+        assert_eq!((ops.in_flight(), ops.all().count()), (0, 0));
+    }
+}

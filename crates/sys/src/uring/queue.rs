@@ -1,0 +1,180 @@
+//! Queues operations: one function an operation. Nothing is submitted before [`Ring::wait`].
+
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+use io_uring::types::{CancelBuilder, Fd};
+use io_uring::{EnterFlags, opcode, squeue};
+
+use super::op::{Kind, Op, OpId, Uses};
+use super::{BufferId, PoolId, Ring};
+
+/// Ask the notification of a zero-copy send whether the bytes were copied
+/// (`IORING_SEND_ZC_REPORT_USAGE`, include/uapi/linux/io_uring.h).
+const REPORT_USAGE: u16 = 1 << 3;
+
+impl Ring {
+    /// Does nothing.
+    #[inline]
+    pub fn nop(&mut self, token: u64) -> OpId {
+        self.queue(Kind::Nop, token, Uses::Nothing, opcode::Nop::new().build())
+    }
+
+    /// Accepts one connection, as a blocking descriptor that is closed on exec.
+    pub fn accept(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
+        let null = std::ptr::null_mut();
+        let entry = opcode::Accept::new(fd(listener), null, null.cast()).flags(libc::SOCK_CLOEXEC).build();
+        self.queue(Kind::Accept, token, Uses::Nothing, entry)
+    }
+
+    /// Accepts connections on and on (Linux 5.19).
+    pub fn accept_multishot(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
+        let entry = opcode::AcceptMulti::new(fd(listener)).flags(libc::SOCK_CLOEXEC).build();
+        self.queue(Kind::Accept, token, Uses::Nothing, entry)
+    }
+
+    /// Completes when a socket can be written: a connection that was begun is there, or failed.
+    pub fn writable(&mut self, token: u64, socket: BorrowedFd<'_>) -> OpId {
+        let entry = opcode::PollAdd::new(fd(socket), libc::POLLOUT as u32).build();
+        self.queue(Kind::Writable, token, Uses::Nothing, entry)
+    }
+
+    /// Receives once, into a buffer of the ring.
+    ///
+    /// # Panics
+    ///
+    /// If another operation uses the buffer.
+    #[inline]
+    pub fn receive(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId) -> OpId {
+        let len = self.buffers.len(buffer) as u32;
+        let start = self.buffers.hand_over(buffer);
+        let entry = opcode::Recv::new(fd(socket), start, len).build();
+        self.queue(Kind::Receive, token, Uses::Buffer(buffer), entry)
+    }
+
+    /// Receives on and on, each time into one buffer of a pool (Linux 6.0). Ends with `ENOBUFS` when
+    /// the pool is empty.
+    #[inline]
+    pub fn receive_multishot(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
+        let entry = opcode::RecvMulti::new(fd(socket), pool.0).build();
+        self.queue(Kind::Receive, token, Uses::Pool(pool), entry)
+    }
+
+    /// Receives on and on, each time into as many buffers of a pool as there are bytes for
+    /// (Linux 6.10).
+    #[inline]
+    pub fn receive_bundles(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
+        let entry = opcode::RecvMultiBundle::new(fd(socket), pool.0).build();
+        self.queue(Kind::Receive, token, Uses::Pool(pool), entry)
+    }
+
+    /// Sends the first `len` bytes of a buffer. Never queue two sends of one socket: they may change
+    /// places.
+    ///
+    /// # Panics
+    ///
+    /// If another operation uses the buffer, or it is shorter.
+    #[inline]
+    pub fn send(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, len: usize) -> OpId {
+        let start = self.front(buffer, len);
+        let entry = opcode::Send::new(fd(socket), start, len as u32).build();
+        self.queue(Kind::Send, token, Uses::Buffer(buffer), entry)
+    }
+
+    /// Sends the first `len` bytes of a buffer and asks the kernel not to copy them. Completes twice:
+    /// the buffer is in use until the second time.
+    ///
+    /// # Panics
+    ///
+    /// As [`Ring::send`].
+    #[inline]
+    pub fn send_zero_copy(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, len: usize) -> OpId {
+        let start = self.front(buffer, len);
+        let entry = opcode::SendZc::new(fd(socket), start, len as u32).zc_flags(REPORT_USAGE).build();
+        self.queue(Kind::Send, token, Uses::Buffer(buffer), entry)
+    }
+
+    /// Sends all that was put into a pool, in order (Linux 6.10). May complete several times.
+    ///
+    /// `MSG_WAITALL`: without it a part of a buffer may be sent, and the rest of that buffer is lost.
+    #[inline]
+    pub fn send_bundle(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
+        let entry = opcode::SendBundle::new(fd(socket), pool.0).flags(libc::MSG_WAITALL).build();
+        self.queue(Kind::Send, token, Uses::Pool(pool), entry)
+    }
+
+    /// Calls an operation off. The operation itself completes too, with `ECANCELED` if it was not
+    /// over.
+    pub fn cancel(&mut self, op: OpId) -> OpId {
+        let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(op.user_data())).build();
+        self.queue(Kind::Cancel, 0, Uses::Nothing, entry)
+    }
+
+    /// Closes a descriptor once the kernel has taken everything that was queued before. Operations in
+    /// flight keep the socket alive: cancel them first.
+    pub fn close(&mut self, token: u64, descriptor: OwnedFd) -> OpId {
+        let entry = opcode::Close::new(Fd(descriptor.into_raw_fd())).build();
+        self.queue(Kind::Close, token, Uses::Nothing, entry)
+    }
+
+    fn front(&mut self, buffer: BufferId, len: usize) -> *const u8 {
+        assert!(len <= self.buffers.len(buffer), "a buffer as long as what is sent");
+        self.buffers.hand_over(buffer)
+    }
+
+    #[inline]
+    fn queue(&mut self, kind: Kind, token: u64, uses: Uses, entry: squeue::Entry) -> OpId {
+        let id = self.ops.add(Op { kind, token, uses });
+        self.counts.queued += 1;
+        let entry = entry.user_data(id.user_data());
+        if !self.backlog.is_empty() || !self.push(&entry) {
+            self.backlog.push_back(entry);
+            self.feed();
+        }
+        id
+    }
+
+    #[inline]
+    fn push(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: the memory an entry names is a buffer or a pool of this ring, marked as in use
+        // until the operation's last completion was reaped; the ring frees none of it before, or
+        // leaks it.
+        unsafe { self.io.submission().push(entry).is_ok() }
+    }
+
+    /// Moves kept-back entries into the queue, submitting to make room.
+    pub(super) fn feed(&mut self) {
+        while let Some(entry) = self.backlog.pop_front() {
+            if self.push(&entry) {
+                continue;
+            }
+            let queued = self.io.submission().len();
+            let made_room = self.make_room() && self.io.submission().len() < queued;
+            self.backlog.push_front(entry);
+            if !made_room {
+                return;
+            }
+        }
+    }
+
+    /// Whether the kernel was asked to take what is queued. Its refusal (no memory, completions to be
+    /// taken first) is temporary, so the backlog waits.
+    fn make_room(&mut self) -> bool {
+        let queue = self.io.submission();
+        let (queued, asleep) = (queue.len() as u32, queue.need_wakeup());
+        drop(queue);
+        let mut flags = EnterFlags::empty();
+        if self.io.params().is_setup_sqpoll() {
+            flags |= EnterFlags::SQ_WAIT;
+            if asleep {
+                flags |= EnterFlags::SQ_WAKEUP;
+            }
+        }
+        self.counts.system_calls += 1;
+        // SAFETY: no argument is passed, so the kernel reads no memory but the queue's.
+        unsafe { self.io.submitter().enter::<libc::sigset_t>(queued, 0, flags.bits(), None).is_ok() }
+    }
+}
+
+fn fd(borrowed: BorrowedFd<'_>) -> Fd {
+    Fd(borrowed.as_raw_fd())
+}

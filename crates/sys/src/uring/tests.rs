@@ -1,0 +1,325 @@
+//! The ring over real sockets.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::interrupt::{ThreadHandle, interrupt};
+
+const SMALL: Setup = Setup { entries: 8, completions: 64, poll_idle_ms: None };
+
+/// Where io_uring itself is absent there is nothing to test; the reason is another test's business.
+fn ring(setup: &Setup) -> Option<Ring> {
+    Ring::open(setup).ok()
+}
+
+/// Waits for the next completion; a signal or a late kernel does not matter.
+fn next(ring: &mut Ring) -> Completion {
+    for _ in 0..1000 {
+        if let Some(completion) = ring.reap() {
+            return completion;
+        }
+        ring.wait(1, Some(10_000_000)).unwrap();
+    }
+    panic!("no completion came");
+}
+
+fn received(ring: &mut Ring, completion: Completion) -> Vec<u8> {
+    let Event::Received { moved, taken } = completion.event else { panic!("{completion:?}") };
+    let (mut bytes, mut taken) = (Vec::new(), taken.expect("a buffer of the pool"));
+    while let Some(piece) = ring.piece(&mut taken) {
+        bytes.extend_from_slice(piece);
+    }
+    ring.give_back(taken);
+    assert_eq!(moved, Ok(bytes.len()));
+    bytes
+}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+#[test]
+fn tokens_come_back_and_every_operation_completes_once() {
+    let Some(mut ring) = ring(&SMALL) else { return };
+    // More than the queue holds: the rest is kept back, not lost.
+    for token in 0..1000 {
+        ring.nop(token);
+    }
+    let mut tokens = Vec::new();
+    while ring.in_flight() > 0 {
+        let Completion { token, more, event: Event::Nop(0) } = next(&mut ring) else { panic!("not a nop") };
+        assert!(!more);
+        tokens.push(token);
+    }
+    assert_eq!(tokens, (0..1000).collect::<Vec<_>>());
+    let counts = ring.counts();
+    assert_eq!((counts.queued, counts.completions), (1000, 1000));
+}
+
+#[test]
+fn an_overflow_is_seen_and_loses_nothing() {
+    let Some(mut ring) = ring(&Setup { entries: 8, completions: 8, poll_idle_ms: None }) else { return };
+    for round in 0..20 {
+        for token in 0..8 {
+            ring.nop(round * 8 + token);
+        }
+        ring.wait(0, None).unwrap();
+    }
+    let mut seen = 0;
+    while ring.in_flight() > 0 {
+        next(&mut ring);
+        seen += 1;
+    }
+    assert_eq!(seen, 160);
+    assert!(ring.counts().overflows > 0);
+}
+
+#[test]
+fn a_buffer_is_sent_received_and_lent_again() {
+    let Some(mut ring) = ring(&SMALL) else { return };
+    let (left, right) = UnixStream::pair().unwrap();
+    let (out, into) = (ring.new_buffer(100).unwrap(), ring.new_buffer(200).unwrap());
+    ring.buffer(out).unwrap().fill(7);
+    ring.receive(1, right.as_fd(), into);
+    ring.send(2, left.as_fd(), out, 60);
+    assert!(ring.buffer(out).is_none() && ring.buffer(into).is_none());
+    for _ in 0..2 {
+        let completion = next(&mut ring);
+        match (completion.token, completion.event) {
+            (1, Event::Received { moved: Ok(60), taken: None }) | (2, Event::Sent { moved: Ok(60), buffers: 0 }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(ring.buffer(out).is_some());
+    assert_eq!(&ring.buffer(into).unwrap()[..61], [&[7; 60][..], &[0]].concat());
+    drop(left);
+    ring.receive(3, right.as_fd(), into);
+    assert!(matches!(next(&mut ring).event, Event::Received { moved: Ok(0), .. }));
+}
+
+#[test]
+fn multishot_receive_goes_on_until_the_pool_is_empty() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::MultishotReceive]).is_ok()) else { return };
+    let (mut left, right) = tcp_pair();
+    let pool = ring.new_pool(2, 16).unwrap();
+    ring.offer_all(pool);
+    ring.receive_multishot(5, right.as_fd(), pool);
+    for round in 0..10u8 {
+        left.write_all(&[round; 10]).unwrap();
+        let completion = next(&mut ring);
+        assert!(completion.more);
+        assert_eq!(received(&mut ring, completion), [round; 10]);
+    }
+    // Both buffers are kept: the next bytes find none.
+    let mut kept = Vec::new();
+    left.write_all(&[1; 100]).unwrap();
+    loop {
+        match next(&mut ring) {
+            Completion { event: Event::Received { moved: Ok(16), taken }, .. } => kept.extend(taken),
+            Completion {
+                more: false,
+                event: Event::Received { moved: Err(Errno(libc::ENOBUFS)), taken: None },
+                ..
+            } => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(kept.len(), 2);
+    kept.into_iter().for_each(|taken| ring.give_back(taken));
+    ring.receive_multishot(6, right.as_fd(), pool);
+    let completion = next(&mut ring);
+    assert_eq!((completion.token, received(&mut ring, completion)), (6, vec![1; 16]));
+}
+
+#[test]
+fn bundles_carry_many_buffers_in_order() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
+    let (left, right) = tcp_pair();
+    let (out, into) = (ring.new_pool(8, 10).unwrap(), ring.new_pool(64, 4).unwrap());
+    ring.offer_all(into);
+    let sent: Vec<u8> = (0..70).collect();
+    for chunk in sent.chunks(10) {
+        assert_eq!(ring.put(out, chunk), 10);
+    }
+    ring.send_bundle(1, left.as_fd(), out);
+    let (mut moved, mut buffers) = (0, 0);
+    while moved < 70 {
+        let Event::Sent { moved: Ok(some), buffers: used } = next(&mut ring).event else { panic!("not sent") };
+        (moved, buffers) = (moved + some, buffers + used);
+    }
+    assert_eq!((moved, buffers), (70, 7));
+    ring.receive_bundles(2, right.as_fd(), into);
+    let (mut bytes, mut most) = (Vec::new(), 0);
+    while bytes.len() < 70 {
+        let completion = next(&mut ring);
+        if let Event::Received { taken: Some(taken), .. } = &completion.event {
+            most = most.max(taken.buffers());
+        }
+        bytes.extend(received(&mut ring, completion));
+    }
+    assert_eq!(bytes, sent);
+    assert!(most > 1);
+}
+
+#[test]
+fn a_bundle_larger_than_the_socket_is_sent_whole() {
+    const LEN: usize = 1 << 16;
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
+    let (left, mut right) = tcp_pair();
+    let out = ring.new_pool(256, LEN).unwrap();
+    for piece in 0..=255u8 {
+        ring.put(out, &[piece; LEN]);
+    }
+    assert!(!ring.has_room(out));
+    let reader = thread::spawn(move || {
+        let mut bytes = vec![0; 256 * LEN];
+        right.read_exact(&mut bytes).map(|()| bytes)
+    });
+    ring.send_bundle(1, left.as_fd(), out);
+    let mut moved = 0;
+    while moved < 256 * LEN {
+        let completion = next(&mut ring);
+        let Event::Sent { moved: Ok(some), .. } = completion.event else { panic!("{completion:?}") };
+        moved += some;
+        if !completion.more && moved < 256 * LEN {
+            ring.send_bundle(1, left.as_fd(), out);
+        }
+    }
+    let bytes = reader.join().unwrap().unwrap();
+    assert!(bytes.chunks(LEN).zip(0..=255u8).all(|(chunk, piece)| chunk.iter().all(|byte| *byte == piece)));
+    assert!(ring.has_room(out));
+}
+
+#[test]
+fn a_zero_copy_send_keeps_its_buffer_until_the_notification() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::ZeroCopySend]).is_ok()) else { return };
+    let (left, mut right) = tcp_pair();
+    let out = ring.new_buffer(5000).unwrap();
+    ring.send_zero_copy(1, left.as_fd(), out, 5000);
+    let sent = next(&mut ring);
+    assert!(sent.more && matches!(sent.event, Event::Sent { moved: Ok(5000), .. }), "{sent:?}");
+    assert!(ring.buffer(out).is_none());
+    right.read_exact(&mut [0; 5000]).unwrap();
+    // Over loopback the kernel always copies.
+    let released = next(&mut ring);
+    assert!(!released.more && matches!(released.event, Event::Released { copied: true }), "{released:?}");
+    assert!(ring.buffer(out).is_some());
+}
+
+#[test]
+fn connections_are_accepted_on_and_on() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::MultishotAccept]).is_ok()) else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let op = ring.accept_multishot(9, listener.as_fd());
+    for _ in 0..3 {
+        let mut client = TcpStream::connect(address).unwrap();
+        let completion = next(&mut ring);
+        assert!(completion.more);
+        let Event::Accepted(Ok(connection)) = completion.event else { panic!("{completion:?}") };
+        ring.close(4, connection);
+        assert!(matches!(next(&mut ring), Completion { token: 4, event: Event::Closed(Ok(())), .. }));
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    }
+    ring.cancel(op);
+    let mut ended = 0;
+    while ring.in_flight() > 0 {
+        let cancelled = Event::Accepted(Err(Errno(libc::ECANCELED)));
+        ended += usize::from(format!("{:?}", next(&mut ring).event) == format!("{cancelled:?}"));
+    }
+    assert_eq!(ended, 1);
+    ring.accept(1, listener.as_fd());
+    let _client = TcpStream::connect(address).unwrap();
+    assert!(matches!(next(&mut ring), Completion { more: false, event: Event::Accepted(Ok(_)), .. }));
+}
+
+#[test]
+fn a_socket_becomes_writable_and_a_wait_ends_in_time() {
+    let Some(mut ring) = ring(&SMALL) else { return };
+    assert_eq!(ring.wait(1, Some(1_000_000)).unwrap(), Wait::TimedOut);
+    let (left, _right) = UnixStream::pair().unwrap();
+    ring.writable(3, left.as_fd());
+    assert!(matches!(next(&mut ring), Completion { token: 3, event: Event::Writable(Ok(())), .. }));
+}
+
+#[test]
+fn a_signal_ends_a_wait() {
+    let (tell, told) = mpsc::channel();
+    let waiter = thread::spawn(move || {
+        tell.send(ThreadHandle::current().unwrap()).unwrap();
+        let mut ring = ring(&SMALL)?;
+        loop {
+            match ring.wait(1, None).unwrap() {
+                Wait::Interrupted => return Some(()),
+                Wait::TimedOut => panic!("no time was given"),
+                Wait::Ready => assert!(ring.reap().is_none()),
+            }
+        }
+    });
+    let handle = told.recv().unwrap();
+    while !waiter.is_finished() {
+        interrupt(&handle).unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
+    waiter.join().unwrap();
+}
+
+#[test]
+fn dropping_a_ring_calls_off_what_is_in_flight() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::MultishotReceive]).is_ok()) else { return };
+    let (left, right) = UnixStream::pair().unwrap();
+    let (into, pool) = (ring.new_buffer(100).unwrap(), ring.new_pool(4, 100).unwrap());
+    ring.offer_all(pool);
+    ring.receive(1, left.as_fd(), into);
+    ring.receive_multishot(2, right.as_fd(), pool);
+    ring.wait(0, None).unwrap();
+    assert_eq!(ring.in_flight(), 2);
+    assert!(ring.settle());
+    ring.receive(3, left.as_fd(), into);
+    drop(ring);
+    // The socket is the program's alone again: its end is seen at once.
+    drop(OwnedFd::from(left));
+    assert_eq!((&right).read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn a_pool_that_was_left_half_sent_is_emptied() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
+    let (left, right) = tcp_pair();
+    let out = ring.new_pool(4, 10).unwrap();
+    for _ in 0..4 {
+        ring.put(out, &[1; 10]);
+    }
+    assert!(!ring.has_room(out));
+    ring.empty_pool(out).unwrap();
+    assert_eq!(ring.put(out, b"after"), 5);
+    ring.send_bundle(1, left.as_fd(), out);
+    assert!(matches!(next(&mut ring).event, Event::Sent { moved: Ok(5), buffers: 1 }));
+    let mut bytes = [0; 5];
+    (&right).read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"after");
+    while ring.in_flight() > 0 {
+        next(&mut ring);
+    }
+    ring.retire_pool(out);
+}
+
+#[test]
+fn a_submission_thread_works_and_costs_what_is_told() {
+    let Some(mut ring) = ring(&Setup { poll_idle_ms: Some(50), ..SMALL }) else { return };
+    for token in 0..100 {
+        ring.nop(token);
+    }
+    while ring.in_flight() > 0 {
+        next(&mut ring);
+    }
+    assert!(ring.helper_cpu_ns().is_none_or(|ns| ns > 0));
+}

@@ -1,0 +1,399 @@
+//! One client's flow: begins calls when they are due, sends requests, takes replies, times and checks them.
+//!
+//! Whatever goes wrong costs the calls that were outstanding, is classified and counted, and is answered with
+//! a new connection: errors are results. Only a server that refuses again and again ends the flow early.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytegauge_model::{ErrorClass, ErrorPhase};
+
+use crate::call::arrival::Arrival;
+use crate::call::classify::class_of;
+use crate::call::record::{Counts, Record, Times, Trouble};
+use crate::call::terms::Terms;
+use crate::flow::{Doing, End, Flow, Want};
+
+/// The first pause after a connection that did not come about; it doubles.
+const RETRY_NS: u64 = 1_000_000;
+
+/// The longest of these pauses.
+const RETRY_MAX_NS: u64 = 100_000_000;
+
+/// Connections in a row that may fail before a flow gives up: most of a second.
+const RETRIES: u32 = 14;
+
+/// What all flows of a client share.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// What messages are made of.
+    pub terms: Terms,
+    /// Calls that a flow keeps outstanding.
+    pub depth: usize,
+    /// Most bytes of one send.
+    pub chunk: usize,
+    /// Whether every call has a connection of its own.
+    pub connect_per_call: bool,
+    /// How long a call, or a connection, may take, nanoseconds.
+    pub timeout_ns: u64,
+    /// When the window opens, nanoseconds of the monotonic clock.
+    pub open_ns: u64,
+    /// When it closes, and no call begins any more.
+    pub close_ns: u64,
+    /// Whether calls go on after the window until [`told`](Client::told).
+    pub until_told: bool,
+    /// Set when no call shall begin any more.
+    pub told: Arc<AtomicBool>,
+    /// Calls completed, as the meter's marks see them.
+    pub tally: Arc<AtomicU64>,
+    /// Flows that found no server any more.
+    pub gave_up: Arc<AtomicU64>,
+}
+
+/// One flow.
+#[derive(Debug)]
+pub struct ClientFlow {
+    client: Arc<Client>,
+    record: Arc<Mutex<Record>>,
+    arrival: Arrival,
+    flow: usize,
+    state: State,
+    request: Vec<u8>,
+    /// Bytes of the last request begun that were taken.
+    sent: usize,
+    /// Calls begun and not answered, oldest first; the last one may still be in sending.
+    calls: VecDeque<Call>,
+    /// Bytes of the oldest call's reply that arrived.
+    got: usize,
+    connect_ns: Option<u64>,
+    /// When a call that is overdue is looked for next.
+    look_ns: u64,
+    failures: u32,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No connection, and none before this moment.
+    Apart { until_ns: u64 },
+    /// A connection is being opened.
+    Joining { since_ns: u64 },
+    /// A connection is open.
+    Joined,
+    /// The connection is to be closed.
+    Leaving { until_ns: u64 },
+    /// No more calls.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    number: u64,
+    /// When it was meant to begin.
+    began_ns: u64,
+    /// When it did begin.
+    write_began_ns: u64,
+    write_ns: u64,
+    first_byte_ns: u64,
+}
+
+impl ClientFlow {
+    /// Flow number `flow` with memory for a request; `joined` if its connection is open already.
+    pub fn new(
+        client: Arc<Client>,
+        record: Arc<Mutex<Record>>,
+        flow: usize,
+        arrival: Arrival,
+        request: Vec<u8>,
+        joined: bool,
+    ) -> ClientFlow {
+        ClientFlow {
+            record,
+            arrival,
+            flow,
+            state: if joined { State::Joined } else { State::Apart { until_ns: 0 } },
+            sent: request.len(),
+            request,
+            calls: VecDeque::with_capacity(client.depth),
+            got: 0,
+            connect_ns: None,
+            look_ns: client.open_ns,
+            failures: 0,
+            counts: Counts::default(),
+            client,
+        }
+    }
+
+    /// What the flow counted, once nobody carries it any more.
+    pub fn hand_in(mut self) {
+        self.counts.unfinished += self.calls.len() as u64;
+        if self.arrival.is_open() {
+            self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
+        }
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).hand_in(self.counts);
+    }
+
+    fn is_late(&self, now_ns: u64) -> bool {
+        let told = || self.client.told.load(Ordering::Relaxed);
+        if self.client.until_told { told() } else { now_ns >= self.client.close_ns || told() }
+    }
+
+    /// The next moment at which a flow that waits must look around.
+    fn end_ns(&self, now_ns: u64) -> u64 {
+        // Being told comes with a signal, but a wait that began just before it must end too.
+        if self.client.until_told { now_ns + self.client.timeout_ns / 2 } else { self.client.close_ns }
+    }
+
+    fn is_sending(&self) -> bool {
+        self.sent < self.request.len()
+    }
+
+    /// Begins the call that is due.
+    fn begin(&mut self, now_ns: u64) {
+        let number = Terms::number(self.flow, self.counts.begun);
+        self.client.terms.write_request(number, &mut self.request);
+        self.sent = 0;
+        let began_ns = if self.arrival.is_open() { self.arrival.due_ns() } else { now_ns };
+        self.arrival.begun();
+        self.calls.push_back(Call { number, began_ns, write_began_ns: now_ns, write_ns: 0, first_byte_ns: 0 });
+        self.counts.begun += 1;
+    }
+
+    fn want_apart(&mut self, now_ns: u64, until_ns: u64) -> Want {
+        if self.is_late(now_ns) {
+            return self.leave();
+        }
+        let due_ns = if self.client.connect_per_call { self.arrival.due_ns().max(until_ns) } else { until_ns };
+        if now_ns < due_ns {
+            return Want::Pause(due_ns.min(self.end_ns(now_ns)));
+        }
+        if self.client.connect_per_call {
+            self.begin(now_ns);
+        }
+        self.state = State::Joining { since_ns: now_ns };
+        Want::Connect
+    }
+
+    fn want_joined(&mut self, now_ns: u64) -> Want {
+        if now_ns >= self.look_ns && self.times_out(now_ns) {
+            return self.want(now_ns);
+        }
+        let mut wake_ns = self.look_ns;
+        let free = self.calls.len() < self.client.depth && !self.client.connect_per_call;
+        if !self.is_sending() && free {
+            if self.is_late(now_ns) {
+                if self.calls.is_empty() {
+                    return self.leave();
+                }
+            } else if now_ns >= self.arrival.due_ns() {
+                self.begin(now_ns);
+            } else {
+                wake_ns = wake_ns.min(self.arrival.due_ns()).min(self.end_ns(now_ns));
+            }
+        }
+        match (self.is_sending(), self.calls.len()) {
+            // A reply may be on its way while the next request is sent: taking it keeps both ends from waiting
+            // for each other.
+            (true, 2..) => Want::Both,
+            (true, _) => Want::Send,
+            (false, _) => Want::ReceiveUntil(wake_ns),
+        }
+    }
+
+    /// Looks for a call that takes too long, and when to look again. Whole steps of a quarter of the limit, so
+    /// that the moment an engine is told to wake up seldom changes.
+    fn times_out(&mut self, now_ns: u64) -> bool {
+        self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
+        let late = self.calls.front().is_some_and(|call| now_ns >= call.write_began_ns + self.client.timeout_ns);
+        if late {
+            self.fail(ErrorClass::TimedOut, self.phase(), now_ns);
+            self.state = State::Leaving { until_ns: now_ns };
+        }
+        late
+    }
+
+    fn leave(&mut self) -> Want {
+        self.state = State::Over;
+        Want::Done
+    }
+
+    /// Where the oldest call is.
+    fn phase(&self) -> ErrorPhase {
+        match self.calls.len() {
+            0 => ErrorPhase::Idle,
+            1 if self.is_sending() => ErrorPhase::Write,
+            _ if self.got > 0 => ErrorPhase::Reply,
+            _ => ErrorPhase::FirstByte,
+        }
+    }
+
+    /// Counts what was outstanding as lost.
+    fn fail(&mut self, class: ErrorClass, phase: ErrorPhase, now_ns: u64) {
+        let terms = &self.client.terms;
+        let calls = self.calls.len();
+        let unsent = if calls > 0 { self.request.len() - self.sent } else { 0 };
+        let trouble = Trouble {
+            class,
+            phase,
+            count: calls.max(1) as u64,
+            request_bytes_lost: (calls * terms.request - unsent) as u64,
+            reply_bytes_missing: (calls * terms.response - self.got) as u64,
+        };
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).trouble(trouble);
+        self.calls.clear();
+        self.got = 0;
+        self.sent = self.request.len();
+        self.connect_ns = None;
+        self.arrival.over(now_ns);
+    }
+
+    /// A connection did not come about: when to try again, or not at all.
+    fn rest(&mut self, now_ns: u64) -> State {
+        self.failures += 1;
+        if self.failures > RETRIES {
+            self.client.gave_up.fetch_add(1, Ordering::Relaxed);
+            return State::Over;
+        }
+        let pause_ns = (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
+        State::Apart { until_ns: now_ns + pause_ns }
+    }
+
+    /// Takes a part of the oldest call's reply. What is left over, or the error that it shows.
+    fn take<'a>(&mut self, bytes: &'a [u8], now_ns: u64) -> Result<&'a [u8], ErrorClass> {
+        let Some(call) = self.calls.front_mut() else { return Err(ErrorClass::LongReply) };
+        let number = call.number;
+        // No reply is due before its request is over.
+        if self.calls.len() == 1 && self.sent < self.request.len() {
+            return Err(ErrorClass::LongReply);
+        }
+        if self.got == 0
+            && let Some(call) = self.calls.front_mut()
+        {
+            call.first_byte_ns = now_ns - call.began_ns.min(now_ns);
+        }
+        let (part, rest) = bytes.split_at(bytes.len().min(self.client.terms.response - self.got));
+        self.client.terms.check_reply(number, self.got, part).map_err(|_| ErrorClass::Corrupt)?;
+        self.got += part.len();
+        if self.got == self.client.terms.response {
+            self.complete(now_ns);
+        }
+        Ok(rest)
+    }
+
+    fn complete(&mut self, now_ns: u64) {
+        let Some(call) = self.calls.pop_front() else { return };
+        self.got = 0;
+        self.failures = 0;
+        self.counts.completed += 1;
+        self.client.tally.fetch_add(1, Ordering::Relaxed);
+        let times = Times {
+            connect_ns: self.connect_ns.take(),
+            write_ns: call.write_ns,
+            first_byte_ns: call.first_byte_ns,
+            total_ns: now_ns.saturating_sub(call.began_ns),
+        };
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).completed(now_ns, times);
+        self.arrival.over(now_ns);
+    }
+}
+
+impl Flow for ClientFlow {
+    const TIMED: bool = true;
+
+    fn want(&mut self, now_ns: u64) -> Want {
+        match self.state {
+            State::Apart { until_ns } => self.want_apart(now_ns, until_ns),
+            State::Joining { since_ns } if now_ns >= since_ns + self.client.timeout_ns => {
+                self.fail(ErrorClass::TimedOut, ErrorPhase::Connect, now_ns);
+                self.state = self.rest(now_ns);
+                Want::Close
+            }
+            State::Joining { .. } => Want::Connect,
+            State::Joined => self.want_joined(now_ns),
+            State::Leaving { until_ns } => {
+                self.state = State::Apart { until_ns };
+                Want::Close
+            }
+            State::Over => Want::Done,
+        }
+    }
+
+    fn patience_ns(&self) -> u64 {
+        match self.state {
+            State::Joining { since_ns } => since_ns.saturating_add(self.client.timeout_ns),
+            State::Joined => self.look_ns,
+            _ => u64::MAX,
+        }
+    }
+
+    fn outgoing(&mut self) -> &[u8] {
+        let chunk_end = (self.sent / self.client.chunk + 1) * self.client.chunk;
+        &self.request[self.sent..chunk_end.min(self.request.len())]
+    }
+
+    fn sent(&mut self, n: usize, now_ns: u64) {
+        self.sent += n;
+        if !self.is_sending()
+            && let Some(call) = self.calls.back_mut()
+        {
+            call.write_ns = now_ns.saturating_sub(call.write_began_ns);
+        }
+    }
+
+    fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool {
+        let mut rest: &[u8] = bytes;
+        while !rest.is_empty() {
+            match self.take(rest, now_ns) {
+                Ok(left) => rest = left,
+                Err(class) => {
+                    self.fail(class, self.phase(), now_ns);
+                    self.state = State::Leaving { until_ns: now_ns };
+                    return true;
+                }
+            }
+        }
+        if self.client.connect_per_call && self.calls.is_empty() {
+            self.state = State::Leaving { until_ns: 0 };
+        }
+        true
+    }
+
+    fn connected(&mut self, now_ns: u64) {
+        if let State::Joining { since_ns } = self.state {
+            self.connect_ns = self.client.connect_per_call.then(|| now_ns.saturating_sub(since_ns));
+            // A request begins when it can be sent.
+            if let Some(call) = self.calls.back_mut() {
+                call.write_began_ns = now_ns;
+            }
+            self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
+            self.state = State::Joined;
+        }
+    }
+
+    fn ended(&mut self, end: End, now_ns: u64) {
+        match (self.state, end) {
+            (State::Joining { .. }, end) => {
+                let class = match end {
+                    End::Failed { errno, .. } => class_of(errno),
+                    End::Eof | End::Closed => ErrorClass::Reset,
+                };
+                self.fail(class, ErrorPhase::Connect, now_ns);
+                self.state = self.rest(now_ns);
+            }
+            (State::Joined, end) => {
+                let (class, phase) = match end {
+                    End::Eof => (ErrorClass::ShortReply, self.phase()),
+                    End::Closed => (ErrorClass::Reset, ErrorPhase::Write),
+                    End::Failed { doing: Doing::Sending, errno } => (class_of(errno), ErrorPhase::Write),
+                    End::Failed { errno, .. } => (class_of(errno), self.phase()),
+                };
+                self.fail(class, if self.calls.is_empty() { ErrorPhase::Idle } else { phase }, now_ns);
+                self.state = State::Apart { until_ns: 0 };
+            }
+            // It was to be closed anyway.
+            (State::Leaving { until_ns }, _) => self.state = State::Apart { until_ns },
+            (State::Apart { .. } | State::Over, _) => {}
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The client without a network: what it costs to begin, time, check and record a call.
+//!
+//! The null engine of calls. It reads the clock where a real engine would and answers every request at once,
+//! so that a report can tell its own share of a call's cost.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_sys::clock::monotonic_ns;
+
+use crate::call::client::ClientFlow;
+use crate::call::terms::HEAD;
+use crate::engine::Stop;
+use crate::fault::Fault;
+use crate::flow::{Flow, Want};
+use crate::meter::Meter;
+
+/// Carries one flow until it is done.
+pub(crate) fn carry(
+    flow: &mut ClientFlow,
+    response: usize,
+    buffer: &mut [u8],
+    abort: &AtomicBool,
+    meter: &mut Meter,
+) -> Result<Stop, Fault> {
+    let never = AtomicBool::new(false);
+    let mut now_ns = monotonic_ns();
+    let mut head = [0; HEAD];
+    let (mut taken, mut given) = (0, 0);
+    loop {
+        for _ in 0..meter.lap_calls() {
+            match flow.want(now_ns) {
+                Want::Send | Want::Both => {
+                    let bytes = black_box(flow.outgoing());
+                    let n = bytes.len();
+                    if taken < HEAD {
+                        let part = n.min(HEAD - taken);
+                        head[taken..taken + part].copy_from_slice(&bytes[..part]);
+                    }
+                    taken += n;
+                    given = 0;
+                    meter.count(n, n);
+                    now_ns = monotonic_ns();
+                    flow.sent(n, now_ns);
+                }
+                Want::Receive | Want::ReceiveUntil(_) if taken > 0 => {
+                    let n = (response - given).min(buffer.len());
+                    if given < HEAD {
+                        let part = n.min(HEAD - given);
+                        buffer[..part].copy_from_slice(&head[given..given + part]);
+                    }
+                    given += n;
+                    if given == response {
+                        taken = 0;
+                    }
+                    meter.count(n, n);
+                    now_ns = monotonic_ns();
+                    flow.received(black_box(&mut buffer[..n]), now_ns);
+                }
+                Want::Connect => {
+                    now_ns = monotonic_ns();
+                    flow.connected(now_ns);
+                }
+                Want::Close => {}
+                // A moment that has not come: nobody waits here.
+                Want::Receive | Want::ReceiveUntil(_) | Want::Pause(_) => now_ns = monotonic_ns(),
+                Want::Done => return Ok(Stop::Done),
+            }
+        }
+        meter.lap(&never);
+        if abort.load(Ordering::Relaxed) {
+            return Ok(Stop::Aborted);
+        }
+    }
+}

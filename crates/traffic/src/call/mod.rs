@@ -1,0 +1,27 @@
+//! The workload `call`: a client sends requests, a server replies, over connections that persist or not.
+//!
+//! The client (the source of a path) measures; the server (the sink) serves until it is told to stop.
+
+mod arrival;
+mod classify;
+mod client;
+mod floor;
+mod party;
+mod record;
+mod sample;
+mod server;
+mod setup;
+mod socket;
+mod terms;
+
+pub use arrival::{Arrival, Offered};
+pub use client::{Client, ClientFlow};
+pub use party::{Clients, Servers, Waiting};
+pub use record::{Record, Times, Trouble};
+pub use sample::Samples;
+pub use server::{Desk, ServerFlow};
+pub use setup::{BACKLOG, CallSetup, READ_SIZE, TIMEOUT_NS};
+pub use socket::{Connector, listen};
+pub use terms::Terms;
+
+pub(crate) use floor::carry as carry_alone;

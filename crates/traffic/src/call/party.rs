@@ -1,0 +1,191 @@
+//! One thread's share of the clients, or of the server.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::call::arrival::{Arrival, Offered};
+use crate::call::client::{Client, ClientFlow};
+use crate::call::record::Record;
+use crate::call::sample::Samples;
+use crate::call::server::{Desk, ServerFlow};
+use crate::call::setup::CallSetup;
+use crate::call::socket::{self, Connector};
+use crate::fault::Fault;
+use crate::message::PathSetup;
+use crate::party::Party;
+
+/// A thread's share of the clients before anybody knows when it begins: connections and memory.
+#[derive(Debug)]
+pub struct Waiting {
+    setup: Arc<PathSetup>,
+    call: Arc<CallSetup>,
+    connector: Option<Arc<Connector>>,
+    /// Threads that the flows are dealt to in turn, and which of them this is.
+    thread: (usize, usize),
+    joined: Vec<OwnedFd>,
+    requests: Vec<Vec<u8>>,
+    /// Where flows record; several, so that the threads of an engine with a thread a flow seldom meet.
+    shards: Vec<Arc<Mutex<Record>>>,
+}
+
+/// A thread's share of the clients.
+#[derive(Debug)]
+pub struct Clients {
+    waiting: Waiting,
+    client: Arc<Client>,
+    start_ns: u64,
+    begun: usize,
+    samples: Samples,
+    /// Connections whose flows are done: a server that is looked at while they are open has something to show.
+    kept: Vec<OwnedFd>,
+}
+
+impl Waiting {
+    /// The clients of thread `thread.1` of `thread.0`, with their connections where these persist.
+    pub fn new(
+        setup: &Arc<PathSetup>,
+        call: &Arc<CallSetup>,
+        connector: Option<Arc<Connector>>,
+        thread: (usize, usize),
+        joined: Vec<OwnedFd>,
+        shards: usize,
+    ) -> Waiting {
+        let (threads, index) = thread;
+        let flows = (setup.flows + threads - 1 - index) / threads;
+        let shard = |_| Arc::new(Mutex::new(Record::new(call.connect_per_call)));
+        Waiting {
+            setup: Arc::clone(setup),
+            call: Arc::clone(call),
+            connector,
+            thread,
+            joined,
+            // Written to, so that the first calls do not pay for the pages.
+            requests: (0..flows).map(|_| vec![0x5a; call.request]).collect(),
+            shards: (0..shards.clamp(1, flows.max(1))).map(shard).collect(),
+        }
+    }
+
+    /// The clients, from `start_ns` on.
+    pub fn begin(mut self, client: Arc<Client>, start_ns: u64) -> Clients {
+        for shard in &self.shards {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).keep(client.open_ns, client.close_ns);
+        }
+        // Taken from the end.
+        self.joined.reverse();
+        let samples = Samples::new(&self.setup.transport);
+        Clients { waiting: self, client, start_ns, begun: 0, samples, kept: Vec::new() }
+    }
+}
+
+impl Clients {
+    /// The next flow.
+    pub fn next_flow(&mut self, joined: bool) -> Option<ClientFlow> {
+        let Waiting { setup, call, thread: (threads, thread), requests, shards, .. } = &mut self.waiting;
+        let request = requests.pop()?;
+        let flow = *thread + self.begun * *threads;
+        let arrival = match call.rate {
+            Some(rate) => {
+                let offered = Offered { rate, arrivals: call.arrivals, flows: setup.flows };
+                Arrival::open(self.start_ns, offered, flow, setup.seed)
+            }
+            None => Arrival::closed(self.start_ns, setup.think_ns),
+        };
+        let shard = Arc::clone(&shards[self.begun % shards.len()]);
+        self.begun += 1;
+        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, request, joined))
+    }
+
+    /// What the thread's flows recorded, what the kernel says of some connections, and all that are still open.
+    pub fn into_parts(self) -> (Vec<Arc<Mutex<Record>>>, Samples, Vec<OwnedFd>) {
+        (self.waiting.shards, self.samples, self.kept)
+    }
+}
+
+impl Party for Clients {
+    type Flow = ClientFlow;
+
+    fn first(&mut self) -> Option<(ClientFlow, Option<OwnedFd>)> {
+        let fd = self.waiting.joined.pop();
+        self.next_flow(fd.is_some()).map(|flow| (flow, fd))
+    }
+
+    fn accepted(&mut self, _connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ClientFlow> {
+        None
+    }
+
+    fn connect(&mut self, _flow: &mut ClientFlow) -> io::Result<OwnedFd> {
+        let connector = self.waiting.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        let fd = connector.begin()?;
+        if self.client.connect_per_call {
+            // The engine closes these; on loopback they are mostly established by now.
+            self.samples.look(fd.as_fd());
+        }
+        Ok(fd)
+    }
+
+    fn left(&mut self, flow: ClientFlow, connection: Option<OwnedFd>) {
+        if let Some(fd) = connection {
+            self.samples.look(fd.as_fd());
+            self.kept.push(fd);
+        }
+        flow.hand_in();
+    }
+}
+
+/// A thread's share of the server.
+#[derive(Debug)]
+pub struct Servers {
+    setup: Arc<PathSetup>,
+    call: Arc<CallSetup>,
+    desk: Arc<Desk>,
+    samples: Samples,
+    refused: Option<Fault>,
+}
+
+impl Servers {
+    /// A thread that accepts.
+    pub fn new(setup: &Arc<PathSetup>, call: &Arc<CallSetup>, desk: Arc<Desk>) -> Servers {
+        Servers {
+            setup: Arc::clone(setup),
+            call: Arc::clone(call),
+            desk,
+            samples: Samples::new(&setup.transport),
+            refused: None,
+        }
+    }
+
+    /// What the kernel says of some connections, and what was wrong with one of their options.
+    pub fn into_parts(self) -> (Samples, Option<Fault>) {
+        (self.samples, self.refused)
+    }
+}
+
+impl Party for Servers {
+    type Flow = ServerFlow;
+
+    fn first(&mut self) -> Option<(ServerFlow, Option<OwnedFd>)> {
+        None
+    }
+
+    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServerFlow> {
+        if let Err(error) = socket::dress_accepted(connection, &self.setup, &self.call) {
+            self.refused.get_or_insert(Fault::Missing(error.to_string()));
+            return None;
+        }
+        if self.call.connect_per_call {
+            self.samples.look(connection);
+        }
+        Some(ServerFlow::new(Arc::clone(&self.desk)))
+    }
+
+    fn connect(&mut self, _flow: &mut ServerFlow) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn left(&mut self, _flow: ServerFlow, connection: Option<OwnedFd>) {
+        if let Some(fd) = connection {
+            self.samples.look(fd.as_fd());
+        }
+    }
+}

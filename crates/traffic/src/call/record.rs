@@ -1,0 +1,236 @@
+//! What a group of clients counts: times of calls in histograms, and what went wrong.
+//!
+//! Threads record into shards of their own, which are added up when all is over. A call is recorded at once
+//! when it completes and only if that is within the window, so that a histogram holds exactly the calls that
+//! the rate counts.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytegauge_model::{CallError, CallReport, EncodedHistogram, ErrorClass, ErrorPhase};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+
+/// The longest time that is told apart from longer ones: an hour, nanoseconds.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Times are kept to three significant digits.
+const DIGITS: u8 = 3;
+
+/// The times of one call, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Opening the connection, where every call has its own.
+    pub connect_ns: Option<u64>,
+    /// From the beginning of the request to its last byte taken.
+    pub write_ns: u64,
+    /// From the beginning of the call to the first byte of the reply.
+    pub first_byte_ns: u64,
+    /// From the beginning of the call to the last byte of the reply.
+    pub total_ns: u64,
+}
+
+/// Calls of one flow that went wrong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What happened.
+    pub class: ErrorClass,
+    /// What was being done.
+    pub phase: ErrorPhase,
+    /// How many calls it cost; a connection that was lost between two calls counts as one trouble too.
+    pub count: u64,
+    /// Bytes of requests taken by the kernel in vain.
+    pub request_bytes_lost: u64,
+    /// Bytes of replies that did not arrive.
+    pub reply_bytes_missing: u64,
+}
+
+/// One shard of a client's counts.
+#[derive(Debug)]
+pub struct Record {
+    open_ns: u64,
+    close_ns: u64,
+    connect: Option<Histogram<u64>>,
+    write: Histogram<u64>,
+    first_byte: Histogram<u64>,
+    total: Histogram<u64>,
+    errors: BTreeMap<(ErrorClass, ErrorPhase), CallError>,
+    counts: Counts,
+}
+
+/// What flows count themselves and hand in when they leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls begun.
+    pub begun: u64,
+    /// Calls completed.
+    pub completed: u64,
+    /// Calls in flight that nobody waits for any more.
+    pub unfinished: u64,
+    /// Calls that were due within the window and never begun.
+    pub overdue: u64,
+}
+
+impl Record {
+    /// An empty shard, its memory touched, that keeps no call before its window is known.
+    pub fn new(connect_per_call: bool) -> Record {
+        Record {
+            open_ns: 0,
+            close_ns: 0,
+            connect: connect_per_call.then(histogram),
+            write: histogram(),
+            first_byte: histogram(),
+            total: histogram(),
+            errors: BTreeMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// An empty shard of the same trial.
+    pub fn emptied(&self) -> Record {
+        let mut empty = Record::new(self.connect.is_some());
+        empty.keep(self.open_ns, self.close_ns);
+        empty
+    }
+
+    /// Keeps calls completed from `open_ns` to `close_ns`.
+    pub fn keep(&mut self, open_ns: u64, close_ns: u64) {
+        (self.open_ns, self.close_ns) = (open_ns, close_ns);
+    }
+
+    /// A call is complete.
+    pub fn completed(&mut self, now_ns: u64, times: Times) {
+        if now_ns < self.open_ns || now_ns >= self.close_ns {
+            return;
+        }
+        if let (Some(connect), Some(ns)) = (&mut self.connect, times.connect_ns) {
+            connect.saturating_record(ns.max(1));
+        }
+        self.write.saturating_record(times.write_ns.max(1));
+        self.first_byte.saturating_record(times.first_byte_ns.max(1));
+        self.total.saturating_record(times.total_ns.max(1));
+    }
+
+    /// Something went wrong.
+    pub fn trouble(&mut self, trouble: Trouble) {
+        let Trouble { class, phase, count, request_bytes_lost, reply_bytes_missing } = trouble;
+        let error = self.errors.entry((class, phase)).or_insert(CallError {
+            class,
+            phase,
+            count: 0,
+            request_bytes_lost: 0,
+            reply_bytes_missing: 0,
+        });
+        error.count += count;
+        error.request_bytes_lost += request_bytes_lost;
+        error.reply_bytes_missing += reply_bytes_missing;
+    }
+
+    /// A flow leaves.
+    pub fn hand_in(&mut self, counts: Counts) {
+        self.counts.begun += counts.begun;
+        self.counts.completed += counts.completed;
+        self.counts.unfinished += counts.unfinished;
+        self.counts.overdue += counts.overdue;
+    }
+
+    /// Adds another shard of the same trial.
+    pub fn add(&mut self, other: &Record) {
+        let pairs = [
+            (&mut self.write, &other.write),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.total, &other.total),
+        ];
+        for (ours, theirs) in pairs.into_iter().chain(self.connect.as_mut().zip(other.connect.as_ref())) {
+            // Bounds and digits are constants, so one always fits into the other.
+            ours.add(theirs).expect("shards have the same bounds");
+        }
+        for error in other.errors.values() {
+            let CallError { class, phase, count, request_bytes_lost, reply_bytes_missing } = *error;
+            self.trouble(Trouble { class, phase, count, request_bytes_lost, reply_bytes_missing });
+        }
+        self.hand_in(other.counts);
+    }
+
+    /// The report of all shards.
+    pub fn report(&self) -> CallReport {
+        let Counts { begun, completed, unfinished, overdue } = self.counts;
+        CallReport {
+            calls: self.total.len(),
+            begun,
+            completed,
+            unfinished,
+            overdue,
+            window_ns: self.close_ns - self.open_ns,
+            connect: self.connect.as_ref().map(encoded),
+            write: Some(encoded(&self.write)),
+            first_byte: Some(encoded(&self.first_byte)),
+            total: Some(encoded(&self.total)),
+            errors: self.errors.values().cloned().collect(),
+        }
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constant bounds are good bounds")
+}
+
+fn encoded(histogram: &Histogram<u64>) -> EncodedHistogram {
+    let mut bytes = Vec::new();
+    V2Serializer::new().serialize(histogram, &mut bytes).expect("a vector takes every histogram");
+    EncodedHistogram(BASE64.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::serialization::Deserializer;
+
+    fn decoded(histogram: &EncodedHistogram) -> Histogram<u64> {
+        Deserializer::new().deserialize(&mut BASE64.decode(&histogram.0).unwrap().as_slice()).unwrap()
+    }
+
+    fn times(total_ns: u64) -> Times {
+        Times { connect_ns: None, write_ns: 1, first_byte_ns: total_ns / 2, total_ns }
+    }
+
+    #[test]
+    fn only_the_window_is_recorded_and_shards_add_up() {
+        let mut record = Record::new(false);
+        record.keep(100, 200);
+        for now_ns in [99, 100, 199, 200] {
+            record.completed(now_ns, times(5_000));
+        }
+        let mut other = record.emptied();
+        other.completed(150, times(90_000));
+        other.hand_in(Counts { begun: 7, completed: 5, unfinished: 2, overdue: 1 });
+        record.add(&other);
+        let report = record.report();
+        assert_eq!((report.calls, report.begun, report.unfinished, report.overdue), (3, 7, 2, 1));
+        let total = decoded(report.total.as_ref().unwrap());
+        assert_eq!(total.len(), 3);
+        assert!(total.equivalent(total.max(), 90_000) && total.equivalent(total.min(), 5_000));
+        assert_eq!(report.connect, None);
+    }
+
+    #[test]
+    fn troubles_of_one_kind_are_one_row() {
+        let mut record = Record::new(true);
+        let trouble = Trouble {
+            class: ErrorClass::Reset,
+            phase: ErrorPhase::Reply,
+            count: 1,
+            request_bytes_lost: 10,
+            reply_bytes_missing: 3,
+        };
+        record.trouble(trouble);
+        record.trouble(trouble);
+        record.trouble(Trouble { phase: ErrorPhase::Write, ..trouble });
+        let report = record.report();
+        assert_eq!(report.errors.len(), 2);
+        let reply = report.errors.iter().find(|error| error.phase == ErrorPhase::Reply).unwrap();
+        assert_eq!((reply.count, reply.request_bytes_lost, reply.reply_bytes_missing), (2, 20, 6));
+        assert!(report.connect.is_some());
+    }
+}

@@ -1,0 +1,49 @@
+//! What the kernel says of some of an end's connections: options in force, window scales, memory, queues.
+//!
+//! A few stand for all: thousands of connections are set alike, and asking the kernel costs calls that a
+//! trial would have to account for.
+
+use std::os::fd::BorrowedFd;
+
+use bytegauge_model::{FlowReport, Transport};
+use bytegauge_sys::{socket_memory, tcp_info};
+
+use crate::transport;
+use crate::transport::kernel::{held_bytes, tcp_report};
+
+/// Connections that are looked at, a thread.
+const SAMPLES: usize = 4;
+
+/// The sampled connections of one thread.
+#[derive(Debug)]
+pub struct Samples {
+    transport: Transport,
+    found: Vec<FlowReport>,
+}
+
+impl Samples {
+    /// No sample yet.
+    pub fn new(transport: &Transport) -> Samples {
+        Samples { transport: transport.clone(), found: Vec::with_capacity(SAMPLES) }
+    }
+
+    /// Looks at a connection, if more are wanted.
+    pub fn look(&mut self, fd: BorrowedFd<'_>) {
+        if self.found.len() >= SAMPLES {
+            return;
+        }
+        let tcp = if self.transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
+        self.found.push(FlowReport {
+            tcp: tcp.as_ref().map(tcp_report),
+            options: transport::effective(fd, &self.transport),
+            socket_memory: socket_memory::socket_memory(fd).ok().map(|memory| held_bytes(&memory)),
+            queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64),
+            ..FlowReport::default()
+        });
+    }
+
+    /// What was found.
+    pub fn into_reports(self) -> Vec<FlowReport> {
+        self.found
+    }
+}

@@ -1,0 +1,364 @@
+//! One connection of the server: takes whole requests, does the work, replies.
+//!
+//! A reply begins when its request is complete, however it arrived. An echo gives back the very bytes; a reply
+//! of another length is made once and carries the request's number. While a reply is being sent no further
+//! request is read, so that a client that does not take its replies cannot make the server hold more and more.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytegauge_model::Work;
+
+use crate::call::terms::{HEAD, Terms};
+use crate::end::Body;
+use crate::fault::Fault;
+use crate::flow::{End, Flow, Want};
+use crate::message::{PathSetup, Plant};
+use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
+
+/// What all connections of one server thread share.
+#[derive(Debug)]
+pub struct Desk {
+    terms: Terms,
+    connect_per_call: bool,
+    read_size: usize,
+    /// Requests served, as the meter's marks see them.
+    served: Arc<AtomicU64>,
+    begun: AtomicU64,
+    verified_bytes: AtomicU64,
+    labour: Option<Mutex<Labour>>,
+    plant: Option<Plant>,
+    /// The planted stop has happened; it happens once.
+    stopped: AtomicBool,
+    body: Body,
+    /// Set with a planted death: where threads share a server, all of them leave.
+    abort: Arc<AtomicBool>,
+    fault: Mutex<Option<Fault>>,
+}
+
+/// The work on one request.
+#[derive(Debug)]
+struct Labour {
+    effort: AnyEffort,
+    walk: Option<Walk>,
+}
+
+#[derive(Debug)]
+enum AnyEffort {
+    None,
+    Sum(Sum),
+    Copy(CopyOut),
+    Spin(SpinPerByte),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct ServerFlow {
+    desk: Arc<Desk>,
+    state: State,
+    /// Bytes of the present request that arrived.
+    have: usize,
+    head: [u8; HEAD],
+    /// An echo: bytes to give back, the first `ready` of which belong to complete requests. Otherwise the reply.
+    out: Vec<u8>,
+    ready: usize,
+    sent: usize,
+    /// Requests that wait for a reply that is no echo.
+    waiting: VecDeque<u64>,
+    /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.
+    spoil: Option<Plant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The client sends no more; what is complete is still answered.
+    HalfShut,
+    /// To be closed.
+    Leaving,
+    Gone,
+    /// A planted stall.
+    Stuck,
+}
+
+impl Desk {
+    /// The desk of one thread.
+    pub fn new(setup: &PathSetup, terms: Terms, connect_per_call: bool, body: Body, abort: Arc<AtomicBool>) -> Desk {
+        let effort = match setup.work {
+            Work::None => AnyEffort::None,
+            Work::Sum => AnyEffort::Sum(Sum::default()),
+            Work::Copy => AnyEffort::Copy(CopyOut::new(setup.read_size)),
+            Work::NsPerByte(ns) => AnyEffort::Spin(SpinPerByte(ns)),
+        };
+        let walk = (setup.walk > 0).then(|| Walk::new(setup.walk));
+        let works = setup.work != Work::None || walk.is_some();
+        Desk {
+            terms,
+            connect_per_call,
+            read_size: setup.read_size,
+            served: Arc::default(),
+            begun: AtomicU64::new(0),
+            verified_bytes: AtomicU64::new(0),
+            labour: works.then(|| Mutex::new(Labour { effort, walk })),
+            plant: setup.plant,
+            stopped: AtomicBool::new(false),
+            body,
+            abort,
+            fault: Mutex::new(None),
+        }
+    }
+
+    /// Requests served, counted where the meter can see it.
+    pub fn served(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.served)
+    }
+
+    /// Requests of which at least a byte arrived.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of requests that were compared.
+    pub fn verified_bytes(&self) -> u64 {
+        self.verified_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What was wrong with the requests, if anything.
+    pub fn take_fault(&self) -> Option<Fault> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn works_on(&self, bytes: &[u8]) {
+        let Some(labour) = &self.labour else { return };
+        match &mut labour.lock().unwrap_or_else(PoisonError::into_inner).effort {
+            AnyEffort::None => {}
+            AnyEffort::Sum(sum) => sum.spend(bytes),
+            AnyEffort::Copy(copy) => copy.spend(bytes),
+            AnyEffort::Spin(spin) => spin.spend(bytes),
+        }
+    }
+
+    fn walks(&self) {
+        let Some(labour) = &self.labour else { return };
+        if let Some(walk) = &mut labour.lock().unwrap_or_else(PoisonError::into_inner).walk {
+            walk.walk();
+        }
+    }
+}
+
+impl ServerFlow {
+    /// A connection that was accepted by a thread with this desk.
+    pub fn new(desk: Arc<Desk>) -> ServerFlow {
+        let Terms { request, response, echo, .. } = desk.terms;
+        let mut out = Vec::with_capacity(if echo { request + desk.read_size.min(request) } else { response });
+        if !echo {
+            out.resize(response, 0);
+            desk.terms.write_reply(0, &mut out);
+        }
+        ServerFlow {
+            desk,
+            state: State::Open,
+            have: 0,
+            head: [0; HEAD],
+            ready: 0,
+            sent: 0,
+            out,
+            waiting: VecDeque::new(),
+            spoil: None,
+        }
+    }
+
+    /// A request is complete.
+    fn served_one(&mut self) {
+        self.have = 0;
+        self.desk.walks();
+        let served = self.desk.served.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.desk.terms.echo {
+            self.ready = self.out.len();
+        } else {
+            self.waiting.push_back(u64::from_le_bytes(self.head));
+        }
+        if let Some(plant) = self.desk.plant {
+            self.planted(plant, served);
+        }
+    }
+
+    /// Takes the part of `bytes` that belongs to the present request. What is left over.
+    fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let terms = &self.desk.terms;
+        let (part, rest) = bytes.split_at(bytes.len().min(terms.request - self.have));
+        if self.have == 0 {
+            self.desk.begun.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.have < HEAD {
+            let head = part.len().min(HEAD - self.have);
+            self.head[self.have..self.have + head].copy_from_slice(&part[..head]);
+        }
+        if terms.echo {
+            self.out.extend_from_slice(part);
+        }
+        self.have += part.len();
+        if terms.verify && !terms.echo {
+            self.check(part);
+        }
+        if self.have == terms.request || self.is_hasty() {
+            self.served_one();
+        }
+        rest
+    }
+
+    #[cold]
+    fn check(&self, part: &[u8]) {
+        let at = self.have - part.len();
+        // The head is whole only once so many bytes are there: what comes before is the number itself.
+        let skip = HEAD.saturating_sub(at).min(part.len());
+        let skip = if self.desk.terms.numbered { skip } else { 0 };
+        let head = u64::from_le_bytes(self.head);
+        match self.desk.terms.check_request(head, at + skip, &part[skip..]) {
+            Ok(()) => {
+                self.desk.verified_bytes.fetch_add(part.len() as u64, Ordering::Relaxed);
+            }
+            Err(mismatch) => {
+                let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
+                let fault = Fault::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
+                self.desk.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+            }
+        }
+    }
+
+    /// A planted server that takes the first bytes for the whole request.
+    fn is_hasty(&self) -> bool {
+        matches!(self.desk.plant, Some(Plant::Hasty))
+    }
+
+    #[cold]
+    fn planted(&mut self, plant: Plant, served: u64) {
+        let received = served * self.desk.terms.request as u64;
+        match plant {
+            Plant::Die { after_bytes } if received >= after_bytes => match self.desk.body {
+                Body::Process => std::process::abort(),
+                // Without the panic hook: the death is planned, and standard error belongs to the user.
+                Body::Thread => {
+                    self.desk.abort.store(true, Ordering::Relaxed);
+                    std::panic::resume_unwind(Box::new("planted death"))
+                }
+            },
+            Plant::Stall { after_bytes } if received >= after_bytes => self.state = State::Stuck,
+            Plant::Nap { after_bytes, ns }
+                if received >= after_bytes && !self.desk.stopped.swap(true, Ordering::Relaxed) =>
+            {
+                std::thread::sleep(Duration::from_nanos(ns));
+            }
+            Plant::Spin { ns } => crate::spin::spin_ns(ns),
+            Plant::ShortReply { after_bytes }
+            | Plant::LongReply { after_bytes }
+            | Plant::Corrupt { offset: after_bytes }
+                if received >= after_bytes && !self.desk.stopped.swap(true, Ordering::Relaxed) =>
+            {
+                self.spoil = Some(plant);
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes the next reply that is no echo ready, and spoils it where that is planted.
+    fn prepare(&mut self) {
+        if !self.desk.terms.echo
+            && self.ready == 0
+            && let Some(head) = self.waiting.pop_front()
+        {
+            if self.desk.terms.numbered {
+                self.out[..HEAD].copy_from_slice(&head.to_le_bytes());
+            }
+            self.ready = self.out.len();
+        }
+        if self.ready > 0 {
+            match self.spoil.take() {
+                Some(Plant::ShortReply { .. }) => {
+                    self.ready -= self.ready.div_ceil(2);
+                    self.state = State::HalfShut;
+                    self.waiting.clear();
+                }
+                Some(Plant::LongReply { .. }) => {
+                    self.out.insert(self.ready, 0xee);
+                    self.ready += 1;
+                }
+                Some(Plant::Corrupt { .. }) => self.out[0] ^= 1,
+                other => self.spoil = other,
+            }
+        }
+    }
+
+    /// All that was ready is sent.
+    fn replied(&mut self) {
+        self.sent = 0;
+        if self.desk.terms.echo {
+            self.out.drain(..self.ready);
+        } else {
+            self.out.truncate(self.desk.terms.response);
+        }
+        self.ready = 0;
+        if self.waiting.is_empty() && (self.desk.connect_per_call || self.state == State::HalfShut) {
+            self.state = State::Leaving;
+        }
+    }
+}
+
+impl Flow for ServerFlow {
+    #[inline]
+    fn want(&mut self, _now_ns: u64) -> Want {
+        match self.state {
+            State::Open | State::HalfShut => {
+                if self.sent == 0 {
+                    self.prepare();
+                }
+                match self.ready > self.sent {
+                    true => Want::Send,
+                    false if self.state == State::HalfShut => {
+                        self.state = State::Gone;
+                        Want::Close
+                    }
+                    false => Want::Receive,
+                }
+            }
+            State::Leaving => {
+                self.state = State::Gone;
+                Want::Close
+            }
+            State::Gone => Want::Done,
+            State::Stuck => Want::Pause(u64::MAX),
+        }
+    }
+
+    #[inline]
+    fn outgoing(&mut self) -> &[u8] {
+        &self.out[self.sent..self.ready]
+    }
+
+    #[inline]
+    fn sent(&mut self, n: usize, _now_ns: u64) {
+        self.sent += n;
+        if self.sent == self.ready {
+            self.replied();
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        self.desk.works_on(bytes);
+        let mut rest: &[u8] = bytes;
+        while !rest.is_empty() {
+            rest = self.take(rest);
+        }
+        true
+    }
+
+    fn ended(&mut self, end: End, _now_ns: u64) {
+        self.state = match (self.state, end) {
+            (State::Open, End::Eof) => State::HalfShut,
+            _ => State::Gone,
+        };
+    }
+}

@@ -1,0 +1,155 @@
+//! What a trial of calls is set to, beside what every path has: resolved from a cell's levels, sent to both ends.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use bytegauge_model::{Arrivals, Engine, Level, Levels, RcvbufOn};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+
+/// How long a call may take where the plan does not say, nanoseconds.
+pub const TIMEOUT_NS: u64 = 5_000_000_000;
+
+/// The backlog asked for where the plan does not say: the system clamps it at `net.core.somaxconn`.
+pub const BACKLOG: u32 = 4096;
+
+/// Largest receive where the plan does not say, bytes.
+pub const READ_SIZE: usize = 16 << 10;
+
+/// What is said, how often, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSetup {
+    /// Bytes of a request.
+    pub request: usize,
+    /// Bytes of a reply. As long as the request, it is an echo: the very bytes received.
+    pub response: usize,
+    /// Most bytes of one send of a request; absent, it is sent whole.
+    pub request_chunk: Option<usize>,
+    /// Calls that a flow keeps outstanding.
+    pub depth: usize,
+    /// Whether every call opens a connection of its own.
+    pub connect_per_call: bool,
+    /// Connections that are open beside and say nothing.
+    pub idle_flows: usize,
+    /// Offered load of all flows, calls per second; absent, the next call begins when the last one ends.
+    pub rate: Option<u64>,
+    /// How an offered load is spread.
+    pub arrivals: Arrivals,
+    /// How long a call may take, nanoseconds.
+    pub timeout_ns: u64,
+    /// Who moves bytes at the server.
+    pub server_engine: Engine,
+    /// Who moves bytes at the client.
+    pub client_engine: Engine,
+    /// Threads of the server; an engine with a thread per flow makes its own.
+    pub server_threads: usize,
+    /// Threads of the client.
+    pub client_threads: usize,
+    /// Where `SO_RCVBUF` is set.
+    pub rcvbuf_on: RcvbufOn,
+    /// `SO_LINGER` of the server's connections, seconds; 0 resets them on close.
+    pub linger_s: Option<u16>,
+    /// Connections that may wait to be accepted.
+    pub backlog: u32,
+    /// Whether every server thread has a listener of its own on the same port (`SO_REUSEPORT`).
+    pub reuseport: bool,
+    /// `SO_BUSY_POLL` of all connections, µs.
+    pub busy_poll_us: Option<u32>,
+    /// Flows of a second group of clients that loads the same server meanwhile.
+    pub competing_flows: usize,
+    /// Whether the clients go on after their window until they are told: the second group does.
+    pub until_told: bool,
+}
+
+impl CallSetup {
+    /// Resolves a cell's levels; `None` if they are not those of a call.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] for a level of the wrong kind: past planning, that is a bug.
+    pub fn of(levels: &Levels) -> Result<Option<CallSetup>, Fault> {
+        let number = |name: &str| levels.get(name).number();
+        let count = |name: &str| number(name).unwrap_or(1).max(1) as usize;
+        let switched = |name: &str| *levels.get(name) == Level::Switch(true);
+        let Some(request) = number("request") else { return Ok(None) };
+        let both = named(levels, "engine")?;
+        let end = |name| Ok::<_, Fault>(named(levels, name)?.or(both).unwrap_or(Engine::Blocking));
+        Ok(Some(CallSetup {
+            request: request as usize,
+            response: number("response").unwrap_or(request) as usize,
+            request_chunk: number("request_chunk").map(|bytes| bytes as usize),
+            depth: count("depth"),
+            connect_per_call: switched("connect_per_call"),
+            idle_flows: number("idle_flows").unwrap_or(0) as usize,
+            rate: number("call_rate"),
+            arrivals: named(levels, "arrivals")?.unwrap_or_default(),
+            timeout_ns: number("timeout").unwrap_or(TIMEOUT_NS),
+            server_engine: end("server_engine")?,
+            client_engine: end("client_engine")?,
+            server_threads: count("server_threads"),
+            client_threads: count("client_threads"),
+            rcvbuf_on: named(levels, "rcvbuf_on")?.unwrap_or_default(),
+            linger_s: number("linger").map(|seconds| seconds.min(u16::MAX.into()) as u16),
+            backlog: number("backlog").map_or(BACKLOG, |n| n.min(i32::MAX as u64) as u32),
+            reuseport: switched("reuseport"),
+            busy_poll_us: number("busy_poll").map(|ns| ns.div_ceil(1000).min(u32::MAX.into()) as u32),
+            competing_flows: number("competing_flows").unwrap_or(0) as usize,
+            until_told: false,
+        }))
+    }
+
+    /// Whether a reply is the request itself.
+    pub fn echoes(&self) -> bool {
+        self.request == self.response
+    }
+}
+
+/// A named level; absent, `auto` and `same` are left to somebody else.
+fn named<T: FromStr<Err: Display>>(levels: &Levels, name: &str) -> Result<Option<T>, Fault> {
+    match levels.get(name).name() {
+        None | Some("auto" | "same") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|error| Fault::Impossible(format!("{name}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(given: &[(&str, Level)]) -> CallSetup {
+        let mut levels = Levels::default();
+        levels.set("request", Level::Number(512));
+        for (name, level) in given {
+            levels.set(name, level.clone());
+        }
+        CallSetup::of(&levels).unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_is_not_said_is_a_plain_echo() {
+        let setup = of(&[]);
+        assert!(setup.echoes());
+        assert_eq!((setup.depth, setup.rate, setup.linger_s), (1, None, None));
+        assert_eq!(setup.server_engine, Engine::Blocking);
+        assert_eq!(CallSetup::of(&Levels::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn levels_are_read_by_kind() {
+        let name = |text: &str| Level::Name(text.into());
+        let setup = of(&[
+            ("response", name("same")),
+            ("engine", name("tokio")),
+            ("client_engine", name("epoll")),
+            ("call_rate", name("max")),
+            ("arrivals", name("poisson")),
+            ("rcvbuf_on", name("accepted")),
+            ("linger", Level::Number(1)),
+            ("request_chunk", name("whole")),
+        ]);
+        assert_eq!(setup.response, 512);
+        assert_eq!((setup.server_engine, setup.client_engine.to_string()), (Engine::Tokio, "epoll".into()));
+        assert_eq!((setup.rate, setup.arrivals), (None, Arrivals::Poisson));
+        assert_eq!((setup.rcvbuf_on, setup.linger_s, setup.request_chunk), (RcvbufOn::Accepted, Some(1), None));
+    }
+}

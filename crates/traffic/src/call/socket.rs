@@ -1,0 +1,232 @@
+//! The sockets of a call: listeners, accepted connections, and clients' connections with their options.
+//!
+//! Options go where they were asked for, because where a buffer is set decides whether it binds: the window
+//! scale is settled in the handshake (tcp(7)). Never moves a byte.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use bytegauge_model::{RcvbufOn, Transport};
+use bytegauge_sys::option::{self, OptionError, SocketOption};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::call::setup::CallSetup;
+use crate::fault::Fault;
+use crate::message::{Address, PathSetup};
+use crate::transport::JOIN_TIMEOUT;
+
+/// More connections than this do not share one source address: a port is used towards one peer once.
+const PER_ADDRESS: usize = 20_000;
+
+/// Source addresses that are taken in turn, each with ports of its own.
+const ADDRESSES: u32 = 1000;
+
+/// `EMFILE` and `ENFILE` (asm-generic/errno-base.h).
+const NO_DESCRIPTOR: [i32; 2] = [24, 23];
+
+/// `EINPROGRESS` (asm-generic/errno.h).
+const IN_PROGRESS: i32 = 115;
+
+/// Opens the server's listeners: one, or one a thread with `SO_REUSEPORT`.
+///
+/// # Errors
+/// [`Fault::Missing`] if the machine lacks the transport or an option.
+pub fn listen(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let own_listeners = call.reuseport && setup.transport.is_tcp();
+    let count = if own_listeners { call.server_threads } else { 1 };
+    let mut address = unbound(setup)?;
+    let mut listeners = Vec::with_capacity(count);
+    for _ in 0..count {
+        let socket = open(&setup.transport, &address)?;
+        let options = &setup.options;
+        set_all(
+            socket.as_fd(),
+            [
+                own_listeners.then_some(SocketOption::ReusePort(true)),
+                size(options.rcvbuf).filter(|_| call.rcvbuf_on == RcvbufOn::Listener).map(SocketOption::ReceiveBuffer),
+                size(options.sndbuf).map(SocketOption::SendBuffer),
+                options.nodelay.map(SocketOption::NoDelay),
+                options.congestion.clone().map(SocketOption::Congestion),
+            ],
+        )?;
+        socket.bind(&address).map_err(|error| no_family(&setup.transport, error))?;
+        socket.listen(call.backlog.min(i32::MAX as u32) as i32).map_err(Fault::io("listening"))?;
+        socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
+        // The next listener of the group takes the port that this one got.
+        address = socket.local_addr().map_err(Fault::io("reading the port"))?;
+        listeners.push(socket.into());
+    }
+    Ok((listeners, told(&address)?))
+}
+
+/// Sets what belongs on an accepted connection.
+///
+/// # Errors
+/// The option that was refused.
+pub fn dress_accepted(fd: BorrowedFd<'_>, setup: &PathSetup, call: &CallSetup) -> Result<(), OptionError> {
+    let unix = setup.transport == Transport::Unix;
+    let rcvbuf_here = call.rcvbuf_on == RcvbufOn::Accepted || (unix && call.rcvbuf_on == RcvbufOn::Listener);
+    let wanted = [
+        // A TCP connection inherits the listener's buffers, a Unix one does not.
+        size(setup.options.sndbuf).filter(|_| unix).map(SocketOption::SendBuffer),
+        size(setup.options.rcvbuf).filter(|_| rcvbuf_here).map(SocketOption::ReceiveBuffer),
+        call.linger_s.filter(|_| !unix).map(|seconds| SocketOption::Linger(Some(seconds))),
+        call.busy_poll_us.map(SocketOption::BusyPollUs),
+    ];
+    wanted.into_iter().flatten().try_for_each(|option| option::set(fd, &option))
+}
+
+/// Makes a client's connections.
+#[derive(Debug)]
+pub struct Connector {
+    address: SockAddr,
+    transport: Transport,
+    options: Vec<SocketOption>,
+    rotates: bool,
+    turn: AtomicU32,
+}
+
+impl Connector {
+    /// The connector towards a server.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if the address is none of the transport.
+    pub fn new(address: &Address, setup: &PathSetup, call: &CallSetup) -> Result<Connector, Fault> {
+        let (address, v4) = match address {
+            Address::Ip(ip) => (SockAddr::from(*ip), ip.is_ipv4() && ip.ip().is_loopback()),
+            Address::Abstract(name) => (abstract_name(name)?, false),
+            other => return Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
+        };
+        let options = &setup.options;
+        let timeout_ms = call.timeout_ns.div_ceil(1_000_000).min(u32::MAX.into()) as u32;
+        let wanted = [
+            size(options.rcvbuf).filter(|_| call.rcvbuf_on == RcvbufOn::Client).map(SocketOption::ReceiveBuffer),
+            size(options.sndbuf).map(SocketOption::SendBuffer),
+            options.nodelay.map(SocketOption::NoDelay),
+            options.congestion.clone().map(SocketOption::Congestion),
+            call.busy_poll_us.map(SocketOption::BusyPollUs),
+            // Bounds what no flow can see: an attempt to connect, or a send, that nobody answers.
+            setup.transport.is_tcp().then_some(SocketOption::UserTimeoutMs(timeout_ms)),
+        ];
+        Ok(Connector {
+            address,
+            transport: setup.transport.clone(),
+            options: wanted.into_iter().flatten().collect(),
+            rotates: v4 && (call.connect_per_call || setup.flows + call.idle_flows > PER_ADDRESS),
+            turn: AtomicU32::new(0),
+        })
+    }
+
+    /// Opens one connection and waits for it, for a while.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] where descriptors run out or an option is refused.
+    pub fn join(&self) -> Result<OwnedFd, Fault> {
+        let socket = self.socket().map_err(|error| self.fault(error))?;
+        set_all(socket.as_fd(), self.options.iter().cloned().map(Some))?;
+        // SO_SNDTIMEO bounds connect(2) too (socket(7)).
+        socket.set_write_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding connect"))?;
+        self.bind(&socket).and_then(|()| socket.connect(&self.address)).map_err(|error| self.fault(error))?;
+        socket.set_write_timeout(None).map_err(Fault::io("unbounding a send"))?;
+        socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
+        Ok(socket.into())
+    }
+
+    /// Begins to open one connection.
+    ///
+    /// # Errors
+    /// What the kernel said, `EINPROGRESS` excepted.
+    pub fn begin(&self) -> io::Result<OwnedFd> {
+        let socket = self.socket()?;
+        for option in &self.options {
+            option::set(socket.as_fd(), option).map_err(|error| error.source)?;
+        }
+        socket.set_nonblocking(true)?;
+        self.bind(&socket)?;
+        match socket.connect(&self.address) {
+            Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+            _ => Ok(socket.into()),
+        }
+    }
+
+    fn socket(&self) -> io::Result<Socket> {
+        Socket::new(self.address.domain(), Type::STREAM, None)
+    }
+
+    /// Takes the next source address, all of which are this host's own on `lo`.
+    fn bind(&self, socket: &Socket) -> io::Result<()> {
+        if !self.rotates {
+            return Ok(());
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
+        let source = Ipv4Addr::new(127, 1, (turn / 250) as u8, (turn % 250 + 1) as u8);
+        option::set(socket.as_fd(), &SocketOption::BindAddressNoPort(true)).map_err(|error| error.source)?;
+        socket.bind(&SocketAddr::from((source, 0)).into())
+    }
+
+    fn fault(&self, error: io::Error) -> Fault {
+        if error.raw_os_error().is_some_and(|errno| NO_DESCRIPTOR.contains(&errno)) {
+            return Fault::Missing(format!(
+                "no descriptor is left for another connection ({error}): raise ulimit -n or use fewer --flows"
+            ));
+        }
+        Fault::Io { doing: format!("connecting to the server by {}", self.transport), source: error }
+    }
+}
+
+fn size(bytes: Option<u64>) -> Option<usize> {
+    bytes.map(|bytes| bytes as usize)
+}
+
+/// An option that this kernel or this user may not set skips the cell.
+fn set_all(fd: BorrowedFd<'_>, options: impl IntoIterator<Item = Option<SocketOption>>) -> Result<(), Fault> {
+    for option in options.into_iter().flatten() {
+        option::set(fd, &option).map_err(|error| Fault::Missing(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// An address of loopback with a port, or a name, that is still to be chosen.
+fn unbound(setup: &PathSetup) -> Result<SockAddr, Fault> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    match setup.transport {
+        Transport::Tcp => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()),
+        Transport::Tcp6 => Ok(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)).into()),
+        Transport::Unix => {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            abstract_name(&format!("bytegauge-call-{}-{count}", std::process::id()))
+        }
+        ref other => Err(Fault::Impossible(format!("calls need a stream socket, not {other}"))),
+    }
+}
+
+/// A bound address as the client is told it.
+fn told(address: &SockAddr) -> Result<Address, Fault> {
+    if let Some(ip) = address.as_socket() {
+        return Ok(Address::Ip(ip));
+    }
+    let name = address.as_abstract_namespace().and_then(|name| std::str::from_utf8(name).ok());
+    name.map(|name| Address::Abstract(name.into())).ok_or_else(|| Fault::Impossible("a socket without a name".into()))
+}
+
+/// An abstract name starts with a zero byte (unix(7)).
+fn abstract_name(name: &str) -> Result<SockAddr, Fault> {
+    SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a Unix socket"))
+}
+
+fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, Fault> {
+    let domain: Domain = address.domain();
+    Socket::new(domain, Type::STREAM, None).map_err(|error| no_family(transport, error))
+}
+
+/// A machine without IPv6 skips those cells; any other error is one.
+fn no_family(transport: &Transport, error: io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported if *transport == Transport::Tcp6 => {
+            Fault::Missing("this machine has no IPv6 loopback: leave out --transport tcp6".into())
+        }
+        _ => Fault::Io { doing: format!("opening a listener for {transport}"), source: error },
+    }
+}

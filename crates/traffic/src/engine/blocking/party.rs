@@ -1,0 +1,247 @@
+//! A party carried by a thread per flow: this one accepts, keeps the time and ends the others.
+//!
+//! The party is asked under a lock: for a new connection and when a flow leaves, never in between. The threads
+//! count in the meter's tally. Who wants the engine to stop sets a flag and interrupts this thread; it passes
+//! both on until the last thread has gone.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
+use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
+use bytegauge_sys::socket::{self, Until};
+use bytegauge_sys::{io as sys_io, pipe};
+
+use crate::engine::blocking::worker::Worker;
+use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, is_passing};
+use crate::fault::Fault;
+use crate::flow::Flow;
+use crate::meter::Meter;
+use crate::party::Party;
+use crate::tally::Tally;
+
+/// A flow's thread needs little: its buffer is not on the stack.
+const STACK_BYTES: usize = 128 << 10;
+
+/// How often threads that have to stop are interrupted.
+const INTERRUPT_NS: u64 = 2_000_000;
+
+/// What the threads of a party share.
+pub(super) struct Hall<'a, P: Party> {
+    party: Mutex<&'a mut P>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) buffer_size: usize,
+    /// Set when every thread has to give its flow back.
+    pub(super) stop: AtomicBool,
+    pub(super) system_calls: AtomicU64,
+    /// Threads that have not given their flows back.
+    live: AtomicUsize,
+    /// Those of them that wait in a system call now and then.
+    roster: Mutex<Vec<ThreadHandle>>,
+    fault: Mutex<Option<Fault>>,
+    /// Written to when the thread that waits at the other end should look around.
+    bell: OwnedFd,
+    /// Whether it waits for a descriptor to become free.
+    short_of_descriptors: AtomicBool,
+}
+
+pub(in crate::engine) fn drive<P: Party>(
+    party: &mut P,
+    station: Station<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let (heard, bell) = pipe::anonymous().map_err(Fault::io("opening a pipe"))?;
+    sys_io::set_nonblocking(heard.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
+    sys_io::set_nonblocking(bell.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
+    let hall = Hall {
+        party: Mutex::new(party),
+        tally: meter.tally(),
+        buffer_size: station.buffer_size.max(1),
+        stop: AtomicBool::new(false),
+        system_calls: AtomicU64::new(0),
+        live: AtomicUsize::new(0),
+        roster: Mutex::new(Vec::new()),
+        fault: Mutex::new(None),
+        bell,
+        short_of_descriptors: AtomicBool::new(false),
+    };
+    let mut report = EngineReport::default();
+    let stopped = std::thread::scope(|scope| {
+        let mut host = Host { hall: &hall, scope, station, meter, heard: &heard, report: &mut report };
+        let stopped = host.begin().and_then(|()| host.run());
+        hall.send_home();
+        stopped
+    });
+    report.system_calls += hall.system_calls.load(Ordering::Relaxed);
+    let fault = lock(&hall.fault).take();
+    match (stopped, fault) {
+        (Err(fault), _) | (_, Some(fault)) => Err(fault),
+        (Ok(stop), None) => Ok((stop, report)),
+    }
+}
+
+struct Host<'h, 's, 'e, 'a, P: Party> {
+    hall: &'h Hall<'a, P>,
+    scope: &'s Scope<'s, 'e>,
+    station: Station<'h>,
+    meter: &'h mut Meter,
+    heard: &'h OwnedFd,
+    report: &'h mut EngineReport,
+}
+
+impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
+    fn begin(&mut self) -> Result<(), Fault> {
+        loop {
+            let first = self.hall.party().first();
+            let Some((flow, fd)) = first else { return Ok(()) };
+            if let Some(fd) = &fd {
+                sys_io::set_nonblocking(fd.as_fd(), false).map_err(Fault::io("preparing a connection"))?;
+            }
+            self.start(flow, fd)?;
+        }
+    }
+
+    fn run(&mut self) -> Result<Stop, Fault> {
+        let mut accept_from_ns = 0;
+        loop {
+            if self.station.abort.load(Ordering::Relaxed) {
+                return Ok(Stop::Aborted);
+            }
+            let now_ns = monotonic_ns();
+            if (now_ns >= self.meter.next_mark_ns() || self.station.told.load(Ordering::Relaxed))
+                && !self.meter.lap(self.station.told)
+            {
+                return Ok(Stop::Time);
+            }
+            if self.hall.live.load(Ordering::Acquire) == 0 && self.station.listener.is_none() {
+                return Ok(Stop::Done);
+            }
+            let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
+            let accepts = accept_from_ns <= now_ns || !self.hall.short_of_descriptors.load(Ordering::Relaxed);
+            let (fd, until_ns) = match self.station.listener {
+                Some(listener) if accepts => (listener, until_ns),
+                Some(_) => (self.heard.as_fd(), until_ns.min(accept_from_ns)),
+                None => (self.heard.as_fd(), until_ns),
+            };
+            self.report.system_calls += 1;
+            match socket::wait(fd, Until::Readable, until_ns - now_ns) {
+                Ok(Some(_)) if accepts && self.station.listener.is_some() => {
+                    if !self.accept()? {
+                        accept_from_ns = monotonic_ns() + ACCEPT_PAUSE_NS;
+                    }
+                }
+                Ok(Some(_)) => self.empty_bell(),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(Fault::Io { doing: "waiting for connections".into(), source }),
+            }
+        }
+    }
+
+    /// Takes one connection. `false` if there is no descriptor for it.
+    fn accept(&mut self) -> Result<bool, Fault> {
+        let Some(listener) = self.station.listener else { return Ok(true) };
+        // Before the attempt: whoever closes a connection after it rings.
+        self.hall.short_of_descriptors.store(true, Ordering::Relaxed);
+        self.report.system_calls += 1;
+        let accepted = socket::accept(listener, false);
+        let exhausted = matches!(&accepted, Err(error) if socket::is_exhausted(error));
+        self.hall.short_of_descriptors.store(exhausted, Ordering::Relaxed);
+        match accepted {
+            Ok(fd) => {
+                self.report.wakeups += 1;
+                self.report.accepted += 1;
+                self.report.accepted_at_once = 1;
+                let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+                let flow = self.hall.party().accepted(fd.as_fd(), now_ns);
+                flow.map_or(Ok(()), |flow| self.start(flow, Some(fd)))?;
+            }
+            Err(_) if exhausted => return Ok(false),
+            Err(error) if is_passing(&error) => {}
+            Err(source) => return Err(Fault::Io { doing: "accepting a connection".into(), source }),
+        }
+        Ok(true)
+    }
+
+    fn start(&self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<(), Fault> {
+        let hall = self.hall;
+        hall.live.fetch_add(1, Ordering::Relaxed);
+        let spawned = std::thread::Builder::new()
+            .name("flow".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(self.scope, move || Worker::begin(hall, flow, fd));
+        if let Err(source) = spawned {
+            hall.live.fetch_sub(1, Ordering::Relaxed);
+            return Err(Fault::Io { doing: "starting a thread for a flow: use fewer --flows".into(), source });
+        }
+        Ok(())
+    }
+
+    fn empty_bell(&self) {
+        while matches!(sys_io::read(self.heard.as_fd(), &mut [0; 64]), Ok(64)) {}
+    }
+}
+
+impl<'a, P: Party> Hall<'a, P> {
+    /// The party, for as long as the guard is held.
+    pub(super) fn party(&self) -> MutexGuard<'_, &'a mut P> {
+        lock(&self.party)
+    }
+
+    /// Enters the calling thread into the roster of those that can be interrupted.
+    pub(super) fn enter(&self) -> io::Result<ThreadHandle> {
+        let handle = ThreadHandle::current()?;
+        lock(&self.roster).push(handle);
+        Ok(handle)
+    }
+
+    /// A thread's flow has ended. What the thread has counted must be settled by now.
+    pub(super) fn leave(&self, handle: Option<ThreadHandle>, flow: P::Flow, fd: Option<OwnedFd>, fault: Option<Fault>) {
+        self.party().left(flow, fd);
+        self.on_closed();
+        if let Some(handle) = handle {
+            let mut roster = lock(&self.roster);
+            if let Some(place) = roster.iter().position(|other| *other == handle) {
+                roster.swap_remove(place);
+            }
+        }
+        if let Some(fault) = fault {
+            lock(&self.fault).get_or_insert(fault);
+        }
+        if self.live.fetch_sub(1, Ordering::Release) == 1 {
+            self.ring();
+        }
+    }
+
+    /// A descriptor is free again.
+    pub(super) fn on_closed(&self) {
+        if self.short_of_descriptors.swap(false, Ordering::Relaxed) {
+            self.ring();
+        }
+    }
+
+    fn ring(&self) {
+        // A full pipe rings loud enough.
+        let _ = sys_io::write(self.bell.as_fd(), &[1]);
+    }
+
+    /// Makes every thread give its flow back.
+    fn send_home(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        while self.live.load(Ordering::Acquire) > 0 {
+            for handle in &*lock(&self.roster) {
+                // A full queue of signals is tried again.
+                let _ = interrupt(handle);
+            }
+            let _ = sleep_until_ns(monotonic_ns() + INTERRUPT_NS);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

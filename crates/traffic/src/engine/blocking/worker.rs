@@ -1,0 +1,247 @@
+//! One flow's thread: it does what the flow wants, and sleeps in the call that the flow waits for.
+//!
+//! A deadline that is far away costs nothing: the socket's own timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) brings the
+//! thread back now and then, and only a near one is waited for exactly, with one more call.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
+use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket::{self, Until};
+
+use crate::engine::blocking::party::Hall;
+use crate::engine::{WAIT_MAX_NS, unconnected};
+use crate::fault::Fault;
+use crate::flow::{Doing, End, Flow, Want};
+use crate::party::Party;
+use crate::tally::Share;
+
+/// How long a call waits before a flow that has a deadline is asked again; nearer deadlines are met exactly.
+const PATIENCE_NS: u64 = 250_000_000;
+
+pub(super) struct Worker<'h, 'a, P: Party> {
+    hall: &'h Hall<'a, P>,
+    flow: P::Flow,
+    fd: Option<OwnedFd>,
+    buffer: Vec<u8>,
+    share: Share,
+    system_calls: u64,
+    eof: bool,
+    receive_timeout: bool,
+    send_timeout: bool,
+    now_ns: u64,
+}
+
+impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
+    /// Carries the flow to its end, in the thread that calls.
+    pub(super) fn begin(hall: &'h Hall<'a, P>, flow: P::Flow, fd: Option<OwnedFd>) {
+        let mut worker = Worker {
+            hall,
+            flow,
+            fd,
+            // Touched page by page, as data comes.
+            buffer: vec![0; hall.buffer_size],
+            share: hall.tally.share(),
+            system_calls: 0,
+            eof: false,
+            receive_timeout: false,
+            send_timeout: false,
+            now_ns: 0,
+        };
+        let (handle, fault) = match hall.enter() {
+            Ok(handle) => (Some(handle), worker.run().err()),
+            Err(source) => (None, Some(Fault::Io { doing: "preparing a thread".into(), source })),
+        };
+        let Worker { flow, fd, share, system_calls, .. } = worker;
+        hall.system_calls.fetch_add(system_calls, Ordering::Relaxed);
+        drop(share);
+        hall.leave(handle, flow, fd, fault);
+    }
+
+    fn run(&mut self) -> Result<(), Fault> {
+        self.tick();
+        while !self.hall.stop.load(Ordering::Relaxed) {
+            let want = self.flow.want(self.now_ns);
+            if self.eof && !matches!(want, Want::Send | Want::Both) {
+                self.close();
+                if matches!(want, Want::Receive | Want::ReceiveUntil(_)) {
+                    self.flow.ended(End::Eof, self.now_ns);
+                    continue;
+                }
+            }
+            let goes_on = match want {
+                Want::Send => self.send(false)?,
+                Want::Receive => self.receive(None)?,
+                Want::ReceiveUntil(at_ns) => self.receive(Some(at_ns))?,
+                Want::Both => self.send_or_receive()?,
+                Want::Pause(at_ns) => self.pause(at_ns),
+                Want::Connect => self.connect()?,
+                Want::Close => {
+                    self.close();
+                    true
+                }
+                Want::Done => false,
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The time of an event, for flows that ask for it.
+    #[inline]
+    fn tick(&mut self) {
+        if P::Flow::TIMED {
+            self.now_ns = monotonic_ns();
+        }
+    }
+
+    fn pause(&mut self, at_ns: u64) -> bool {
+        self.system_calls += 1;
+        // Interrupted or not, the flow is asked again, and it knows the moment.
+        let _ = sleep_until_ns(at_ns);
+        self.tick();
+        true
+    }
+
+    fn receive(&mut self, until_ns: Option<u64>) -> Result<bool, Fault> {
+        let Some(fd) = &self.fd else { return Err(unconnected()) };
+        if let Some(until_ns) = until_ns {
+            let left_ns = until_ns.saturating_sub(monotonic_ns());
+            if left_ns < PATIENCE_NS {
+                self.system_calls += 1;
+                if !matches!(socket::wait(fd.as_fd(), Until::Readable, left_ns), Ok(Some(_))) {
+                    self.tick();
+                    return Ok(true);
+                }
+            } else if !self.receive_timeout {
+                self.system_calls += 1;
+                socket::set_receive_timeout(fd.as_fd(), PATIENCE_NS).map_err(Fault::io("setting SO_RCVTIMEO"))?;
+                self.receive_timeout = true;
+            }
+        }
+        let asked = self.buffer.len();
+        self.system_calls += 1;
+        let received = sys_io::read(fd.as_fd(), &mut self.buffer);
+        self.tick();
+        match received {
+            Ok(0) => {
+                self.eof = true;
+                self.flow.ended(End::Eof, self.now_ns);
+            }
+            Ok(n) => {
+                self.share.count(n, asked);
+                return Ok(self.flow.received(&mut self.buffer[..n], self.now_ns));
+            }
+            Err(error) => self.judge(Doing::Receiving, &error),
+        }
+        Ok(true)
+    }
+
+    /// `at_once`: room was seen, and nothing is waited for.
+    fn send(&mut self, at_once: bool) -> Result<bool, Fault> {
+        let Some(fd) = &self.fd else { return Err(unconnected()) };
+        if !at_once && !self.send_timeout && self.flow.patience_ns() < u64::MAX {
+            self.system_calls += 1;
+            socket::set_send_timeout(fd.as_fd(), PATIENCE_NS).map_err(Fault::io("setting SO_SNDTIMEO"))?;
+            self.send_timeout = true;
+        }
+        let bytes = self.flow.outgoing();
+        let asked = bytes.len();
+        self.system_calls += 1;
+        let sent = if at_once { socket::send_now(fd.as_fd(), bytes) } else { sys_io::write(fd.as_fd(), bytes) };
+        self.tick();
+        match sent {
+            Ok(n) => {
+                self.share.count(n, asked);
+                self.flow.sent(n, self.now_ns);
+            }
+            Err(error) => self.judge(Doing::Sending, &error),
+        }
+        Ok(true)
+    }
+
+    fn send_or_receive(&mut self) -> Result<bool, Fault> {
+        let Some(fd) = &self.fd else { return Err(unconnected()) };
+        if self.eof {
+            return self.send(false);
+        }
+        let left_ns = self.flow.patience_ns().saturating_sub(monotonic_ns()).min(PATIENCE_NS);
+        self.system_calls += 1;
+        match socket::wait(fd.as_fd(), Until::Either, left_ns) {
+            Ok(Some(found)) if found.readable => self.receive(None),
+            Ok(Some(_)) => self.send(true),
+            Ok(None) | Err(_) => {
+                self.tick();
+                Ok(true)
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Result<bool, Fault> {
+        self.close();
+        self.system_calls += 2;
+        let connecting = self.hall.party().connect(&mut self.flow);
+        match connecting.and_then(|fd| self.settle(fd)) {
+            Ok(Some(fd)) => {
+                self.fd = Some(fd);
+                self.tick();
+                self.flow.connected(self.now_ns);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                self.tick();
+                self.fail(Doing::Connecting, &error);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for a connection attempt to end. `None`: the engine has to stop.
+    fn settle(&mut self, fd: OwnedFd) -> io::Result<Option<OwnedFd>> {
+        let until_ns = self.flow.patience_ns();
+        while !self.hall.stop.load(Ordering::Relaxed) {
+            let left_ns = until_ns.saturating_sub(monotonic_ns());
+            self.system_calls += 1;
+            match socket::wait(fd.as_fd(), Until::Writable, left_ns.min(WAIT_MAX_NS)) {
+                Ok(Some(_)) => {
+                    // SO_ERROR, and O_NONBLOCK read and cleared.
+                    self.system_calls += 3;
+                    if let Some(errno) = socket::take_error(fd.as_fd())? {
+                        return Err(io::Error::from_raw_os_error(errno));
+                    }
+                    sys_io::set_nonblocking(fd.as_fd(), false)?;
+                    return Ok(Some(fd));
+                }
+                Ok(None) if left_ns == 0 => return Err(io::Error::from_raw_os_error(socket::TIMED_OUT)),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// A timeout and an interruption only mean that the flow is asked again.
+    fn judge(&mut self, doing: Doing, error: &io::Error) {
+        if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) {
+            self.fail(doing, error);
+        }
+    }
+
+    fn fail(&mut self, doing: Doing, error: &io::Error) {
+        self.close();
+        self.flow.ended(End::Failed { doing, errno: error.raw_os_error().unwrap_or(0) }, self.now_ns);
+    }
+
+    fn close(&mut self) {
+        if self.fd.take().is_some() {
+            self.system_calls += 1;
+            self.hall.on_closed();
+        }
+        (self.eof, self.receive_timeout, self.send_timeout) = (false, false, false);
+    }
+}

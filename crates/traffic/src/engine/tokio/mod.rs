@@ -1,0 +1,196 @@
+//! The Tokio engine: one single-threaded runtime a thread, a task per connection.
+//!
+//! Tasks own their flows and wait for Tokio's readiness ([`task`]); the root future here owns what is asked of
+//! the party: it accepts, connects, takes back, and keeps the time. A task that is dropped, by its own end or
+//! with the runtime, posts its flow back. Deadlines are as exact as Tokio's timers: a millisecond.
+//!
+//! A signal does not reach the root future, so it looks at the flags every few milliseconds. The report counts
+//! the calls that moved something, not those of Tokio's driver nor its attempts that found nothing.
+
+mod stream;
+mod task;
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::{io as sys_io, socket};
+use tokio::time::{Instant, sleep_until};
+
+use crate::engine::tokio::stream::{Door, Stream};
+use crate::engine::tokio::task::{Desk, Held, Mail, carry};
+use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, is_passing};
+use crate::fault::Fault;
+use crate::flow::{Doing, End, Flow};
+use crate::meter::Meter;
+use crate::party::Party;
+
+/// How long the root future sleeps at most: nobody can wake it to look at a flag.
+const LOOK_NS: u64 = 5_000_000;
+
+pub(super) fn drive<P: Party>(
+    party: &mut P,
+    station: Station<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(Fault::io("starting a Tokio runtime"))?;
+    let desk = Arc::new(Desk::new(meter.tally(), station.buffer_size.max(1)));
+    let mut root = Root { party, station, meter, desk: &desk, live: 0, report: EngineReport::default() };
+    let stopped = runtime.block_on(root.run());
+    // Drops every task, and each posts its flow.
+    drop(runtime);
+    root.report.system_calls += desk.system_calls();
+    for mail in desk.take_mail() {
+        match mail {
+            Mail::Left(flow, fd) => root.party.left(flow, fd),
+            Mail::Connect(flow) => root.party.left(flow, None),
+        }
+    }
+    match (stopped, desk.take_fault()) {
+        (Err(fault), _) | (_, Some(fault)) => Err(fault),
+        (Ok(stop), None) => Ok((stop, root.report)),
+    }
+}
+
+/// The moment of the monotonic clock as Tokio counts it.
+fn instant(at_ns: u64) -> Instant {
+    // A day is for ever here, and Tokio's timers take no more than two years.
+    let left_ns = at_ns.saturating_sub(monotonic_ns()).min(86_400_000_000_000);
+    Instant::now() + Duration::from_nanos(left_ns)
+}
+
+struct Root<'a, P: Party> {
+    party: &'a mut P,
+    station: Station<'a>,
+    meter: &'a mut Meter,
+    desk: &'a Arc<Desk<P::Flow>>,
+    /// Flows that have not been given back.
+    live: usize,
+    report: EngineReport,
+}
+
+/// What the root future was woken for.
+enum Woken {
+    Mail,
+    Accepted(io::Result<Stream>),
+    Time,
+}
+
+impl<P: Party> Root<'_, P> {
+    async fn run(&mut self) -> Result<Stop, Fault> {
+        while let Some((flow, fd)) = self.party.first() {
+            self.live += 1;
+            if let Some(fd) = &fd {
+                sys_io::set_nonblocking(fd.as_fd(), true).map_err(Fault::io("preparing a connection"))?;
+            }
+            let stream = fd.map(Stream::new).transpose().map_err(Fault::io("registering a connection with Tokio"))?;
+            self.start(flow, stream, false);
+        }
+        let listener = self.station.listener.map(Door::new).transpose();
+        let listener = listener.map_err(Fault::io("registering the listener with Tokio"))?;
+        let mut accept_from_ns = 0;
+        loop {
+            if self.station.abort.load(Ordering::Relaxed) {
+                return Ok(Stop::Aborted);
+            }
+            if let Some(fault) = self.desk.take_fault() {
+                return Err(fault);
+            }
+            let now_ns = monotonic_ns();
+            if (now_ns >= self.meter.next_mark_ns() || self.station.told.load(Ordering::Relaxed))
+                && !self.meter.lap(self.station.told)
+            {
+                return Ok(Stop::Time);
+            }
+            if self.answer() {
+                accept_from_ns = 0;
+            }
+            if self.live == 0 && listener.is_none() {
+                return Ok(Stop::Done);
+            }
+            let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
+            let door = listener.as_ref().filter(|_| accept_from_ns <= now_ns);
+            match self.wait(door, until_ns).await {
+                Woken::Mail | Woken::Time => {}
+                Woken::Accepted(Ok(stream)) => self.welcome(stream),
+                Woken::Accepted(Err(error)) if socket::is_exhausted(&error) => {
+                    accept_from_ns = now_ns + ACCEPT_PAUSE_NS;
+                }
+                Woken::Accepted(Err(error)) if is_passing(&error) => {}
+                Woken::Accepted(Err(source)) => {
+                    return Err(Fault::Io { doing: "accepting a connection".into(), source });
+                }
+            }
+        }
+    }
+
+    /// Sleeps until there is mail, a connection, or the moment has come.
+    async fn wait(&self, door: Option<&Door>, until_ns: u64) -> Woken {
+        let mut mail = pin!(self.desk.rung());
+        let mut time = pin!(sleep_until(instant(until_ns)));
+        poll_fn(|context| {
+            if let Some(Poll::Ready(accepted)) = door.map(|door| door.poll_accept(context)) {
+                return Poll::Ready(Woken::Accepted(accepted));
+            }
+            if mail.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Woken::Mail);
+            }
+            time.as_mut().poll(context).map(|()| Woken::Time)
+        })
+        .await
+    }
+
+    fn welcome(&mut self, stream: Stream) {
+        self.report.system_calls += 1;
+        self.report.accepted += 1;
+        self.report.accepted_at_once = 1;
+        let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+        if let Some(flow) = self.party.accepted(stream.as_fd(), now_ns) {
+            self.live += 1;
+            self.start(flow, Some(stream), false);
+        }
+    }
+
+    /// Does what tasks have asked for. Whether a flow has left.
+    fn answer(&mut self) -> bool {
+        let mut any_left = false;
+        for mail in self.desk.take_mail() {
+            match mail {
+                Mail::Left(flow, fd) => {
+                    any_left = true;
+                    self.live -= 1;
+                    self.party.left(flow, fd);
+                }
+                Mail::Connect(mut flow) => {
+                    // socket(2) and connect(2), at the least.
+                    self.report.system_calls += 2;
+                    match self.party.connect(&mut flow).and_then(Stream::new) {
+                        Ok(stream) => self.start(flow, Some(stream), true),
+                        Err(error) => {
+                            let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+                            let errno = error.raw_os_error().unwrap_or(0);
+                            flow.ended(End::Failed { doing: Doing::Connecting, errno }, now_ns);
+                            self.start(flow, None, false);
+                        }
+                    }
+                }
+            }
+        }
+        any_left
+    }
+
+    fn start(&self, flow: P::Flow, stream: Option<Stream>, connecting: bool) {
+        tokio::spawn(carry(Held::new(flow, stream, Arc::clone(self.desk)), connecting));
+    }
+}

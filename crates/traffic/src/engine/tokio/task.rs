@@ -1,0 +1,302 @@
+//! One connection's task: it awaits Tokio's reads and writes, and tells the flow.
+//!
+//! Tokio's budget makes a task yield that never has to wait.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::socket;
+use tokio::sync::Notify;
+use tokio::time::{sleep_until, timeout_at};
+
+use crate::engine::tokio::instant;
+use crate::engine::tokio::stream::Stream;
+use crate::engine::unconnected;
+use crate::fault::Fault;
+use crate::flow::{Doing, End, Flow, Want};
+use crate::tally::Tally;
+
+/// What a task wants from the root future.
+pub(super) enum Mail<F> {
+    /// A connection for this flow.
+    Connect(F),
+    /// Take it back.
+    Left(F, Option<OwnedFd>),
+}
+
+/// Where tasks and the root future meet.
+pub(super) struct Desk<F> {
+    tally: Arc<Tally>,
+    buffer_size: usize,
+    system_calls: AtomicU64,
+    mail: Mutex<Vec<Mail<F>>>,
+    fault: Mutex<Option<Fault>>,
+    bell: Notify,
+}
+
+impl<F> Desk<F> {
+    pub(super) fn new(tally: Arc<Tally>, buffer_size: usize) -> Desk<F> {
+        Desk {
+            tally,
+            buffer_size,
+            system_calls: AtomicU64::new(0),
+            mail: Mutex::new(Vec::new()),
+            fault: Mutex::new(None),
+            bell: Notify::new(),
+        }
+    }
+
+    pub(super) fn take_mail(&self) -> Vec<Mail<F>> {
+        std::mem::take(&mut lock(&self.mail))
+    }
+
+    pub(super) fn take_fault(&self) -> Option<Fault> {
+        lock(&self.fault).take()
+    }
+
+    pub(super) fn system_calls(&self) -> u64 {
+        self.system_calls.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when there is mail.
+    pub(super) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    fn post(&self, mail: Mail<F>) {
+        lock(&self.mail).push(mail);
+        self.bell.notify_one();
+    }
+
+    /// Counts a call of the one thread that all tasks share.
+    fn called(&self) {
+        self.system_calls.store(self.system_calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A flow in the hands of a task: goes back to the desk however the task ends.
+pub(super) struct Held<F> {
+    flow: Option<F>,
+    stream: Option<Stream>,
+    eof: bool,
+    desk: Arc<Desk<F>>,
+}
+
+impl<F> Held<F> {
+    pub(super) fn new(flow: F, stream: Option<Stream>, desk: Arc<Desk<F>>) -> Held<F> {
+        Held { flow: Some(flow), stream, eof: false, desk }
+    }
+}
+
+impl<F> Drop for Held<F> {
+    fn drop(&mut self) {
+        if let Some(flow) = self.flow.take() {
+            // A connection that cannot be had back is closed.
+            let fd = self.stream.take().and_then(|stream| stream.into_fd().ok());
+            self.desk.post(Mail::Left(flow, fd));
+        }
+    }
+}
+
+/// Carries a flow until it leaves or wants another connection.
+pub(super) async fn carry<F: Flow>(mut held: Held<F>, connecting: bool) {
+    if let Err(fault) = held.run(connecting).await {
+        *lock(&held.desk.fault) = Some(fault);
+        held.desk.bell.notify_one();
+    }
+}
+
+/// The time of an event, for flows that ask for it.
+#[inline]
+fn tick<F: Flow>() -> u64 {
+    if F::TIMED { monotonic_ns() } else { 0 }
+}
+
+impl<F: Flow> Held<F> {
+    async fn run(&mut self, connecting: bool) -> Result<(), Fault> {
+        if connecting {
+            self.settle().await;
+        }
+        let mut buffer = vec![0; self.desk.buffer_size];
+        let mut now_ns = tick::<F>();
+        loop {
+            let Some(flow) = &mut self.flow else { return Ok(()) };
+            let want = flow.want(now_ns);
+            if self.eof && !matches!(want, Want::Send | Want::Both) {
+                self.close();
+                if matches!(want, Want::Receive | Want::ReceiveUntil(_)) {
+                    self.end(End::Eof, now_ns);
+                    continue;
+                }
+            }
+            let goes_on = match want {
+                Want::Send => self.send(&mut now_ns).await?,
+                Want::Receive => self.receive(&mut buffer, &mut now_ns).await?,
+                Want::ReceiveUntil(at_ns) => {
+                    match timeout_at(instant(at_ns), self.receive(&mut buffer, &mut now_ns)).await {
+                        Ok(goes_on) => goes_on?,
+                        Err(_) => self.asked_again(&mut now_ns),
+                    }
+                }
+                Want::Both => self.send_or_receive(&mut buffer, &mut now_ns).await?,
+                Want::Pause(at_ns) => {
+                    sleep_until(instant(at_ns)).await;
+                    self.asked_again(&mut now_ns)
+                }
+                Want::Connect => {
+                    self.close();
+                    if let Some(flow) = self.flow.take() {
+                        self.desk.post(Mail::Connect(flow));
+                    }
+                    false
+                }
+                Want::Close => {
+                    self.close();
+                    true
+                }
+                Want::Done => false,
+            };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A moment has come, and the flow will want to know it.
+    fn asked_again(&self, now_ns: &mut u64) -> bool {
+        *now_ns = tick::<F>();
+        true
+    }
+
+    /// Waits for a connection attempt to end.
+    async fn settle(&mut self) {
+        let (Some(flow), Some(stream)) = (&mut self.flow, &self.stream) else { return };
+        let patience_ns = flow.patience_ns();
+        let ready = if patience_ns == u64::MAX {
+            stream.writable().await
+        } else {
+            let late = Err(io::Error::from_raw_os_error(socket::TIMED_OUT));
+            timeout_at(instant(patience_ns), stream.writable()).await.unwrap_or(late)
+        };
+        let errno = ready.and_then(|()| {
+            self.desk.called();
+            socket::take_error(stream.as_fd())
+        });
+        match errno.unwrap_or_else(|error| Some(error.raw_os_error().unwrap_or(0))) {
+            None => flow.connected(tick::<F>()),
+            Some(errno) => self.fail(Doing::Connecting, errno, tick::<F>()),
+        }
+    }
+
+    async fn send(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
+        let (Some(flow), Some(stream)) = (&mut self.flow, &mut self.stream) else { return Err(unconnected()) };
+        let patience_ns = flow.patience_ns();
+        let sending = poll_fn(|context| {
+            let bytes = flow.outgoing();
+            stream.poll_write(context, bytes).map(|sent| (sent, bytes.len()))
+        });
+        let (sent, asked) = if patience_ns == u64::MAX {
+            sending.await
+        } else {
+            match timeout_at(instant(patience_ns), sending).await {
+                Ok(sent) => sent,
+                Err(_) => return Ok(self.asked_again(now_ns)),
+            }
+        };
+        Ok(self.sent(sent, asked, now_ns))
+    }
+
+    async fn receive(&mut self, buffer: &mut [u8], now_ns: &mut u64) -> Result<bool, Fault> {
+        let Some(stream) = &mut self.stream else { return Err(unconnected()) };
+        let received = poll_fn(|context| stream.poll_read(context, buffer)).await;
+        Ok(self.received(received, buffer, now_ns))
+    }
+
+    async fn send_or_receive(&mut self, buffer: &mut [u8], now_ns: &mut u64) -> Result<bool, Fault> {
+        if self.eof {
+            return self.send(now_ns).await;
+        }
+        let (Some(flow), Some(stream)) = (&mut self.flow, &mut self.stream) else { return Err(unconnected()) };
+        let patience_ns = flow.patience_ns();
+        let either = poll_fn(|context| {
+            if let Poll::Ready(received) = stream.poll_read(context, buffer) {
+                return Poll::Ready(Moved::In(received));
+            }
+            let bytes = flow.outgoing();
+            stream.poll_write(context, bytes).map(|sent| Moved::Out(sent, bytes.len()))
+        });
+        Ok(match timeout_at(instant(patience_ns), either).await {
+            Ok(Moved::In(received)) => self.received(received, buffer, now_ns),
+            Ok(Moved::Out(sent, asked)) => self.sent(sent, asked, now_ns),
+            Err(_) => self.asked_again(now_ns),
+        })
+    }
+
+    fn sent(&mut self, sent: io::Result<usize>, asked: usize, now_ns: &mut u64) -> bool {
+        self.desk.called();
+        *now_ns = tick::<F>();
+        match (sent, &mut self.flow) {
+            (Ok(n), Some(flow)) => {
+                self.desk.tally.count_alone(n, asked);
+                flow.sent(n, *now_ns);
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => self.fail(Doing::Sending, error.raw_os_error().unwrap_or(0), *now_ns),
+        }
+        true
+    }
+
+    /// What follows from a receive. `false`: the flow leaves.
+    fn received(&mut self, received: io::Result<usize>, buffer: &mut [u8], now_ns: &mut u64) -> bool {
+        self.desk.called();
+        *now_ns = tick::<F>();
+        match (received, &mut self.flow) {
+            (Ok(0), _) => {
+                self.eof = true;
+                self.end(End::Eof, *now_ns);
+            }
+            (Ok(n), Some(flow)) => {
+                self.desk.tally.count_alone(n, buffer.len());
+                return flow.received(&mut buffer[..n], *now_ns);
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => self.fail(Doing::Receiving, error.raw_os_error().unwrap_or(0), *now_ns),
+        }
+        true
+    }
+
+    fn fail(&mut self, doing: Doing, errno: i32, now_ns: u64) {
+        self.close();
+        self.end(End::Failed { doing, errno }, now_ns);
+    }
+
+    fn end(&mut self, end: End, now_ns: u64) {
+        if let Some(flow) = &mut self.flow {
+            flow.ended(end, now_ns);
+        }
+    }
+
+    fn close(&mut self) {
+        if self.stream.take().is_some() {
+            self.desk.called();
+        }
+        self.eof = false;
+    }
+}
+
+/// What came first.
+enum Moved {
+    /// A receive.
+    In(io::Result<usize>),
+    /// A send of so many bytes at most.
+    Out(io::Result<usize>, usize),
+}

@@ -1,0 +1,287 @@
+//! What leaves on a connection: copied into the ring's memory, since the kernel reads it after the flow was
+//! asked, and never two sends at a time.
+//!
+//! `bundle` gathers what the flow wants to send, chunk by chunk, until it wants something else or the outbox is
+//! full, and sends it all by one operation. So its flows are told that a chunk was taken when it is in the
+//! outbox; the operation is submitted before the engine waits. A connection that its flow closes is closed when
+//! the outbox is empty.
+//!
+//! `zc` completes twice: first the bytes were taken, then the buffer is free. With two buffers a connection
+//! sends the next bytes while it waits for the second completion of the last ones.
+
+use std::os::fd::AsFd;
+
+use bytegauge_model::UringKind;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::uring::{BufferId, Errno, PoolId};
+
+use crate::engine::unconnected;
+use crate::engine::uring::connection::{Leaving, Then, Waits};
+use crate::engine::uring::{Loop, missing};
+use crate::fault::Fault;
+use crate::flow::{Doing, End, Flow, Want};
+use crate::party::Party;
+
+/// Most bytes of one send: longer ones go in parts.
+const SEND_MAX: usize = 1 << 20;
+
+/// Send buffers grow in steps of this many bytes.
+const STEP: usize = 4096;
+
+/// Chunks that one bundle sends, and the length of each.
+const OUTBOX_CHUNKS: u16 = 16;
+const OUTBOX_CHUNK_SIZE: usize = 4096;
+
+/// The memory of the ring that belongs to a slot, connection after connection.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) receive: Option<BufferId>,
+    /// What is sent; the second only with zero copy.
+    sends: [Option<BufferId>; 2],
+    /// How many bytes of the present connection's last send each of them holds.
+    copied: [Option<usize>; 2],
+    pub(super) outbox: Option<PoolId>,
+    /// A bundle failed: the outbox holds what nobody wants.
+    soiled: bool,
+}
+
+impl Memory {
+    /// The connection is another one: nothing of the last one's bytes is sent again.
+    pub(super) fn forget(&mut self) {
+        self.copied = [None; 2];
+    }
+}
+
+impl<P: Party> Loop<'_, P> {
+    /// Sends what is outgoing, unless a send is in flight.
+    pub(super) fn send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        let slot = &self.slots[index as usize];
+        if slot.fd.is_none() || slot.flow.is_none() {
+            return Err(unconnected());
+        }
+        if let Some(End::Failed { errno, .. }) = slot.came {
+            // A receive has met the error that this send would have met.
+            *now_ns = self.tick();
+            self.fail(index, Doing::Sending, errno, *now_ns);
+            return Ok(Then::Ask);
+        }
+        if slot.sending.is_none() {
+            if self.kind == UringKind::Bundle {
+                self.send_gathered(index, now_ns)?;
+                return Ok(Then::Ask);
+            }
+            if !self.send_copy(index)? {
+                self.rest(index, Waits::Buffer)?;
+                return Ok(Then::Rest);
+            }
+        }
+        self.rest(index, Waits::Send)?;
+        Ok(Then::Rest)
+    }
+
+    /// Whether the connection must stay until its outbox is empty.
+    pub(super) fn must_flush(&self, index: u32) -> bool {
+        let slot = &self.slots[index as usize];
+        self.kind == UringKind::Bundle && slot.sending.is_some() && !slot.impatient
+    }
+
+    /// Queues a send of a copy. `false`: no buffer is free.
+    fn send_copy(&mut self, index: u32) -> Result<bool, Fault> {
+        let zero_copy = self.kind == UringKind::ZeroCopy;
+        let Some(which) = self.free_send_buffer(index, zero_copy)? else { return Ok(false) };
+        let token = self.token(index);
+        let slot = &mut self.slots[index as usize];
+        let (Some(flow), Some(fd), Some(buffer)) = (&mut slot.flow, &slot.fd, slot.memory.sends[which]) else {
+            return Err(unconnected());
+        };
+        let repeats = flow.repeats();
+        let bytes = flow.outgoing();
+        let len = bytes.len().min(SEND_MAX);
+        slot.asked = bytes.len();
+        if !(repeats && slot.memory.copied[which] == Some(len)) {
+            if self.ring.buffer_len(buffer) < len {
+                self.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
+            }
+            if let Some(room) = self.ring.buffer(buffer) {
+                room[..len].copy_from_slice(&bytes[..len]);
+            }
+            slot.memory.copied[which] = Some(len);
+        }
+        slot.sending = Some(if zero_copy {
+            self.report.zero_copy += 1;
+            self.ring.send_zero_copy(token, fd.as_fd(), buffer, len)
+        } else {
+            self.ring.send(token, fd.as_fd(), buffer, len)
+        });
+        Ok(true)
+    }
+
+    /// Queues a send of all that the flow wants to send now.
+    fn send_gathered(&mut self, index: u32, now_ns: &mut u64) -> Result<(), Fault> {
+        let outbox = self.outbox(index)?;
+        let token = self.token(index);
+        let slot = &mut self.slots[index as usize];
+        let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
+        slot.asked = 0;
+        while self.ring.has_room(outbox) {
+            let taken = self.ring.put(outbox, flow.outgoing());
+            slot.asked += taken;
+            *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+            flow.sent(taken, *now_ns);
+            if flow.want(*now_ns) != Want::Send {
+                break;
+            }
+        }
+        slot.sending = Some(self.ring.send_bundle(token, fd.as_fd(), outbox));
+        Ok(())
+    }
+
+    pub(super) fn on_sent(&mut self, index: u32, more: bool, moved: Result<usize, Errno>) -> Result<(), Fault> {
+        let bundles = self.kind == UringKind::Bundle;
+        let slot = &mut self.slots[index as usize];
+        let asked = slot.asked;
+        if let (true, true, Ok(moved)) = (bundles, more, moved) {
+            // A part of the bundle; the kernel goes on with the rest.
+            self.meter.count(moved, moved);
+            slot.asked -= moved.min(asked);
+            return Ok(());
+        }
+        slot.sending = None;
+        let waited = matches!(slot.waits, Waits::Send | Waits::Either);
+        if waited {
+            self.timers.clear(index);
+        }
+        let now_ns = self.tick();
+        let slot = &mut self.slots[index as usize];
+        match moved {
+            Ok(moved) => {
+                self.meter.count(moved, asked);
+                if bundles && moved < asked {
+                    slot.memory.soiled = true;
+                    self.cut_short(index, now_ns);
+                } else if let (false, Some(flow)) = (bundles, &mut slot.flow) {
+                    flow.sent(moved, now_ns);
+                }
+            }
+            Err(Errno::CANCELLED | Errno::INTERRUPTED) => slot.memory.soiled = true,
+            Err(errno) => {
+                slot.memory.soiled = true;
+                if let Some(lack) = lack(self.kind, errno) {
+                    return Err(Fault::Missing(lack.into()));
+                }
+                if slot.leaving == Leaving::No {
+                    self.fail(index, Doing::Sending, errno.0, now_ns);
+                }
+            }
+        }
+        let slot = &self.slots[index as usize];
+        if slot.leaving != Leaving::No {
+            self.finish_leaving(index);
+            return Ok(());
+        }
+        // With an outbox the flow may have gone on to something else, which is not over yet.
+        if waited || slot.fd.is_none() { self.advance(index, now_ns) } else { Ok(()) }
+    }
+
+    /// A bundle that was not sent whole: the rest of its last buffer is lost, and with it the connection.
+    fn cut_short(&mut self, index: u32, now_ns: u64) {
+        if self.slots[index as usize].leaving == Leaving::No {
+            self.close(index);
+            self.end(index, End::Closed, now_ns);
+        }
+    }
+
+    /// A buffer of a zero-copy send is free again.
+    pub(super) fn on_released(&mut self, index: u32) -> Result<(), Fault> {
+        let slot = &self.slots[index as usize];
+        let waited = slot.waits == Waits::Buffer || slot.waits == Waits::Either && slot.sending.is_none();
+        if !waited {
+            return Ok(());
+        }
+        self.timers.clear(index);
+        let now_ns = self.tick();
+        self.advance(index, now_ns)
+    }
+
+    /// Which of the slot's send buffers is free, if any.
+    fn free_send_buffer(&mut self, index: u32, zero_copy: bool) -> Result<Option<usize>, Fault> {
+        for which in 0..=usize::from(zero_copy) {
+            match self.slots[index as usize].memory.sends[which] {
+                Some(buffer) if !self.ring.is_in_use(buffer) => return Ok(Some(which)),
+                Some(_) if zero_copy => {}
+                held => {
+                    let buffer = self.replace(held, STEP)?;
+                    let memory = &mut self.slots[index as usize].memory;
+                    memory.sends[which] = Some(buffer);
+                    memory.copied[which] = None;
+                    return Ok(Some(which));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The slot's own buffer for receives, for the modes that need one.
+    pub(super) fn receive_buffer(&mut self, index: u32) -> Result<BufferId, Fault> {
+        let held = self.slots[index as usize].memory.receive;
+        let buffer = match held {
+            Some(buffer) if !self.ring.is_in_use(buffer) => buffer,
+            held => self.replace(held, self.receive_size)?,
+        };
+        self.slots[index as usize].memory.receive = Some(buffer);
+        Ok(buffer)
+    }
+
+    /// A buffer instead of one that an operation of an older connection still uses, or of none.
+    fn replace(&mut self, held: Option<BufferId>, len: usize) -> Result<BufferId, Fault> {
+        let free = self.spare_buffers.iter().position(|spare| !self.ring.is_in_use(*spare));
+        let found = free.map(|at| self.spare_buffers.swap_remove(at));
+        self.spare_buffers.extend(held);
+        match found {
+            Some(buffer) if self.ring.buffer_len(buffer) < len => {
+                self.ring.lengthen_buffer(buffer, len).map(|()| buffer).map_err(missing)
+            }
+            Some(buffer) => Ok(buffer),
+            None => self.ring.new_buffer(len).map_err(missing),
+        }
+    }
+
+    /// The slot's outbox, empty: its own, one that another slot left behind, or a new one.
+    fn outbox(&mut self, index: u32) -> Result<PoolId, Fault> {
+        let memory = &mut self.slots[index as usize].memory;
+        let soiled = std::mem::take(&mut memory.soiled);
+        if let Some(outbox) = memory.outbox {
+            if soiled {
+                self.ring.empty_pool(outbox).map_err(missing)?;
+            }
+            return Ok(outbox);
+        }
+        let free = self.spare_outboxes.iter().position(|spare| !self.ring.is_pool_in_use(*spare));
+        let outbox = match free.map(|at| self.spare_outboxes.swap_remove(at)) {
+            Some(outbox) => {
+                self.ring.empty_pool(outbox).map_err(missing)?;
+                outbox
+            }
+            None => self.ring.new_pool(OUTBOX_CHUNKS, OUTBOX_CHUNK_SIZE).map_err(missing)?,
+        };
+        self.slots[index as usize].memory.outbox = Some(outbox);
+        Ok(outbox)
+    }
+}
+
+/// What an error says about the machine or the transport instead of the connection.
+fn lack(kind: UringKind, errno: Errno) -> Option<&'static str> {
+    match (kind, errno) {
+        (_, Errno::NOT_A_SOCKET) => {
+            Some("the uring engines carry sockets only: use --engine blocking for pipes and files")
+        }
+        (UringKind::ZeroCopy, Errno::UNSUPPORTED) => {
+            Some("this kind of socket takes no zero-copy sends (Unix sockets do not): use uring:multishot, or tcp")
+        }
+        (UringKind::ZeroCopy, Errno::NO_MEMORY) => Some(
+            "no more memory may be locked for zero-copy sends: raise the limit with `ulimit -l unlimited`, or use \
+             fewer flows",
+        ),
+        _ => None,
+    }
+}

@@ -1,0 +1,123 @@
+//! A stream's flows as one thread's share of an end, for engines that carry many connections in one thread.
+//!
+//! What the blocking loop does around a flow, such as pacing and taking note of its end, is done here by a
+//! wrapper: the engine knows neither.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::flow::{End, Flow, Want};
+use crate::pace::Pace;
+use crate::party::Party;
+
+/// A flow of a stream, what it moved and how it ended.
+#[derive(Debug)]
+pub struct Carried<F, const PACED: bool> {
+    /// The flow itself.
+    pub flow: F,
+    /// Its number.
+    pub index: usize,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// How its connection ended, if it did.
+    pub ended: Option<End>,
+    /// Whether it refused what it received.
+    pub refused: bool,
+    pace: Pace,
+    start_ns: u64,
+    last_ns: u64,
+}
+
+impl<F: Flow, const PACED: bool> Carried<F, PACED> {
+    /// Flow number `index`; a pace is kept only where `PACED`.
+    pub fn new(flow: F, index: usize, pace: Pace) -> Carried<F, PACED> {
+        Carried { flow, index, bytes: 0, ended: None, refused: false, pace, start_ns: 0, last_ns: 0 }
+    }
+}
+
+impl<F: Flow, const PACED: bool> Flow for Carried<F, PACED> {
+    const TIMED: bool = PACED;
+
+    #[inline]
+    fn want(&mut self, now_ns: u64) -> Want {
+        if self.ended.is_some() || self.refused {
+            return Want::Done;
+        }
+        if PACED {
+            if self.start_ns == 0 {
+                self.start_ns = now_ns;
+            }
+            let due_ns = self.pace.due_ns(self.start_ns, self.bytes, self.last_ns);
+            if now_ns < due_ns {
+                return Want::Pause(due_ns);
+            }
+        }
+        self.flow.want(now_ns)
+    }
+
+    #[inline]
+    fn outgoing(&mut self) -> &[u8] {
+        self.flow.outgoing()
+    }
+
+    fn repeats(&self) -> bool {
+        self.flow.repeats()
+    }
+
+    #[inline]
+    fn sent(&mut self, n: usize, now_ns: u64) {
+        self.bytes += n as u64;
+        self.last_ns = now_ns;
+        self.flow.sent(n, now_ns);
+    }
+
+    #[inline]
+    fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool {
+        self.bytes += bytes.len() as u64;
+        self.refused = !self.flow.received(bytes, now_ns);
+        !self.refused
+    }
+
+    fn ended(&mut self, end: End, _now_ns: u64) {
+        self.ended = Some(end);
+    }
+}
+
+/// All flows of one end, with their connections.
+#[derive(Debug)]
+pub struct Streams<F> {
+    waiting: Vec<(F, OwnedFd)>,
+    left: Vec<(F, Option<OwnedFd>)>,
+}
+
+impl<F> Streams<F> {
+    /// Flows that are joined.
+    pub fn new(flows: Vec<(F, OwnedFd)>) -> Streams<F> {
+        Streams { left: Vec::with_capacity(flows.len()), waiting: flows }
+    }
+
+    /// The flows that the engine gave back.
+    pub fn into_left(self) -> Vec<(F, Option<OwnedFd>)> {
+        self.left
+    }
+}
+
+impl<F: Flow + Send + 'static> Party for Streams<F> {
+    type Flow = F;
+
+    fn first(&mut self) -> Option<(F, Option<OwnedFd>)> {
+        self.waiting.pop().map(|(flow, fd)| (flow, Some(fd)))
+    }
+
+    fn accepted(&mut self, _connection: BorrowedFd<'_>, _now_ns: u64) -> Option<F> {
+        None
+    }
+
+    fn connect(&mut self, _flow: &mut F) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn left(&mut self, flow: F, connection: Option<OwnedFd>) {
+        self.left.push((flow, connection));
+    }
+}

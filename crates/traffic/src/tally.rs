@@ -1,0 +1,217 @@
+//! What threads or tasks that work for one meter count, so that its window holds their share.
+//!
+//! The counters are spread over cache lines and added up at the meter's marks. CPU time cannot be read from
+//! outside a thread, so every thread notes its own at the first event that it sees after a mark: a thread that
+//! sleeps over a mark has used nothing meanwhile, and one that ends before the window closes leaves what it has
+//! used. What the kernel does for a thread after that (taking it down) is not in the number.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
+
+/// Cache lines that threads are spread over.
+const SHARDS: usize = 16;
+
+/// Where a meter's window stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Not open yet.
+    Before = 0,
+    /// Open.
+    Within = 1,
+    /// Closed.
+    After = 2,
+}
+
+/// Sums of what moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub bytes: u64,
+    pub calls: u64,
+    pub short_calls: u64,
+}
+
+/// Counters of their own cache lines, with room for the neighbour that a prefetcher brings along.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Shard {
+    bytes: AtomicU64,
+    calls: AtomicU64,
+    short_calls: AtomicU64,
+}
+
+/// What the threads of one meter have counted.
+#[derive(Debug, Default)]
+pub struct Tally {
+    shards: [Shard; SHARDS],
+    phase: AtomicU8,
+    shares: AtomicUsize,
+    usage: Mutex<ThreadUsage>,
+}
+
+impl Tally {
+    /// The calling thread's share. To be made by the thread itself, as it begins.
+    pub fn share(self: &Arc<Self>) -> Share {
+        let shard = self.shares.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        let mut share =
+            Share { tally: Arc::clone(self), shard, phase: Phase::Before as u8, opened: ThreadUsage::default() };
+        // A thread that begins within the window was started for what it does there: all it uses counts.
+        share.phase = self.phase.load(Ordering::Relaxed);
+        share
+    }
+
+    /// Counts one call of a task that shares its thread with all others of this tally, and with the meter.
+    #[inline]
+    pub fn count_alone(&self, moved: usize, asked: usize) {
+        // One writer: a load and a store are enough, and cost less than an addition under lock.
+        let add = |counter: &AtomicU64, n: u64| counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        add(&self.shards[0].bytes, moved as u64);
+        add(&self.shards[0].calls, 1);
+        if moved < asked {
+            add(&self.shards[0].short_calls, 1);
+        }
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sums(&self) -> Sums {
+        let total = |of: fn(&Shard) -> &AtomicU64| self.shards.iter().map(|s| of(s).load(Ordering::Relaxed)).sum();
+        Sums { bytes: total(|s| &s.bytes), calls: total(|s| &s.calls), short_calls: total(|s| &s.short_calls) }
+    }
+
+    /// What the threads used within the window, as far as they have said.
+    pub(crate) fn usage(&self) -> ThreadUsage {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether other threads than the meter's own ever counted.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.shares.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// One thread's part of a [`Tally`]. What it has used is settled when it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    tally: Arc<Tally>,
+    shard: usize,
+    phase: u8,
+    opened: ThreadUsage,
+}
+
+impl Share {
+    /// One call moved `moved` of the `asked` bytes.
+    #[inline]
+    pub fn count(&mut self, moved: usize, asked: usize) {
+        self.look();
+        let shard = &self.tally.shards[self.shard];
+        shard.bytes.fetch_add(moved as u64, Ordering::Relaxed);
+        shard.calls.fetch_add(1, Ordering::Relaxed);
+        if moved < asked {
+            shard.short_calls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes what the thread has used if the window has opened or closed since the last look.
+    #[inline]
+    fn look(&mut self) {
+        let phase = self.tally.phase.load(Ordering::Relaxed);
+        if phase != self.phase {
+            self.note(phase);
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, phase: u8) {
+        let now = thread_usage();
+        if self.phase == Phase::Within as u8 {
+            self.settle(&now);
+        }
+        self.opened = now;
+        self.phase = phase;
+    }
+
+    fn settle(&self, now: &ThreadUsage) {
+        *self.tally.usage.lock().unwrap_or_else(PoisonError::into_inner) += now.since(&self.opened);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.look();
+        if self.phase == Phase::Within as u8 {
+            self.settle(&thread_usage());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Burns CPU until the thread's own clock has advanced.
+    fn burn(ns: u64) {
+        let start_ns = thread_usage().total_ns;
+        while thread_usage().total_ns - start_ns < ns {
+            std::hint::black_box((0..1000u64).sum::<u64>());
+        }
+    }
+
+    /// What a thread that burns `ns` in each phase leaves, if it lives from one phase to another.
+    fn check(phases: &[Phase], expected_ns: u64) {
+        const NS: u64 = 2_000_000;
+        let tally = Arc::new(Tally::default());
+        tally.enter(phases[0]);
+        let (worker, phases) = (Arc::clone(&tally), phases.to_vec());
+        let all_ns = NS * phases.len() as u64;
+        std::thread::spawn(move || {
+            let mut share = worker.share();
+            for phase in phases {
+                worker.enter(phase);
+                share.count(1, 2);
+                burn(NS);
+            }
+        })
+        .join()
+        .unwrap();
+        let used_ns = tally.usage().total_ns;
+        // From below exactly; from above no more than what the thread burnt in all, if anything.
+        assert!(used_ns >= expected_ns, "{used_ns}");
+        assert!(expected_ns > 0 || used_ns == 0, "{used_ns}");
+        assert!(expected_ns == all_ns || used_ns < all_ns + expected_ns, "{used_ns}");
+        assert_eq!(tally.sums().calls, tally.sums().bytes);
+        assert_eq!(tally.sums().calls, tally.sums().short_calls);
+    }
+
+    #[test]
+    fn a_thread_pays_for_what_it_does_within_the_window() {
+        use Phase::{After, Before, Within};
+        check(&[Within], 2_000_000);
+        check(&[Before, Within], 2_000_000);
+        check(&[Before, Within, After], 2_000_000);
+        check(&[Within, After], 2_000_000);
+        check(&[Before], 0);
+        check(&[After], 0);
+        check(&[Before, After], 0);
+    }
+
+    #[test]
+    fn counts_of_many_threads_add_up() {
+        let tally = Arc::new(Tally::default());
+        let threads: Vec<_> = (0..20)
+            .map(|_| {
+                let tally = Arc::clone(&tally);
+                std::thread::spawn(move || {
+                    let mut share = tally.share();
+                    (0..100).for_each(|_| share.count(3, 3));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(tally.sums(), Sums { bytes: 6000, calls: 2000, short_calls: 0 });
+        assert!(tally.has_threads());
+    }
+}

@@ -1,0 +1,28 @@
+//! What the kernel says of a connection, in the words of a report.
+
+use bytegauge_model::TcpReport;
+use bytegauge_sys::{socket_memory, tcp_info};
+
+/// What the kernel holds for a socket: queued both ways, and memory set aside but not yet used
+/// (net/core/sock.c, `sk_get_meminfo`).
+pub(crate) fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
+    let ahead = memory.fwd_alloc.max(0) as u64;
+    u64::from(memory.rmem_alloc) + u64::from(memory.wmem_queued) + ahead
+}
+
+/// The fields of `TCP_INFO` that a report holds.
+pub(crate) fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
+    TcpReport {
+        retransmits: info.total_retrans.map(u64::from),
+        busy_us: info.busy_time_us,
+        rwnd_limited_us: info.rwnd_limited_us,
+        sndbuf_limited_us: info.sndbuf_limited_us,
+        delivery_rate: info.delivery_rate,
+        min_rtt_us: info.min_rtt_us.map(u64::from),
+        snd_wscale: info.snd_wscale,
+        rcv_wscale: info.rcv_wscale,
+        bytes_sent: info.bytes_sent,
+        bytes_acked: info.bytes_acked,
+        bytes_received: info.bytes_received,
+    }
+}
