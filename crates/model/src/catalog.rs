@@ -1,4 +1,6 @@
-//! The tables of names: transports, engines, placements, kinds of work, profiles.
+//! The tables of names: transports, engines, placements, kinds of work.
+//!
+//! Long because the tables stand together: each is short.
 //!
 //! Help text, completions, plan validation and the conformance tests walk these tables; a name stands
 //! here once and nowhere else. Knows nothing of how a name is carried out: that is `traffic`'s part.
@@ -9,9 +11,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::factor::Workload;
 use crate::suggest;
-use crate::unit::{Bytes, significant};
+use crate::unit::significant;
+
+pub use crate::profile::{PARSER_WALK, PROFILES, Profile};
 
 /// A name that is in none of the tables, or a value that does not parse.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -540,75 +543,6 @@ text_serde!(Engine);
 text_serde!(Work);
 text_serde!(Fill);
 
-/// A named set of condition levels: a kind of reader, server or path that the answer has to hold for.
-#[derive(Clone, Copy, Debug)]
-pub struct Profile {
-    /// The name in `--profile` and in reports.
-    pub name: &'static str,
-    /// The workload that it belongs to.
-    pub workload: Workload,
-    /// One line of help.
-    pub summary: &'static str,
-    /// How a sentence names it: "whether the reader {phrase}", "whether the server {phrase}".
-    pub phrase: &'static str,
-    /// The factors it sets, by name, with the level as a flag would give it.
-    pub sets: &'static [(&'static str, &'static str)],
-}
-
-/// Private memory that a parser walks per call: a connection table, a symbol table, a TLS session.
-pub const PARSER_WALK: Bytes = Bytes(512 << 10);
-
-/// The profiles that come with the product. A plan file may define more.
-///
-/// Calls have their own. `echo` is to them what `drain` is to a stream: a server that does nothing with a request
-/// measures the kernel and the engine alone, so nothing is recommended from it, and it is not among the defaults.
-/// `rpc` is a small handler; its 16 KiB are a request's own state, not a parser's tables. `many-idle` adds what
-/// most servers live with and what tells engines apart: connections that only wait.
-pub const PROFILES: &[Profile] = &[
-    Profile {
-        name: "drain",
-        workload: Workload::Stream,
-        summary: "the receiver throws the data away: measures the kernel alone",
-        phrase: "drains",
-        sets: &[("work", "none"), ("walk", "0")],
-    },
-    Profile {
-        name: "sum",
-        workload: Workload::Stream,
-        summary: "the receiver reads every byte",
-        phrase: "sums",
-        sets: &[("work", "sum"), ("walk", "0")],
-    },
-    Profile {
-        name: "parser",
-        workload: Workload::Stream,
-        summary: "the receiver reads every byte and touches 512 KiB of private state per call",
-        phrase: "parses",
-        sets: &[("work", "sum"), ("walk", "512K")],
-    },
-    Profile {
-        name: "echo",
-        workload: Workload::Call,
-        summary: "the server does nothing with a request: measures the kernel and the engine alone",
-        phrase: "echoes",
-        sets: &[("work", "none"), ("walk", "0"), ("idle_flows", "0")],
-    },
-    Profile {
-        name: "rpc",
-        workload: Workload::Call,
-        summary: "the server reads every byte of a request and touches 16 KiB of private state",
-        phrase: "handles calls",
-        sets: &[("work", "sum"), ("walk", "16K"), ("idle_flows", "0")],
-    },
-    Profile {
-        name: "many-idle",
-        workload: Workload::Call,
-        summary: "as rpc, beside 1000 connections that never call",
-        phrase: "also holds 1000 idle connections",
-        sets: &[("work", "sum"), ("walk", "16K"), ("idle_flows", "1000")],
-    },
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -631,9 +565,6 @@ mod tests {
         for row in PLACEMENTS {
             assert_eq!(row.name.parse::<Placement>().unwrap().to_string(), row.name);
         }
-        let mut names: Vec<_> = PROFILES.iter().map(|p| p.name).collect();
-        names.dedup();
-        assert_eq!(names.len(), PROFILES.len());
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod cell;
 pub mod factor;
 pub mod level;
+pub mod profile;
 pub mod session;
 pub mod suggest;
 pub mod trial;

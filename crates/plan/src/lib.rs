@@ -7,6 +7,8 @@
 pub mod catalog;
 pub mod design;
 pub mod file;
+mod meaning;
+mod missing;
 pub mod order;
 pub mod ready;
 pub mod resolve;

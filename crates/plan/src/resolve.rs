@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::factor::{self, FACTORS, Factor, Role};
+use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::{
-    Bytes, Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Placement, Transport, Workload,
+    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Transport, Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,14 +15,15 @@ use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, 
 use crate::spec::{Part, PlanError, Spec};
 =======
 use crate::design::{BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
+use crate::meaning::{
+    is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot, transports,
+};
+use crate::missing::{connections, skip_what_is_missing};
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 >>>>>>> call
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: usize = 50_000;
-
-/// Descriptors that a process needs beside its flows.
-const FILES_BESIDE: u64 = 64;
 
 /// Conditions that vary within a family: it is asked whether one choice serves all of them.
 const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill", "idle_flows", "competing_flows"];
@@ -336,34 +337,6 @@ fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> 
     combinations
 }
 
-/// A factor that means something only beside certain levels of another one.
-struct Dependent {
-    factor: &'static str,
-    /// The other one, which stands earlier in the table and has the same role.
-    on: &'static str,
-    /// Whether the factor means something beside this level of the other one.
-    when: fn(&Level) -> bool,
-    /// What a user has to add.
-    needs: &'static str,
-}
-
-const DEPENDENT: &[Dependent] = &[
-    Dependent { factor: "arrivals", on: "call_rate", when: |rate| rate.number().is_some(), needs: "--rate" },
-    Dependent { factor: "rcvbuf_on", on: "rcvbuf", when: |size| size.number().is_some(), needs: "a size in --rcvbuf" },
-    Dependent { factor: "server_threads", on: "server_engine", when: has_threads, needs: "another --server-engine" },
-    Dependent { factor: "client_threads", on: "client_engine", when: has_threads, needs: "another --client-engine" },
-];
-
-/// A blocking engine has as many threads as flows, whatever is asked for.
-fn has_threads(engine: &Level) -> bool {
-    engine.name() != Some("blocking")
-}
-
-fn is_moot(factor: &Factor, combination: &Levels) -> bool {
-    let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
-    rules.any(|rule| !(rule.when)(combination.get(rule.on)))
-}
-
 /// Whether the part names something itself that profiles set, so that no profile has a say.
 fn sets_by_hand(part: &Part) -> bool {
     !part.levels.contains_key("profile") && SET_BY_PROFILES.iter().any(|name| part.levels.contains_key(name))
@@ -401,154 +374,6 @@ fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
         let set_by_profile = *conditions.get("profile") != Level::Absent && by_profiles;
         set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))
     })
-}
-
-/// A factor of another workload, or a transport that cannot carry this one, is an error.
-fn refuse_what_is_elsewhere(spec: &Spec) -> Result<(), PlanError> {
-    let workload = spec.workload;
-    for part in &spec.parts {
-        let named = part.levels.keys().filter_map(|name| factor::find(name));
-        if let Some(factor) = named.into_iter().find(|factor| !factor.is_in(workload)) {
-            let flag = factor.flag();
-            let other = factor::elsewhere(workload, &flag).unwrap_or(workload);
-            return Err(PlanError::NotInWorkload { flag, workload, other });
-        }
-        if let Some(transport) = transports(workload, part).into_iter().find(|joint| !workload.runs_over(joint)) {
-            return Err(PlanError::TransportCarriesNot { transport: transport.to_string(), workload });
-        }
-    }
-    Ok(())
-}
-
-/// A factor that was named but means nothing beside the levels of any cell is an error.
-fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanError> {
-    let named = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
-    let moot = |name: &str| plan.cells.iter().all(|cell| *cell.factors.get(name) == Level::Absent);
-    match DEPENDENT.iter().find(|rule| named(rule.factor) && moot(rule.factor)) {
-        None => Ok(()),
-        Some(rule) => Err(PlanError::Moot { flag: rule.factor.replace('_', "-"), needs: rule.needs }),
-    }
-}
-
-/// A factor that was named but fits no transport at all is an error.
-fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
-    for factor in FACTORS {
-        let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
-        let transports: Vec<Transport> = naming.iter().flat_map(|part| transports(spec.workload, part)).collect();
-        if !naming.is_empty() && !transports.iter().any(factor.fits) {
-            let shown: Vec<String> = transports.iter().map(ToString::to_string).collect();
-            return Err(PlanError::FitsNothing {
-                flag: factor.flag(),
-                transports: shown.join(", "),
-                fits: fits(factor),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Says where a named factor with several levels was collapsed to nothing.
-fn note_collapsed(plan: &mut Plan, spec: &Spec) {
-    for factor in FACTORS {
-        for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
-            for transport in transports(spec.workload, part).into_iter().filter(|transport| !(factor.fits)(transport)) {
-                let note = format!("{} does not apply to {transport}: collapsed there", factor.flag());
-                if !plan.notes.contains(&note) {
-                    plan.notes.push(note);
-                }
-            }
-        }
-    }
-}
-
-fn transports(workload: Workload, part: &Part) -> Vec<Transport> {
-    part.levels(workload, &FACTORS[0]).iter().filter_map(|level| level.name()?.parse().ok()).collect()
-}
-
-fn fits(factor: &Factor) -> String {
-    let names = ["unix", "tcp", "tcp6", "pipe"];
-    let fitting: Vec<_> =
-        names.into_iter().filter(|name| name.parse().is_ok_and(|transport| (factor.fits)(&transport))).collect();
-    format!("it applies to {}", fitting.join(", "))
-}
-
-/// Marks the cells that this machine cannot measure.
-fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
-    let mut reasons: Vec<String> = Vec::new();
-    for cell in &plan.cells {
-        if let Some(reason) = missing(cell, plan.ends, catalog) {
-            if !reasons.contains(&reason) {
-                reasons.push(reason.clone());
-            }
-            plan.skipped.push((cell.id.clone(), Outcome::Skipped(reason)));
-        }
-    }
-    plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
-}
-
-fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
-    let transport = cell.factors.transport()?;
-    if let Some(reason) = catalog.lacks_transport(&transport) {
-        return Some(reason.to_owned());
-    }
-    let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
-    if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
-        return Some(reason.to_owned());
-    }
-    let congestion = cell.factors.get("congestion").name().filter(|name| *name != "auto");
-    if let Some(name) =
-        congestion.filter(|name| !catalog.congestion.is_empty() && !catalog.congestion.iter().any(|c| c == name))
-    {
-        let known = catalog.congestion.join(", ");
-        return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
-    }
-    let engines = ["engine", "server_engine", "client_engine"].map(|name| cell.factors.get(name).name());
-    if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
-        return Some(reason.to_owned());
-    }
-    let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);
-    let flows = connections(&cell.factors);
-    let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
-    // Competing clients are a process of their own: only the server's ends are in this one.
-    let needed = (flows - number("competing_flows")) * each + number("competing_flows") + FILES_BESIDE;
-    if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
-        return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
-    }
-    let memory = memory(&cell.factors);
-    if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
-        return Some(format!(
-            "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
-            Bytes(memory),
-            Bytes(available >> 20 << 20)
-        ));
-    }
-    None
-}
-
-/// Connections of a cell at its server, idle and competing ones included.
-fn connections(levels: &Levels) -> u64 {
-    let number = |name: &str| levels.get(name).number().unwrap_or(0);
-    number("flows").max(1) + number("idle_flows") + number("competing_flows")
-}
-
-/// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.
-fn memory(levels: &Levels) -> u64 {
-    let number = |name: &str| levels.get(name).number().unwrap_or(0);
-    let flows = connections(levels);
-    match levels.workload() {
-        Workload::Stream => flows * (number("read_size") + number("write_size") + number("walk") + (512 << 10)),
-        Workload::Call => {
-            // Of a thread that only carries a connection little more is touched than its stacks and its entry in
-            // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.
-            let end = |engine: &str| match levels.get(engine).name() {
-                Some("blocking") => number("read_size") + (64 << 10),
-                _ => 4 << 10,
-            };
-            let messages = number("request") + levels.get("response").number().unwrap_or(number("request"));
-            flows * (end("server_engine") + end("client_engine") + 2 * messages * number("depth").max(1))
-                + number("walk")
-        }
-    }
 }
 
 #[cfg(test)]

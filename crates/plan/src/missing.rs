@@ -1,0 +1,89 @@
+//! What this machine lacks for a cell: placements, engines, files, memory. Knows them from the catalog alone.
+
+use bytegauge_model::{Bytes, Cell, Ends, Levels, Outcome, Placement, Workload};
+
+use crate::catalog::Catalog;
+use crate::resolve::Plan;
+use crate::spec::PlanError;
+
+/// Descriptors that a process needs beside its flows.
+const FILES_BESIDE: u64 = 64;
+
+/// Marks the cells that this machine cannot measure.
+pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
+    let mut reasons: Vec<String> = Vec::new();
+    for cell in &plan.cells {
+        if let Some(reason) = missing(cell, plan.ends, catalog) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason.clone());
+            }
+            plan.skipped.push((cell.id.clone(), Outcome::Skipped(reason)));
+        }
+    }
+    plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
+}
+
+fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
+    let transport = cell.factors.transport()?;
+    if let Some(reason) = catalog.lacks_transport(&transport) {
+        return Some(reason.to_owned());
+    }
+    let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
+    if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
+        return Some(reason.to_owned());
+    }
+    let congestion = cell.factors.get("congestion").name().filter(|name| *name != "auto");
+    if let Some(name) =
+        congestion.filter(|name| !catalog.congestion.is_empty() && !catalog.congestion.iter().any(|c| c == name))
+    {
+        let known = catalog.congestion.join(", ");
+        return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
+    }
+    let engines = ["engine", "server_engine", "client_engine"].map(|name| cell.factors.get(name).name());
+    if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
+        return Some(reason.to_owned());
+    }
+    let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);
+    let flows = connections(&cell.factors);
+    let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
+    // Competing clients are a process of their own: only the server's ends are in this one.
+    let needed = (flows - number("competing_flows")) * each + number("competing_flows") + FILES_BESIDE;
+    if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
+        return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
+    }
+    let memory = memory(&cell.factors);
+    if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
+        return Some(format!(
+            "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
+            Bytes(memory),
+            Bytes(available >> 20 << 20)
+        ));
+    }
+    None
+}
+
+/// Connections of a cell at its server, idle and competing ones included.
+pub(crate) fn connections(levels: &Levels) -> u64 {
+    let number = |name: &str| levels.get(name).number().unwrap_or(0);
+    number("flows").max(1) + number("idle_flows") + number("competing_flows")
+}
+
+/// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.
+fn memory(levels: &Levels) -> u64 {
+    let number = |name: &str| levels.get(name).number().unwrap_or(0);
+    let flows = connections(levels);
+    match levels.workload() {
+        Workload::Stream => flows * (number("read_size") + number("write_size") + number("walk") + (512 << 10)),
+        Workload::Call => {
+            // Of a thread that only carries a connection little more is touched than its stacks and its entry in
+            // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.
+            let end = |engine: &str| match levels.get(engine).name() {
+                Some("blocking") => number("read_size") + (64 << 10),
+                _ => 4 << 10,
+            };
+            let messages = number("request") + levels.get("response").number().unwrap_or(number("request"));
+            flows * (end("server_engine") + end("client_engine") + 2 * messages * number("depth").max(1))
+                + number("walk")
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a document says of calls beside their rate and their percentiles.
+
+use serde::Serialize;
+
+/// What the calls of a cell were like, summed over the trials behind the estimate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallView {
+    /// What the percentiles time: the service, or the wait from the intended send on.
+    pub timing: &'static str,
+    /// Calls per second that the plan offered; `null` in a closed loop.
+    pub offered_per_second: Option<f64>,
+    /// Mean of the trials' rates, calls per second: as others publish it, beside the median and its interval.
+    pub mean_per_second: Option<f64>,
+    /// Standard deviation of the same, calls per second.
+    pub sd_per_second: Option<f64>,
+    /// Calls completed within the windows.
+    pub calls: u64,
+    /// Calls begun in the clients' whole lives.
+    pub begun: u64,
+    /// Calls completed in the clients' whole lives.
+    pub completed: u64,
+    /// Calls that were due within the windows but had not begun at their ends.
+    pub overdue: u64,
+    /// Calls that failed in the clients' whole lives.
+    pub failed: u64,
+    /// The same as a share of the calls begun.
+    pub failed_share: Option<f64>,
+    /// What failed and why, the most frequent first.
+    pub errors: Vec<ErrorView>,
+    /// What the server's engine did.
+    pub server_engine: Option<EngineView>,
+    /// What the client's engine did.
+    pub client_engine: Option<EngineView>,
+    /// The second group of clients, where there was one.
+    pub competing: Option<CompetingView>,
+}
+
+/// Calls that failed in one way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ErrorView {
+    /// What happened: `reset`, `refused`, `timed-out`, …
+    pub class: String,
+    /// What the client was doing: `connect`, `write`, `first-byte`, `reply`, `idle`.
+    pub phase: String,
+    /// How often.
+    pub count: u64,
+    /// Bytes of requests that were taken by the kernel and never answered in full.
+    pub request_bytes_lost: u64,
+    /// Bytes of replies that were due and did not arrive.
+    pub reply_bytes_missing: u64,
+    /// Which end, in which state, why, and what was lost.
+    pub explanation: String,
+}
+
+/// What an end's engine did over the trials: the evidence that a mode which was asked for did run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EngineView {
+    /// System calls that the engine itself made.
+    pub system_calls: u64,
+    /// Times it waited and was given something.
+    pub wakeups: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Most connections accepted at one wake-up.
+    pub accepted_at_once: u64,
+    /// Completions taken from rings.
+    pub completions: u64,
+    /// Share of them that were of a receive which goes on.
+    pub multishot_share: Option<f64>,
+    /// Share of them that took more than one buffer.
+    pub bundled_share: Option<f64>,
+    /// Times a multishot request ended for want of a buffer.
+    pub out_of_buffers: u64,
+    /// Sends that asked for zero copy.
+    pub zero_copy_sends: u64,
+    /// Share of them that the kernel copied after all.
+    pub zero_copy_copied_share: Option<f64>,
+    /// CPU time of threads that the kernel runs for the engine (SQPOLL, io-wq), in CPUs.
+    pub kernel_threads_cpus: Option<f64>,
+}
+
+/// A second group of clients that called the same server meanwhile.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompetingView {
+    /// Its calls per second, median over the trials.
+    pub calls_per_second: Option<f64>,
+    /// Lower end of the interval.
+    pub lower: Option<f64>,
+    /// Upper end of the interval.
+    pub upper: Option<f64>,
+    /// Its calls that failed.
+    pub failed: u64,
+    /// What failed and why.
+    pub errors: Vec<ErrorView>,
+}
