@@ -168,11 +168,7 @@ impl Bench {
         let setup = PathSetup { window_ns, plant, ..self.setup.clone() };
         let measured = measure(&mut self.pair, &setup, &AtomicBool::new(false));
         match measured.map(|measured| (measured.outcome, measured.sink)) {
-<<<<<<< HEAD
-            Some((Outcome::Measured, Some(sink))) => Ok(throughput(&sink).1 as f64 / sink.bytes.max(1) as f64),
-=======
-            Some((Outcome::Measured, Some(sink))) => Ok(stream_throughput(&sink).1 as f64 / sink.calls.max(1) as f64),
->>>>>>> call
+            Some((Outcome::Measured, Some(sink))) => Ok(stream_throughput(&sink).1 as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),
             None => Err(CheckError::Trial("it was interrupted".into())),
         }

@@ -10,17 +10,12 @@ use bytegauge_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
-<<<<<<< HEAD
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
-use crate::spec::{Part, PlanError, Spec};
-=======
-use crate::design::{BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
 use crate::meaning::{
     is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot, transports,
 };
 use crate::missing::{connections, skip_what_is_missing};
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
->>>>>>> call
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: usize = 50_000;
@@ -115,13 +110,10 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         notes: Vec::new(),
         design: Design::of(spec.workload),
     };
-<<<<<<< HEAD
     if spec.budget_ns.is_some() {
         plan.design.blocks_max = BLOCKS_STATED_MAX;
     }
-=======
     refuse_what_is_elsewhere(spec)?;
->>>>>>> call
     refuse_what_fits_nothing(spec)?;
     for part in &spec.parts {
         add_part(&mut plan, spec, part)?;
