@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytegauge_harness::trial::measure;
 use bytegauge_model::{Ends, Level, Levels, Outcome};
-use bytegauge_traffic::{Pair, PathSetup, Plant};
+use bytegauge_traffic::{Channel, Pair, PathSetup, Plant};
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("end") {
@@ -55,7 +55,7 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
         assert!(measured.pair_is_sound);
     }
     let expected = if ends == Ends::Threads { 1 } else { 3 };
-    assert_eq!(pair.channels().filter_map(|end| end.process_id()).count(), expected);
+    assert_eq!(pair.channels().filter_map(Channel::process_id).count(), expected);
 }
 
 fn a_server_that_is_killed_is_noticed() {

@@ -231,7 +231,8 @@ fn every_engine_carries_a_stream_and_conserves_it() {
         for transport in ["unix", "tcp", "tcp6"] {
             for (flows, verify) in [(1, false), (3, true)] {
                 // A turn of the engine, its bytes compared by unoptimised code, takes milliseconds.
-                let setup = PathSetup { flows, verify, engine, window_ns: 80_000_000, ..setup(transport) };
+                let (write_size, window_ns) = (Some(4096), 80_000_000);
+                let setup = PathSetup { flows, verify, engine, write_size, window_ns, ..setup(transport) };
                 let outcome = run(&setup).outcome;
                 if let Outcome::Skipped(reason) = outcome {
                     // Some engines need what this kernel may lack, and say so.
@@ -254,7 +255,7 @@ fn faults_are_caught_and_a_load_is_kept_with_every_engine() {
     for engine in carrying() {
         let with = |plant| {
             let verify = matches!(plant, Plant::Corrupt { .. });
-            run(&PathSetup { engine, verify, plant: Some(plant), ..setup("tcp") }).outcome
+            run(&PathSetup { engine, verify, plant: Some(plant), window_ns: 100_000_000, ..setup("tcp") }).outcome
         };
         if matches!(with(Plant::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
             continue;
@@ -262,8 +263,8 @@ fn faults_are_caught_and_a_load_is_kept_with_every_engine() {
         for (plant, expected) in [
             (Plant::Corrupt { offset: 100_000 }, "flow 0: byte 100000 arrived as"),
             (Plant::Overcount { bytes: 1 }, "the path loses or invents data"),
-            (Plant::Die { after_bytes: 1 << 20 }, "died"),
-            (Plant::Stall { after_bytes: 1 << 20 }, "stalled"),
+            (Plant::Die { after_bytes: 100_000 }, "died"),
+            (Plant::Stall { after_bytes: 100_000 }, "stalled"),
         ] {
             let Outcome::Failed(reason) = with(plant) else { panic!("{engine}: {plant:?} went unnoticed") };
             assert!(reason.contains(expected), "{engine}: {reason}");

@@ -22,7 +22,7 @@ fn check_counted(ended: &Ended, connect_per_call: bool) {
     assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
 }
 
-fn planted(plant: Plant, engine: bytegauge_model::Engine) -> PathSetup {
+fn planted(plant: Plant, engine: Engine) -> PathSetup {
     let mut setup = PathSetup { plant: Some(plant), ..setup("tcp", engine) };
     call(&mut setup).timeout_ns = 200_000_000;
     setup

@@ -86,6 +86,10 @@ pub(super) fn serve(
     // Called off before `Go` it answers as well: why no client could connect may be its own fault.
     crew.tell();
     let Left { parts, mut fault } = crew.finish(Duration::from_nanos(setup.grace_ns));
+    if fault.is_none() && flags.abort.load(Ordering::Relaxed) {
+        // A planted death that the engine survived, because tasks die alone.
+        fault = Some(Fault::Impossible("a thread died in the middle of serving calls".into()));
+    }
     fault = fault.or_else(|| desks.iter().find_map(|desk| desk.take_fault()));
     let served = desks.iter().map(|desk| desk.served().load(Ordering::Relaxed)).sum();
     let begun = desks.iter().map(|desk| desk.begun()).sum();
