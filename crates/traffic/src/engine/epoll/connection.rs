@@ -1,8 +1,9 @@
 //! What the epoll engine does with one connection: as much as its flow wants and the socket allows.
 //!
-//! A send is tried at once and waited for only when the socket is full. Level-triggered, a receive that left
-//! room in the buffer has emptied the socket and waits for the next event; edge-triggered, only `EAGAIN` tells
-//! that, since a change between the two looks would not be reported (epoll(7)).
+//! A send is tried at once and waited for only when the socket is full. A receive that left room in the buffer
+//! has emptied the socket, and the next one waits for an event; edge-triggered, that holds as long as no event
+//! has announced the end of the stream, which may have come before that receive and is not announced again
+//! (epoll(7), questions and answers).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -53,6 +54,8 @@ pub(super) struct Slot<F> {
     readable: bool,
     /// Whether a send may be taken.
     writable: bool,
+    /// An event has said that the stream ends, so receiving goes on until it does.
+    ending: bool,
     /// The peer has shut down its writing side, and the flow knows.
     eof: bool,
     /// Whether it stands in the queue of those that go on.
@@ -69,6 +72,7 @@ impl<F> Slot<F> {
             waits: Waits::No,
             readable: false,
             writable: true,
+            ending: false,
             eof: false,
             queued: false,
         }
@@ -80,6 +84,7 @@ impl<F> Slot<F> {
         self.asked = None;
         self.readable = false;
         self.writable = true;
+        self.ending = false;
         self.eof = false;
     }
 }
@@ -150,6 +155,7 @@ impl<P: Party> Loop<'_, P> {
         let (readable, writable) = (gone || ready.any(Ready::READ | Ready::PEER_SHUT), gone || ready.any(Ready::WRITE));
         slot.readable |= readable;
         slot.writable |= writable;
+        slot.ending |= gone || ready.any(Ready::PEER_SHUT);
         if slot.queued {
             return Ok(());
         }
@@ -314,7 +320,7 @@ impl<P: Party> Loop<'_, P> {
             }
             Ok(n) => {
                 self.meter.count(n, asked);
-                slot.readable = self.mode.edge || n == asked;
+                slot.readable = n == asked || slot.ending;
                 *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
                 if !flow.received(&mut self.buffer[..n], *now_ns) {
                     self.leave(index);
