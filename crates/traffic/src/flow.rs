@@ -10,7 +10,8 @@ pub enum Want {
     Send,
     /// Receive into the engine's buffer.
     Receive,
-    /// Send and receive, whichever the connection is ready for first.
+    /// Send and receive, whichever the connection is ready for first. Bytes may arrive while a send is under
+    /// way: between [`Flow::outgoing`] and the [`Flow::sent`] that tells of it.
     Both,
     /// Receive; ask again at this moment of the monotonic clock, nanoseconds, if nothing came.
     ReceiveUntil(u64),

@@ -22,7 +22,7 @@ use proptest::prelude::*;
 use support::caller::{Caller, Task};
 use support::echo::{Echo, Mistake};
 use support::running::{Outcome, Running};
-use support::{Group, echo_server, expect, for_all, listener, message, plain, plain_call, reset};
+use support::{Group, echo_server, expect, for_all, for_all_over_unix, listener, message, plain, plain_call, reset};
 
 const ECONNREFUSED: i32 = 111;
 const ECONNRESET: i32 = 104;
@@ -104,7 +104,7 @@ fn check_large(engine: Engine, len: usize, options: &[SocketOption]) {
 
 #[test]
 fn unix_sockets_carry_calls_too() {
-    for_all(|engine| {
+    for_all_over_unix(|engine| {
         let (left, right) = UnixStream::pair().unwrap();
         let server = Running::start(engine, Group::joined(vec![(Echo::default(), right.into())]), None, 1000);
         let client = Group::joined(vec![(Caller::joined(task(1, 20, 300_000)), OwnedFd::from(left))]);
@@ -119,7 +119,7 @@ fn unix_sockets_carry_calls_too() {
 
 #[test]
 fn a_unix_listener_accepts() {
-    for_all(|engine| {
+    for_all_over_unix(|engine| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -515,7 +515,8 @@ fn the_window_opens_closes_and_ends_the_loop() {
         assert_eq!(outcome.stop, Stop::Time);
         // Shorter than planned if it opened late.
         assert!(outcome.window.ns > 0);
-        assert!(outcome.window.bytes > 0 && outcome.window.bytes < outcome.total_bytes);
+        // An engine that began late, on a machine that is busy with other tests, moved nothing before its window.
+        assert!(outcome.window.bytes > 0 && outcome.window.bytes <= outcome.total_bytes);
         assert!(outcome.window.calls >= 2 && outcome.window.short_calls <= outcome.window.calls);
         assert!(outcome.window.usage.total_ns > 0, "whoever moved the bytes used CPU time");
         drop(outcome);
@@ -554,7 +555,7 @@ impl Flow for BothWays {
 
 #[test]
 fn both_ways_at_once_do_not_wait_for_each_other() {
-    for_all(|engine| {
+    for_all_over_unix(|engine| {
         let (left, right) = UnixStream::pair().unwrap();
         let flow = |k, fd: UnixStream| {
             let flow = BothWays { outbox: message(k, 3 << 20), gone: 0, inbox: Vec::new() };

@@ -61,8 +61,11 @@ pub enum Event {
     Sent {
         /// How many.
         moved: Result<usize, Errno>,
-        /// From how many buffers; 0 if none was used.
+        /// From how many buffers of a pool; 0 if it took none.
         buffers: u16,
+        /// Bytes of the last of these buffers that were not sent: [`super::Ring::empty_pool`] returns them.
+        /// If there are none, what a bundle left is still offered, and another one sends it.
+        lost: usize,
     },
     /// The socket needs the bytes of a zero-copy send no longer.
     Released {

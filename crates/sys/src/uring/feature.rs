@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use io_uring::{Probe, opcode};
 
@@ -65,13 +66,21 @@ pub fn probe(features: &[Feature]) -> Result<(), Missing> {
     features.iter().try_for_each(|feature| ring.require(*feature))
 }
 
+/// Features that were found, a bit each: the kernel does not lose them, and trying takes time.
+static FOUND: AtomicU32 = AtomicU32::new(0);
+
 impl Ring {
-    /// Makes sure that the kernel has a feature.
+    /// Makes sure that the kernel has a feature. What was found once is not tried again.
     ///
     /// # Errors
     ///
     /// Its absence, or what kept us from finding out.
     pub fn require(&mut self, feature: Feature) -> Result<(), Missing> {
+        let bit = 1 << feature as u32;
+        // A submission thread is this ring's own, not the kernel's.
+        if feature != Feature::PollThread && FOUND.load(Ordering::Relaxed) & bit != 0 {
+            return Ok(());
+        }
         let present = match feature {
             // Both came with 5.19, and only one of them can be tried without a listener.
             Feature::BufferRing | Feature::MultishotAccept => match self.new_pool(1, 64) {
@@ -87,7 +96,11 @@ impl Ring {
             Feature::ZeroCopySend => self.knows(opcode::SendZc::CODE),
             Feature::PollThread => self.parameters().is_setup_sqpoll(),
         };
-        if present { Ok(()) } else { Err(Missing::feature(feature)) }
+        if !present {
+            return Err(Missing::feature(feature));
+        }
+        FOUND.fetch_or(bit, Ordering::Relaxed);
+        Ok(())
     }
 
     fn knows(&self, code: u8) -> bool {

@@ -211,20 +211,22 @@ impl Ring {
             Kind::Writable => Event::Writable(count.map(drop)),
             Kind::Cancel => Event::Cancelled(count.map(drop)),
             Kind::Close => Event::Closed(count.map(drop)),
-            Kind::Receive => {
-                let taken = match (op.uses, first) {
-                    (Uses::Pool(id), Some(first)) => Some(self.pool(id).lend(id, first, count.unwrap_or(0))),
+            Kind::Receive | Kind::ReceiveBundles => {
+                let taken = match (op.uses, first, count) {
+                    // A bundle of nothing names a buffer that the kernel keeps (`io_bundle_nbufs`).
+                    (_, _, Err(_) | Ok(0)) if op.kind == Kind::ReceiveBundles => None,
+                    (Uses::Pool(id), Some(first), _) => Some(self.pool(id).lend(id, first, count.unwrap_or(0))),
                     _ => None,
                 };
                 Event::Received { moved: count, taken }
             }
             Kind::Send if cqueue::notif(flags) => Event::Released { copied: result as u32 & NOTIFIED_COPIED != 0 },
             Kind::Send => {
-                let buffers = match (op.uses, first, count) {
+                let (buffers, lost) = match (op.uses, first, count) {
                     (Uses::Pool(id), Some(first), Ok(moved)) => self.pool(id).sent(first, moved),
-                    _ => 0,
+                    _ => (0, 0),
                 };
-                Event::Sent { moved: count, buffers }
+                Event::Sent { moved: count, buffers, lost }
             }
         }
     }
@@ -303,7 +305,7 @@ impl Ring {
         }
     }
 
-    /// Makes every buffer of a pool for sends idle, whatever the kernel had not sent.
+    /// Makes every buffer of a pool for sends idle, and returns what the kernel had not sent.
     ///
     /// # Errors
     ///
@@ -312,15 +314,15 @@ impl Ring {
     /// # Panics
     ///
     /// If an operation uses it.
-    pub fn empty_pool(&mut self, pool: PoolId) -> Result<(), Missing> {
+    pub fn empty_pool(&mut self, pool: PoolId) -> Result<Vec<u8>, Missing> {
         assert!(!self.is_pool_in_use(pool), "a pool in use is not emptied");
         let refused = |error: io::Error| Missing::of("emptying a ring of provided buffers", &error);
         self.io.submitter().unregister_buf_ring(pool.0).map_err(refused)?;
         let mut pool_itself = self.pools[usize::from(pool.0)].take().expect("a pool that was made");
-        pool_itself.start_over();
+        let rest = pool_itself.start_over();
         let registered = self.register(pool, &pool_itself).map_err(refused);
         self.pools[usize::from(pool.0)] = Some(pool_itself);
-        registered
+        registered.map(|()| rest)
     }
 
     /// Offers all idle buffers of a pool to receives.

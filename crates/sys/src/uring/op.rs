@@ -13,6 +13,7 @@ pub(super) enum Kind {
     Accept,
     Writable,
     Receive,
+    ReceiveBundles,
     Send,
     Cancel,
     Close,

@@ -68,6 +68,10 @@ pub(super) struct Pool {
     offered: Box<[u32]>,
     /// Buffers that hold nothing, for sends.
     idle: Vec<u16>,
+    /// Sends only: how often a buffer was sent, wrapping as the tail does.
+    sent: u16,
+    /// The buffer of which a send took a part only, and where the rest of it begins.
+    cut: Option<(u16, usize)>,
 }
 
 impl Pool {
@@ -92,6 +96,8 @@ impl Pool {
             follower: vec![OURS; count].into(),
             offered: vec![0; count].into(),
             idle: (0..entries).rev().collect(),
+            sent: 0,
+            cut: None,
         })
     }
 
@@ -159,25 +165,42 @@ impl Pool {
         }
     }
 
-    /// Makes those buffers idle that a send of `moved` bytes used, beginning with buffer `first`, and
-    /// returns how many they were.
-    pub(super) fn sent(&mut self, first: u16, moved: usize) -> u16 {
+    /// Makes those buffers idle that a send of `moved` bytes used, beginning with buffer `first`. Returns
+    /// how many they were, and how many bytes of the last one were not sent.
+    pub(super) fn sent(&mut self, first: u16, moved: usize) -> (u16, usize) {
         let (mut at, mut left, mut buffers) = (first, moved, 0);
         loop {
             let next = self.claim(at);
             self.idle.push(at);
             buffers += 1;
-            left = left.saturating_sub(self.offered[usize::from(at)] as usize);
-            if left == 0 {
-                return buffers;
+            let held = self.offered[usize::from(at)] as usize;
+            if left <= held {
+                self.sent = self.sent.wrapping_add(buffers);
+                self.cut = (left < held).then_some((at, left));
+                return (buffers, held - left);
             }
+            left -= held;
             at = next;
         }
     }
 
-    /// Makes every buffer idle. Only for a ring that the kernel no longer knows.
-    pub(super) fn start_over(&mut self) {
-        self.tail = 0;
+    /// Makes every buffer idle and returns what was not sent. Only for a ring that the kernel no longer
+    /// knows.
+    pub(super) fn start_over(&mut self) -> Vec<u8> {
+        let unsent = (self.sent..).take(usize::from(self.tail.wrapping_sub(self.sent)));
+        let unsent = unsent.map(|place| (self.order[usize::from(place & (self.entries - 1))], 0));
+        let unsent: Vec<(u16, usize)> = self.cut.take().into_iter().chain(unsent).collect();
+        self.forget();
+        let mut rest = Vec::new();
+        for (buffer, from) in unsent {
+            let held = self.offered[usize::from(buffer)] as usize;
+            rest.extend_from_slice(&self.bytes(buffer, held)[from..]);
+        }
+        rest
+    }
+
+    fn forget(&mut self) {
+        (self.tail, self.sent) = (0, 0);
         self.tail_place().store(0, Ordering::Release);
         self.place.fill(OURS);
         self.idle = (0..self.entries).rev().collect();
@@ -276,11 +299,11 @@ mod tests {
         assert_eq!(taken, [4, 2, 1, 2, 0]);
         assert!(!pool.has_idle());
         let first = pool.order[0];
-        assert_eq!(pool.sent(first, 7), 3);
+        assert_eq!(pool.sent(first, 7), (3, 0));
         assert_eq!(pool.put(b"nop"), 3);
         let fourth = pool.order[3];
-        assert_eq!(pool.sent(fourth, 5), 2);
-        pool.start_over();
+        assert_eq!(pool.sent(fourth, 4), (2, 1));
+        assert_eq!(pool.start_over(), b"p");
         assert_eq!((pool.idle.len(), pool.put(b"x")), (4, 1));
     }
 

@@ -64,7 +64,7 @@ impl Ring {
     #[inline]
     pub fn receive_bundles(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
         let entry = opcode::RecvMultiBundle::new(fd(socket), pool.0).build();
-        self.queue(Kind::Receive, token, Uses::Pool(pool), entry)
+        self.queue(Kind::ReceiveBundles, token, Uses::Pool(pool), entry)
     }
 
     /// Sends the first `len` bytes of a buffer. Never queue two sends of one socket: they may change
@@ -93,7 +93,12 @@ impl Ring {
         self.queue(Kind::Send, token, Uses::Buffer(buffer), entry)
     }
 
-    /// Sends all that was put into a pool, in order (Linux 6.10). May complete several times.
+    /// Sends what was put into a pool, in order (Linux 6.10). May complete several times, and with a full
+    /// socket before all is sent: another bundle sends the rest.
+    ///
+    /// A bundle that has to wait for a peer that has shut down its writing is given up with `ECANCELED`, or
+    /// short: its poll says "ready" for the peer's end, the retries run out, and io-wq takes no multishot
+    /// request (seen on Linux 6.18). [`Ring::empty_pool`] returns what is left.
     ///
     /// `MSG_WAITALL`: without it a part of a buffer may be sent, and the rest of that buffer is lost.
     #[inline]

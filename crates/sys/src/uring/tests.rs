@@ -94,7 +94,8 @@ fn a_buffer_is_sent_received_and_lent_again() {
     for _ in 0..2 {
         let completion = next(&mut ring);
         match (completion.token, completion.event) {
-            (1, Event::Received { moved: Ok(60), taken: None }) | (2, Event::Sent { moved: Ok(60), buffers: 0 }) => {}
+            (1, Event::Received { moved: Ok(60), taken: None })
+            | (2, Event::Sent { moved: Ok(60), buffers: 0, lost: 0 }) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -152,7 +153,7 @@ fn bundles_carry_many_buffers_in_order() {
     ring.send_bundle(1, left.as_fd(), out);
     let (mut moved, mut buffers) = (0, 0);
     while moved < 70 {
-        let Event::Sent { moved: Ok(some), buffers: used } = next(&mut ring).event else { panic!("not sent") };
+        let Event::Sent { moved: Ok(some), buffers: used, lost: 0 } = next(&mut ring).event else { panic!("not sent") };
         (moved, buffers) = (moved + some, buffers + used);
     }
     assert_eq!((moved, buffers), (70, 7));
@@ -187,7 +188,7 @@ fn a_bundle_larger_than_the_socket_is_sent_whole() {
     let mut moved = 0;
     while moved < 256 * LEN {
         let completion = next(&mut ring);
-        let Event::Sent { moved: Ok(some), .. } = completion.event else { panic!("{completion:?}") };
+        let Event::Sent { moved: Ok(some), lost: 0, .. } = completion.event else { panic!("{completion:?}") };
         moved += some;
         if !completion.more && moved < 256 * LEN {
             ring.send_bundle(1, left.as_fd(), out);
@@ -299,10 +300,10 @@ fn a_pool_that_was_left_half_sent_is_emptied() {
         ring.put(out, &[1; 10]);
     }
     assert!(!ring.has_room(out));
-    ring.empty_pool(out).unwrap();
+    assert_eq!(ring.empty_pool(out).unwrap(), [1; 40]);
     assert_eq!(ring.put(out, b"after"), 5);
     ring.send_bundle(1, left.as_fd(), out);
-    assert!(matches!(next(&mut ring).event, Event::Sent { moved: Ok(5), buffers: 1 }));
+    assert!(matches!(next(&mut ring).event, Event::Sent { moved: Ok(5), buffers: 1, .. }));
     let mut bytes = [0; 5];
     (&right).read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"after");
@@ -322,4 +323,35 @@ fn a_submission_thread_works_and_costs_what_is_told() {
         next(&mut ring);
     }
     assert!(ring.helper_cpu_ns().is_none_or(|ns| ns > 0));
+}
+
+#[test]
+fn what_a_full_socket_left_of_a_bundle_is_handed_back() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
+    let (left, mut right) = tcp_pair();
+    crate::option::set(left.as_fd(), &crate::option::SocketOption::SendBuffer(16_384)).unwrap();
+    // A peer that has shut down its writing: the kernel then gives up a bundle that has to wait.
+    right.shutdown(std::net::Shutdown::Write).unwrap();
+    let out = ring.new_pool(16, 4096).unwrap();
+    let (mut sent, mut rest) = (0, Vec::new());
+    while rest.is_empty() && sent < 64 << 20 {
+        while ring.has_room(out) {
+            ring.put(out, &[1; 4096]);
+        }
+        ring.send_bundle(1, left.as_fd(), out);
+        if let Event::Sent { moved, .. } = next(&mut ring).event {
+            sent += moved.unwrap_or(0);
+        }
+        // Nobody reads: the socket is full soon.
+        while ring.in_flight() > 0 {
+            next(&mut ring);
+        }
+        rest = ring.empty_pool(out).unwrap();
+    }
+    assert!(rest.iter().all(|byte| *byte == 1));
+    assert_eq!((sent + rest.len()) % (16 * 4096), 0, "every byte was either sent or handed back");
+    drop((left, ring));
+    let mut bytes = Vec::new();
+    right.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), sent);
 }

@@ -12,8 +12,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use bytegauge_model::Engine;
 use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::{Engine, UringKind, UringMode};
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::flow::Flow;
 use bytegauge_traffic::party::Party;
@@ -43,6 +43,15 @@ pub fn for_all(check: impl Fn(Engine)) {
         println!("engine {engine}");
         check(engine);
     }
+}
+
+/// Runs a check over every engine that carries Unix sockets: they take no zero-copy sends.
+pub fn for_all_over_unix(check: impl Fn(Engine)) {
+    for_all(|engine| {
+        if !matches!(engine, Engine::Uring(UringMode { kind: UringKind::ZeroCopy, .. })) {
+            check(engine);
+        }
+    });
 }
 
 /// Flows to begin with, flows for those who connect, and an address to connect to.

@@ -79,6 +79,8 @@ pub(super) struct Slot<F> {
     pub(super) called_off: bool,
     /// Bytes that were outgoing when the send was queued.
     pub(super) asked: usize,
+    /// The send in flight is of the flow's next bytes, which it does not take for sent yet.
+    pub(super) plain: bool,
     /// The peer has shut down its writing side, and the flow knows.
     pub(super) eof: bool,
     /// The connection's end, which the flow does not know yet.
@@ -103,6 +105,7 @@ impl<F> Slot<F> {
             impatient: false,
             called_off: false,
             asked: 0,
+            plain: false,
             eof: false,
             came: None,
             spill: Spill::default(),

@@ -36,8 +36,9 @@ const ENTRIES: u32 = 1024;
 /// connections.
 const COMPLETIONS: u32 = 8192;
 
-/// How long an idle submission thread goes on looking, milliseconds.
-const POLL_IDLE_MS: u32 = 10;
+/// How long an idle submission thread goes on looking, milliseconds: long enough for a busy ring, and short
+/// enough not to take the CPU from a peer on a small machine.
+const POLL_IDLE_MS: u32 = 1;
 
 /// Bytes of the pool that receives take from; each buffer is as long as one receive may be.
 const POOL_SIZE: usize = 16 << 20;
@@ -280,9 +281,12 @@ impl<P: Party> Loop<'_, P> {
                     Ok(())
                 }
             }
-            Event::Sent { moved, buffers } => {
+            Event::Sent { moved, buffers, lost } => {
                 self.report.bundled += u64::from(buffers > 1);
-                if self.is_current(token) { self.on_sent(index, more, moved) } else { Ok(()) }
+                if !self.is_current(token) {
+                    return Ok(());
+                }
+                if self.goes_on_sending(index, more, moved, lost)? { Ok(()) } else { self.on_sent(index, moved) }
             }
             Event::Released { copied } => {
                 self.report.zero_copy_copied += u64::from(copied);
@@ -304,6 +308,8 @@ impl<P: Party> Loop<'_, P> {
 
     fn on_accepted(&mut self, more: bool, accepted: Result<OwnedFd, Errno>) -> Result<(), Fault> {
         let refused = match accepted {
+            // It comes too late, and goes again.
+            Ok(_) if self.accepting == Accepting::Never => None,
             Ok(fd) => {
                 self.report.accepted += 1;
                 self.accepted_now += 1;
@@ -353,6 +359,14 @@ impl<P: Party> Loop<'_, P> {
         for index in 0..self.slots.len() {
             self.leave_with_what_comes(index as u32);
         }
+        let called_off = self.see_them_off();
+        for index in 0..self.slots.len() {
+            self.give_up(index as u32);
+        }
+        called_off
+    }
+
+    fn see_them_off(&mut self) -> Result<(), Fault> {
         let deadline_ns = monotonic_ns() + LEAVE_NS;
         while self.live > 0 {
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());
@@ -361,9 +375,47 @@ impl<P: Party> Loop<'_, P> {
             }
             self.wait(left_ns)?;
         }
-        for index in 0..self.slots.len() {
-            self.give_up(index as u32);
-        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: UringKind, sqpoll: bool, report: EngineReport, expected: Option<&str>) {
+        let said = unproven(UringMode { kind, sqpoll }, &report);
+        assert_eq!(said.as_deref().map(|said| said.split(':').next().unwrap_or("")), expected);
+    }
+
+    #[test]
+    fn a_mode_that_did_not_run_is_named() {
+        let idle = EngineReport::default();
+        let ran = EngineReport { completions: 9, multishot: 5, kernel_threads_ns: Some(0), ..idle };
+        check(UringKind::Plain, false, idle, Some("no operation completed on a ring"));
+        check(UringKind::Plain, false, ran, None);
+        check(UringKind::Plain, true, ran, Some("no submission thread used any CPU time"));
+        check(UringKind::Plain, true, EngineReport { kernel_threads_ns: None, ..ran }, None);
+        check(
+            UringKind::Multishot,
+            false,
+            EngineReport { multishot: 0, ..ran },
+            Some("no receive completed more than once"),
+        );
+        check(UringKind::Multishot, false, ran, None);
+        check(UringKind::Bundle, false, ran, Some("nothing took more than one buffer"));
+        check(UringKind::Bundle, false, EngineReport { bundled: 1, ..ran }, None);
+        check(UringKind::ZeroCopy, false, ran, Some("nothing was sent with zero copy"));
+        check(UringKind::ZeroCopy, true, EngineReport { zero_copy: 1, kernel_threads_ns: Some(1), ..ran }, None);
+    }
+
+    #[test]
+    fn every_mode_runs_here_or_says_why_not() {
+        for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
+            for sqpoll in [false, true] {
+                let lacks = lacks(UringMode { kind, sqpoll });
+                assert!(lacks.as_deref().is_none_or(|lacks| lacks.starts_with("engine uring:")), "{lacks:?}");
+            }
+        }
     }
 }

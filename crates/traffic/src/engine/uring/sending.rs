@@ -4,7 +4,9 @@
 //! `bundle` gathers what the flow wants to send, chunk by chunk, until it wants something else or the outbox is
 //! full, and sends it all by one operation. So its flows are told that a chunk was taken when it is in the
 //! outbox; the operation is submitted before the engine waits. A connection that its flow closes is closed when
-//! the outbox is empty.
+//! the outbox is empty. The kernel gives bundles up that wait for a peer which has shut down its writing
+//! ([`Ring::send_bundle`](bytegauge_sys::uring::Ring::send_bundle)): what is left goes by plain sends, and so does
+//! all that follows.
 //!
 //! `zc` completes twice: first the bytes were taken, then the buffer is free. With two buffers a connection
 //! sends the next bytes while it waits for the second completion of the last ones.
@@ -41,14 +43,17 @@ pub(super) struct Memory {
     /// How many bytes of the present connection's last send each of them holds.
     copied: [Option<usize>; 2],
     pub(super) outbox: Option<PoolId>,
-    /// A bundle failed: the outbox holds what nobody wants.
+    /// A bundle failed: the outbox holds what was not sent.
     soiled: bool,
+    /// What a bundle left, to be sent plainly; its flow takes it for sent.
+    rest: Vec<u8>,
 }
 
 impl Memory {
     /// The connection is another one: nothing of the last one's bytes is sent again.
     pub(super) fn forget(&mut self) {
         self.copied = [None; 2];
+        self.rest.clear();
     }
 }
 
@@ -66,7 +71,8 @@ impl<P: Party> Loop<'_, P> {
             return Ok(Then::Ask);
         }
         if slot.sending.is_none() {
-            if self.kind == UringKind::Bundle {
+            let half_closed = slot.eof || slot.came.is_some();
+            if self.kind == UringKind::Bundle && !half_closed {
                 self.send_gathered(index, now_ns)?;
                 return Ok(Then::Ask);
             }
@@ -82,7 +88,7 @@ impl<P: Party> Loop<'_, P> {
     /// Whether the connection must stay until its outbox is empty.
     pub(super) fn must_flush(&self, index: u32) -> bool {
         let slot = &self.slots[index as usize];
-        self.kind == UringKind::Bundle && slot.sending.is_some() && !slot.impatient
+        self.kind == UringKind::Bundle && slot.sending.is_some() && !slot.plain && !slot.impatient
     }
 
     /// Queues a send of a copy. `false`: no buffer is free.
@@ -107,6 +113,7 @@ impl<P: Party> Loop<'_, P> {
             }
             slot.memory.copied[which] = Some(len);
         }
+        slot.plain = true;
         slot.sending = Some(if zero_copy {
             self.report.zero_copy += 1;
             self.ring.send_zero_copy(token, fd.as_fd(), buffer, len)
@@ -123,6 +130,7 @@ impl<P: Party> Loop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         slot.asked = 0;
+        slot.plain = false;
         while self.ring.has_room(outbox) {
             let taken = self.ring.put(outbox, flow.outgoing());
             slot.asked += taken;
@@ -136,16 +144,74 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    pub(super) fn on_sent(&mut self, index: u32, more: bool, moved: Result<usize, Errno>) -> Result<(), Fault> {
-        let bundles = self.kind == UringKind::Bundle;
+    /// Whether a part of what a flow takes for sent was sent, and the rest is on its way.
+    pub(super) fn goes_on_sending(
+        &mut self,
+        index: u32,
+        more: bool,
+        moved: Result<usize, Errno>,
+        lost: usize,
+    ) -> Result<bool, Fault> {
+        let token = self.token(index);
         let slot = &mut self.slots[index as usize];
-        let asked = slot.asked;
-        if let (true, true, Ok(moved)) = (bundles, more, moved) {
-            // A part of the bundle; the kernel goes on with the rest.
-            self.meter.count(moved, moved);
-            slot.asked -= moved.min(asked);
-            return Ok(());
+        if self.kind != UringKind::Bundle || slot.leaving != Leaving::No {
+            return Ok(false);
         }
+        let moved = match moved {
+            Ok(moved) => moved,
+            Err(Errno::CANCELLED | Errno::INTERRUPTED) => 0,
+            Err(_) => return Ok(false),
+        };
+        if !slot.memory.rest.is_empty() {
+            slot.memory.rest.drain(..moved);
+            if slot.memory.rest.is_empty() {
+                return Ok(false);
+            }
+            self.meter.count(moved, slot.asked);
+            self.send_rest(index)?;
+            return Ok(true);
+        }
+        let (Some(outbox), Some(fd)) = (slot.memory.outbox, &slot.fd) else { return Ok(false) };
+        if slot.plain || moved == slot.asked && !more {
+            return Ok(false);
+        }
+        self.meter.count(moved, slot.asked);
+        slot.asked -= moved.min(slot.asked);
+        if more {
+            return Ok(true);
+        }
+        if lost == 0 && moved > 0 {
+            slot.sending = Some(self.ring.send_bundle(token, fd.as_fd(), outbox));
+        } else {
+            slot.memory.rest = self.ring.empty_pool(outbox).map_err(missing)?;
+            self.send_rest(index)?;
+        }
+        Ok(true)
+    }
+
+    /// Queues a plain send of what a bundle left.
+    fn send_rest(&mut self, index: u32) -> Result<(), Fault> {
+        let Some(which) = self.free_send_buffer(index, false)? else { return Err(unconnected()) };
+        let token = self.token(index);
+        let slot = &mut self.slots[index as usize];
+        let (Some(fd), Some(buffer)) = (&slot.fd, slot.memory.sends[which]) else { return Err(unconnected()) };
+        let len = slot.memory.rest.len();
+        if self.ring.buffer_len(buffer) < len {
+            self.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
+        }
+        if let Some(room) = self.ring.buffer(buffer) {
+            room[..len].copy_from_slice(&slot.memory.rest);
+        }
+        slot.memory.copied[which] = None;
+        slot.asked = len;
+        slot.sending = Some(self.ring.send(token, fd.as_fd(), buffer, len));
+        Ok(())
+    }
+
+    pub(super) fn on_sent(&mut self, index: u32, moved: Result<usize, Errno>) -> Result<(), Fault> {
+        let slot = &mut self.slots[index as usize];
+        // The flow was told when its bytes were put into the outbox.
+        let told = self.kind == UringKind::Bundle && !slot.plain;
         slot.sending = None;
         let waited = matches!(slot.waits, Waits::Send | Waits::Either);
         if waited {
@@ -155,21 +221,19 @@ impl<P: Party> Loop<'_, P> {
         let slot = &mut self.slots[index as usize];
         match moved {
             Ok(moved) => {
-                self.meter.count(moved, asked);
-                if bundles && moved < asked {
-                    slot.memory.soiled = true;
-                    self.cut_short(index, now_ns);
-                } else if let (false, Some(flow)) = (bundles, &mut slot.flow) {
+                self.meter.count(moved, slot.asked);
+                slot.memory.soiled = told && moved < slot.asked;
+                if let (false, Some(flow)) = (told, &mut slot.flow) {
                     flow.sent(moved, now_ns);
                 }
             }
-            Err(Errno::CANCELLED | Errno::INTERRUPTED) => slot.memory.soiled = true,
             Err(errno) => {
-                slot.memory.soiled = true;
+                slot.memory.soiled = told;
                 if let Some(lack) = lack(self.kind, errno) {
                     return Err(Fault::Missing(lack.into()));
                 }
-                if slot.leaving == Leaving::No {
+                let called_off = matches!(errno, Errno::CANCELLED | Errno::INTERRUPTED);
+                if slot.leaving == Leaving::No && !called_off {
                     self.fail(index, Doing::Sending, errno.0, now_ns);
                 }
             }
@@ -181,14 +245,6 @@ impl<P: Party> Loop<'_, P> {
         }
         // With an outbox the flow may have gone on to something else, which is not over yet.
         if waited || slot.fd.is_none() { self.advance(index, now_ns) } else { Ok(()) }
-    }
-
-    /// A bundle that was not sent whole: the rest of its last buffer is lost, and with it the connection.
-    fn cut_short(&mut self, index: u32, now_ns: u64) {
-        if self.slots[index as usize].leaving == Leaving::No {
-            self.close(index);
-            self.end(index, End::Closed, now_ns);
-        }
     }
 
     /// A buffer of a zero-copy send is free again.
