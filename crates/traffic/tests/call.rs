@@ -108,7 +108,7 @@ fn threads_share_the_flows_and_the_port() {
 
 #[test]
 fn ends_may_have_different_engines() {
-    for (server, client) in [("epoll:edge", "epoll")] {
+    for (server, client) in [("blocking", "epoll"), ("epoll:edge", "blocking"), ("tokio", "epoll")] {
         let mut setup = setup("unix", "epoll".parse().unwrap());
         call(&mut setup).server_engine = server.parse().unwrap();
         call(&mut setup).client_engine = client.parse().unwrap();
