@@ -15,24 +15,22 @@ use bytegauge_model::{Engine, EpollMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::option::SocketOption;
 use bytegauge_traffic::engine::Stop;
-use bytegauge_traffic::flow::{Doing, End, Flow, Want};
+use bytegauge_traffic::flow::{Doing, End, Want};
 use bytegauge_traffic::meter::Schedule;
 use proptest::prelude::*;
 
 use support::caller::{Caller, Task};
 use support::echo::{Echo, Mistake};
+use support::habits::{AfterEof, BothWays, Impatient, Sleeper, Waiter};
 use support::running::{Outcome, Running};
-use support::{Group, echo_server, expect, for_all, for_all_over_unix, listener, message, plain, plain_call, reset};
+use support::{
+    Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, plain, plain_call, reset,
+};
 
 const ECONNREFUSED: i32 = 111;
 const ECONNRESET: i32 = 104;
 const ETIMEDOUT: i32 = 110;
 const EPIPE: i32 = 32;
-
-/// Far away: a flow that waits so long has failed.
-fn in_a_minute_ns() -> u64 {
-    monotonic_ns() + 60_000_000_000
-}
 
 fn task(flow: usize, calls: usize, len: usize) -> Task {
     Task { flow, calls, len, connect_per_call: false, give_up_ns: in_a_minute_ns() }
@@ -158,45 +156,6 @@ fn a_peer_that_shut_down_its_writing_still_gets_its_reply() {
             assert!(!flow.ends.is_empty() && flow.ends.iter().all(|end| *end == End::Eof), "{:?}", flow.ends);
         }
     });
-}
-
-/// A flow that answers only after it has seen the end of what it is sent.
-#[derive(Debug, Default)]
-struct AfterEof {
-    seen: Vec<u8>,
-    gone: usize,
-    eofs: usize,
-    closed: bool,
-}
-
-impl Flow for AfterEof {
-    fn want(&mut self, _now_ns: u64) -> Want {
-        match self.eofs {
-            0 => Want::Receive,
-            _ if self.gone < self.seen.len() => Want::Send,
-            // Asking once more ends the connection once more.
-            1 => Want::Receive,
-            _ if self.closed => Want::Done,
-            _ => {
-                self.closed = true;
-                Want::Close
-            }
-        }
-    }
-    fn outgoing(&mut self) -> &[u8] {
-        &self.seen[self.gone..]
-    }
-    fn sent(&mut self, n: usize, _now_ns: u64) {
-        self.gone += n;
-    }
-    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
-        self.seen.extend_from_slice(bytes);
-        true
-    }
-    fn ended(&mut self, end: End, _now_ns: u64) {
-        assert_eq!(end, End::Eof);
-        self.eofs += 1;
-    }
 }
 
 #[test]
@@ -369,45 +328,6 @@ fn many_that_send_at_once_are_all_served() {
     });
 }
 
-/// A flow that notes when it is asked again.
-#[derive(Debug, Default)]
-struct Waiter {
-    pause_ns: u64,
-    receive_ns: u64,
-    seen: Vec<(&'static str, u64)>,
-    received: usize,
-}
-
-impl Flow for Waiter {
-    const TIMED: bool = true;
-
-    fn want(&mut self, now_ns: u64) -> Want {
-        match self.seen.len() {
-            0 if now_ns < self.pause_ns => Want::Pause(self.pause_ns),
-            0 => {
-                self.seen.push(("paused", now_ns));
-                self.want(now_ns)
-            }
-            1 if now_ns < self.receive_ns => Want::ReceiveUntil(self.receive_ns),
-            1 => {
-                self.seen.push(("nothing came", now_ns));
-                self.want(now_ns)
-            }
-            _ if self.received == 0 => Want::ReceiveUntil(in_a_minute_ns()),
-            _ => Want::Done,
-        }
-    }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
-    fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool {
-        self.received += bytes.len();
-        self.seen.push(("received", now_ns));
-        true
-    }
-}
-
 #[test]
 fn deadlines_are_met_in_order_and_never_early() {
     for_all(|engine| {
@@ -440,23 +360,6 @@ fn deadlines_are_met_in_order_and_never_early() {
             assert!(flows.is_sorted_by_key(|flow| flow.seen[1].1));
         }
     });
-}
-
-/// A flow that insists on a moment long past.
-#[derive(Debug)]
-struct Impatient(Want);
-
-impl Flow for Impatient {
-    fn want(&mut self, _now_ns: u64) -> Want {
-        self.0
-    }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
-    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
-        true
-    }
 }
 
 #[test]
@@ -524,35 +427,6 @@ fn the_window_opens_closes_and_ends_the_loop() {
     });
 }
 
-/// A flow that sends and receives at the same time, as much as it may.
-#[derive(Debug)]
-struct BothWays {
-    outbox: Vec<u8>,
-    gone: usize,
-    inbox: Vec<u8>,
-}
-
-impl Flow for BothWays {
-    fn want(&mut self, _now_ns: u64) -> Want {
-        match (self.gone < self.outbox.len(), self.inbox.len() < self.outbox.len()) {
-            (true, true) => Want::Both,
-            (true, false) => Want::Send,
-            (false, true) => Want::Receive,
-            (false, false) => Want::Done,
-        }
-    }
-    fn outgoing(&mut self) -> &[u8] {
-        &self.outbox[self.gone..]
-    }
-    fn sent(&mut self, n: usize, _now_ns: u64) {
-        self.gone += n;
-    }
-    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
-        self.inbox.extend_from_slice(bytes);
-        true
-    }
-}
-
 #[test]
 fn both_ways_at_once_do_not_wait_for_each_other() {
     for_all_over_unix(|engine| {
@@ -566,33 +440,6 @@ fn both_ways_at_once_do_not_wait_for_each_other() {
         assert!(left.group.left[0].0.inbox == right.group.left[0].0.outbox);
         assert!(right.group.left[0].0.inbox == left.group.left[0].0.outbox);
     });
-}
-
-/// A flow that rests while its peer sends and then resets the connection.
-#[derive(Debug)]
-struct Sleeper {
-    until_ns: u64,
-    ended: bool,
-}
-
-impl Flow for Sleeper {
-    fn want(&mut self, _now_ns: u64) -> Want {
-        match (monotonic_ns() < self.until_ns, self.ended) {
-            (true, _) => Want::Pause(self.until_ns),
-            (false, false) => Want::Receive,
-            (false, true) => Want::Done,
-        }
-    }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
-    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
-        true
-    }
-    fn ended(&mut self, _end: End, _now_ns: u64) {
-        self.ended = true;
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 pub mod caller;
 pub mod echo;
+pub mod habits;
 pub mod running;
 
 use std::io::{self, Read, Write};
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{Engine, UringKind, UringMode};
+use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::flow::Flow;
 use bytegauge_traffic::party::Party;
@@ -24,6 +26,11 @@ use self::running::Running;
 
 /// A plain peer gives up after this: a test that hangs fails instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Far away: a flow that waits so long has failed.
+pub fn in_a_minute_ns() -> u64 {
+    monotonic_ns() + 60_000_000_000
+}
 
 /// Every engine that carries parties and that this machine has; the others are named with the reason.
 pub fn engines() -> Vec<Engine> {

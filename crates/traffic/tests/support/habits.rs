@@ -1,0 +1,157 @@
+//! Flows of odd habits, one for each thing that an engine might get wrong about waiting.
+
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_traffic::flow::{End, Flow, Want};
+
+use super::in_a_minute_ns;
+
+/// A flow that answers only after it has seen the end of what it is sent.
+#[derive(Debug, Default)]
+pub struct AfterEof {
+    pub seen: Vec<u8>,
+    pub gone: usize,
+    pub eofs: usize,
+    pub closed: bool,
+}
+
+impl Flow for AfterEof {
+    fn want(&mut self, _now_ns: u64) -> Want {
+        match self.eofs {
+            0 => Want::Receive,
+            _ if self.gone < self.seen.len() => Want::Send,
+            // Asking once more ends the connection once more.
+            1 => Want::Receive,
+            _ if self.closed => Want::Done,
+            _ => {
+                self.closed = true;
+                Want::Close
+            }
+        }
+    }
+    fn outgoing(&mut self) -> &[u8] {
+        &self.seen[self.gone..]
+    }
+    fn sent(&mut self, n: usize, _now_ns: u64) {
+        self.gone += n;
+    }
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        self.seen.extend_from_slice(bytes);
+        true
+    }
+    fn ended(&mut self, end: End, _now_ns: u64) {
+        assert_eq!(end, End::Eof);
+        self.eofs += 1;
+    }
+}
+
+/// A flow that notes when it is asked again.
+#[derive(Debug, Default)]
+pub struct Waiter {
+    pub pause_ns: u64,
+    pub receive_ns: u64,
+    pub seen: Vec<(&'static str, u64)>,
+    pub received: usize,
+}
+
+impl Flow for Waiter {
+    const TIMED: bool = true;
+
+    fn want(&mut self, now_ns: u64) -> Want {
+        match self.seen.len() {
+            0 if now_ns < self.pause_ns => Want::Pause(self.pause_ns),
+            0 => {
+                self.seen.push(("paused", now_ns));
+                self.want(now_ns)
+            }
+            1 if now_ns < self.receive_ns => Want::ReceiveUntil(self.receive_ns),
+            1 => {
+                self.seen.push(("nothing came", now_ns));
+                self.want(now_ns)
+            }
+            _ if self.received == 0 => Want::ReceiveUntil(in_a_minute_ns()),
+            _ => Want::Done,
+        }
+    }
+    fn outgoing(&mut self) -> &[u8] {
+        &[]
+    }
+    fn sent(&mut self, _n: usize, _now_ns: u64) {}
+    fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool {
+        self.received += bytes.len();
+        self.seen.push(("received", now_ns));
+        true
+    }
+}
+
+/// A flow that insists on a moment long past.
+#[derive(Debug)]
+pub struct Impatient(pub Want);
+
+impl Flow for Impatient {
+    fn want(&mut self, _now_ns: u64) -> Want {
+        self.0
+    }
+    fn outgoing(&mut self) -> &[u8] {
+        &[]
+    }
+    fn sent(&mut self, _n: usize, _now_ns: u64) {}
+    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+        true
+    }
+}
+
+/// A flow that sends and receives at the same time, as much as it may.
+#[derive(Debug)]
+pub struct BothWays {
+    pub outbox: Vec<u8>,
+    pub gone: usize,
+    pub inbox: Vec<u8>,
+}
+
+impl Flow for BothWays {
+    fn want(&mut self, _now_ns: u64) -> Want {
+        match (self.gone < self.outbox.len(), self.inbox.len() < self.outbox.len()) {
+            (true, true) => Want::Both,
+            (true, false) => Want::Send,
+            (false, true) => Want::Receive,
+            (false, false) => Want::Done,
+        }
+    }
+    fn outgoing(&mut self) -> &[u8] {
+        &self.outbox[self.gone..]
+    }
+    fn sent(&mut self, n: usize, _now_ns: u64) {
+        self.gone += n;
+    }
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        self.inbox.extend_from_slice(bytes);
+        true
+    }
+}
+
+/// A flow that rests while its peer sends and then resets the connection.
+#[derive(Debug)]
+pub struct Sleeper {
+    pub until_ns: u64,
+    pub ended: bool,
+}
+
+impl Flow for Sleeper {
+    fn want(&mut self, _now_ns: u64) -> Want {
+        match (monotonic_ns() < self.until_ns, self.ended) {
+            (true, _) => Want::Pause(self.until_ns),
+            (false, false) => Want::Receive,
+            (false, true) => Want::Done,
+        }
+    }
+    fn outgoing(&mut self) -> &[u8] {
+        &[]
+    }
+    fn sent(&mut self, _n: usize, _now_ns: u64) {}
+    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+        true
+    }
+    fn ended(&mut self, _end: End, _now_ns: u64) {
+        self.ended = true;
+    }
+}
