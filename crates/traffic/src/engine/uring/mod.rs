@@ -238,7 +238,9 @@ impl<P: Party> Loop<'_, P> {
     /// Everything that is due without a completion. Whether there was anything.
     fn go_on(&mut self, now_ns: u64) -> Result<bool, Fault> {
         let mut any = false;
-        while let Some(index) = self.timers.take_due(now_ns) {
+        // As many as there are flows: one that names a past moment again must not hold up the others.
+        for _ in 0..self.live {
+            let Some(index) = self.timers.take_due(now_ns) else { break };
             any = true;
             self.on_deadline(index, now_ns)?;
         }
