@@ -187,10 +187,11 @@ impl Answer {
     }
 }
 
-/// What went wrong at an end: whoever is gone explains it, then the first of those given.
+/// What went wrong at an end: whoever is gone explains it, then whoever lacks something, since the other one then
+/// only sees its peer go, then the first of those given.
 fn trouble(answers: &[Option<&Answer>]) -> Option<Outcome> {
     let mut answers: Vec<&Answer> = answers.iter().copied().flatten().collect();
-    answers.sort_by_key(|answer| !answer.gone);
+    answers.sort_by_key(|answer| (!answer.gone, !matches!(answer.trouble, Some(Outcome::Skipped(_)))));
     answers.iter().find_map(|answer| answer.trouble.clone())
 }
 

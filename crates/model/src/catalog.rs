@@ -341,7 +341,7 @@ pub const ENGINES: &[Row<Engine>] = &[
     Row {
         value: UringMode::of(UringKind::ZeroCopy, true),
         name: "uring:zc:sqpoll",
-        summary: "io_uring(7), multishot receives, zero-copy sends; a kernel thread submits",
+        summary: "refused: a kill could leave a kernel thread that nothing ends; use `uring:zc`",
     },
 ];
 named!(Engine, "engine", ENGINES, "uring" => "uring:multishot");

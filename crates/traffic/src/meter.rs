@@ -74,6 +74,7 @@ pub struct Meter {
     short_calls: u64,
     lap_calls: u64,
     lap_aim_ns: u64,
+    lap_began_calls: u64,
     start_ns: u64,
     open_at_ns: u64,
     close_at_ns: u64,
@@ -105,6 +106,7 @@ impl Meter {
             short_calls: 0,
             lap_calls: 1,
             lap_aim_ns: (schedule.window_ns / 10).clamp(LAP_MIN_NS, LAP_NS),
+            lap_began_calls: 0,
             start_ns,
             open_at_ns,
             close_at_ns,
@@ -165,6 +167,12 @@ impl Meter {
         self.lap_calls
     }
 
+    /// Whether this lap's calls were made: a loop that counts here need not count itself.
+    #[inline]
+    pub fn is_lap_used_up(&self) -> bool {
+        self.calls - self.lap_began_calls >= self.lap_calls
+    }
+
     /// One call moved `moved` of the `asked` bytes.
     #[inline]
     pub fn count(&mut self, moved: usize, asked: usize) {
@@ -187,6 +195,7 @@ impl Meter {
         let lap_ns = now_ns - self.lap_began_ns;
         self.learn(lap_ns);
         self.lap_began_ns = now_ns;
+        self.lap_began_calls = self.calls;
         if self.held.is_some() {
             self.take_up(now_ns);
         }

@@ -74,8 +74,11 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// Its absence, or what kept us from finding out.
+    /// Its absence, what kept us from finding out, or that it is not to be used in a ring like this.
     pub fn require(&mut self, feature: Feature) -> Result<(), Missing> {
+        if feature == Feature::ZeroCopySend && self.parameters().is_setup_sqpoll() {
+            return Err(Missing::UnsafeWithPollThread);
+        }
         let bit = 1 << feature as u32;
         // A submission thread is this ring's own, not the kernel's.
         if feature != Feature::PollThread && FOUND.load(Ordering::Relaxed) & bit != 0 {
@@ -147,6 +150,19 @@ mod tests {
         for (feature, name, since) in FEATURES {
             assert_eq!(feature.to_string(), *name);
             assert_eq!(feature.since(), *since);
+        }
+    }
+
+    #[test]
+    fn zero_copy_sends_by_a_submission_thread_are_refused() {
+        // Twice: what was found without a submission thread must not count.
+        for _ in 0..2 {
+            let _ = probe(&[Feature::ZeroCopySend]);
+            let Err(refused) = probe(&[Feature::PollThread, Feature::ZeroCopySend]) else { panic!("it was permitted") };
+            if probe(&[Feature::PollThread]).is_ok() {
+                assert_eq!(refused, Missing::UnsafeWithPollThread);
+                assert!(refused.to_string().contains("use uring:zc or uring:multishot:sqpoll"));
+            }
         }
     }
 

@@ -53,6 +53,12 @@ pub enum Missing {
         /// The release that brought it.
         since: &'static str,
     },
+    /// Zero-copy sends by a submission thread are never made ([`super::Ring::send_zero_copy`] says why).
+    #[error(
+        "zero-copy sends by a submission thread are not made: a process that is killed could leave a kernel thread \
+         behind that takes a whole CPU and cannot be killed; use uring:zc or uring:multishot:sqpoll"
+    )]
+    UnsafeWithPollThread,
     /// Any other refusal.
     #[error("{doing}: {}: use --engine epoll", io::Error::from_raw_os_error(*errno))]
     Refused {

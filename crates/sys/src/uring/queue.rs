@@ -83,11 +83,20 @@ impl Ring {
     /// Sends the first `len` bytes of a buffer and asks the kernel not to copy them. Completes twice:
     /// the buffer is in use until the second time.
     ///
+    /// Never with a submission thread. The second completion comes when the socket lets go of the bytes, and
+    /// nothing calls it off. When a process ends, its submission thread waits for all that is in flight
+    /// (`io_uring_cancel_generic(true, sqd)` in io_uring/cancel.c) before it lets go of the descriptor table that
+    /// it shares, so sockets whose peer takes no more are not closed, and the wait has no end. Since the thread
+    /// has a signal pending, the interruptible wait spins: an unkillable thread takes a whole CPU until
+    /// `ss --kill` destroys the socket (seen on Linux 6.18; an end by SIGKILL suffices, so no handler helps).
+    /// Without a submission thread the exit waits only for what refers to rings, and closes the sockets.
+    ///
     /// # Panics
     ///
-    /// As [`Ring::send`].
+    /// As [`Ring::send`], or if the ring has a submission thread: [`Ring::require`] tells.
     #[inline]
     pub fn send_zero_copy(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, len: usize) -> OpId {
+        assert!(!self.parameters().is_setup_sqpoll(), "no zero-copy send by a submission thread");
         let start = self.front(buffer, len);
         let entry = opcode::SendZc::new(fd(socket), start, len as u32).zc_flags(REPORT_USAGE).build();
         self.queue(Kind::Send, token, Uses::Buffer(buffer), entry)

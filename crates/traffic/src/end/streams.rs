@@ -110,18 +110,19 @@ impl Job {
         let pace = Pace::of(setup.rate, setup.flows, setup.think_ns);
         let size = setup.write_size.unwrap_or(setup.read_size);
         let flow = |index| Carried::<_, PACED>::new(SourceFlow::new(setup, index, size), index, pace);
-        let Some((meter, driven, left)) = self.drive(fds, flow, true) else { return Ended::default() };
-        let (_, engine, mut fault) = outcome(driven);
-        let mut reports = Vec::with_capacity(left.len());
-        for (flow, fd) in left {
-            reports.push((flow.index, self.report(&flow, fd.as_ref())));
+        let mut reports = Vec::with_capacity(fds.len());
+        let farewell = |flow: &Carried<_, PACED>, fd: Option<&OwnedFd>| {
+            reports.push((flow.index, self.report(flow, fd)));
             if let Some(fd) = fd {
-                // The sink drains until it hears that nothing more comes.
+                // The sink drains one flow after another, each until it hears that nothing more comes: it must
+                // hear that while the engine still sends what other flows hold.
                 let _ = sys_io::shutdown(fd.as_fd(), std::net::Shutdown::Write);
             }
-            if flow.ended.is_some() {
-                fault.get_or_insert_with(|| Fault::PeerGone("the sink takes no more data".into()));
-            }
+        };
+        let Some((meter, driven, left)) = self.drive(fds, flow, true, farewell) else { return Ended::default() };
+        let (_, engine, mut fault) = outcome(driven);
+        if left.iter().any(|(flow, _)| flow.ended.is_some()) {
+            fault.get_or_insert_with(|| Fault::PeerGone("the sink takes no more data".into()));
         }
         (self.summed(meter, reports, engine), fault)
     }
@@ -129,7 +130,7 @@ impl Job {
     fn read<E: Effort + 'static>(self, fds: Vec<OwnedFd>, closed: &mpsc::Sender<()>, effort: impl Fn() -> E) -> Ended {
         let setup = &*self.setup;
         let flow = |index| Carried::<_, false>::new(SinkFlow::new(setup, index, effort()), index, Pace::Free);
-        let Some((meter, driven, left)) = self.drive(fds, flow, false) else { return Ended::default() };
+        let Some((meter, driven, left)) = self.drive(fds, flow, false, |_, _| {}) else { return Ended::default() };
         // Nobody listens any more if the watchdog has given up already.
         let _ = closed.send(());
         let (in_time, engine, mut fault) = outcome(driven);
@@ -162,9 +163,11 @@ impl Job {
         fds: Vec<OwnedFd>,
         flow: impl Fn(usize) -> F,
         until_told: bool,
+        farewell: impl FnMut(&F, Option<&OwnedFd>) + Send,
     ) -> Option<(Meter, Driven, Given<F>)> {
         let setup = &*self.setup;
-        let mut party = Streams::new(fds.into_iter().enumerate().map(|(index, fd)| (flow(index), fd)).collect());
+        let flows = fds.into_iter().enumerate().map(|(index, fd)| (flow(index), fd)).collect();
+        let mut party = Streams::new(flows, farewell);
         if !self.gate.wait() {
             return None;
         }

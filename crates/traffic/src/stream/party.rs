@@ -85,15 +85,17 @@ impl<F: Flow, const PACED: bool> Flow for Carried<F, PACED> {
 
 /// All flows of one end, with their connections.
 #[derive(Debug)]
-pub struct Streams<F> {
+pub struct Streams<F, G> {
     waiting: Vec<(F, OwnedFd)>,
     left: Vec<(F, Option<OwnedFd>)>,
+    farewell: G,
 }
 
-impl<F> Streams<F> {
-    /// Flows that are joined.
-    pub fn new(flows: Vec<(F, OwnedFd)>) -> Streams<F> {
-        Streams { left: Vec::with_capacity(flows.len()), waiting: flows }
+impl<F, G: FnMut(&F, Option<&OwnedFd>)> Streams<F, G> {
+    /// Flows that are joined. Of each, `farewell` is told at once when the engine gives it back, while the
+    /// others may still be under way.
+    pub fn new(flows: Vec<(F, OwnedFd)>, farewell: G) -> Streams<F, G> {
+        Streams { left: Vec::with_capacity(flows.len()), waiting: flows, farewell }
     }
 
     /// The flows that the engine gave back.
@@ -102,7 +104,7 @@ impl<F> Streams<F> {
     }
 }
 
-impl<F: Flow + Send + 'static> Party for Streams<F> {
+impl<F: Flow + Send + 'static, G: FnMut(&F, Option<&OwnedFd>) + Send> Party for Streams<F, G> {
     type Flow = F;
 
     fn first(&mut self) -> Option<(F, Option<OwnedFd>)> {
@@ -118,6 +120,7 @@ impl<F: Flow + Send + 'static> Party for Streams<F> {
     }
 
     fn left(&mut self, flow: F, connection: Option<OwnedFd>) {
+        (self.farewell)(&flow, connection.as_ref());
         self.left.push((flow, connection));
     }
 }

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
@@ -170,10 +171,15 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
     fn start(&self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<(), Fault> {
         let hall = self.hall;
         hall.live.fetch_add(1, Ordering::Relaxed);
-        let spawned = std::thread::Builder::new()
-            .name("flow".into())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(self.scope, move || Worker::begin(hall, flow, fd));
+        let spawned = std::thread::Builder::new().name("flow".into()).stack_size(STACK_BYTES).spawn_scoped(
+            self.scope,
+            move || {
+                // A panic must not leave the others waiting for this thread.
+                if catch_unwind(AssertUnwindSafe(|| Worker::begin(hall, flow, fd))).is_err() {
+                    hall.lose();
+                }
+            },
+        );
         if let Err(source) = spawned {
             hall.live.fetch_sub(1, Ordering::Relaxed);
             return Err(Fault::Io { doing: "starting a thread for a flow: use fewer --flows".into(), source });
@@ -215,6 +221,15 @@ impl<'a, P: Party> Hall<'a, P> {
         if self.live.fetch_sub(1, Ordering::Release) == 1 {
             self.ring();
         }
+    }
+
+    /// A thread died, and its flow with it.
+    fn lose(&self) {
+        self.on_closed();
+        let died = Fault::Impossible("a flow's thread of the blocking engine died".into());
+        lock(&self.fault).get_or_insert(died);
+        self.live.fetch_sub(1, Ordering::Release);
+        self.ring();
     }
 
     /// A descriptor is free again.

@@ -166,10 +166,22 @@ impl<P: Party> Loop<'_, P> {
         slot.leaving = leaving;
         slot.waits = Waits::No;
         self.timers.clear(index);
-        for op in slot.ops() {
+        let flushed = if self.flushes_as_it_leaves(index) { self.slots[index as usize].sending } else { None };
+        for op in self.slots[index as usize].ops().filter(|op| Some(*op) != flushed) {
             self.ring.cancel(op);
         }
         self.finish_leaving(index);
+    }
+
+    /// Calls off what a flow that leaves still sends.
+    pub(super) fn stop_flushing(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.leaving == Leaving::WithWhatComes {
+            slot.impatient = true;
+            slot.ops().for_each(|op| {
+                self.ring.cancel(op);
+            });
+        }
     }
 
     /// The flow of a slot that leaves is gone once its operations are.

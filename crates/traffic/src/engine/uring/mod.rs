@@ -46,7 +46,7 @@ const POOL_SIZE: usize = 16 << 20;
 /// The buffers of a bundle are smaller, or nothing would need more than one.
 const BUNDLE_BUFFER_SIZE: usize = 4096;
 
-/// How long an engine that leaves waits for what it called off.
+/// How long an engine that leaves waits for what it still sends, and then for what it called off.
 const LEAVE_NS: u64 = 1_000_000_000;
 
 /// The listener's token; connections carry index and generation, of which neither reaches this.
@@ -238,7 +238,9 @@ impl<P: Party> Loop<'_, P> {
     /// Everything that is due without a completion. Whether there was anything.
     fn go_on(&mut self, now_ns: u64) -> Result<bool, Fault> {
         let mut any = false;
-        while let Some(index) = self.timers.take_due(now_ns) {
+        // As many as there are flows: one that names a past moment again must not hold up the others.
+        for _ in 0..self.live {
+            let Some(index) = self.timers.take_due(now_ns) else { break };
             any = true;
             self.on_deadline(index, now_ns)?;
         }
@@ -367,13 +369,23 @@ impl<P: Party> Loop<'_, P> {
     }
 
     fn see_them_off(&mut self) -> Result<(), Fault> {
+        let abort = self.station.abort;
+        self.wait_for_leaving(|| abort.load(Ordering::Relaxed))?;
+        // A peer takes no more, or nobody has time for it.
+        for index in 0..self.slots.len() {
+            self.stop_flushing(index as u32);
+        }
+        self.wait_for_leaving(|| false)
+    }
+
+    fn wait_for_leaving(&mut self, hurry: impl Fn() -> bool) -> Result<(), Fault> {
         let deadline_ns = monotonic_ns() + LEAVE_NS;
-        while self.live > 0 {
+        while self.live > 0 && !hurry() {
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());
             if left_ns == 0 {
                 break;
             }
-            self.wait(left_ns)?;
+            self.wait(left_ns.min(WAIT_MAX_NS))?;
         }
         Ok(())
     }

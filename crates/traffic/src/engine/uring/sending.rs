@@ -4,7 +4,7 @@
 //! `bundle` gathers what the flow wants to send, chunk by chunk, until it wants something else or the outbox is
 //! full, and sends it all by one operation. So its flows are told that a chunk was taken when it is in the
 //! outbox; the operation is submitted before the engine waits. A connection that its flow closes is closed when
-//! the outbox is empty. The kernel gives bundles up that wait for a peer which has shut down its writing
+//! the outbox is empty, and an engine that leaves empties it first, or bytes that count as sent would be lost. The kernel gives bundles up that wait for a peer which has shut down its writing
 //! ([`Ring::send_bundle`](bytegauge_sys::uring::Ring::send_bundle)): what is left goes by plain sends, and so does
 //! all that follows.
 //!
@@ -12,6 +12,7 @@
 //! sends the next bytes while it waits for the second completion of the last ones.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
@@ -91,6 +92,13 @@ impl<P: Party> Loop<'_, P> {
         self.kind == UringKind::Bundle && slot.sending.is_some() && !slot.plain && !slot.impatient
     }
 
+    /// Whether a flow that leaves still sends what it takes for sent.
+    pub(super) fn flushes_as_it_leaves(&self, index: u32) -> bool {
+        self.slots[index as usize].leaving == Leaving::WithWhatComes
+            && self.must_flush(index)
+            && !self.station.abort.load(Ordering::Relaxed)
+    }
+
     /// Queues a send of a copy. `false`: no buffer is free.
     fn send_copy(&mut self, index: u32) -> Result<bool, Fault> {
         let zero_copy = self.kind == UringKind::ZeroCopy;
@@ -153,8 +161,9 @@ impl<P: Party> Loop<'_, P> {
         lost: usize,
     ) -> Result<bool, Fault> {
         let token = self.token(index);
+        let stays = self.slots[index as usize].leaving == Leaving::No || self.flushes_as_it_leaves(index);
         let slot = &mut self.slots[index as usize];
-        if self.kind != UringKind::Bundle || slot.leaving != Leaving::No {
+        if self.kind != UringKind::Bundle || !stays {
             return Ok(false);
         }
         let moved = match moved {
