@@ -16,6 +16,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::exit::Failure;
 use crate::measure::PLANTS;
+use crate::serve;
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -40,6 +41,7 @@ pub fn command() -> Command {
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
             Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
         ), None))
+        .subcommand(serve::command())
         .subcommand(Command::new("sessions").about("List what was measured"))
         .subcommand(
             Command::new("report")

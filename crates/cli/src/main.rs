@@ -4,12 +4,14 @@
 mod args;
 mod dry_run;
 mod exit;
+mod interrupt;
 mod live;
 mod measure;
 mod print;
 mod progress;
 mod resume;
 mod selftest;
+mod serve;
 mod stored;
 
 use std::process::ExitCode;
@@ -51,6 +53,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("stream", matches)) => measure::stream(matches),
         Some(("call", matches)) => measure::call(matches),
         Some(("run", matches)) => measure::run(matches),
+        Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
         Some(("report", matches)) => stored::report(matches),
         Some(("export", matches)) => stored::export(matches),

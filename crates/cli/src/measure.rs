@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::io::IsTerminal;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
@@ -17,7 +15,7 @@ use clap::ArgMatches;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::live::{self, JsonLines};
 use crate::progress::Bar;
-use crate::{args, dry_run, print, resume, stored};
+use crate::{args, dry_run, interrupt, print, resume, stored};
 
 /// `bytegauge stream`.
 pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -84,7 +82,7 @@ fn execute(
     options: RunOptions,
     matches: &ArgMatches,
 ) -> Result<(SessionId, Ended), Failure> {
-    let stop = stop_on_signals()?;
+    let stop = interrupt::stop_on_signals()?;
     let mut bar = None;
     let (mut lines, mut silent) = (JsonLines, Silent);
     let observer: &mut dyn Observer = if matches.get_flag("json-stream") {
@@ -178,18 +176,6 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
         _ => return Err(bad()),
     };
     Ok((cell, plant))
-}
-
-/// A first interrupt lets the trial end; a second one ends the program at once.
-fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let code = i32::from(INTERRUPTED);
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::failed(format!("cannot listen for interrupts: {error}")))?;
-    }
-    Ok(stop)
 }
 
 fn seed_from_clock() -> u64 {

@@ -19,5 +19,6 @@ mod machine_limits;
 mod output;
 mod plans;
 mod raw;
+mod serve;
 mod store_faults;
 mod stored;

@@ -22,17 +22,17 @@ const NUDGE: Duration = Duration::from_millis(5);
 
 /// Flags that the threads of a crew look at.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flags {
+pub(crate) struct Flags {
     /// Set by the watchdog: leave at once.
-    pub(super) abort: Arc<AtomicBool>,
+    pub(crate) abort: Arc<AtomicBool>,
     /// Set when threads that go on until told are told.
-    pub(super) told: Arc<AtomicBool>,
+    pub(crate) told: Arc<AtomicBool>,
 }
 
 /// Running threads, each of which ends in a `T`.
 #[derive(Debug)]
-pub(super) struct Crew<T> {
-    pub(super) flags: Flags,
+pub(crate) struct Crew<T> {
+    pub(crate) flags: Flags,
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
@@ -40,17 +40,17 @@ pub(super) struct Crew<T> {
 }
 
 /// What came of a crew.
-pub(super) struct Left<T> {
+pub(crate) struct Left<T> {
     /// Of the threads that answered.
-    pub(super) parts: Vec<T>,
+    pub(crate) parts: Vec<T>,
     /// A thread that did not answer in time, or died.
-    pub(super) fault: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
 }
 
 impl<T: Send + 'static> Crew<T> {
     /// Starts `count` threads, each pinned to the CPU that `cpu` names for it, and waits until all of them are
     /// about to begin. `what` says what they do, for the watchdog.
-    pub(super) fn start<J>(
+    pub(crate) fn start<J>(
         what: String,
         count: usize,
         flags: Flags,
@@ -103,13 +103,13 @@ impl<T: Send + 'static> Crew<T> {
     }
 
     /// Tells threads that go on until told.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         self.flags.told.store(true, Ordering::Relaxed);
         self.nudge();
     }
 
     /// Waits for every thread, for at most `patience`; then ends those that are left.
-    pub(super) fn finish(mut self, patience: Duration) -> Left<T> {
+    pub(crate) fn finish(mut self, patience: Duration) -> Left<T> {
         let mut parts: Vec<Option<T>> = self.threads.iter().map(|_| None).collect();
         let mut fault = self.collect(&mut parts, Instant::now() + patience);
         if parts.iter().any(Option::is_none) {
@@ -126,8 +126,13 @@ impl<T: Send + 'static> Crew<T> {
         Left { parts: parts.into_iter().flatten().collect(), fault }
     }
 
+    /// Whether a thread has ended.
+    pub(crate) fn any_left(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
     /// Sends everybody home.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.flags.abort.store(true, Ordering::Relaxed);
         self.tell();
     }
@@ -151,7 +156,7 @@ impl<T: Send + 'static> Crew<T> {
     }
 
     /// Wakes threads that wait, so that they look around.
-    pub(super) fn nudge(&self) {
+    pub(crate) fn nudge(&self) {
         for handle in &self.handles {
             // A thread that has ended, or a queue of signals that is full, is no reason to stop.
             let _ = interrupt(handle);

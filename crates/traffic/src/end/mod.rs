@@ -2,7 +2,7 @@
 
 mod call;
 mod channel;
-mod crew;
+pub(crate) mod crew;
 mod flows;
 mod gate;
 mod serve;

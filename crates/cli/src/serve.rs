@@ -1,0 +1,129 @@
+//! `bytegauge serve`: a server that stands alone, until it is interrupted.
+//!
+//! Where it listens goes to standard output, for programs that started it; what it did goes to standard error.
+
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytegauge_model::{Bytes, Engine, Nanos};
+use bytegauge_traffic::serve::{Place, Role, Served, Server};
+use clap::{Arg, ArgMatches, Command};
+
+use crate::exit::{DONE, Failure};
+use crate::{args, interrupt};
+
+/// How often the server is looked after.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// More threads than any machine has CPUs for.
+const THREADS_MAX: usize = 1024;
+
+/// The largest request or reply: as much as one of ours may be.
+const MESSAGE_MAX: u64 = 1 << 30;
+
+/// The subcommand.
+pub fn command() -> Command {
+    let role = |name: &'static str, about: &'static str| {
+        Command::new(name)
+            .about(about)
+            .arg(valued("engine", "NAME", "Who moves bytes: epoll, blocking, tokio, uring, …").default_value("epoll"))
+            .arg(valued("threads", "N", "Threads that serve; blocking makes one a connection").default_value("1"))
+            .arg(
+                valued("listen", "PLACE", "HOST:PORT (port 0: any that is free) or unix:/path")
+                    .default_value("127.0.0.1:0"),
+            )
+    };
+    let echo = role("echo", "Return every byte as it comes")
+        .arg(valued("request", "SIZE", "Reply only to each SIZE bytes, with --response").requires("response"))
+        .arg(valued("response", "SIZE", "Bytes of a reply to each --request").requires("request"));
+    Command::new("serve")
+        .about("Serve foreign clients until interrupted: echo, sink or source")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(echo)
+        .subcommand(role("sink", "Read and throw away"))
+        .subcommand(role("source", "Write as fast as possible"))
+}
+
+fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// Serves until SIGINT or SIGTERM.
+pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let Some((name, matches)) = matches.subcommand() else {
+        return Err(Failure::usage("serve what? echo, sink or source"));
+    };
+    let role = role(name, matches)?;
+    let engine: Engine = needed(matches, "engine")?;
+    if engine == Engine::Null {
+        return Err(Failure::usage("--engine: null moves nothing, so it serves nobody: use epoll"));
+    }
+    let threads: usize = needed(matches, "threads")?;
+    if !(1..=THREADS_MAX).contains(&threads) {
+        return Err(Failure::usage(format!("--threads: {threads} is out of range: use 1 to {THREADS_MAX}")));
+    }
+    let place: Place = needed(matches, "listen")?;
+    let stop = interrupt::stop_on_signals()?;
+    let server = Server::start(role, engine, threads, &place).map_err(|fault| Failure::failed(fault.to_string()))?;
+    // Whoever does not listen may still connect.
+    let _ = writeln!(io::stdout(), "listening on {}", server.place()).and_then(|()| io::stdout().flush());
+    while !stop.load(Ordering::Relaxed) && !server.is_failing() {
+        std::thread::sleep(LOOK_AFTER);
+    }
+    let (served, fault) = server.stop();
+    anstream::eprintln!("{}", summary(&served));
+    match fault {
+        None => Ok(DONE),
+        Some(fault) => Err(Failure::failed(fault.to_string())),
+    }
+}
+
+fn role(name: &str, matches: &ArgMatches) -> Result<Role, Failure> {
+    let message = |flag: &str| -> Result<Option<usize>, Failure> {
+        let Some(Bytes(bytes)) = args::parsed(matches, flag)? else { return Ok(None) };
+        match (1..=MESSAGE_MAX).contains(&bytes) {
+            true => Ok(Some(bytes as usize)),
+            false => Err(Failure::usage(format!("--{flag}: {bytes} bytes are out of range: use 1 to 1G"))),
+        }
+    };
+    Ok(match name {
+        "sink" => Role::Sink,
+        "source" => Role::Source,
+        _ => match (message("request")?, message("response")?) {
+            (Some(request), Some(response)) => Role::Answer { request, response },
+            _ => Role::Echo,
+        },
+    })
+}
+
+/// An option that has a default.
+fn needed<T: FromStr<Err: std::fmt::Display>>(matches: &ArgMatches, name: &str) -> Result<T, Failure> {
+    args::parsed(matches, name)?.ok_or_else(|| Failure::usage(format!("--{name} is missing")))
+}
+
+fn summary(served: &Served) -> String {
+    let Served { connections, broken, received_bytes, sent_bytes, cpu_ns } = *served;
+    let broken = if broken > 0 { format!(" ({broken} broke)") } else { String::new() };
+    let connections = match connections {
+        1 => format!("1 connection{broken}"),
+        _ => format!("{connections} connections{broken}"),
+    };
+    let seconds = Nanos(cpu_ns).seconds();
+    format!("served {connections}, {received_bytes} bytes in, {sent_bytes} bytes out, {seconds:.3} CPU seconds")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_counts() {
+        let served = Served { connections: 1, broken: 0, received_bytes: 5, sent_bytes: 6, cpu_ns: 7_500_000 };
+        assert_eq!(summary(&served), "served 1 connection, 5 bytes in, 6 bytes out, 0.007 CPU seconds");
+        let summary = summary(&Served { connections: 3, broken: 2, ..served });
+        assert!(summary.starts_with("served 3 connections (2 broke), "), "{summary}");
+    }
+}

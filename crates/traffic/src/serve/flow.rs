@@ -1,0 +1,227 @@
+//! What a server for foreign clients does with one connection.
+//!
+//! It knows no framing of its own: what arrives is returned as it comes, thrown away, answered by length, or
+//! not asked for. Whatever ends a connection ends only that one.
+
+use std::sync::Arc;
+
+use crate::flow::{End, Flow, Want};
+
+/// What a server does with its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Returns every byte as soon as it has come.
+    Echo,
+    /// Returns so many bytes for every so many received.
+    Answer {
+        /// Bytes of a request; not 0.
+        request: usize,
+        /// Bytes of a reply; not 0.
+        response: usize,
+    },
+    /// Reads and throws away.
+    Sink,
+    /// Writes as fast as it can.
+    Source,
+}
+
+/// Bytes that a source, or an answer, sends at once.
+const FILL_BYTES: usize = 64 << 10;
+
+/// What a server that invents its bytes sends: one piece of memory for all connections.
+pub(super) fn fill() -> Arc<[u8]> {
+    vec![0x5a; FILL_BYTES].into()
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct ServeFlow {
+    role: Role,
+    fill: Arc<[u8]>,
+    /// What is to be returned, and how much of it has gone.
+    store: Vec<u8>,
+    gone: usize,
+    /// Bytes of replies still to be sent, and those of a request that have come.
+    owed: u64,
+    come: usize,
+    state: State,
+    /// Bytes received.
+    pub(super) received: u64,
+    /// Bytes sent.
+    pub(super) sent: u64,
+    /// Whether the connection broke rather than ended.
+    pub(super) broke: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In both directions.
+    Open,
+    /// The peer sends no more, but may still be sent to.
+    Heard,
+    /// Nothing more can be done.
+    Gone,
+    /// It has been asked to be closed.
+    Closed,
+}
+
+impl ServeFlow {
+    pub(super) fn new(role: Role, fill: Arc<[u8]>) -> ServeFlow {
+        ServeFlow {
+            role,
+            fill,
+            store: Vec::new(),
+            gone: 0,
+            owed: 0,
+            come: 0,
+            state: State::Open,
+            received: 0,
+            sent: 0,
+            broke: false,
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        match self.role {
+            Role::Echo => self.gone < self.store.len(),
+            Role::Answer { .. } => self.owed > 0,
+            Role::Sink => false,
+            Role::Source => true,
+        }
+    }
+}
+
+impl Flow for ServeFlow {
+    fn want(&mut self, _now_ns: u64) -> Want {
+        match self.state {
+            State::Open | State::Heard if self.has_more() => Want::Send,
+            State::Open => Want::Receive,
+            State::Heard | State::Gone => {
+                self.state = State::Closed;
+                Want::Close
+            }
+            State::Closed => Want::Done,
+        }
+    }
+
+    fn outgoing(&mut self) -> &[u8] {
+        match self.role {
+            Role::Echo | Role::Sink => &self.store[self.gone..],
+            Role::Answer { .. } => &self.fill[..self.fill.len().min(self.owed as usize)],
+            Role::Source => &self.fill,
+        }
+    }
+
+    fn repeats(&self) -> bool {
+        self.role == Role::Source
+    }
+
+    fn sent(&mut self, n: usize, _now_ns: u64) {
+        self.sent += n as u64;
+        match self.role {
+            Role::Echo => {
+                self.gone += n;
+                if self.gone == self.store.len() {
+                    self.store.clear();
+                    self.gone = 0;
+                }
+            }
+            Role::Answer { .. } => self.owed -= n as u64,
+            Role::Sink | Role::Source => {}
+        }
+    }
+
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        self.received += bytes.len() as u64;
+        match self.role {
+            Role::Echo => self.store.extend_from_slice(bytes),
+            Role::Answer { request, response } => {
+                self.come += bytes.len();
+                self.owed += (self.come / request) as u64 * response as u64;
+                self.come %= request;
+            }
+            Role::Sink | Role::Source => {}
+        }
+        true
+    }
+
+    fn ended(&mut self, end: End, _now_ns: u64) {
+        match (self.state, end) {
+            (State::Open, End::Eof) => self.state = State::Heard,
+            (State::Open | State::Heard, end) => {
+                // A source learns from its last send that nobody reads any more: that is how its clients leave.
+                self.broke = end != End::Eof && self.role != Role::Source;
+                self.state = State::Gone;
+            }
+            (State::Gone | State::Closed, _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Feeds a flow pieces, takes sends of at most `most` bytes, ends the stream; what was sent, and the wants
+    /// after that.
+    fn carried(role: Role, pieces: &[Vec<u8>], most: usize) -> (Vec<u8>, Vec<Want>) {
+        let (mut flow, mut sent) = (ServeFlow::new(role, fill()), Vec::new());
+        let mut pieces = pieces.iter();
+        let mut last = Vec::new();
+        loop {
+            match flow.want(0) {
+                Want::Send => {
+                    let bytes = flow.outgoing();
+                    assert!(!bytes.is_empty());
+                    let n = bytes.len().min(most);
+                    sent.extend_from_slice(&bytes[..n]);
+                    flow.sent(n, 0);
+                }
+                Want::Receive => match pieces.next() {
+                    Some(piece) => assert!(flow.received(&mut piece.clone(), 0)),
+                    None => flow.ended(End::Eof, 0),
+                },
+                want => {
+                    last.push(want);
+                    if want == Want::Done {
+                        return (sent, last);
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_echo_returns_what_came_and_leaves(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..9), most in 1usize..60,
+        ) {
+            let (sent, last) = carried(Role::Echo, &pieces, most);
+            prop_assert_eq!(sent, pieces.concat());
+            prop_assert_eq!(last, [Want::Close, Want::Done]);
+        }
+
+        #[test]
+        fn an_answer_goes_by_lengths(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..9),
+            request in 1usize..70, response in 1usize..200_000,
+        ) {
+            let (sent, _) = carried(Role::Answer { request, response }, &pieces, usize::MAX);
+            prop_assert_eq!(sent.len(), pieces.concat().len() / request * response);
+        }
+    }
+
+    #[test]
+    fn a_sink_says_nothing() {
+        assert_eq!(carried(Role::Sink, &[vec![1; 9]], 1), (Vec::new(), vec![Want::Close, Want::Done]));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_is_left_at_once() {
+        let mut flow = ServeFlow::new(Role::Echo, fill());
+        flow.received(&mut [1, 2], 0);
+        flow.ended(End::Closed, 0);
+        assert_eq!((flow.want(0), flow.want(0), flow.broke), (Want::Close, Want::Done, true));
+    }
+}
