@@ -100,6 +100,11 @@ fn two_servers_are_compared() {
     let bench = Bench::new();
     let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "").exits(0);
     ran.prints(&[&quick.address.to_string(), &slow.address.to_string()]);
+    // What would be compared cannot be seen.
+    let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "--rate 300 --format json").exits(0);
+    let document = ran.json();
+    let text = document["verdicts"][0]["recommendation"]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("leave out --rate"), "{text}");
 }
 
 #[test]
@@ -171,7 +176,7 @@ fn a_server_that_closes_early_gives_short_replies() {
 #[test]
 fn nobody_there_is_said_before_anything_is_measured() {
     let bench = Bench::new();
-    // Bound, so that nobody else takes the port, and closed, so that nobody listens.
+    // A port that was free a moment ago: nobody listens there.
     let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     calling(&bench, &at, "").exits(5).complains(&[&format!("cannot connect to {at}"), "start the server"]);
     assert!(!bench.path("data").exists());
