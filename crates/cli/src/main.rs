@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod connect;
 mod dry_run;
 mod exit;
 mod interrupt;

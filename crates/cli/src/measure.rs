@@ -15,7 +15,7 @@ use clap::ArgMatches;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::live::{self, JsonLines};
 use crate::progress::Bar;
-use crate::{args, dry_run, interrupt, print, resume, stored};
+use crate::{args, connect, dry_run, interrupt, print, resume, stored};
 
 /// `bytegauge stream`.
 pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -43,6 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 
 fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     apply_flags(&mut spec, matches)?;
+    connect::look_up(&mut spec)?;
     // Whatever is wrong with a flag is said now, not after a minute of measuring.
     let options = options(matches)?;
     stored::settings(matches)?;
@@ -54,6 +55,7 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
             _ => stored::print(&dry_run::full(&plan)),
         };
     }
+    connect::reach(&plan)?;
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
     let resumed = resume::session(matches, &store, &plan)?;

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, Engine, Nanos};
-use bytegauge_traffic::serve::{Place, Role, Served, Server};
+use bytegauge_model::{Bytes, Engine, Nanos, Place};
+use bytegauge_traffic::serve::{Role, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
 use crate::exit::{DONE, Failure};

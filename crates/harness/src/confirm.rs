@@ -193,7 +193,12 @@ fn floor(leader: &Cell) -> Cell {
     // Of calls the client alone is left, with one call at a time and as fast as it goes.
     let ones = ["depth", "flows"].map(|name| (name, Level::Number(1)));
     let none = ["idle_flows", "competing_flows", "think"].map(|name| (name, Level::Number(0)));
-    let other = [("client_engine", null()), ("server_engine", null()), ("call_rate", Level::Name("max".into()))];
+    let other = [
+        ("connect", Level::auto()),
+        ("client_engine", null()),
+        ("server_engine", null()),
+        ("call_rate", Level::Name("max".into())),
+    ];
     if *factors.get("request") != Level::Absent {
         for (name, level) in ones.into_iter().chain(none).chain(other) {
             factors.set(name, level);

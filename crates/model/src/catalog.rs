@@ -41,9 +41,9 @@ pub enum NameError {
         /// The names that fit.
         fitting: String,
     },
-    /// A rate of work per byte that does not parse.
+    /// Text that does not parse, and what it is not.
     #[error("`{0}` is not {1}")]
-    NotWork(String, &'static str),
+    Malformed(String, &'static str),
 }
 
 /// One row of a table: a name and a line about it.
@@ -472,7 +472,7 @@ pub enum Fill {
 fn ns_per_byte(text: &str, expected: &'static str) -> Result<f64, NameError> {
     let ns: Option<f64> = text.strip_suffix("ns").unwrap_or(text).trim().parse().ok();
     // More than a millisecond a byte is a mistake in the unit, not a reader.
-    ns.filter(|ns| (0.0..=1e6).contains(ns)).ok_or_else(|| NameError::NotWork(text.into(), expected))
+    ns.filter(|ns| (0.0..=1e6).contains(ns)).ok_or_else(|| NameError::Malformed(text.into(), expected))
 }
 
 impl FromStr for Work {

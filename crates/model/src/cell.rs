@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Transport;
 use crate::factor::{self, FACTORS, Role, Workload};
 use crate::level::Level;
+use crate::place::Place;
 
 /// A cell's name within its session: `c17`; its twin is `c17t`, its group's harness floor `g3n`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -57,6 +58,11 @@ impl Levels {
     pub fn of_role(&self, role: Role) -> Levels {
         let keep = |name: &str| factor::find(name).map_or(Role::Condition, |factor| factor.role) == role;
         Levels(self.0.iter().filter(|(name, _)| keep(name)).map(|(n, l)| (n.clone(), l.clone())).collect())
+    }
+
+    /// The place of a server that is not ours, which is called instead.
+    pub fn foreign(&self) -> Option<Place> {
+        self.get("connect").name().filter(|name| *name != "auto").and_then(|name| name.parse().ok())
     }
 
     /// The workload whose cell or group this is: every one of `call` has a request.

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Row, Transport, Work};
 use crate::level::Kind;
+use crate::place::Place;
 use crate::suggest;
 
 /// Whether the user may set a factor, or life imposes it.
@@ -389,6 +390,17 @@ pub const FACTORS: &[Factor] = &[
         summary: "who moves bytes at both ends (docs/factors.md lists the engines)",
         fits: EVERYWHERE,
     },
+    // A choice: whose servers are given are compared. Before the others of the server, which mean nothing beside it.
+    Factor {
+        name: "connect",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Name(place_or_auto),
+        defaults: call("auto"),
+        heading: "server at",
+        summary: "a server that is not ours: HOST:PORT or unix:/path; it must echo, or send --response bytes; auto: ours",
+        fits: SOCKETS,
+    },
     Factor {
         name: "server_engine",
         flag: None,
@@ -540,6 +552,10 @@ pub const FACTORS: &[Factor] = &[
         fits: Transport::is_pipe,
     },
 ];
+
+fn place_or_auto(text: &str) -> Result<String, NameError> {
+    if text == "auto" { Ok(text.into()) } else { text.parse::<Place>().map(|place| place.to_string()) }
+}
 
 fn calling_engine(name: &str) -> Result<String, NameError> {
     name.parse::<Engine>().and_then(Engine::for_call).map(|engine| engine.to_string())

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod cell;
 pub mod factor;
 pub mod level;
+pub mod place;
 pub mod profile;
 pub mod session;
 pub mod suggest;
@@ -23,6 +24,7 @@ pub use catalog::{
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
 pub use factor::{FACTORS, Factor, Role, Workload};
 pub use level::{Level, LevelError};
+pub use place::Place;
 pub use session::{BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
 pub use trial::{EffectiveOptions, EndReport, FlowReport, MachineUse, Outcome, TcpReport, Trial};
 pub use unit::{Bytes, Nanos};

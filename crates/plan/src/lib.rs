@@ -7,6 +7,7 @@
 pub mod catalog;
 pub mod design;
 pub mod file;
+mod foreign;
 mod meaning;
 mod missing;
 pub mod order;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
+use crate::foreign;
 use crate::meaning::{
     is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot, transports,
 };
@@ -94,6 +95,7 @@ pub struct Plan {
 /// # Errors
 /// [`PlanError`] when the spec contradicts itself, or nothing of it can be measured here.
 pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
+    let spec = &foreign::settled(spec)?;
     let mut plan = Plan {
         name: spec.name.clone(),
         workload: spec.workload,
@@ -120,6 +122,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     }
     refuse_what_is_moot(&plan, spec)?;
     note_collapsed(&mut plan, spec);
+    foreign::note(&mut plan);
     skip_what_is_missing(&mut plan, catalog);
     plan.screen_what_is_left();
     if plan.skipped.len() == plan.cells.len() {
@@ -311,6 +314,7 @@ fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> 
         let levels = match factor.name {
             "transport" => vec![Level::Name(transport.to_string())],
             "profile" if sets_by_hand(part) => vec![Level::Absent],
+            name if foreign::OF_OUR_SERVER.contains(&name) && foreign::is_foreign(part) => vec![Level::Absent],
             _ if (factor.fits)(transport) => part.levels(workload, factor),
             _ => vec![Level::Absent],
         };

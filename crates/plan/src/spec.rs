@@ -56,6 +56,14 @@ pub enum PlanError {
         /// What would give it a meaning.
         needs: &'static str,
     },
+    /// A factor that a server which is not ours cannot be told.
+    #[error("--{flag} does not go with --connect: {why}")]
+    OfForeign {
+        /// The factor's flag.
+        flag: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
     /// A profile that neither the product nor the plan defines.
     #[error("no profile is called `{name}`{hint}")]
     UnknownProfile {

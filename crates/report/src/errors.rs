@@ -14,6 +14,8 @@ pub struct Circumstances {
     pub linger_zero: bool,
     /// Every call has a connection of its own.
     pub connect_per_call: bool,
+    /// The server is not ours: how it closes its connections is not known.
+    pub foreign: bool,
 }
 
 impl Circumstances {
@@ -23,6 +25,7 @@ impl Circumstances {
             tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
             linger_zero: levels.get("linger").number() == Some(0),
             connect_per_call: *levels.get("connect_per_call") == Level::Switch(true),
+            foreign: levels.foreign().is_some(),
         }
     }
 }
@@ -111,6 +114,10 @@ fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
         (ErrorPhase::Idle, false) => "the server closed a connection that rested between two calls, and reset it when \
                                       the client used it again"
             .into(),
+        (_, false) if of.foreign => format!(
+            "the server closed while the client was {state}, with bytes of the request unread or with SO_LINGER 0: then \
+             the kernel sends RST, not FIN, and a reply on its way may be lost"
+        ),
         (_, false) => format!(
             "the server closed with bytes of the request unread while the client was {state}: then the kernel sends \
              RST, not FIN, and a reply on its way may be lost"
@@ -143,7 +150,8 @@ fn loss(error: &CallError) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Circumstances = Circumstances { tcp: true, linger_zero: false, connect_per_call: true };
+    const PLAIN: Circumstances =
+        Circumstances { tcp: true, linger_zero: false, connect_per_call: true, foreign: false };
 
     fn error(class: ErrorClass, phase: ErrorPhase, lost: u64, missing: u64) -> CallError {
         CallError { class, phase, count: 1, request_bytes_lost: lost, reply_bytes_missing: missing }
@@ -167,6 +175,8 @@ mod tests {
         check(&reset(ErrorPhase::Reply), &abrupt, &["SO_LINGER 0", "even when all was read"]);
         check(&reset(ErrorPhase::Connect), &abrupt, &["before it was accepted"]);
         check(&reset(ErrorPhase::Idle), &PLAIN, &["between two calls"]);
+        let stranger = Circumstances { foreign: true, ..PLAIN };
+        check(&reset(ErrorPhase::Reply), &stranger, &["unread or with SO_LINGER 0"]);
         check(&reset(ErrorPhase::Write), &Circumstances { tcp: false, ..PLAIN }, &["unix(7)", "data unread"]);
     }
 

@@ -189,6 +189,7 @@ fn setting(name: &str, value: &Level) -> Option<String> {
         ("read_size", _) => format!("read with {text}"),
         ("write_size", _) => format!("write with {text}"),
         ("engine", _) => format!("use the engine {text}"),
+        ("connect", _) => format!("use the server at {text}"),
         ("server_engine", _) => format!("serve with the engine {text}"),
         ("server_threads", _) => format!("serve with {text} {}", if text == "1" { "thread" } else { "threads" }),
         ("rcvbuf_on", _) => match text.as_str() {
@@ -253,6 +254,13 @@ mod tests {
             levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
         }
         levels
+    }
+
+    #[test]
+    fn a_server_is_chosen_by_its_place() {
+        let levels = levels(&[("connect", "127.0.0.1:7000")]);
+        assert_eq!(choice(&levels, &["connect".into()]), "use the server at 127.0.0.1:7000");
+        assert_eq!(cell_label(&levels, &["connect".into()]), "server at 127.0.0.1:7000");
     }
 
     #[test]

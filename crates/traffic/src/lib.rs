@@ -15,6 +15,7 @@ pub mod meter;
 pub mod pace;
 pub mod party;
 pub mod pattern;
+pub mod place;
 pub mod serve;
 pub mod spin;
 pub mod stream;

@@ -31,6 +31,8 @@ pub enum Address {
     Abstract(String),
     /// An IP address and port.
     Ip(std::net::SocketAddr),
+    /// The path of a Unix socket.
+    Path(std::path::PathBuf),
     /// Named pipes, one a flow.
     Fifos(Vec<std::path::PathBuf>),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.
@@ -221,9 +223,15 @@ impl PathSetup {
         if self.call.is_some() { Workload::Call } else { Workload::Stream }
     }
 
-    /// Whether both ends take part. The null engine moves nothing: the end that measures is alone.
+    /// Whether both ends take part. The null engine moves nothing, and a server that is not ours takes no
+    /// commands: the end that measures is alone.
     pub fn has_two_ends(&self) -> bool {
-        self.transport.two_ended() && self.engine != Engine::Null
+        self.transport.two_ended() && self.engine != Engine::Null && self.foreign().is_none()
+    }
+
+    /// Where a server listens that is not ours, if it is such a one that is called.
+    pub fn foreign(&self) -> Option<&Address> {
+        self.call.as_ref()?.foreign.as_ref()
     }
 
     /// The CPU that one side of a flow is pinned to.

@@ -31,6 +31,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "server_engine" | "client_engine") => ["blocking", "epoll"],
         (_, "engine") => ["blocking", "null"],
         (_, "congestion") => ["auto", "reno"],
+        (_, "connect") => ["unix:/one", "unix:/two"],
         (_, name) => panic!("{name}: say here which two levels to try"),
     }
 }

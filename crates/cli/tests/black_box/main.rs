@@ -9,6 +9,7 @@ mod any_words;
 mod artefacts;
 mod bad_input;
 mod bench;
+mod connect;
 mod contract;
 mod dry_run;
 mod exchange;

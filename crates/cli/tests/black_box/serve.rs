@@ -207,9 +207,9 @@ fn wrong_words_are_refused() {
     let check = |words: &str, code: i32, text: &str| {
         bench.run(&format!("serve {words}")).exits(code).complains(&[text]);
     };
-    check("echo --listen 7000", 2, "is no place");
-    check("echo --listen 127.0.0.1:99999", 2, "is no place");
-    check("echo --listen unix:", 2, "is no place");
+    check("echo --listen 7000", 2, "is not a place");
+    check("echo --listen 127.0.0.1:99999", 2, "is not a place");
+    check("echo --listen unix:", 2, "is not a place");
     check("echo --listen 192.0.2.1:0", 5, "is no address of this machine");
     check("echo --listen unix:/no/such/folder/x", 5, "cannot be made");
     check("echo --engine steam", 2, "--engine");

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{CallError, CallReport, ErrorClass, ErrorPhase, Outcome};
+use bytegauge_model::{CallError, CallReport, Engine, ErrorClass, ErrorPhase, Outcome};
 use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::engine::proof;
@@ -15,7 +15,11 @@ use super::{Answer, Measured, Stopped, listening, not_in_mode, patience, ready, 
 
 /// Opens the server, then its clients.
 pub(super) fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
-    let address = if setup.has_two_ends() { listening(pair, setup)? } else { Address::Alone };
+    let address = match setup.foreign() {
+        Some(foreign) => foreign.clone(),
+        None if setup.has_two_ends() => listening(pair, setup)?,
+        None => Address::Alone,
+    };
     if setup.has_two_ends() {
         ready(&mut pair.sink)?;
     }
@@ -38,7 +42,7 @@ fn open_client(client: &mut Channel, setup: &PathSetup, address: Address) -> Res
 
 /// The setup of the clients that compete: those that are measured, but for their number, and without an end.
 fn rival(setup: &PathSetup) -> Option<PathSetup> {
-    let call = setup.call.as_ref().filter(|call| call.competing_flows > 0 && setup.has_two_ends())?;
+    let call = setup.call.as_ref().filter(|call| call.competing_flows > 0 && setup.engine != Engine::Null)?;
     let rival = CallSetup { until_told: true, idle_flows: 0, competing_flows: 0, ..call.clone() };
     // Another seed: their random arrivals are not to come at the same moments.
     Some(PathSetup {
@@ -106,7 +110,7 @@ fn judge(setup: &PathSetup, [client, server, rival]: [Option<&CallReport>; 3]) -
     let Some(client) = client else { return Outcome::Failed("the client reported nothing".into()) };
     let per_call = setup.call.as_ref().is_some_and(|call| call.connect_per_call);
     for calls in [Some(client), rival].into_iter().flatten() {
-        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls)) {
+        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, setup.foreign().is_some())) {
             return Outcome::Failed(reason);
         }
     }
@@ -140,22 +144,33 @@ fn miscounted(calls: &CallReport, per_call: bool) -> Option<String> {
 }
 
 /// Wrong bytes are no result: the path, or we, are broken.
-fn corrupted(calls: &CallReport) -> Option<String> {
+fn corrupted(calls: &CallReport, foreign: bool) -> Option<String> {
     let wrong = |class| calls.errors.iter().filter(|error| error.class == class).map(|error| error.count).sum::<u64>();
     match (wrong(ErrorClass::Corrupt), wrong(ErrorClass::LongReply)) {
         (0, 0) => None,
+        (corrupt, long) if foreign => Some(format!(
+            "the server does not reply as it should: {corrupt} replies were not the bytes sent, {long} were longer than \
+             they should be: if it is no echo, give --response and the --request that it expects"
+        )),
         (0, long) => Some(format!("{long} replies were longer than they should be: the path invents data")),
         (corrupt, _) => Some(format!("{corrupt} replies held other bytes than were expected: the path corrupts data")),
     }
 }
 
+/// Every way in which calls failed, the most frequent first.
 fn nothing_completed(calls: &CallReport) -> String {
-    match calls.errors.iter().max_by_key(|error| error.count) {
-        None => "no call was completed within the window: use a longer --duration".into(),
-        Some(CallError { class, phase, count, .. }) => {
-            let name = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut errors: Vec<&CallError> = calls.errors.iter().collect();
+    errors.sort_by_key(|error| std::cmp::Reverse(error.count));
+    let name = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let named: Vec<String> = errors
+        .into_iter()
+        .map(|CallError { class, phase, count, .. }| {
             let (class, phase) = (name(serde_json::json!(class)), name(serde_json::json!(phase)));
-            format!("no call was completed within the window: {count} times {class} in phase {phase}")
-        }
+            format!("{count} times {class} in phase {phase}")
+        })
+        .collect();
+    match named.is_empty() {
+        true => "no call was completed within the window: use a longer --duration".into(),
+        false => format!("no call was completed within the window: {}", named.join(", ")),
     }
 }

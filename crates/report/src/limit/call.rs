@@ -226,7 +226,11 @@ fn unknown(signs: &CallSigns) -> Finding {
         false => {
             let ends: Vec<String> =
                 known.iter().map(|(_, who, busy)| format!("{who} {} busy", percent(*busy))).collect();
-            format!("{}: no recorded number explains the rest", ends.join(", "))
+            let rest = match signs.server_busy {
+                Some(_) => "no recorded number explains the rest",
+                None => "the server's CPU time was not recorded, so whether it is the limit is not known",
+            };
+            format!("{}: {rest}", ends.join(", "))
         }
     };
     Finding { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }

@@ -143,6 +143,19 @@ fn too_little(
             Decision { answer, choice: None, proven: false, settle: None }
         });
     }
+    let unseen = |at: &usize| {
+        let levels = &conditions.settled[*at].cell.factors;
+        levels.foreign().is_some() && levels.offers_load()
+    };
+    if confirmed.is_empty()
+        && real.iter().all(unseen)
+        && real.iter().any(|&at| !conditions.settled[at].trials.is_empty())
+    {
+        return Some(Decision::nothing(
+            "under an offered load it is the server's CPU time that is compared, and a server that is not ours does not \
+             show it: compare the percentiles below, or leave out --rate and --think",
+        ));
+    }
     if confirmed.is_empty() {
         let fastest = real
             .iter()

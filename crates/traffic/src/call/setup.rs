@@ -3,10 +3,12 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use bytegauge_model::{Arrivals, Engine, Level, Levels, RcvbufOn};
+use bytegauge_model::{Arrivals, Engine, Level, Levels, Place, RcvbufOn};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::message::Address;
+use crate::place;
 
 /// How long a call may take where the plan does not say, nanoseconds.
 pub const TIMEOUT_NS: u64 = 5_000_000_000;
@@ -60,6 +62,12 @@ pub struct CallSetup {
     pub competing_flows: usize,
     /// Whether the clients go on after their window until they are told: the second group does.
     pub until_told: bool,
+    /// Where a server listens that is not ours: then only the clients are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Address>,
+    /// Whether nothing is known of replies but their length: then only that is checked.
+    #[serde(default)]
+    pub opaque: bool,
 }
 
 impl CallSetup {
@@ -73,10 +81,15 @@ impl CallSetup {
         let switched = |name: &str| *levels.get(name) == Level::Switch(true);
         let Some(request) = number("request") else { return Ok(None) };
         let both = named(levels, "engine")?;
+        let foreign = match named::<Place>(levels, "connect")? {
+            Some(at) => Some(place::address(&at)?),
+            None => None,
+        };
+        let response = number("response");
         let end = |name| Ok::<_, Fault>(named(levels, name)?.or(both).unwrap_or(Engine::Blocking));
         Ok(Some(CallSetup {
             request: request as usize,
-            response: number("response").unwrap_or(request) as usize,
+            response: response.unwrap_or(request) as usize,
             request_chunk: number("request_chunk").map(|bytes| bytes as usize),
             depth: count("depth"),
             connect_per_call: switched("connect_per_call"),
@@ -95,12 +108,15 @@ impl CallSetup {
             busy_poll_us: number("busy_poll").map(|ns| ns.div_ceil(1000).min(u32::MAX.into()) as u32),
             competing_flows: number("competing_flows").unwrap_or(0) as usize,
             until_told: false,
+            // Of a stranger who was said to reply with so many bytes, it is not known that he returns ours.
+            opaque: foreign.is_some() && response.is_some(),
+            foreign,
         }))
     }
 
     /// Whether a reply is the request itself.
     pub fn echoes(&self) -> bool {
-        self.request == self.response
+        self.request == self.response && !self.opaque
     }
 }
 
@@ -132,6 +148,17 @@ mod tests {
         assert_eq!((setup.depth, setup.rate, setup.linger_s), (1, None, None));
         assert_eq!(setup.server_engine, Engine::Blocking);
         assert_eq!(CallSetup::of(&Levels::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn of_a_server_that_is_not_ours_only_an_echo_is_known() {
+        let at = || ("connect", Level::Name("127.0.0.1:7".into()));
+        let echo = of(&[at(), ("response", Level::Name("same".into()))]);
+        assert_eq!(echo.foreign, Some(Address::Ip(([127, 0, 0, 1], 7).into())));
+        assert!(echo.echoes() && !echo.opaque);
+        let other = of(&[at(), ("response", Level::Number(512))]);
+        assert!(!other.echoes() && other.opaque);
+        assert!(of(&[("connect", Level::auto())]).foreign.is_none());
     }
 
     #[test]

@@ -97,6 +97,7 @@ impl Connector {
         let (address, v4) = match address {
             Address::Ip(ip) => (SockAddr::from(*ip), ip.is_ipv4() && ip.ip().is_loopback()),
             Address::Abstract(name) => (abstract_name(name)?, false),
+            Address::Path(path) => (SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?, false),
             other => return Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
         };
         let options = &setup.options;

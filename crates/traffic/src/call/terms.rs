@@ -42,8 +42,8 @@ impl Terms {
             request: call.request,
             response: call.response,
             echo: call.echoes(),
-            numbered: call.request >= HEAD && call.response >= HEAD,
-            verify: setup.verify,
+            numbered: call.request >= HEAD && call.response >= HEAD && !call.opaque,
+            verify: setup.verify && !call.opaque,
             seed: setup.seed,
         }
     }

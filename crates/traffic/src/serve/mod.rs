@@ -4,14 +4,13 @@
 //! it is stopped, and counts what it moved. Never measures a window: what is to be measured is the client's.
 
 mod flow;
-mod place;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytegauge_model::Engine;
+use bytegauge_model::{Engine, Place};
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_sys::{cpu_time, limit};
 
@@ -20,9 +19,9 @@ use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
 use crate::party::Party;
+use crate::place;
 
 pub use flow::{Role, ServeFlow};
-pub use place::{Place, PlaceError};
 
 /// Most bytes of one receive.
 const READ_SIZE: usize = 64 << 10;
@@ -69,7 +68,7 @@ impl Server {
         // As many connections as this user may have; where it cannot be raised, the engine waits for room.
         let _ = limit::raise_open_files();
         let cpu_before_ns = cpu_time::process_usage().total_ns;
-        let (listener, place) = place.listen()?;
+        let (listener, place) = place::listen(&place::resolved(place)?)?;
         let (listener, fill, flags) = (Arc::new(listener), flow::fill(), Flags::default());
         let threads = if engine == Engine::Blocking { 1 } else { threads.max(1) };
         let crew = Crew::start(
@@ -86,7 +85,7 @@ impl Server {
         match crew {
             Ok(crew) => Ok(Server { crew, place, cpu_before_ns }),
             Err(fault) => {
-                place.clear();
+                place::clear(&place);
                 Err(fault)
             }
         }
@@ -106,7 +105,7 @@ impl Server {
     pub fn stop(self) -> (Served, Option<Fault>) {
         self.crew.tell();
         let Left { parts, mut fault } = self.crew.finish(PATIENCE);
-        self.place.clear();
+        place::clear(&self.place);
         let mut served = Served::default();
         for part in parts {
             match part {

@@ -1,0 +1,30 @@
+//! `--connect`: names become addresses, and somebody must listen there, before anything is measured.
+
+use bytegauge_model::{Level, Place};
+use bytegauge_plan::{Plan, Spec};
+use bytegauge_traffic::place;
+
+use crate::exit::Failure;
+
+/// Looks up the names of servers that are not ours, once: a session measures one address, whatever a name comes to
+/// mean meanwhile.
+pub fn look_up(spec: &mut Spec) -> Result<(), Failure> {
+    for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut("connect")).flatten() {
+        let Some(named) = level.name().and_then(|name| name.parse::<Place>().ok()) else { continue };
+        let found = place::resolved(&named).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
+        *level = Level::Name(found.to_string());
+    }
+    Ok(())
+}
+
+/// Sees that every server that is not ours can be reached.
+pub fn reach(plan: &Plan) -> Result<(), Failure> {
+    let mut seen: Vec<Place> = Vec::new();
+    for server in plan.cells.iter().filter_map(|cell| cell.factors.foreign()) {
+        if !seen.contains(&server) {
+            place::reach(&server).map_err(|fault| Failure::failed(fault.to_string()))?;
+            seen.push(server);
+        }
+    }
+    Ok(())
+}

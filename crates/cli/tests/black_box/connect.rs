@@ -1,0 +1,241 @@
+//! `call --connect`: servers that are not ours, here written with the standard library's sockets, good and bad.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::bench::{Bench, Ran};
+
+/// A server of the test: each connection has a thread, until the test is over.
+struct Server {
+    address: SocketAddr,
+    over: Arc<AtomicBool>,
+}
+
+impl Server {
+    fn start(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, over) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let ended = Arc::clone(&over);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                if ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(connection.unwrap()));
+            }
+        });
+        Server { address, over }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // Its listener waits for somebody.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Answers each `request` bytes by what `reply` makes of them, until the client leaves.
+fn answering(request: usize, reply: impl Fn(&mut Vec<u8>) + Clone + Send + 'static) -> Server {
+    Server::start(move |mut stream| {
+        let mut bytes = vec![0; request];
+        stream.set_nodelay(true).unwrap();
+        while stream.read_exact(&mut bytes).is_ok() {
+            let mut answer = bytes.clone();
+            reply(&mut answer);
+            if stream.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+const FLAGS: &str = "--flows 3 --duration 20ms --blocks 2 --budget 2s --timeout 100ms --request 100";
+
+fn calling(bench: &Bench, at: &str, flags: &str) -> Ran {
+    bench.run(&format!("call --connect {at} {FLAGS} {flags}"))
+}
+
+/// A run against a server that fails every call says why.
+fn check_failure(server: &Server, flags: &str, parts: &[&str]) {
+    let bench = Bench::new();
+    let ran = calling(&bench, &server.address.to_string(), flags);
+    let ran = ran.exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    for part in parts {
+        assert!(reasons.contains(part), "no `{part}` in {reasons}\n{ran}");
+    }
+}
+
+#[test]
+fn an_echo_is_measured_from_outside() {
+    let server = answering(100, |_| {});
+    let at = server.address.to_string();
+    for flags in ["", "--verify", "--client-engine blocking", "--connect-per-call", "--ends processes", "--rate 500"] {
+        let bench = Bench::new();
+        let ran = calling(&bench, &at, &format!("{flags} --format json")).exits(0);
+        let document = ran.json();
+        let text = document.to_string();
+        assert!(text.contains(&format!("the server at {at} is not ours")) && text.contains("cannot be seen"), "{text}");
+        let cell = &document["cells"][0];
+        assert_eq!(
+            (&cell["outcome"], &cell["factors"]["connect"]),
+            (&"measured".into(), &at.clone().into()),
+            "{flags}"
+        );
+        assert_eq!(cell["call"]["failed"], 0, "{flags}: {cell}");
+        assert!(cell["call"]["server_engine"].is_null());
+        bench.run("report").exits(0).prints(&[&at, "measured from outside"]);
+    }
+}
+
+#[test]
+fn two_servers_are_compared() {
+    let (quick, slow) = (answering(100, |_| {}), answering(100, |_| std::thread::sleep(Duration::from_millis(1))));
+    let bench = Bench::new();
+    let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "").exits(0);
+    ran.prints(&[&quick.address.to_string(), &slow.address.to_string()]);
+    // What would be compared cannot be seen.
+    let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "--rate 300 --format json").exits(0);
+    let document = ran.json();
+    let text = document["verdicts"][0]["recommendation"]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("leave out --rate"), "{text}");
+}
+
+#[test]
+fn our_own_servers_are_strangers_too() {
+    let bench = Bench::new();
+    let path = bench.path("socket").display().to_string();
+    let mut server = bench.start(&format!("serve echo --listen unix:{path}"));
+    server.until("listening", |server| server.stdout().contains('\n'));
+    calling(&bench, &format!("unix:{path}"), "--depth 4").exits(0);
+    server.signal("TERM");
+    server.wait().exits(0);
+}
+
+#[test]
+fn of_a_reply_that_is_no_echo_only_the_length_is_checked() {
+    let server = answering(100, |answer| *answer = vec![1; 300]);
+    let bench = Bench::new();
+    calling(&bench, &server.address.to_string(), "--response 300").exits(0);
+    let same = answering(100, |answer| answer.fill(1));
+    calling(&bench, &same.address.to_string(), "--response 100").exits(0);
+    check_failure(&server, "--response 200", &["longer than they should be"]);
+}
+
+#[test]
+fn a_server_that_returns_other_bytes_is_no_echo() {
+    let server = answering(100, |answer| answer.fill(1));
+    check_failure(&server, "", &["replies were not the bytes sent", "give --response"]);
+}
+
+#[test]
+fn garbage_is_told_from_a_reply() {
+    let server = Server::start(|mut stream| {
+        let _ = stream.write_all(b"220 who are you?\r\n");
+        let _ = stream.read(&mut [0; 1]);
+        let _ = stream.write_all(&[0xff; 999]);
+        while stream.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {}
+    });
+    check_failure(&server, "", &["the server does not reply as it should"]);
+}
+
+#[test]
+fn a_silent_server_costs_time_outs_and_no_more() {
+    let server = Server::start(|mut stream| while stream.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+    check_failure(&server, "", &["no call was completed", "times timed-out in phase first-byte"]);
+}
+
+#[test]
+fn a_server_that_never_reads_or_accepts_costs_time_outs_too() {
+    // Connections wait in its backlog.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bench = Bench::new();
+    let at = listener.local_addr().unwrap().to_string();
+    calling(&bench, &at, "").exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    assert!(reasons.contains("timed-out"), "{reasons}");
+}
+
+#[test]
+fn a_server_that_closes_early_gives_short_replies() {
+    let server = Server::start(|mut stream| {
+        let mut bytes = [0; 100];
+        if stream.read_exact(&mut bytes).is_ok() {
+            let _ = stream.write_all(&bytes[..10]);
+        }
+    });
+    check_failure(&server, "", &["no call was completed", "times short-reply in phase reply"]);
+}
+
+#[test]
+fn nobody_there_is_said_before_anything_is_measured() {
+    let bench = Bench::new();
+    // A port that was free a moment ago: nobody listens there.
+    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    calling(&bench, &at, "").exits(5).complains(&[&format!("cannot connect to {at}"), "start the server"]);
+    assert!(!bench.path("data").exists());
+    calling(&bench, "unix:/no/such/socket", "").exits(5).complains(&["cannot connect to unix:/no/such/socket"]);
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_session() {
+    // Its listener is closed after a few connections, and so is every connection.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let serving = std::thread::spawn(move || {
+        for _ in 0..5 {
+            let (mut stream, _) = listener.accept().unwrap();
+            std::thread::spawn(move || {
+                let mut bytes = [0; 100];
+                for _ in 0..50 {
+                    if stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let bench = Bench::new();
+    calling(&bench, &at, "").exits(5);
+    serving.join().unwrap();
+}
+
+#[test]
+fn what_is_of_our_server_is_refused() {
+    let bench = Bench::new();
+    let check = |flags: &str, text: &str| {
+        calling(&bench, "127.0.0.1:9", flags).exits(2).complains(&[text, "--connect"]);
+    };
+    check("--server-engine epoll", "--server-engine does not go");
+    check("--engine epoll", "--client-engine");
+    check("--server-threads 2", "--server-threads does not go");
+    check("--backlog 5", "--backlog does not go");
+    check("--reuseport", "--reuseport does not go");
+    check("--linger 0", "--linger does not go");
+    check("--rcvbuf 5000 --rcvbuf-on listener", "--rcvbuf-on does not go");
+    check("--rcvbuf 5000 --rcvbuf-on accepted", "--rcvbuf-on does not go");
+    check("--response 5 --verify", "--verify does not go");
+    for bad in ["127.0.0.1", "nowhere:x", "unix:", "::1:80"] {
+        bench.run(&format!("call --connect {bad}")).exits(2).complains(&["--connect", "is not a place"]);
+    }
+    bench.run("call --connect no-such-name.invalid:7").exits(2).complains(&["cannot be resolved"]);
+    bench.run("stream --connect 127.0.0.1:7").exits(2).complains(&["--connect"]);
+}
+
+#[test]
+fn a_dry_run_connects_to_nobody() {
+    let bench = Bench::new();
+    let ran = calling(&bench, "localhost:9", "--transport tcp --dry-run");
+    if ran.status.code() == Some(2) {
+        // A machine on which that name is an IPv6 address first.
+        ran.complains(&["--transport does not go"]);
+        return;
+    }
+    ran.exits(0).prints(&["127.0.0.1:9", "cannot be seen"]);
+}

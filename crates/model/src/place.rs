@@ -1,0 +1,104 @@
+//! Where a server listens, or is found: an address and port, a name and port, or the path of a Unix socket.
+//!
+//! Never resolves a name: that asks the network, and is done once, before a session begins.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::catalog::{NameError, Transport};
+
+/// What a path begins with.
+const UNIX: &str = "unix:";
+
+/// What a place looks like.
+const EXPECTED: &str = "a place: use HOST:PORT such as 127.0.0.1:7000, or unix:/path";
+
+/// A place where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// TCP.
+    Ip(SocketAddr),
+    /// TCP, at an address that is still to be looked up.
+    Named {
+        /// The host's name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A Unix stream socket.
+    Path(PathBuf),
+}
+
+impl Place {
+    /// The transport that reaches it; that of a name is known when it is looked up.
+    pub fn transport(&self) -> Option<Transport> {
+        match self {
+            Place::Ip(address) if address.is_ipv6() => Some(Transport::Tcp6),
+            Place::Ip(_) => Some(Transport::Tcp),
+            Place::Named { .. } => None,
+            Place::Path(_) => Some(Transport::Unix),
+        }
+    }
+}
+
+/// Without a host it is this one, over loopback.
+impl FromStr for Place {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Place, NameError> {
+        let malformed = || NameError::Malformed(text.into(), EXPECTED);
+        if let Some(path) = text.strip_prefix(UNIX) {
+            return if path.is_empty() { Err(malformed()) } else { Ok(Place::Path(path.into())) };
+        }
+        if let Ok(address) = text.parse() {
+            return Ok(Place::Ip(address));
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
+        let port = port.parse().map_err(|_| malformed())?;
+        match host {
+            "" => Ok(Place::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))),
+            // Where would the address end, and the port begin?
+            host if host.contains(|c: char| c == ':' || c == '/' || c.is_whitespace()) => Err(malformed()),
+            host => Ok(Place::Named { host: host.into(), port }),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Ip(address) => write!(f, "{address}"),
+            Place::Named { host, port } => write!(f, "{host}:{port}"),
+            Place::Path(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_parsed() {
+        let check = |text: &str, expected: &str, transport: Option<Transport>| {
+            let place: Place = text.parse().unwrap();
+            assert_eq!((place.to_string().as_str(), place.transport()), (expected, transport));
+        };
+        check("127.0.0.1:7000", "127.0.0.1:7000", Some(Transport::Tcp));
+        check(":0", "127.0.0.1:0", Some(Transport::Tcp));
+        check("[::1]:80", "[::1]:80", Some(Transport::Tcp6));
+        check("localhost:80", "localhost:80", None);
+        check("unix:/tmp/x", "unix:/tmp/x", Some(Transport::Unix));
+    }
+
+    #[test]
+    fn what_names_no_place_is_refused() {
+        for bad in ["", "7000", "localhost", "127.0.0.1:", "127.0.0.1:70000", "::1:80", "unix:", "a:b:c", "1.2.3.4:-1"]
+        {
+            let error = bad.parse::<Place>().unwrap_err().to_string();
+            assert!(error.contains("is not a place: use HOST:PORT"), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Servers that are not ours: what cannot be asked of them is refused, what follows from their place is set.
+//!
+//! Where such a server runs, what it does with a request and how its sockets are set is nobody's business here: it
+//! is measured from outside. Names are looked up before; nothing here asks the network.
+
+use bytegauge_model::{Level, Place, Placement, factor};
+
+use crate::resolve::Plan;
+use crate::spec::{Part, PlanError, Spec};
+
+/// Factors of a server that only ours has.
+pub(crate) const OF_OUR_SERVER: &[&str] =
+    &["profile", "work", "walk", "server_engine", "server_threads", "linger", "backlog", "reuseport"];
+
+/// The places of a part's foreign servers; none where the server is ours.
+pub(crate) fn places(part: &Part) -> Vec<Place> {
+    let levels = part.levels.get("connect").into_iter().flatten();
+    levels.filter_map(|level| level.name()?.parse().ok()).collect()
+}
+
+/// Whether a part calls servers that are not ours.
+pub(crate) fn is_foreign(part: &Part) -> bool {
+    !places(part).is_empty()
+}
+
+/// Sets what follows from the servers' places.
+///
+/// # Errors
+/// [`PlanError::OfForeign`] if something was asked for that such a server cannot be told.
+pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
+    let mut spec = spec.clone();
+    let verify = spec.verify;
+    for part in spec.parts.iter_mut().filter(|part| is_foreign(part)) {
+        if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
+            return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
+        }
+        if let Some(name) = OF_OUR_SERVER.iter().find(|name| part.levels.contains_key(*name)) {
+            return refused(name, of_the_server(name));
+        }
+        settle_transport(part)?;
+        settle_placement(part)?;
+        settle_rcvbuf(part)?;
+        let lengths_alone =
+            part.levels.get("response").is_some_and(|levels| levels.iter().any(|l| l.number().is_some()));
+        if verify && lengths_alone {
+            return refused("verify", "of a reply of --response bytes only the length is known: leave one of them out");
+        }
+    }
+    Ok(spec)
+}
+
+/// Says what cannot be seen.
+pub(crate) fn note(plan: &mut Plan) {
+    let mut places: Vec<Place> = Vec::new();
+    for place in plan.cells.iter().filter_map(|cell| cell.factors.foreign()) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    plan.notes.extend(places.iter().map(|place| {
+        format!(
+            "the server at {place} is not ours and is measured from outside: its CPU time, its socket options, its \
+             queues and where it runs cannot be seen, so nothing is said of them"
+        )
+    }));
+}
+
+fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
+    let mut transports: Vec<Level> = Vec::new();
+    for transport in places(part).iter().filter_map(Place::transport) {
+        let level = Level::Name(transport.to_string());
+        if !transports.contains(&level) {
+            transports.push(level);
+        }
+    }
+    if transports.len() > 1 {
+        return refused("connect", "servers behind different transports cannot be compared: use a session for each");
+    }
+    if part.levels.get("transport").is_some_and(|named| *named != transports) {
+        return refused("transport", "the server's address says which it is: leave it out");
+    }
+    set(part, "transport", transports);
+    Ok(())
+}
+
+/// Only the client can be pinned, and where it should be depends on a server that is not known to stay anywhere.
+fn settle_placement(part: &mut Part) -> Result<(), PlanError> {
+    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
+    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
+        return refused("placement", "where the server runs cannot be said from here: use unpinned (and taskset)");
+    }
+    set(part, "placement", unpinned);
+    Ok(())
+}
+
+fn settle_rcvbuf(part: &mut Part) -> Result<(), PlanError> {
+    let client = vec![Level::Name("client".into())];
+    match part.levels.get("rcvbuf_on") {
+        Some(named) if *named != client => refused("rcvbuf_on", "only the client's buffer can be set: use client"),
+        None if part.levels.contains_key("rcvbuf") => {
+            set(part, "rcvbuf_on", client);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn set(part: &mut Part, name: &str, levels: Vec<Level>) {
+    if let Some(factor) = factor::find(name) {
+        part.set(factor, levels);
+    }
+}
+
+fn of_the_server(name: &str) -> &'static str {
+    match name {
+        "server_engine" => "it is of our server, as --engine is: leave it out, or use --client-engine",
+        "profile" => "profiles say what our server does with a request: leave it out (--idle-flows may be given)",
+        _ => "it is of our server: leave it out",
+    }
+}
+
+fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
+    Err(PlanError::OfForeign { flag: name.replace('_', "-"), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Workload;
+
+    use super::*;
+    use crate::{Catalog, resolve};
+
+    fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
+        let mut spec = Spec::named("call", Workload::Call);
+        let flags: Vec<_> =
+            flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
+        spec.set_all(&flags).unwrap();
+        resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn servers_are_cells_of_one_group_and_have_no_options() {
+        let plan = plan(&[("connect", "127.0.0.1:7000,127.0.0.1:7001")]).unwrap();
+        assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
+        for cell in &plan.cells {
+            assert!(OF_OUR_SERVER.iter().all(|name| *cell.factors.get(name) == Level::Absent), "{cell:?}");
+            assert_eq!(cell.factors.get("transport").name(), Some("tcp"));
+            assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
+        }
+        assert_eq!(plan.notes.iter().filter(|note| note.contains("cannot be seen")).count(), 2);
+        assert!(plan.notes[0].contains("127.0.0.1:7000"));
+    }
+
+    #[test]
+    fn the_address_says_the_transport() {
+        let check = |at: &str, transport: &str| {
+            let plan = plan(&[("connect", at)]).unwrap();
+            assert_eq!(plan.cells[0].factors.get("transport").name(), Some(transport));
+        };
+        check("[::1]:80", "tcp6");
+        check("unix:/x", "unix");
+    }
+
+    #[test]
+    fn what_is_of_our_server_is_refused() {
+        let check = |flags: &[(&str, &str)], part: &str| {
+            let flags: Vec<_> = [("connect", "127.0.0.1:7000")].iter().chain(flags).copied().collect();
+            let error = plan(&flags).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        check(&[("server_engine", "epoll")], "--server-engine does not go with --connect: it is of our server");
+        check(&[("server_threads", "2")], "--server-threads does not go with --connect");
+        check(&[("backlog", "5")], "--backlog does not go");
+        check(&[("reuseport", "on")], "--reuseport does not go");
+        check(&[("linger", "0")], "--linger does not go");
+        check(&[("work", "sum")], "--work does not go");
+        check(&[("rcvbuf", "5000"), ("rcvbuf_on", "listener")], "--rcvbuf-on does not go");
+        check(&[("rcvbuf", "5000"), ("rcvbuf_on", "accepted")], "use client");
+        check(&[("transport", "unix")], "--transport does not go");
+        check(&[("placement", "cross-core")], "--placement does not go");
+        check(&[("connect", "127.0.0.1:1,unix:/x")], "different transports");
+        check(&[("connect", "127.0.0.1:1,auto")], "use two sessions");
+    }
+
+    #[test]
+    fn a_receive_buffer_is_the_clients() {
+        let plan = plan(&[("connect", "127.0.0.1:7000"), ("rcvbuf", "5000")]).unwrap();
+        assert_eq!(plan.cells[0].factors.get("rcvbuf_on").name(), Some("client"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Places of servers that stand alone: looking them up, listening there, and seeing that somebody listens.
+
+use std::fs;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::os::fd::OwnedFd;
+
+use bytegauge_model::Place;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::fault::Fault;
+use crate::message::Address;
+use crate::transport::JOIN_TIMEOUT;
+
+/// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Looks a name up: the first of its addresses. What is no name stays as it is.
+///
+/// # Errors
+/// [`Fault::Missing`] if nothing is called so.
+pub fn resolved(place: &Place) -> Result<Place, Fault> {
+    let Place::Named { host, port } = place else { return Ok(place.clone()) };
+    let found = (host.as_str(), *port).to_socket_addrs().map(|mut found| found.next());
+    let unknown = |why: String| Fault::Missing(format!("{host} cannot be resolved ({why}): give its IP address"));
+    match found {
+        Ok(Some(address)) => Ok(Place::Ip(address)),
+        Ok(None) => Err(unknown("it has no address".into())),
+        Err(error) => Err(unknown(error.to_string())),
+    }
+}
+
+/// Connects once, and closes: whether anybody listens there.
+///
+/// # Errors
+/// [`Fault::Missing`] with the place if nobody does, or nobody answers in a few seconds.
+pub fn reach(place: &Place) -> Result<(), Fault> {
+    let connect = || {
+        let address = sock_addr(place)?;
+        let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+        // SO_SNDTIMEO bounds connect(2) too (socket(7)).
+        socket.set_write_timeout(Some(JOIN_TIMEOUT))?;
+        socket.connect(&address)
+    };
+    connect().map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "nobody answers".into(),
+            // That a connection is under way is what connect(2) says when the time is over.
+            _ if error.raw_os_error() == Some(IN_PROGRESS) => "nobody answers".into(),
+            _ => error.to_string(),
+        };
+        Fault::Missing(format!("cannot connect to {place} ({why}): start the server, or check its address"))
+    })
+}
+
+/// `EINPROGRESS` (asm-generic/errno.h).
+const IN_PROGRESS: i32 = 115;
+
+/// What a client is told of a place.
+///
+/// # Errors
+/// [`Fault::Impossible`] for a name that was never looked up: past planning, that is a bug.
+pub fn address(place: &Place) -> Result<Address, Fault> {
+    match place {
+        Place::Ip(address) => Ok(Address::Ip(*address)),
+        Place::Path(path) => Ok(Address::Path(path.clone())),
+        Place::Named { .. } => Err(Fault::Impossible(format!("{place} was never looked up"))),
+    }
+}
+
+/// Listens at a place that was looked up; with port 0, the place that it became.
+pub(crate) fn listen(place: &Place) -> Result<(OwnedFd, Place), Fault> {
+    let fault = |source| Fault::Io { doing: format!("listening on {place}"), source };
+    let address = sock_addr(place).map_err(fault)?;
+    let socket = Socket::new(address.domain(), Type::STREAM, None).map_err(fault)?;
+    if address.domain() != Domain::UNIX {
+        // Connections of an earlier server may linger in TIME_WAIT; they are no reason to refuse the port.
+        socket.set_reuse_address(true).map_err(fault)?;
+    }
+    socket.bind(&address).map_err(|error| unbindable(place, error))?;
+    // Two may bind a port with that option as long as neither listens.
+    socket.listen(BACKLOG).map_err(|error| unbindable(place, error))?;
+    socket.set_nonblocking(true).map_err(fault)?;
+    let bound = socket.local_addr().map_err(fault)?;
+    Ok((socket.into(), bound.as_socket().map_or_else(|| place.clone(), Place::Ip)))
+}
+
+/// Removes what listening left behind.
+pub(crate) fn clear(place: &Place) {
+    if let Place::Path(path) = place {
+        // Whoever removed it before did what we were about to do.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn sock_addr(place: &Place) -> io::Result<SockAddr> {
+    match place {
+        Place::Ip(address) => Ok(SockAddr::from(*address)),
+        Place::Path(path) => SockAddr::unix(path),
+        Place::Named { .. } => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn unbindable(place: &Place, error: io::Error) -> Fault {
+    let next = match (place, error.kind()) {
+        (Place::Ip(ip), io::ErrorKind::AddrInUse) => {
+            format!("port {} is taken: use another one, or 0 for any that is free", ip.port())
+        }
+        (Place::Path(path), io::ErrorKind::AddrInUse) => {
+            format!("{} exists: remove it if no server uses it, or use another path", path.display())
+        }
+        (Place::Ip(ip), io::ErrorKind::AddrNotAvailable) => {
+            format!("{} is no address of this machine: use one of `ip address`, or 127.0.0.1", ip.ip())
+        }
+        (Place::Ip(ip), io::ErrorKind::PermissionDenied) => {
+            format!("port {} is for privileged users: use one of 1024 to 65535", ip.port())
+        }
+        (Place::Path(path), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            format!("{} cannot be made: use a path in a folder that you may write to", path.display())
+        }
+        _ => return Fault::Io { doing: format!("listening on {place}"), source: error },
+    };
+    Fault::Missing(format!("cannot listen on {place} ({error}): {next}"))
+}
