@@ -101,9 +101,10 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
         rows.push(published(&name, percent(median(&spreads)), "%"));
     }
     let mut bench = Bench::start(PATHS[0], seed)?;
-    let call_ns = bench.call_ns(size.injected_window_ns)?;
     let mut injected = Vec::new();
     for repeat in 0..size.injected_repeats {
+        // Anew each time: what a call takes drifts, and with it the share that a spin of so long is.
+        let call_ns = bench.call_ns(size.injected_window_ns)?;
         for (index, share) in INJECTED.iter().enumerate() {
             let done = equal_arms + repeat * INJECTED.len() as u64 + index as u64;
             progress(done, total, "injected slowdowns");
