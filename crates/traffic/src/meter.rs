@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use bytegauge_model::FlowReport;
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
@@ -64,6 +65,25 @@ pub struct Window {
     pub queued_ns: Option<u64>,
     /// What the watched count gained ([`Meter::watch`]).
     pub watched: u64,
+}
+
+impl Window {
+    /// A flow's report with what the window held, and nothing else.
+    pub fn report(&self) -> FlowReport {
+        FlowReport {
+            bytes: self.bytes,
+            calls: self.calls,
+            short_calls: self.short_calls,
+            window_ns: self.ns,
+            user_ns: self.usage.user_ns,
+            system_ns: self.usage.system_ns,
+            cpu_ns: self.usage.total_ns,
+            queued_ns: self.queued_ns,
+            voluntary_switches: self.usage.voluntary_switches,
+            involuntary_switches: self.usage.involuntary_switches,
+            ..FlowReport::default()
+        }
+    }
 }
 
 /// Counters, marks and bins of one flow.

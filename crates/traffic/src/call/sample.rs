@@ -6,10 +6,9 @@
 use std::os::fd::BorrowedFd;
 
 use bytegauge_model::{FlowReport, Transport};
-use bytegauge_sys::{socket_memory, tcp_info};
+use bytegauge_sys::socket_memory;
 
-use crate::transport;
-use crate::transport::kernel::{held_bytes, tcp_report};
+use crate::transport::kernel;
 
 /// Connections that are looked at, a thread.
 const SAMPLES: usize = 4;
@@ -32,13 +31,9 @@ impl Samples {
         if self.found.len() >= SAMPLES {
             return;
         }
-        let tcp = if self.transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
         self.found.push(FlowReport {
-            tcp: tcp.as_ref().map(tcp_report),
-            options: transport::effective(fd, &self.transport),
-            socket_memory: socket_memory::socket_memory(fd).ok().map(|memory| held_bytes(&memory)),
             queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64),
-            ..FlowReport::default()
+            ..kernel::report(fd, &self.transport)
         });
     }
 

@@ -15,7 +15,7 @@ use crate::call::{
     CallSetup, Client, Clients, Connector, Desk, Record, Samples, Servers, Terms, Waiting, carry_alone, listen,
 };
 use crate::end::crew::{Crew, Flags, Left};
-use crate::end::flows::{BINS_MAX, Body, sum};
+use crate::end::flows::{Body, meter, sum};
 use crate::end::gate::Gate;
 use crate::end::serve::Peer;
 use crate::engine::{self, Station, Stop};
@@ -231,10 +231,7 @@ impl Caller {
         if !gate.wait() {
             return Part::none(&setup);
         }
-        let schedule = schedule(&setup);
-        let bins_max =
-            if setup.series { ((setup.warmup_ns + setup.window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
-        let mut meter = Meter::start(&schedule, bins_max as usize);
+        let mut meter = meter(&setup, true);
         let start_ns = meter.start_ns();
         let client = Arc::new(Client {
             terms: Terms::of(&setup, &call),
@@ -330,19 +327,10 @@ fn part(
 ) -> Part {
     let window = meter.window();
     let report = FlowReport {
-        bytes: window.bytes,
         calls: window.watched,
-        short_calls: window.short_calls,
-        window_ns: window.ns,
-        user_ns: window.usage.user_ns,
-        system_ns: window.usage.system_ns,
-        cpu_ns: window.usage.total_ns,
-        queued_ns: window.queued_ns,
-        voluntary_switches: window.usage.voluntary_switches,
-        involuntary_switches: window.usage.involuntary_switches,
         total_bytes: meter.total_bytes(),
         series: meter.into_bins(),
-        ..FlowReport::default()
+        ..window.report()
     };
     let (engine, fault) = match driven {
         Ok((_, engine)) => (engine, refused),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{EndReport, FlowReport, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
-use bytegauge_sys::{affinity, file, io as sys_io, socket_memory, tcp_info};
+use bytegauge_sys::{affinity, file, io as sys_io, tcp_info};
 
 use crate::end::gate::Gate;
 use crate::engine::{self, Slot, Stop};
@@ -22,9 +22,9 @@ use crate::flow::End;
 use crate::message::{PathSetup, Plant, Side};
 use crate::meter::{Meter, Schedule};
 use crate::pace::Pace;
+use crate::spin;
 use crate::stream::{CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Sum};
-use crate::transport::kernel::{held_bytes, tcp_report};
-use crate::{spin, transport};
+use crate::transport::kernel;
 
 /// How long a flow that was told to stop may take before it is left behind.
 const ABORT_NS: u64 = 1_000_000_000;
@@ -33,7 +33,7 @@ const ABORT_NS: u64 = 1_000_000_000;
 pub(super) const DRAIN_SIZE: usize = 256 << 10;
 
 /// Bins are kept for at most this many laps.
-pub(super) const BINS_MAX: u64 = 200_000;
+const BINS_MAX: u64 = 200_000;
 
 /// Whether an end runs as a thread or as a process of its own; a planted death differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +277,7 @@ impl Job {
         if !self.gate.wait() {
             return (FlowReport::default(), None);
         }
-        let mut meter = self.meter(true);
+        let mut meter = meter(setup, true);
         let pace = Pace::of(setup.rate, setup.flows, setup.think_ns);
         let slot = Slot { fd: self.fd(), buffer: &mut [], pace, abort: &self.abort, told: &self.told, rewind: false };
         let stopped = engine::run(setup.engine, &mut flow, slot, &mut meter);
@@ -307,7 +307,7 @@ impl Job {
         if !self.gate.wait() {
             return (FlowReport::default(), None);
         }
-        let mut meter = self.meter(false);
+        let mut meter = meter(setup, false);
         let rewind = matches!(setup.transport, Transport::Source(_));
         let told = &self.told;
         let slot = Slot { fd: self.fd(), buffer: &mut buffer, pace: Pace::Free, abort: &self.abort, told, rewind };
@@ -344,40 +344,15 @@ impl Job {
         (report, fault)
     }
 
-    fn meter(&self, until_told: bool) -> Meter {
-        let PathSetup { warmup_ns, window_ns, series, .. } = *self.setup;
-        let bins_max = if series { ((warmup_ns + window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
-        Meter::start(&Schedule { warmup_ns, window_ns, until_told }, bins_max as usize)
-    }
-
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
     /// What the window held, and what the kernel says of the connection.
     fn report(&self, meter: &Meter) -> FlowReport {
-        let window = meter.window();
-        let transport = &self.setup.transport;
-        let fd = self.fd();
-        FlowReport {
-            bytes: window.bytes,
-            calls: window.calls,
-            short_calls: window.short_calls,
-            window_ns: window.ns,
-            user_ns: window.usage.user_ns,
-            system_ns: window.usage.system_ns,
-            cpu_ns: window.usage.total_ns,
-            queued_ns: window.queued_ns,
-            voluntary_switches: window.usage.voluntary_switches,
-            involuntary_switches: window.usage.involuntary_switches,
-            tcp: fd.filter(|_| transport.is_tcp()).and_then(|fd| tcp_info::tcp_info(fd).ok()).as_ref().map(tcp_report),
-            options: fd.map(|fd| transport::effective(fd, transport)).unwrap_or_default(),
-            socket_memory: fd
-                .filter(|_| transport.is_socket())
-                .and_then(|fd| socket_memory::socket_memory(fd).ok())
-                .map(|memory| held_bytes(&memory)),
-            ..FlowReport::default()
-        }
+        let kernel = self.fd().map(|fd| kernel::report(fd, &self.setup.transport)).unwrap_or_default();
+        let FlowReport { tcp, options, socket_memory, .. } = kernel;
+        FlowReport { tcp, options, socket_memory, ..meter.window().report() }
     }
 
     /// How much of a regular file the page cache holds: reading it measures memory, or a disk.
@@ -413,6 +388,13 @@ impl Job {
             }
         }
     }
+}
+
+/// A meter for one thread of a trial, with room for bins where they are kept. Its time starts now.
+pub(super) fn meter(setup: &PathSetup, until_told: bool) -> Meter {
+    let PathSetup { warmup_ns, window_ns, series, .. } = *setup;
+    let bins_max = if series { ((warmup_ns + window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
+    Meter::start(&Schedule { warmup_ns, window_ns, until_told }, bins_max as usize)
 }
 
 fn dead(side: Side) -> Fault {

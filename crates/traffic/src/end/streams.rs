@@ -12,18 +12,18 @@ use bytegauge_model::{EndReport, EngineReport, FlowReport, Work};
 use bytegauge_sys::io as sys_io;
 
 use crate::end::crew::{Crew, Flags};
-use crate::end::flows::{BINS_MAX, Body, DRAIN_SIZE, miscounted, refused, sum};
+use crate::end::flows::{Body, DRAIN_SIZE, meter, miscounted, refused, sum};
 use crate::end::gate::Gate;
 use crate::end::serve::Peer;
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
 use crate::message::{Command, PathSetup, Plant, Reply, Side};
-use crate::meter::{Meter, Schedule};
+use crate::meter::Meter;
 use crate::pace::Pace;
+use crate::spin;
 use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Streams, Sum};
-use crate::transport::kernel::{held_bytes, tcp_report};
-use crate::{spin, transport};
+use crate::transport::kernel;
 
 type Ended = (EndReport, Option<Fault>);
 /// Flows that an engine gave back.
@@ -171,9 +171,7 @@ impl Job {
         if !self.gate.wait() {
             return None;
         }
-        let PathSetup { warmup_ns, window_ns, series, .. } = *setup;
-        let bins_max = if series { ((warmup_ns + window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
-        let mut meter = Meter::start(&Schedule { warmup_ns, window_ns, until_told }, bins_max as usize);
+        let mut meter = meter(setup, until_told);
         let station =
             Station { listener: None, buffer_size: setup.read_size, abort: &self.flags.abort, told: &self.flags.told };
         let driven = engine::drive(setup.engine, &mut party, station, &mut meter);
@@ -223,22 +221,8 @@ impl Job {
     }
 
     fn report<F, const PACED: bool>(&self, carried: &Carried<F, PACED>, fd: Option<&OwnedFd>) -> FlowReport {
-        let transport = &self.setup.transport;
-        let fd = fd.map(AsFd::as_fd);
-        FlowReport {
-            total_bytes: carried.bytes,
-            tcp: fd
-                .filter(|_| transport.is_tcp())
-                .and_then(|fd| bytegauge_sys::tcp_info::tcp_info(fd).ok())
-                .as_ref()
-                .map(tcp_report),
-            options: fd.map(|fd| transport::effective(fd, transport)).unwrap_or_default(),
-            socket_memory: fd
-                .filter(|_| transport.is_socket())
-                .and_then(|fd| bytegauge_sys::socket_memory::socket_memory(fd).ok())
-                .map(|memory| held_bytes(&memory)),
-            ..FlowReport::default()
-        }
+        let kernel = fd.map(|fd| kernel::report(fd.as_fd(), &self.setup.transport)).unwrap_or_default();
+        FlowReport { total_bytes: carried.bytes, ..kernel }
     }
 
     /// The thread's counters go with the first flow; the others have none of their own.
@@ -249,23 +233,13 @@ impl Job {
         if let Some(first) = flows.first_mut() {
             let FlowReport { total_bytes, verified_bytes, tcp, options, socket_memory, .. } = std::mem::take(first);
             *first = FlowReport {
-                bytes: window.bytes,
-                calls: window.calls,
-                short_calls: window.short_calls,
-                window_ns: window.ns,
-                user_ns: window.usage.user_ns,
-                system_ns: window.usage.system_ns,
-                cpu_ns: window.usage.total_ns,
-                queued_ns: window.queued_ns,
-                voluntary_switches: window.usage.voluntary_switches,
-                involuntary_switches: window.usage.involuntary_switches,
                 total_bytes,
                 verified_bytes,
                 tcp,
                 options,
                 socket_memory,
                 series: meter.into_bins(),
-                ..FlowReport::default()
+                ..window.report()
             };
         }
         EndReport { window_ns: window.ns, queued_ns: window.queued_ns, engine: Some(engine), ..sum(flows) }

@@ -1,17 +1,33 @@
 //! What the kernel says of a connection, in the words of a report.
 
-use bytegauge_model::TcpReport;
+use std::os::fd::BorrowedFd;
+
+use bytegauge_model::{FlowReport, TcpReport, Transport};
 use bytegauge_sys::{socket_memory, tcp_info};
+
+use crate::transport;
+
+/// What the kernel says of a connection now; a flow's counters are not its business and stay empty.
+pub(crate) fn report(fd: BorrowedFd<'_>, transport: &Transport) -> FlowReport {
+    let tcp = if transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
+    let memory = if transport.is_socket() { socket_memory::socket_memory(fd).ok() } else { None };
+    FlowReport {
+        tcp: tcp.as_ref().map(tcp_report),
+        options: transport::effective(fd, transport),
+        socket_memory: memory.as_ref().map(held_bytes),
+        ..FlowReport::default()
+    }
+}
 
 /// What the kernel holds for a socket: queued both ways, and memory set aside but not yet used
 /// (net/core/sock.c, `sk_get_meminfo`).
-pub(crate) fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
+fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
     let ahead = memory.fwd_alloc.max(0) as u64;
     u64::from(memory.rmem_alloc) + u64::from(memory.wmem_queued) + ahead
 }
 
 /// The fields of `TCP_INFO` that a report holds.
-pub(crate) fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
+fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
     TcpReport {
         retransmits: info.total_retrans.map(u64::from),
         busy_us: info.busy_time_us,
