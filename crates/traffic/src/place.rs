@@ -10,7 +10,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
 use crate::message::Address;
-use crate::transport::JOIN_TIMEOUT;
+use crate::transport::{JOIN_TIMEOUT, uninterrupted};
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -40,7 +40,7 @@ pub fn reach(place: &Place) -> Result<(), Fault> {
         let socket = Socket::new(address.domain(), Type::STREAM, None)?;
         // SO_SNDTIMEO bounds connect(2) too (socket(7)).
         socket.set_write_timeout(Some(JOIN_TIMEOUT))?;
-        socket.connect(&address)
+        uninterrupted(|| socket.connect(&address))
     };
     connect().map_err(|error| {
         let why = match error.kind() {

@@ -69,7 +69,8 @@ impl Flow for Buggy {
 fn a_thread_of_the_blocking_engine_that_dies_is_a_fault_not_a_hang() {
     let (near, _far) = UnixStream::pair().unwrap();
     let (abort, told) = (AtomicBool::new(false), AtomicBool::new(false));
-    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 1_000_000, until_told: false }, 0);
+    // Far longer than the thread needs to start, and over as soon as it died.
+    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 20_000_000_000, until_told: false }, 0);
     let station = Station { listener: None, buffer_size: 64, abort: &abort, told: &told };
     let mut group = Group::joined(vec![(Buggy, OwnedFd::from(near))]);
     let Err(Fault::Impossible(what)) = drive(Engine::Blocking, &mut group, station, &mut meter) else {

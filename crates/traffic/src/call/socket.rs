@@ -15,7 +15,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::call::setup::CallSetup;
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup};
-use crate::transport::JOIN_TIMEOUT;
+use crate::transport::{JOIN_TIMEOUT, uninterrupted};
 
 /// More connections than this do not share one source address: a port is used towards one peer once.
 const PER_ADDRESS: usize = 20_000;
@@ -129,7 +129,9 @@ impl Connector {
         set_all(socket.as_fd(), self.options.iter().cloned().map(Some))?;
         // SO_SNDTIMEO bounds connect(2) too (socket(7)).
         socket.set_write_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding connect"))?;
-        self.bind(&socket).and_then(|()| socket.connect(&self.address)).map_err(|error| self.fault(error))?;
+        self.bind(&socket)
+            .and_then(|()| uninterrupted(|| socket.connect(&self.address)))
+            .map_err(|error| self.fault(error))?;
         socket.set_write_timeout(None).map_err(Fault::io("unbounding a send"))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
         Ok(socket.into())

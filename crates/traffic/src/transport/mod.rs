@@ -8,6 +8,7 @@ pub mod source;
 mod tcp;
 mod unix;
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -58,6 +59,22 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
     }
 }
 
+/// Repeats a blocking call that was interrupted.
+///
+/// A call on a socket with a time limit returns `EINTR` where it would go on otherwise (signal(7)). Not only
+/// handlers interrupt: a debugger does, a control group that is frozen, and what a closed io_uring leaves to its thread.
+/// Every repetition begins the limit anew, so their number is bounded.
+pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const REPEATS: u32 = 100;
+    for _ in 0..REPEATS {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+    call()
+}
+
 /// Sets the options of one side, before the connection exists where that matters.
 fn set_options(fd: impl AsFd, side: Side, options: &Options) -> Result<(), Fault> {
     let size = |bytes: u64| bytes as usize;
@@ -96,5 +113,29 @@ pub fn effective(fd: impl AsFd, transport: &Transport) -> EffectiveOptions {
         nodelay: found.nodelay.filter(|_| transport.is_tcp()),
         congestion: found.congestion,
         ..EffectiveOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often a call is made that is interrupted so many times before it succeeds.
+    fn calls(interruptions: u32) -> (u32, bool) {
+        let mut made = 0;
+        let outcome = uninterrupted(|| {
+            made += 1;
+            if made <= interruptions { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+        });
+        (made, outcome.is_ok())
+    }
+
+    #[test]
+    fn an_interrupted_call_is_repeated_but_not_forever() {
+        assert_eq!(calls(0), (1, true));
+        assert_eq!(calls(7), (8, true));
+        assert_eq!(calls(u32::MAX), (101, false));
+        let refused = uninterrupted(|| Err::<(), _>(io::ErrorKind::ConnectionRefused.into()));
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

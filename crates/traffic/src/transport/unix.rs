@@ -7,7 +7,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup, Side};
-use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options};
+use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 
 /// The joint of `unix`.
 pub struct Unix;
@@ -69,7 +69,8 @@ pub(super) fn accept_all(listener: &Socket, setup: &PathSetup) -> Result<Vec<Own
     listener.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding accept"))?;
     (0..setup.flows)
         .map(|_| {
-            let (socket, _) = listener.accept().map_err(Fault::io("waiting for the source to connect"))?;
+            let (socket, _) =
+                uninterrupted(|| listener.accept()).map_err(Fault::io("waiting for the source to connect"))?;
             socket.set_read_timeout(None).map_err(Fault::io("unbounding a read"))?;
             set_options(&socket, Side::Sink, &setup.options)?;
             Ok(socket.into())

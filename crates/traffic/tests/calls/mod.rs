@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{CallReport, EncodedHistogram, EndReport, Ends, Engine, ErrorClass, Level, Levels};
 use bytegauge_traffic::call::CallSetup;
+use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Reply, Side};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -22,7 +23,7 @@ pub fn engines() -> impl Iterator<Item = Engine> {
     static HERE: OnceLock<Vec<Engine>> = OnceLock::new();
     let probed = HERE.get_or_init(|| {
         let all = ENGINES.iter().map(|row| row.value).filter(|engine| *engine != Engine::Null);
-        all.filter(|engine| !matches!(try_run(&setup("unix", *engine)), Err(Reply::Skipped(_)))).collect()
+        all.filter(|engine| lacks(*engine).is_none()).collect()
     });
     probed.iter().copied()
 }
