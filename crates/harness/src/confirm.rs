@@ -35,6 +35,10 @@ impl Run<'_> {
     /// Confirms the finalists of every group. `false` if interrupted.
     pub(crate) fn confirm(&mut self) -> Result<bool, RunError> {
         let mut groups = self.confirmed_groups()?;
+        if groups.is_empty() {
+            // Every cell has left its group, and each said why.
+            return Ok(true);
+        }
         let blocks = self.fix_blocks(&mut groups)?;
         let aside_blocks = self.plan.design.aside_blocks(blocks);
         let trials =

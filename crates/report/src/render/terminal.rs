@@ -219,7 +219,7 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
         }
     };
     say("harness", &floor_text(view));
-    say("cpu", billing(view));
+    say("cpu", &billing(view));
     say("machine", &environment_text(&view.environment));
     for note in &view.notes {
         say("note", note);
@@ -231,15 +231,21 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
     out
 }
 
-fn billing(view: &View) -> &'static str {
-    match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
-        Some(true) => "time of both ends' threads; soft interrupts are billed to whom they interrupt",
-        Some(false) => "time of both ends' threads; soft interrupts are accounted apart",
+fn billing(view: &View) -> String {
+    let foreign = |cell: &CellView| cell.factors.get("connect").is_some_and(|at| at != "auto" && !at.is_null());
+    let ends = match view.cells.iter().any(foreign) {
+        true => "our end's threads (what a foreign server uses is not seen)",
+        false => "both ends' threads",
+    };
+    let interrupts = match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
+        Some(true) => "soft interrupts are billed to whom they interrupt",
+        Some(false) => "soft interrupts are accounted apart",
         None => {
-            "time of both ends' threads; soft interrupts are billed to whom they interrupt, unless the kernel accounts \
-             interrupt time apart (not known here)"
+            "soft interrupts are billed to whom they interrupt, unless the kernel accounts interrupt time apart (not \
+             known here)"
         }
-    }
+    };
+    format!("time of {ends}; {interrupts}")
 }
 
 fn floor_text(view: &View) -> String {

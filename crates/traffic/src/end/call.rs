@@ -47,7 +47,7 @@ pub(super) fn serve(
     call: &Arc<CallSetup>,
     body: Body,
 ) -> Result<Option<(EndReport, Option<Fault>)>, Fault> {
-    spin::calibrate();
+    spin::prepare();
     enough_files(setup, call, Side::Sink, body)?;
     let (listeners, address) = listen(setup, call)?;
     if !peer.reply(Reply::Listening(address)) {
