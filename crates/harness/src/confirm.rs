@@ -169,7 +169,8 @@ impl Run<'_> {
                     (CellKind::Floor, _) => rest_ns += self.plan.design.floor_ns + overhead_ns / 2,
                     (_, Some(explicit_ns)) => rest_ns += explicit_ns + self.warmup(&confirmed.group) + overhead_ns,
                     (_, None) => {
-                        windows_ns += confirmed.window_ns;
+                        let lengthened_ns = self.lengthened.get(&cell.id).copied().unwrap_or(0);
+                        windows_ns += confirmed.window_ns.max(lengthened_ns);
                         rest_ns += self.warmup(&confirmed.group) + overhead_ns;
                     }
                 }
