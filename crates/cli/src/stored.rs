@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use bytegauge_model::{Bytes, GroupId, SessionId};
+use bytegauge_model::{Bytes, CellKind, GroupId, SessionId};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -112,7 +112,8 @@ pub fn rendered(view: &View, format: &str, store: &Path) -> String {
 
 /// The exit code that a verdict has: failures always count, the rest only when asked for.
 pub fn verdict_code(view: &View, strict: bool) -> u8 {
-    let measured = view.cells.iter().any(|cell| cell.outcome == "measured");
+    // The harness's own floor answers nothing.
+    let measured = view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind != CellKind::Floor);
     // A reader that throws bytes away proves nothing for use, and one cell alone is compared with nothing.
     let varied = |id: &GroupId| view.groups.iter().any(|group| group.id == *id && !group.varied.is_empty());
     let asks = |verdict: &&VerdictView| {

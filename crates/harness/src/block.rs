@@ -8,7 +8,7 @@ use bytegauge_traffic::{Channel, Pair, PathSetup};
 
 use crate::event::Event;
 use crate::run::{Run, RunError};
-use crate::{placing, trial};
+use crate::{knee, placing, trial};
 
 /// How a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +99,12 @@ impl Run<'_> {
         let started_unix_ns = unix_ns();
         let machine = self.watch.sample();
         let stop = self.stop;
-        let measured = match self.pair() {
-            Ok(pair) => trial::measure(pair, &setup, stop),
-            Err(error) => Some(trial::Measured::nothing(Outcome::Failed(error.to_string()))),
+        // What settles is the path, at any rate: a closed loop calibrates.
+        let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
+        let measured = match (self.pair(), &slo) {
+            (Ok(pair), None) => trial::measure(pair, &setup, stop),
+            (Ok(pair), Some(slo)) => knee::measure(pair, &setup, slo, stop),
+            (Err(error), _) => Some(trial::Measured::nothing(Outcome::Failed(error.to_string()))),
         };
         let Some(measured) = measured else {
             self.pair = None;
@@ -132,7 +135,7 @@ impl Run<'_> {
         self.store.record_trial(self.session, &record)?;
         let spent_ns = monotonic_ns() - began_ns;
         if record.outcome == Outcome::Measured {
-            self.learn_overhead(spent_ns.saturating_sub(setup.warmup_ns + setup.window_ns), cell.kind);
+            self.learn_overhead(&record, setup.window_ns, spent_ns, cell.kind);
         }
         self.tell_trial(cell, &record);
         let good = record.outcome == Outcome::Measured;
@@ -152,7 +155,9 @@ impl Run<'_> {
     /// did: not beyond a limit, and not where calls fail or the user fixed the duration.
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, record: &Trial, window_ns: u64) -> bool {
         let Some(call) = record.source.as_ref().and_then(|source| source.call.as_ref()) else { return false };
-        let fixed = task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
+        // A search chooses its own lengths.
+        let fixed = cell.factors.slo().is_some()
+            || task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
         if cell.kind == CellKind::Floor || fixed || call.calls >= CALLS_FEW || !call.errors.is_empty() {
             return false;
         }

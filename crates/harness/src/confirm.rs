@@ -5,7 +5,7 @@
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos};
-use bytegauge_plan::order;
+use bytegauge_plan::{order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
@@ -129,7 +129,7 @@ impl Run<'_> {
         let left_ns = (self.plan.budget_ns as f64 * (1.0 - design.reserve) - spent_ns as f64).max(0.0);
         let fewest = design.blocks_min as f64;
         let (windows_ns, rest_ns) = self.round_ns(groups, None);
-        if fixed.is_none() && left_ns < fewest * (windows_ns + rest_ns) {
+        if fixed.is_none() && windows_ns > 0.0 && left_ns < fewest * (windows_ns + rest_ns) {
             let share = (left_ns / fewest - rest_ns) / windows_ns;
             for confirmed in groups.iter_mut() {
                 let shortened_ns = (confirmed.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
@@ -165,15 +165,19 @@ impl Run<'_> {
         let (mut windows_ns, mut rest_ns) = (0, 0);
         for confirmed in groups.iter().filter(|confirmed| aside.is_none_or(|aside| confirmed.aside == aside)) {
             for cell in &confirmed.cells {
-                match (cell.kind, cell.factors.get("duration").number()) {
-                    (CellKind::Floor, _) => rest_ns += self.plan.design.floor_ns + overhead_ns / 2,
-                    (_, Some(explicit_ns)) => rest_ns += explicit_ns + self.warmup(&confirmed.group) + overhead_ns,
-                    (_, None) => {
-                        let lengthened_ns = self.lengthened.get(&cell.id).copied().unwrap_or(0);
-                        windows_ns += confirmed.window_ns.max(lengthened_ns);
-                        rest_ns += self.warmup(&confirmed.group) + overhead_ns;
-                    }
+                if cell.kind == CellKind::Floor {
+                    rest_ns += self.plan.design.floor_ns + overhead_ns / 2;
+                    continue;
                 }
+                let explicit_ns = cell.factors.get("duration").number();
+                let lengthened_ns = self.lengthened.get(&cell.id).copied().unwrap_or(0);
+                let window_ns = explicit_ns.unwrap_or(confirmed.window_ns.max(lengthened_ns));
+                let each_ns = self.warmup(&confirmed.group) + overhead_ns;
+                let trial_ns = search::trial_ns(&cell.factors, window_ns, each_ns, self.pace(&confirmed.group));
+                // Windows of a search are as long as its percentile needs.
+                let shortens = explicit_ns.is_none() && cell.factors.slo().is_none();
+                windows_ns += if shortens { window_ns } else { 0 };
+                rest_ns += if shortens { each_ns } else { trial_ns };
             }
         }
         (windows_ns as f64, rest_ns as f64)
@@ -203,6 +207,7 @@ fn floor(leader: &Cell) -> Cell {
         ("client_engine", null()),
         ("server_engine", null()),
         ("call_rate", Level::Name("max".into())),
+        ("slo", Level::Name("none".into())),
     ];
     if *factors.get("request") != Level::Absent {
         for (name, level) in ones.into_iter().chain(none).chain(other) {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{SessionStatus, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, SessionId, Trial};
+use bytegauge_model::slo::PACE_ASSUMED;
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, Probe, SessionId, Trial};
 use bytegauge_plan::Plan;
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -91,6 +92,8 @@ pub struct Run<'a> {
     // Held until the run is over: nobody else measures this session.
     _owner: Owner,
     overheads_ns: (u64, u64),
+    /// What probes are expected to offer, calls per second.
+    paces: BTreeMap<GroupId, f64>,
 }
 
 impl<'a> Run<'a> {
@@ -217,6 +220,7 @@ impl<'a> Run<'a> {
             confirm_began_ns: 0,
             _owner: owner,
             overheads_ns: (0, 0),
+            paces: BTreeMap::new(),
         }
     }
 
@@ -270,11 +274,22 @@ impl<'a> Run<'a> {
         sum_ns.checked_div(trials).unwrap_or(self.plan.design.overhead_ns)
     }
 
-    pub(crate) fn learn_overhead(&mut self, overhead_ns: u64, kind: CellKind) {
-        if kind != CellKind::Floor {
-            self.overheads_ns.0 += overhead_ns;
-            self.overheads_ns.1 += 1;
+    /// Learns from a trial of one window, or of as many as its search had probes.
+    pub(crate) fn learn_overhead(&mut self, trial: &Trial, window_ns: u64, spent_ns: u64, kind: CellKind) {
+        if kind == CellKind::Floor {
+            return;
         }
+        let probes = search(trial);
+        let windows_ns = if probes.is_empty() { window_ns } else { probes.iter().map(|probe| probe.window_ns).sum() };
+        let measurements = probes.len().max(1) as u64;
+        self.overheads_ns.0 += spent_ns.saturating_sub(windows_ns + measurements * trial.warmup_ns);
+        self.overheads_ns.1 += measurements;
+    }
+
+    /// Calls per second that the probes of a group's searches are expected to offer: about half of what a closed loop
+    /// reached there; before one was seen, what the plan expects.
+    pub(crate) fn pace(&self, group: &GroupId) -> f64 {
+        self.paces.get(group).copied().unwrap_or(PACE_ASSUMED)
     }
 
     /// Keeps what later stages need of a trial, and tells the observer.
@@ -286,6 +301,11 @@ impl<'a> Run<'a> {
     }
 
     fn remember(&mut self, trial: &Trial) {
+        if let Some(pace) = pace(trial)
+            && let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == trial.cell)
+        {
+            self.paces.insert(cell.group.clone(), pace);
+        }
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
                 let cost = trial.cost_ns(self.offered.contains(&trial.cell));
@@ -309,6 +329,21 @@ impl<'a> Run<'a> {
 /// The cells that are known from the start: a group that sees the finalists alone gets its own when they are.
 fn visited(plan: &Plan) -> Vec<Cell> {
     plan.cells.iter().filter(|cell| plan.sees_all_cells(&cell.group)).cloned().collect()
+}
+
+/// The probes of a trial that searched.
+fn search(trial: &Trial) -> &[Probe] {
+    trial.source.as_ref().and_then(|source| source.call.as_ref()).map_or(&[], |call| &call.search)
+}
+
+/// What the probes of a search offer on average, by a closed loop that was seen.
+fn pace(trial: &Trial) -> Option<f64> {
+    let closed = match (trial.stage, search(trial)) {
+        (Stage::Calibrate, _) => trial.rate()?,
+        (_, [first, ..]) if first.window_ns > 0 => first.calls as f64 * 1e9 / first.window_ns as f64,
+        _ => return None,
+    };
+    (closed > 0.0).then_some(closed / 2.0)
 }
 
 /// Rates of a calibration trial's first flow in bins of equal length. Laps are about as long, but the first

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::slo::Probe;
+
 /// A histogram of times in nanoseconds, in the V2 encoding of HdrHistogram, base64: mergeable, and readable
 /// by every HdrHistogram library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +40,10 @@ pub struct CallReport {
     pub total: Option<EncodedHistogram>,
     /// What went wrong, by class, over the client's whole life.
     pub errors: Vec<CallError>,
+    /// Every probe of the search that ended with this report, in the order in which they were made; empty where
+    /// nothing was searched for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub search: Vec<Probe>,
 }
 
 /// Calls that went wrong in one way.

@@ -9,6 +9,7 @@ use crate::catalog::Transport;
 use crate::factor::{self, FACTORS, Role, Workload};
 use crate::level::Level;
 use crate::place::Place;
+use crate::slo::Slo;
 
 /// A cell's name within its session: `c17`; its twin is `c17t`, its group's harness floor `g3n`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,6 +80,11 @@ impl Levels {
     /// The load that is offered, in bytes or calls per second; `None` where it is as much as goes.
     pub fn offered_rate(&self) -> Option<u64> {
         self.get("rate").number().or_else(|| self.get("call_rate").number())
+    }
+
+    /// The latency objective whose knee is searched for.
+    pub fn slo(&self) -> Option<Slo> {
+        self.get("slo").name().and_then(|name| name.parse().ok())
     }
 
     /// Names and levels in the order of the factor table, the absent ones left out.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Row, Transport, Work};
 use crate::level::Kind;
 use crate::place::Place;
+use crate::slo::Slo;
 use crate::suggest;
 
 /// Whether the user may set a factor, or life imposes it.
@@ -297,6 +298,17 @@ pub const FACTORS: &[Factor] = &[
         summary: "offered load of all flows together, bytes per second (100M), or max",
         fits: TWO_ENDED,
     },
+    // Before the rate, the arrivals and the pause, which mean nothing beside it or only beside it.
+    Factor {
+        name: "slo",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(slo_or_none),
+        defaults: call("none"),
+        heading: "slo",
+        summary: "search for the highest offered rate that keeps a latency, such as p99=2ms (p50, p90, p99, p99.9, p99.99)",
+        fits: SOCKETS,
+    },
     Factor {
         name: "call_rate",
         flag: Some("rate"),
@@ -314,7 +326,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Arrivals>().map(|a| a.to_string())),
         defaults: call("constant"),
         heading: "arrivals",
-        summary: "how offered calls are spread: constant, poisson; needs --rate",
+        summary: "how offered calls are spread: constant, poisson; needs --rate or --slo",
         fits: SOCKETS,
     },
     Factor {
@@ -555,6 +567,10 @@ pub const FACTORS: &[Factor] = &[
 
 fn place_or_auto(text: &str) -> Result<String, NameError> {
     if text == "auto" { Ok(text.into()) } else { text.parse::<Place>().map(|place| place.to_string()) }
+}
+
+fn slo_or_none(text: &str) -> Result<String, NameError> {
+    if text == "none" { Ok(text.into()) } else { text.parse::<Slo>().map(|slo| slo.to_string()) }
 }
 
 fn calling_engine(name: &str) -> Result<String, NameError> {

@@ -57,6 +57,10 @@ pub struct Design {
 /// Time of a session unless the user says otherwise.
 pub const BUDGET_NS: u64 = 60_000_000_000;
 
+/// Time of a session that searches for knees, unless the user says otherwise: a search is some ten trials, and six blocks
+/// of them need to fit.
+pub const SEARCH_BUDGET_NS: u64 = 180_000_000_000;
+
 /// Blocks on top of which more precision is worth no time that nobody set aside for it.
 const BLOCKS_DEFAULT_MAX: u64 = 96;
 

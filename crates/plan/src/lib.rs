@@ -13,6 +13,7 @@ mod missing;
 pub mod order;
 pub mod ready;
 pub mod resolve;
+pub mod search;
 pub mod spec;
 
 pub use catalog::Catalog;

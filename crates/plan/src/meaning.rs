@@ -7,23 +7,47 @@ use bytegauge_model::{Level, Levels, Transport, Workload};
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
-/// A factor that means something only beside certain levels of another one.
+/// A factor that means something only beside certain levels of others.
 struct Dependent {
     factor: &'static str,
-    /// The other one, which stands earlier in the table and has the same role.
-    on: &'static str,
-    /// Whether the factor means something beside this level of the other one.
-    when: fn(&Level) -> bool,
-    /// What a user has to add.
+    /// Whether it means something beside these levels: of factors that stand earlier in the table and have the same
+    /// role.
+    when: fn(&Levels) -> bool,
+    /// What a user has to add or to leave out.
     needs: &'static str,
 }
 
 const DEPENDENT: &[Dependent] = &[
-    Dependent { factor: "arrivals", on: "call_rate", when: |rate| rate.number().is_some(), needs: "--rate" },
-    Dependent { factor: "rcvbuf_on", on: "rcvbuf", when: |size| size.number().is_some(), needs: "a size in --rcvbuf" },
-    Dependent { factor: "server_threads", on: "server_engine", when: has_threads, needs: "another --server-engine" },
-    Dependent { factor: "client_threads", on: "client_engine", when: has_threads, needs: "another --client-engine" },
+    Dependent { factor: "call_rate", when: offers_its_own, needs: NO_SEARCH },
+    Dependent { factor: "arrivals", when: offers, needs: "--rate or --slo" },
+    Dependent { factor: "think", when: offers_its_own, needs: NO_SEARCH },
+    Dependent {
+        factor: "rcvbuf_on",
+        when: |levels| levels.get("rcvbuf").number().is_some(),
+        needs: "a size in --rcvbuf",
+    },
+    Dependent {
+        factor: "server_threads",
+        when: |levels| has_threads(levels.get("server_engine")),
+        needs: "another --server-engine",
+    },
+    Dependent {
+        factor: "client_threads",
+        when: |levels| has_threads(levels.get("client_engine")),
+        needs: "another --client-engine",
+    },
 ];
+
+const NO_SEARCH: &str = "--slo none (a search offers rates of its own): leave one of them out";
+
+/// A search finds its rates itself.
+fn offers_its_own(levels: &Levels) -> bool {
+    levels.slo().is_none()
+}
+
+fn offers(levels: &Levels) -> bool {
+    levels.slo().is_some() || levels.get("call_rate").number().is_some()
+}
 
 /// A blocking engine has as many threads as flows, whatever is asked for.
 fn has_threads(engine: &Level) -> bool {
@@ -33,7 +57,7 @@ fn has_threads(engine: &Level) -> bool {
 /// Whether a factor means nothing beside the levels of a combination.
 pub(crate) fn is_moot(factor: &Factor, combination: &Levels) -> bool {
     let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
-    rules.any(|rule| !(rule.when)(combination.get(rule.on)))
+    rules.any(|rule| !(rule.when)(combination))
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.
@@ -59,7 +83,10 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanEr
     let moot = |name: &str| plan.cells.iter().all(|cell| *cell.factors.get(name) == Level::Absent);
     match DEPENDENT.iter().find(|rule| named(rule.factor) && moot(rule.factor)) {
         None => Ok(()),
-        Some(rule) => Err(PlanError::Moot { flag: rule.factor.replace('_', "-"), needs: rule.needs }),
+        Some(rule) => {
+            let flag = factor::find(rule.factor).map_or_else(|| rule.factor.to_owned(), Factor::flag);
+            Err(PlanError::Moot { flag, needs: rule.needs })
+        }
     }
 }
 

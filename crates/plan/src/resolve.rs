@@ -4,18 +4,20 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::factor::{self, FACTORS, Role};
+use bytegauge_model::slo::PACE_ASSUMED;
 use bytegauge_model::{
     Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Transport, Workload,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
-use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, Schedule};
+use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS, Schedule};
 use crate::foreign;
 use crate::meaning::{
     is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot, transports,
 };
 use crate::missing::{connections, skip_what_is_missing};
+use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
 /// More cells than this is a mistake in a range, not an experiment.
@@ -115,6 +117,9 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     if spec.budget_ns.is_some() {
         plan.design.blocks_max = BLOCKS_STATED_MAX;
     }
+    if spec.budget_ns.is_none() && search::is_wanted(spec) {
+        plan.budget_ns = SEARCH_BUDGET_NS;
+    }
     refuse_what_is_elsewhere(spec)?;
     refuse_what_fits_nothing(spec)?;
     for part in &spec.parts {
@@ -188,13 +193,17 @@ impl Plan {
             if family.is_screened() {
                 let cells = family.choices as u64;
                 let narrowed = cells.min(design.narrow_cells as u64);
-                let trial_ns = design.screen_ns + each;
+                // A family has one objective, or none.
+                let conditions = live.iter().find_map(|g| self.group(g)).map(|g| g.factors.clone()).unwrap_or_default();
+                let trial_ns = search::trial_ns(&conditions, design.screen_ns, each, PACE_ASSUMED);
                 schedule.screen_ns += screened * cells * design.screen_blocks * trial_ns;
                 schedule.narrow_ns += screened * narrowed * design.narrow_blocks * trial_ns;
             }
             for group in live {
                 let explicit = self.measurable(group).filter_map(|c| c.factors.get("duration").number()).next();
-                let trial_ns = explicit.unwrap_or(family.trial_ns) + each;
+                let conditions = self.group(group).map(|g| g.factors.clone()).unwrap_or_default();
+                let window_ns = explicit.unwrap_or(family.trial_ns);
+                let trial_ns = search::trial_ns(&conditions, window_ns, each, PACE_ASSUMED);
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1);
                 let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
                 if family.aside.contains(group) {
@@ -447,10 +456,32 @@ mod tests {
     }
 
     #[test]
+    fn a_search_is_a_condition_and_takes_its_time() {
+        let text = "workload = \"call\"\ntransport = \"unix\"\nprofile = \"rpc\"\nserver-engine = \"blocking,epoll\"";
+        let (plain, searching) = (plan_of(text).unwrap(), plan_of(&format!("{text}\nslo = \"p99=2ms\"")).unwrap());
+        assert_eq!((searching.groups.len(), searching.cells.len()), (1, 2));
+        for cell in &searching.cells {
+            assert_eq!((cell.factors.get("call_rate"), cell.factors.get("think")), (&Level::Absent, &Level::Absent));
+            assert_eq!(cell.factors.get("arrivals").name(), Some("constant"));
+            assert!(!cell.factors.offers_load() && cell.factors.slo().is_some());
+        }
+        let round_ns = |plan: &Plan| plan.schedule().confirm_round_ns;
+        assert!(round_ns(&searching) > 5 * round_ns(&plain), "{} {}", round_ns(&searching), round_ns(&plain));
+        assert!(searching.budget_ns > plain.budget_ns);
+        let both = plan_of(&format!("{text}\nslo = \"none,p99=2ms\"\nrate = \"max,10k\"")).unwrap();
+        assert_eq!(both.groups.len(), 3);
+        let error = plan_of(&format!("{text}\nslo = \"p99.99=2ms\"\nbudget = \"20s\"")).unwrap_err().to_string();
+        assert!(error.starts_with("a budget of 20 s is too short for 2 cells: give --budget "), "{error}");
+    }
+
+    #[test]
     fn what_means_nothing_for_calls_is_wrong_usage() {
         let check = |text: &str, expected: &str| check_error(&format!("workload = \"call\"\n{text}"), expected);
         check("transport = \"tcp,pipe\"", "--transport: pipe does not carry the workload call: use unix, tcp or tcp6");
-        check("arrivals = \"poisson\"", "--arrivals means nothing without --rate");
+        check("arrivals = \"poisson\"", "--arrivals means nothing without --rate or --slo");
+        let none = "means nothing without --slo none (a search offers rates of its own): leave one of them out";
+        check("slo = \"p99=2ms\"\nrate = \"10k\"", &format!("--rate {none}"));
+        check("slo = \"p99=2ms\"\nthink = \"1ms\"", &format!("--think {none}"));
         check("rcvbuf-on = \"client\"", "--rcvbuf-on means nothing without a size in --rcvbuf");
         check(
             "server-engine = \"blocking\"\nserver-threads = 2",

@@ -4,7 +4,7 @@
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
-use bytegauge_model::{Level, Levels, Transport, Workload};
+use bytegauge_model::{Level, Levels, Nanos, Transport, Workload};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_flows"];
@@ -82,7 +82,9 @@ fn load(conditions: &Levels) -> Vec<String> {
         Workload::Stream => format!("the writer pausing {} between writes", shown("think")),
         Workload::Call => format!("each client pausing {} between calls", shown("think")),
     });
-    offered("rate").into_iter().chain(offered("call_rate")).chain(think).collect()
+    let slo =
+        conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
+    offered("rate").into_iter().chain(offered("call_rate")).chain(slo).chain(think).collect()
 }
 
 /// A group for people and tables: `unix · cross-core · drain`.

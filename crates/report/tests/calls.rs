@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
     BlockRecord, CallError, CallReport, Cell, CellId, CellKind, EffectiveOptions, EncodedHistogram, EndReport,
-    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, Outcome, Stage, Trial,
+    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, Outcome, Probe, Stage, Trial,
 };
 use bytegauge_report::view::document::CellView;
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -225,6 +225,58 @@ fn a_rare_percentile_is_not_said() {
     let view = view(&data);
     let more = &cell(&view, "c2").more;
     assert!(more.contains_key("total_p99_9_ns") && !more.contains_key("total_p99_99_ns"), "{more:?}");
+}
+
+/// A search that closed at `closed` calls per second, kept `kept` and lost the next rate.
+fn search(closed: u64, kept: u64) -> Vec<Probe> {
+    let probe = |offered: Option<u64>, percentile_ns, is_kept| Probe {
+        offered,
+        window_ns: 1_000_000_000,
+        calls: offered.unwrap_or(closed),
+        late: 0,
+        percentile_ns: Some(percentile_ns),
+        kept: is_kept,
+    };
+    vec![
+        probe(None, 5_000_000, false),
+        probe(Some(closed / 2), 300_000, true),
+        probe(Some(kept), 1_600_000, true),
+        probe(Some(kept * 51 / 50), 3_100_000, false),
+    ]
+}
+
+#[test]
+fn a_knee_is_the_rate_and_says_what_lies_beyond() {
+    let planted = [
+        Planted { choices: &[("server_engine", "blocking")], calls_per_second: 80_000.0, reset_share: 0.0 },
+        Planted { choices: &[("server_engine", "epoll")], calls_per_second: 100_000.0, reset_share: 0.0 },
+    ];
+    let mut data = session(&[&[RPC, &[("slo", "p99=2ms")]].concat()], &planted);
+    for trial in &mut data.trials {
+        let kept = if trial.cell.0 == "c1" { 80_000 } else { 100_000 };
+        let report = trial.source.as_mut().and_then(|client| client.call.as_mut()).expect("a client");
+        report.search = search(125_000, kept);
+    }
+    let view = view(&data);
+    let call = cell(&view, "c2").call.as_ref().expect("calls");
+    assert_eq!(call.timing, "from the intended send (open loop)");
+    let knee = call.knee.as_ref().expect("a knee");
+    assert_eq!((knee.slo.as_str(), knee.limit_ns, knee.at_knee_ns), ("p99=2ms", 2_000_000, Some(1_600_000.0)));
+    assert_eq!((knee.closed_per_second, knee.share_of_closed), (Some(125_000.0), Some(0.8)));
+    assert_eq!((knee.beyond_per_second, knee.probes_mean), (Some(102_000.0), Some(4.0)));
+    let limit = &cell(&view, "c2").limit;
+    assert_eq!(limit.name, "latency objective");
+    check(&limit.sentence, &["p99 is 1.6 ms of the 2 ms allowed", "3.1 ms at 102 k calls/s", "reaches 125 k calls/s"]);
+    check(
+        &view.verdicts[0].recommendation.text,
+        &["p99 within 2 ms of the intended send", "serve with the engine epoll", "the most that keeps p99 within 2 ms"],
+    );
+    let text = render::terminal::render(&view, &render::terminal::TerminalStyle::default());
+    check(
+        &text.split_whitespace().collect::<Vec<_>>().join(" "),
+        &["slo p99=2ms", "every trial is a search of 4 probes"],
+    );
+    assert_eq!(view.groups[0].cost, "ns_per_call");
 }
 
 #[test]

@@ -10,8 +10,8 @@
 //! The road of the data: [`warmup`] (when to start counting) → [`finalists`] (whom to confirm) →
 //! [`group`] (the verdict on one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`]
 //! (the cheapest choice that is good enough everywhere; calls [`budget`]). Beside it stand
-//! [`interval`] and [`modes`] (one cell), [`cost`] (time against size), [`compare`] (two subjects)
-//! and [`grade`] (the environment). [`sim`] makes worlds whose truth is known; [`verify`] checks
+//! [`interval`] and [`modes`] (one cell), [`cost`] (time against size), [`compare`] (two subjects),
+//! [`grade`] (the environment) and [`knee`] (the search for a rate). [`sim`] makes worlds whose truth is known; [`verify`] checks
 //! every claim in them.
 
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ pub mod finalists;
 pub mod grade;
 pub mod group;
 pub mod interval;
+pub mod knee;
 pub mod modes;
 pub mod outlier;
 pub mod quantile;

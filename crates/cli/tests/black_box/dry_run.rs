@@ -27,6 +27,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "work") => ["copy", "0.5ns"],
         (_, "fill") => ["none", "touch"],
         (_, "arrivals") => ["constant", "poisson"],
+        (_, "slo") => ["none", "p99=2ms"],
         (_, "rcvbuf_on") => ["listener", "client"],
         (_, "server_engine" | "client_engine") => ["blocking", "epoll"],
         (_, "engine") => ["blocking", "null"],

@@ -16,6 +16,7 @@ mod exchange;
 mod faults;
 mod interrupt;
 mod kill;
+mod knee;
 mod machine_limits;
 mod output;
 mod plans;

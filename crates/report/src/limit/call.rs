@@ -3,7 +3,7 @@
 //! The client is the instrument. Where it is the limit the server could do more than the number says, so that is
 //! looked for before anything is said about the server.
 
-use bytegauge_model::unit::{call_rate, significant};
+use bytegauge_model::unit::{Nanos, call_rate, significant};
 
 use super::{
     BALANCED, BUSY, Finding, HARNESS_SHARE, OFFERED_SHARE, QUEUED, SHARED_BUSY, SOFTIRQ_BUSY, UNKNOWN, WAKE_UP_US,
@@ -34,6 +34,8 @@ pub struct CallSigns {
     pub softirq_busiest_cpus: Option<f64>,
     /// Calls per second that the plan offered.
     pub offered_rate: Option<f64>,
+    /// The latency objective that more calls a second would break.
+    pub objective: Option<Objective>,
     /// Calls per second that were answered.
     pub rate: Option<f64>,
     /// Share of a flow's time that it paused by order of the plan.
@@ -44,6 +46,23 @@ pub struct CallSigns {
     pub not_accepted_share: Option<f64>,
     /// The harness's floor over the client's time per call.
     pub floor_share: Option<f64>,
+}
+
+/// A latency objective at its knee and beyond.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// Its percentile: `p99`.
+    pub percentile: &'static str,
+    /// What that may be at most, nanoseconds.
+    pub limit_ns: u64,
+    /// What it is at the knee, nanoseconds.
+    pub at_knee_ns: f64,
+    /// The lowest rate that was lost, calls per second.
+    pub beyond_per_second: f64,
+    /// What the percentile is there, nanoseconds; `None` where too few calls were completed to say it.
+    pub at_beyond_ns: Option<f64>,
+    /// What a closed loop on the same connections reaches, calls per second.
+    pub closed_per_second: f64,
 }
 
 /// One rule: its name and its test.
@@ -62,6 +81,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "the harness", test: harness },
     Rule { name: "backlog", test: backlog },
     Rule { name: "errors", test: errors },
+    Rule { name: "latency objective", test: latency_objective },
     Rule { name: "offered load", test: offered_load },
     Rule { name: "shared CPU", test: shared_cpu },
     Rule { name: "both CPUs", test: both_cpus },
@@ -108,6 +128,31 @@ fn errors(signs: &CallSigns) -> Option<Finding> {
     Some(Finding {
         sentence: format!("{} of the calls failed: the rate is that of failing", percent(share)),
         evidence: vec![("failed_share", share)],
+    })
+}
+
+/// Beyond the knee the limit breaks; whose CPU is full by then is said by what a closed loop reaches.
+fn latency_objective(signs: &CallSigns) -> Option<Finding> {
+    let Objective { percentile, limit_ns, at_knee_ns, beyond_per_second, at_beyond_ns, closed_per_second } =
+        signs.objective?;
+    let time = |ns: f64| Nanos(ns as u64);
+    let beyond = match at_beyond_ns.filter(|ns| *ns > limit_ns as f64) {
+        Some(ns) => format!("it is {} at {}", time(ns), call_rate(beyond_per_second)),
+        None => format!("of {} not all are completed in time", call_rate(beyond_per_second)),
+    };
+    let at_beyond = at_beyond_ns.map(|ns| ("at_beyond_ns", ns));
+    Some(Finding {
+        sentence: format!(
+            "{percentile} is {} of the {} allowed, and {beyond}; a closed loop reaches {}",
+            time(at_knee_ns),
+            Nanos(limit_ns),
+            call_rate(closed_per_second)
+        ),
+        evidence: [("limit_ns", limit_ns as f64), ("at_knee_ns", at_knee_ns)]
+            .into_iter()
+            .chain(at_beyond)
+            .chain([("beyond_calls_per_s", beyond_per_second), ("closed_calls_per_s", closed_per_second)])
+            .collect(),
     })
 }
 
@@ -267,6 +312,25 @@ mod tests {
             CallSigns { offered_rate: Some(20_000.0), rate: Some(19_990.0), ..ends(0.4, 0.4) },
             "offered load",
             "20 k calls/s were offered and answered",
+        );
+        let objective = Objective {
+            percentile: "p99",
+            limit_ns: 2_000_000,
+            at_knee_ns: 1_600_000.0,
+            beyond_per_second: 36_000.0,
+            at_beyond_ns: Some(3_100_000.0),
+            closed_per_second: 41_000.0,
+        };
+        check(
+            CallSigns { objective: Some(objective), ..ends(0.4, 0.99) },
+            "latency objective",
+            "p99 is 1.6 ms of the 2 ms allowed, and it is 3.1 ms at 36 k calls/s; a closed loop reaches 41 k calls/s",
+        );
+        let unfinished = Objective { at_beyond_ns: None, ..objective };
+        check(
+            CallSigns { objective: Some(unfinished), ..ends(0.4, 0.99) },
+            "latency objective",
+            "of 36 k calls/s not all are completed in time",
         );
         check(CallSigns { think_share: Some(0.9), ..ends(0.1, 0.1) }, "offered load", "pause 90 %");
         check(

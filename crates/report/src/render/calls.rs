@@ -5,7 +5,7 @@ use bytegauge_model::unit::call_rate;
 
 use super::cell_text::{Marks, number, share};
 use super::table::Rows;
-use crate::view::document::{CallView, CellView, EngineView, ErrorView};
+use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
 
 /// More kinds of errors than this are for JSON.
 const ERRORS_MAX: usize = 6;
@@ -16,6 +16,7 @@ pub fn lines(rows: &Rows, marks: &Marks) -> Vec<String> {
         return Vec::new();
     };
     let mut lines = vec![format!("percentiles are {}", call.timing)];
+    lines.extend(call.knee.as_ref().map(|knee| self::knee(cell, knee)));
     lines.extend(engines(cell, call));
     lines.extend(call.competing.as_ref().map(|competing| {
         let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
@@ -23,6 +24,19 @@ pub fn lines(rows: &Rows, marks: &Marks) -> Vec<String> {
     }));
     lines.extend(errors(rows));
     lines
+}
+
+/// How the knee was found, and where it lies.
+fn knee(cell: &CellView, knee: &KneeView) -> String {
+    let closed = knee.closed_per_second.map_or_else(|| "nothing".into(), call_rate);
+    format!(
+        "{}: the rate is the highest that keeps {}, {} of the {closed} of a closed loop; every trial is a search of {} \
+         probes, each of them short: longer ones (--duration) show queues that grow slowly",
+        cell.label,
+        knee.slo,
+        share(knee.share_of_closed),
+        number(knee.probes_mean)
+    )
 }
 
 fn engines(cell: &CellView, call: &CallView) -> Option<String> {

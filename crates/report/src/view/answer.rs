@@ -269,6 +269,15 @@ pub fn rate(group: &Judged, at: usize, cells: &[CellView]) -> Option<Rate> {
         profile: group.profile.clone(),
         per_second: (cell.estimate.median?, cell.estimate.relative_half_width()),
         cpu: if group.offered { cpu(cell) } else { None },
-        latency: cell.median("total_p99_ns").map(|ns| format!("p99 {}", Nanos(ns as u64))),
+        latency: latency(cell),
     })
+}
+
+/// The objective of which the rate is the most that keeps it; else the 99th percentile.
+fn latency(cell: &CellView) -> Option<String> {
+    let Some(knee) = cell.call.as_ref().and_then(|call| call.knee.as_ref()) else {
+        return cell.median("total_p99_ns").map(|ns| format!("p99 {}", Nanos(ns as u64)));
+    };
+    let there = knee.at_knee_ns.map_or_else(String::new, |ns| format!(" ({} there)", Nanos(ns as u64)));
+    Some(format!("the most that keeps {} within {}{there}", knee.percentile, Nanos(knee.limit_ns)))
 }

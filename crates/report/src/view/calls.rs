@@ -10,6 +10,7 @@ use bytegauge_stats::interval::sign_interval;
 
 use super::counters::ratio;
 use super::document::{CallView, CompetingView, EngineView, ErrorView};
+use super::knee::knee;
 use super::settled::Settled;
 use crate::errors::{self, Circumstances};
 
@@ -32,8 +33,9 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
     let begun = sum(|report| report.begun);
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     Some(CallView {
-        timing: if levels.offered_rate().is_some() { OPEN } else { CLOSED },
+        timing: if levels.offered_rate().is_some() || levels.slo().is_some() { OPEN } else { CLOSED },
         offered_per_second: levels.get("call_rate").number().map(|rate| rate as f64),
+        knee: knee(settled),
         mean_per_second: mean,
         sd_per_second: sd,
         calls: sum(|report| report.calls),

@@ -15,6 +15,7 @@ mod estimate;
 mod floor;
 mod footprint;
 mod groups;
+mod knee;
 mod latency;
 mod notes;
 mod receive_buffer;

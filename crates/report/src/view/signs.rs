@@ -8,6 +8,7 @@ use super::compare::moves_nothing;
 use super::counters::{EndSums, sink_sums, source_sums};
 use super::document::{CallView, Counters, CpuView};
 use super::footprint::BUFFERS;
+use super::knee::objective;
 use super::settled::Settled;
 use crate::limit::Signs;
 use crate::limit::call::CallSigns;
@@ -106,6 +107,7 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
             .zip(known.cpu.net_rx_busiest_share)
             .map(|(all, share)| all * share),
         offered_rate: levels.offered_rate().map(|rate| rate as f64),
+        objective: call.knee.as_ref().and_then(objective),
         rate: known.rate,
         think_share: levels.get("think").number().zip(known.rate).map(|(ns, rate)| {
             let per_flow = rate / flows(levels) as f64;

@@ -168,6 +168,7 @@ impl Record {
             first_byte: Some(encoded(&self.first_byte)),
             total: Some(encoded(&self.total)),
             errors: self.errors.values().cloned().collect(),
+            search: Vec::new(),
         }
     }
 }

@@ -7,8 +7,10 @@ use serde::Serialize;
 pub struct CallView {
     /// What the percentiles time: the service, or the wait from the intended send on.
     pub timing: &'static str,
-    /// Calls per second that the plan offered; `null` in a closed loop.
+    /// Calls per second that the plan offered; `null` in a closed loop, and where the rate was searched for.
     pub offered_per_second: Option<f64>,
+    /// Where a latency objective ends to be kept; `null` where nothing was searched for.
+    pub knee: Option<KneeView>,
     /// Mean of the trials' rates, calls per second: as others publish it, beside the median and its interval.
     pub mean_per_second: Option<f64>,
     /// Standard deviation of the same, calls per second.
@@ -33,6 +35,30 @@ pub struct CallView {
     pub client_engine: Option<EngineView>,
     /// The second group of clients, where there was one.
     pub competing: Option<CompetingView>,
+}
+
+/// The highest offered rate that keeps a latency objective is the cell's rate; this is what stands beside it. Medians
+/// over the trials, each of which is a search of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KneeView {
+    /// The objective: `p99=2ms`.
+    pub slo: String,
+    /// Its percentile: `p99`.
+    pub percentile: &'static str,
+    /// What that may be at most, nanoseconds.
+    pub limit_ns: u64,
+    /// What it is at the knee, nanoseconds.
+    pub at_knee_ns: Option<f64>,
+    /// The lowest rate above the knee that was lost, calls per second; `null` where the closed loop's was kept.
+    pub beyond_per_second: Option<f64>,
+    /// What the percentile is there, nanoseconds.
+    pub at_beyond_ns: Option<f64>,
+    /// What a closed loop on the same connections reaches, calls per second.
+    pub closed_per_second: Option<f64>,
+    /// The knee as a share of that.
+    pub share_of_closed: Option<f64>,
+    /// Measurements a search.
+    pub probes_mean: Option<f64>,
 }
 
 /// Calls that failed in one way.

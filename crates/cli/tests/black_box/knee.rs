@@ -1,0 +1,141 @@
+//! `call --slo`: the highest rate that keeps a latency, with real servers, planted slow ones, and others'.
+//!
+//! What is checked of a rate are laws (a server that works for so long a call answers no more than that allows) and
+//! ratios of what one search saw, so that a slow machine fails nothing.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran};
+
+/// Two searches of one small cell: its group's blocks are too few for an interval, and enough for a median.
+const FLAGS: &str = "--transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --duration 20ms \
+                     --blocks 2 --budget 60s";
+
+fn searching(bench: &Bench, flags: &str) -> Ran {
+    bench.run(&format!("call {FLAGS} {flags}"))
+}
+
+/// The number at the end of a path of keys.
+fn number(value: &Value, path: &[&str]) -> f64 {
+    let found = path.iter().fold(value, |value, key| &value[*key]);
+    found.as_f64().unwrap_or_else(|| panic!("no number at {path:?} in {value}"))
+}
+
+#[test]
+fn a_knee_is_found_and_kept_with_its_probes() {
+    let bench = Bench::new();
+    // So lenient that even a machine that does much else keeps it at some rate.
+    let document = searching(&bench, "--work none --slo p50=50ms --arrivals poisson --format json").exits(0).json();
+    let cell = &document["cells"][0];
+    let knee = &cell["call"]["knee"];
+    assert_eq!((&cell["outcome"], &knee["slo"]), (&"measured".into(), &"p50=50ms".into()), "{cell}");
+    assert_eq!(cell["call"]["timing"], "from the intended send (open loop)");
+    assert_eq!((&cell["factors"]["slo"], &cell["factors"]["call_rate"]), (&"p50=50ms".into(), &Value::Null));
+    assert!(number(knee, &["at_knee_ns"]) <= 50e6, "{knee}");
+    let share = number(knee, &["share_of_closed"]);
+    // No open loop completes more than the closed loop on the same connections.
+    assert!(share > 0.0 && share <= 1.01, "{knee}");
+    assert!(number(knee, &["probes_mean"]) >= 3.0, "{knee}");
+    bench.run("report").exits(0).prints(&["within 50 ms", "from the intended send", "every trial is a search"]);
+    let raw = bench.run("export 1").exits(0).stdout;
+    assert!(raw.contains("\"search\"") && raw.contains("\"offered\""), "no probes in {raw}");
+}
+
+#[test]
+fn a_server_that_works_has_its_knee_near_what_it_can_do() {
+    let bench = Bench::new();
+    // Some 200 µs a call, which is nearly all there is to it: a lenient limit is kept up to most of the capacity.
+    let document = searching(&bench, "--work 2000ns --slo p90=50ms --format json").exits(0).json();
+    let knee = &document["cells"][0]["call"]["knee"];
+    let share = number(knee, &["share_of_closed"]);
+    assert!((0.3..=1.01).contains(&share), "{knee}");
+}
+
+#[test]
+fn a_limit_below_what_a_call_takes_is_told() {
+    let bench = Bench::new();
+    searching(&bench, "--work 10000ns --slo p50=100us").exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    for part in ["not even", "keep p50=100us", "where p50 is", "a closed loop reaches", "allow more time in --slo"] {
+        assert!(reasons.contains(part), "no `{part}` in {reasons}");
+    }
+}
+
+#[test]
+fn a_percentile_that_would_take_too_long_is_told() {
+    let bench = Bench::new();
+    // A tenth of a second a call: ten a second, of which no 99.9th percentile is to be had.
+    let flags = "--transport unix --server-engine epoll --placement unpinned --flows 1 --request 100 --work 1000000ns \
+                 --duration 300ms --blocks 1 --budget 60s --slo p99.9=1s";
+    bench.run(&format!("call {flags}")).exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    assert!(reasons.contains("p99.9 needs 10000 calls") && reasons.contains("use a lower percentile"), "{reasons}");
+}
+
+/// A server whose calls wait for each other, `pause` long each. It ends with the test: nobody connects any more then.
+fn one_at_a_time(pause: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let turn = Arc::new(Mutex::new(()));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let turn = Arc::clone(&turn);
+            std::thread::spawn(move || {
+                let mut bytes = [0; 100];
+                while stream.read_exact(&mut bytes).is_ok() {
+                    {
+                        let _held = turn.lock();
+                        std::thread::sleep(pause);
+                    }
+                    if stream.write_all(&bytes).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    at
+}
+
+#[test]
+fn a_known_service_time_bounds_the_knee_and_servers_are_compared_by_theirs() {
+    let (quick, slow) = (one_at_a_time(Duration::ZERO), one_at_a_time(Duration::from_millis(2)));
+    let bench = Bench::new();
+    let flags = "--flows 2 --request 100 --duration 100ms --blocks 2 --budget 60s --slo p50=100ms --format json";
+    let document = bench.run(&format!("call --connect {quick},{slow} {flags}")).exits(0).json();
+    for (at, cell) in [&quick, &slow].into_iter().zip(document["cells"].as_array().unwrap()) {
+        assert_eq!(cell["factors"]["connect"], at.to_string());
+        assert!(number(cell, &["call", "knee", "share_of_closed"]) <= 1.01, "{cell}");
+    }
+    // No sleep is shorter than asked for: 500 calls a second at most, and two that had begun before the window.
+    let slow = &document["cells"][1];
+    assert!(number(slow, &["estimate", "median"]) <= 520.0, "{slow}");
+    assert!(number(slow, &["call", "knee", "share_of_closed"]) >= 0.3, "{slow}");
+}
+
+#[test]
+fn what_is_no_search_is_wrong_usage() {
+    let bench = Bench::new();
+    let check = |flags: &str, parts: &[&str]| {
+        searching(&bench, flags).exits(2).complains(parts);
+    };
+    for bad in ["p95=2ms", "p99", "p99=", "99=2ms", "p99=2", "p99=0ns", "p99=5s", "p100=1ms"] {
+        check(&format!("--slo {bad}"), &["--slo", "is not an objective", "p50, p90, p99, p99.9, p99.99"]);
+    }
+    check("--slo p99=2ms --rate 10k", &["--rate means nothing without --slo none", "leave one of them out"]);
+    check("--slo p99=2ms --think 1ms", &["--think means nothing without --slo none"]);
+    bench.run("stream --slo p99=2ms").exits(2).complains(&["--slo"]);
+    assert!(!bench.path("data").exists());
+}
+
+#[test]
+fn a_dry_run_shows_what_searching_takes() {
+    let bench = Bench::new();
+    bench.run("call --slo p99=2ms --dry-run").exits(0).prints(&["p99=2ms", "of a budget of 180 s"]);
+    bench.run("call --slo p99.99=2ms --dry-run").exits(2).complains(&["is too short", "--budget"]);
+}

@@ -1,0 +1,200 @@
+//! The knee of a cell: the highest rate at which calls can be offered and a latency objective is still kept.
+//!
+//! A search is what a trial is elsewhere: one number of one cell in its block. A closed loop shows how far it can go at
+//! most, since no open loop on the same connections completes more; below that, open loops are probed on fresh sockets,
+//! timed from the intended send. What is kept of them is the probe at the knee itself, so that the cell's rate, times
+//! and CPU are those that it has there; the others are remembered as a line each. Never judges two probes together.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::slo::PROBE_MAX_NS;
+use bytegauge_model::unit::call_rate;
+use bytegauge_model::{Arrivals, CallReport, ErrorPhase, Nanos, Outcome, Probe, Slo};
+use bytegauge_stats::knee::Search;
+use bytegauge_traffic::call::Recorded;
+use bytegauge_traffic::{Pair, PathSetup};
+
+use crate::trial::{self, Measured};
+
+/// Share of the offered calls that must be completed within the window.
+const COMPLETED_SHARE: f64 = 0.99;
+
+/// Random arrivals of a time may well be fewer than their mean: three standard deviations of their count.
+const CHANCE: f64 = 3.0;
+
+/// Searches once. `None` if `stop` was set meanwhile.
+pub(crate) fn measure(pair: &mut Pair, setup: &PathSetup, slo: &Slo, stop: &AtomicBool) -> Option<Measured> {
+    let closed = trial::measure(pair, setup, stop)?;
+    if closed.outcome != Outcome::Measured {
+        return Some(closed);
+    }
+    let ceiling = report(&closed).map_or(0.0, per_second);
+    let mut probes: Vec<Probe> = report(&closed).map(|report| probe(report, None, slo)).into_iter().collect();
+    let mut search = Search::below(ceiling);
+    let (mut best, mut last, mut too_slow_at) = (None, closed, None);
+    while let Some(rate) = search.next_rate() {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let offered = (rate.round() as u64).max(1);
+        let step = step(setup, slo, offered);
+        if step.window_ns > PROBE_MAX_NS {
+            too_slow_at = Some(offered);
+            break;
+        }
+        let measured = trial::measure(pair, &step, stop)?;
+        let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
+        let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
+        probes.extend(seen.clone());
+        if trouble || !measured.pair_is_sound {
+            return Some(with_search(measured, probes));
+        }
+        let kept = seen.is_some_and(|probe| probe.kept);
+        search.told(rate, kept);
+        if kept {
+            best = Some(measured);
+        } else {
+            last = measured;
+        }
+    }
+    let found = best.unwrap_or_else(|| {
+        let why = match too_slow_at {
+            Some(offered) => too_slow(slo, offered, ceiling),
+            None => nothing_keeps(slo, &probes, ceiling),
+        };
+        Measured { outcome: Outcome::Failed(why), ..last }
+    });
+    Some(with_search(found, probes))
+}
+
+/// The same path with calls offered at a rate, for as long as the objective needs.
+fn step(setup: &PathSetup, slo: &Slo, offered: u64) -> PathSetup {
+    let mut step = setup.clone();
+    step.window_ns = slo.probe_ns(setup.window_ns, offered as f64);
+    if let Some(call) = &mut step.call {
+        call.rate = Some(offered);
+    }
+    step
+}
+
+/// A probe of an offered rate, and whether it kept the objective.
+fn judged(report: &CallReport, offered: u64, step: &PathSetup, slo: &Slo) -> Probe {
+    let probe = probe(report, Some(offered), slo);
+    let arrivals = step.call.as_ref().map(|call| call.arrivals).unwrap_or_default();
+    // A call that failed took too long, however soon it did.
+    let all = probe.calls.max(1) as f64 + lost(report) as f64;
+    let in_time = all - probe.late as f64 >= slo.share * all;
+    let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, offered, arrivals, slo);
+    Probe { kept, ..probe }
+}
+
+/// Whether nearly all of what was offered was completed: else the client, or the server, cannot keep up, and the
+/// percentile is that of a queue which grows. A call that was due in the window's last moments may well be completed after
+/// it, within its limit.
+fn keeps_up(probe: &Probe, offered: u64, arrivals: Arrivals, slo: &Slo) -> bool {
+    let due = offered as f64 * probe.window_ns as f64 / 1e9;
+    let on_its_way = offered as f64 * slo.limit_ns as f64 / 1e9;
+    let chance = if arrivals == Arrivals::Poisson { CHANCE * due.sqrt() } else { 1.0 };
+    probe.calls as f64 >= due - on_its_way.max((1.0 - COMPLETED_SHARE) * due) - chance
+}
+
+/// What a client saw in one probe.
+fn probe(report: &CallReport, offered: Option<u64>, slo: &Slo) -> Probe {
+    let times = report.total.as_ref().and_then(Recorded::decode);
+    Probe {
+        offered,
+        window_ns: report.window_ns,
+        calls: report.calls,
+        late: times.as_ref().map_or(0, |times| times.longer_than(slo.limit_ns)) + lost(report),
+        percentile_ns: times.filter(|times| times.count() >= slo.calls_min()).map(|times| times.at(slo.share)),
+        kept: false,
+    }
+}
+
+/// Calls that failed; a connection lost between two calls costs none.
+fn lost(report: &CallReport) -> u64 {
+    report.errors.iter().filter(|error| error.phase != ErrorPhase::Idle).map(|error| error.count).sum()
+}
+
+/// Whether a probe came to nothing because every call was too slow for its window: that is a rate that is lost, not
+/// something that went wrong.
+fn just_nothing(probe: &Probe) -> bool {
+    probe.calls == 0 && probe.late == 0
+}
+
+fn report(measured: &Measured) -> Option<&CallReport> {
+    measured.source.as_ref()?.call.as_ref()
+}
+
+fn per_second(report: &CallReport) -> f64 {
+    if report.window_ns > 0 { report.calls as f64 * 1e9 / report.window_ns as f64 } else { 0.0 }
+}
+
+fn with_search(mut measured: Measured, probes: Vec<Probe>) -> Measured {
+    if let Some(report) = measured.source.as_mut().and_then(|source| source.call.as_mut()) {
+        report.search = probes;
+    }
+    measured
+}
+
+fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
+    format!(
+        "{} needs {} calls, which {} would take longer than {} to make (a closed loop reaches {}): use a lower percentile, \
+         or a limit that higher rates keep, in --slo",
+        slo.percentile,
+        slo.calls_min(),
+        call_rate(offered as f64),
+        Nanos(PROBE_MAX_NS),
+        call_rate(ceiling)
+    )
+}
+
+fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
+    let open = || probes.iter().filter_map(|probe| Some((probe.offered?, probe.percentile_ns)));
+    let lowest = open().map(|(offered, _)| offered).min().unwrap_or(0);
+    // The quietest of the looks at the lowest rate is what the limit would have to allow at least.
+    let there = open().filter(|(offered, _)| *offered == lowest).filter_map(|(_, ns)| ns).min();
+    let there = there.map_or_else(String::new, |ns| format!(", where {} is {},", slo.percentile, Nanos(ns)));
+    format!(
+        "not even {}{there} keep {slo} (a closed loop reaches {}): allow more time in --slo, or use fewer --flows",
+        call_rate(lowest as f64),
+        call_rate(ceiling)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slo() -> Slo {
+        "p99=2ms".parse().unwrap()
+    }
+
+    fn check(calls: u64, offered: u64, arrivals: Arrivals, expected: bool) {
+        let probe = Probe { calls, window_ns: 1_000_000_000, ..Probe::default() };
+        assert_eq!(keeps_up(&probe, offered, arrivals, &slo()), expected, "{calls} of {offered}");
+    }
+
+    #[test]
+    fn an_offered_rate_must_be_completed() {
+        check(10_000, 10_000, Arrivals::Constant, true);
+        check(9_900, 10_000, Arrivals::Constant, true);
+        check(9_800, 10_000, Arrivals::Constant, false);
+        check(19, 20, Arrivals::Constant, true);
+        check(9_700, 10_000, Arrivals::Poisson, true);
+        check(9_500, 10_000, Arrivals::Poisson, false);
+    }
+
+    #[test]
+    fn a_limit_that_nothing_keeps_is_told_what_it_would_take() {
+        let probe = |offered, percentile_ns| Probe { offered, percentile_ns, ..Probe::default() };
+        let probes = [
+            probe(None, Some(1)),
+            probe(Some(500), Some(9)),
+            probe(Some(250), Some(4_000_000)),
+            probe(Some(250), None),
+        ];
+        let text = nothing_keeps(&slo(), &probes, 1000.0);
+        assert!(text.starts_with("not even 250 calls/s, where p99 is 4 ms, keep p99=2ms"), "{text}");
+    }
+}

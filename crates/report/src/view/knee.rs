@@ -1,0 +1,69 @@
+//! Where a cell's calls stop to keep a latency objective: its knees over the trials, and what lies beyond them.
+//!
+//! Each trial is a search of its own, and its rate is the cell's. Here stands what the searches saw beside it.
+
+use bytegauge_model::{Probe, Trial};
+use bytegauge_stats::quantile::median;
+
+use super::document::KneeView;
+use super::settled::Settled;
+use crate::limit::call::Objective;
+
+/// One search: its closed loop, its knee, and the lowest rate above it that was lost, where there was one.
+struct Searched<'a> {
+    closed: &'a Probe,
+    knee: &'a Probe,
+    beyond: Option<&'a Probe>,
+}
+
+/// The knee of a cell; `None` where nothing was searched for.
+pub fn knee(settled: &Settled) -> Option<KneeView> {
+    let slo = settled.cell.factors.slo()?;
+    let searches: Vec<&[Probe]> = settled.trials.iter().filter_map(|trial| search(trial)).collect();
+    let found: Vec<Searched> = searches.iter().filter_map(|probes| Searched::of(probes)).collect();
+    let middle = |read: &dyn Fn(&Searched) -> Option<f64>| {
+        median(&found.iter().filter_map(read).filter(|value| value.is_finite()).collect::<Vec<_>>())
+    };
+    let probes: usize = searches.iter().map(|probes| probes.len()).sum();
+    Some(KneeView {
+        slo: slo.to_string(),
+        percentile: slo.percentile,
+        limit_ns: slo.limit_ns,
+        at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
+        beyond_per_second: middle(&|search| Some(search.beyond?.offered? as f64)),
+        at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)),
+        closed_per_second: middle(&|search| Some(completed_per_second(search.closed))),
+        share_of_closed: middle(&|search| Some(search.knee.offered? as f64 / completed_per_second(search.closed))),
+        probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
+    })
+}
+
+/// What the rules about limits look at.
+pub fn objective(knee: &KneeView) -> Option<Objective> {
+    Some(Objective {
+        percentile: knee.percentile,
+        limit_ns: knee.limit_ns,
+        at_knee_ns: knee.at_knee_ns?,
+        beyond_per_second: knee.beyond_per_second?,
+        at_beyond_ns: knee.at_beyond_ns,
+        closed_per_second: knee.closed_per_second?,
+    })
+}
+
+fn search(trial: &Trial) -> Option<&[Probe]> {
+    let probes = &trial.source.as_ref()?.call.as_ref()?.search;
+    (!probes.is_empty()).then_some(probes)
+}
+
+fn completed_per_second(probe: &Probe) -> f64 {
+    probe.calls as f64 * 1e9 / probe.window_ns as f64
+}
+
+impl<'a> Searched<'a> {
+    fn of(probes: &'a [Probe]) -> Option<Searched<'a>> {
+        let closed = probes.iter().find(|probe| probe.offered.is_none())?;
+        let knee = probes.iter().filter(|probe| probe.kept).max_by_key(|probe| probe.offered)?;
+        let above = probes.iter().filter(|probe| !probe.kept && probe.offered > knee.offered);
+        Some(Searched { closed, knee, beyond: above.min_by_key(|probe| probe.offered) })
+    }
+}

@@ -1,0 +1,53 @@
+//! Times that a client recorded, read back: for whoever must decide by them what to offer next.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytegauge_model::EncodedHistogram;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+/// A histogram of times.
+#[derive(Clone, Debug)]
+pub struct Recorded(Histogram<u64>);
+
+impl Recorded {
+    /// Reads what [`Record::report`](super::Record::report) wrote; `None` if it is damaged.
+    pub fn decode(encoded: &EncodedHistogram) -> Option<Recorded> {
+        let bytes = BASE64.decode(&encoded.0).ok()?;
+        Deserializer::new().deserialize(&mut bytes.as_slice()).ok().map(Recorded)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// How many are longer than a limit, to the three digits that are kept.
+    pub fn longer_than(&self, limit_ns: u64) -> u64 {
+        self.0.len() - self.0.count_between(0, limit_ns)
+    }
+
+    /// The time that a share of them does not exceed, nanoseconds.
+    pub fn at(&self, share: f64) -> u64 {
+        self.0.value_at_quantile(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::record::{Record, Times};
+
+    #[test]
+    fn what_was_recorded_is_read() {
+        let mut record = Record::new(false);
+        record.keep(0, 10);
+        for total_ns in [1_000; 90].into_iter().chain([50_000; 10]) {
+            record.completed(5, Times { connect_ns: None, write_ns: 1, first_byte_ns: 1, total_ns });
+        }
+        let recorded = Recorded::decode(record.report().total.as_ref().unwrap()).unwrap();
+        assert_eq!((recorded.count(), recorded.longer_than(2_000), recorded.longer_than(50_000)), (100, 10, 0));
+        assert!((1_000..1_002).contains(&recorded.at(0.9)) && recorded.at(0.91) >= 50_000);
+        assert!(Recorded::decode(&EncodedHistogram("no base64!".into())).is_none());
+    }
+}
