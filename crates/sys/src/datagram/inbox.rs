@@ -18,7 +18,7 @@ pub struct Inbox {
     sources: Vec<PeerAddress>,
     controls: Vec<Control>,
     /// Pointed to by `headers`.
-    _places: Vec<libc::iovec>,
+    places: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
     filled: usize,
 }
@@ -50,7 +50,7 @@ impl Inbox {
                 super::header(name, 0, &mut places[slot], controls[slot].as_mut_ptr(), 0)
             })
             .collect();
-        Inbox { memory, slot_len, stride, sources: addresses, controls, _places: places, headers, filled: 0 }
+        Inbox { memory, slot_len, stride, sources: addresses, controls, places, headers, filled: 0 }
     }
 
     /// How many messages one receive takes at most.
@@ -151,12 +151,64 @@ impl Inbox {
         }
     }
 
+    /// Sends one message of the last receive back to whoever sent it, from where it lies (sendmsg(2)). What its slot
+    /// cut off is not sent. Returns how many bytes were taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Outbox::send_one`].
+    ///
+    /// # Panics
+    ///
+    /// If the last receive did not bring so many.
+    #[inline]
+    pub fn send_back_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
+        self.turn_round(slot..slot + 1);
+        let header = &self.headers[slot].msg_hdr;
+        // SAFETY: the header points to one iovec, no longer than the slot, and to the address that the kernel filled
+        // in; both are owned by `self`, and the kernel only reads them.
+        outcome::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), header, libc::MSG_NOSIGNAL) })
+    }
+
+    /// Sends the messages of the last receive from `first` up to `end` back to whoever sent them, from where they
+    /// lie (sendmmsg(2)). Returns how many were taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Outbox::send`].
+    ///
+    /// # Panics
+    ///
+    /// If the last receive did not bring so many.
+    #[inline]
+    pub fn send_back(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
+        self.turn_round(first..end);
+        let headers = &mut self.headers[first..end];
+        // SAFETY: as in `send_back_one`, for as many headers as there are. The kernel writes to their `msg_len`, which
+        // is set to what it was.
+        let count = outcome::of(unsafe {
+            libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, libc::MSG_NOSIGNAL as _)
+        })?;
+        Ok(count as usize)
+    }
+
+    /// Makes headers that were filled by a receive ones to send from: the bytes that came, and no control messages.
+    #[inline]
+    fn turn_round(&mut self, slots: std::ops::Range<usize>) {
+        for slot in slots {
+            let header = &mut self.headers[..self.filled][slot];
+            self.places[slot].iov_len = (header.msg_len as usize).min(self.slot_len);
+            header.msg_hdr.msg_controllen = 0;
+        }
+    }
+
     /// The kernel overwrites what the headers say of room.
     #[inline]
     fn reset(&mut self, slots: usize) {
         self.filled = 0;
         let name_len = if self.sources.is_empty() { 0 } else { PeerAddress::ROOM };
-        for header in &mut self.headers[..slots] {
+        for (header, place) in self.headers[..slots].iter_mut().zip(&mut self.places) {
+            place.iov_len = self.slot_len;
             header.msg_hdr.msg_namelen = name_len;
             header.msg_hdr.msg_controllen = Control::ROOM as _;
         }

@@ -95,6 +95,31 @@ fn answers_go_back_to_each_sender() {
 }
 
 #[test]
+fn what_arrived_goes_back_from_where_it_lies() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let clients: Vec<UdpSocket> = (0..4)
+        .map(|number| {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.connect(server.local_addr().unwrap()).unwrap();
+            client.send(&vec![number; 5 + usize::from(number)]).unwrap();
+            client
+        })
+        .collect();
+    // The last one is cut off, and goes back as far as it came.
+    let mut inbox = Inbox::new(3, 6, true);
+    assert_eq!(inbox.receive(server.as_fd()).unwrap(), 3);
+    assert_eq!(inbox.send_back(server.as_fd(), 0, 3).unwrap(), 3);
+    inbox.receive_one(server.as_fd()).unwrap();
+    assert_eq!(inbox.arrived(0), Arrived { len: 8, truncated: true, ..Arrived::default() });
+    assert_eq!(inbox.send_back_one(server.as_fd(), 0).unwrap(), 6);
+    for (number, client) in clients.iter().enumerate() {
+        let mut answer = [9; 20];
+        assert_eq!(client.recv(&mut answer).unwrap(), (5 + number).min(6));
+        assert!(answer[..5].iter().all(|byte| usize::from(*byte) == number));
+    }
+}
+
+#[test]
 fn a_send_is_cut_and_a_receive_is_joined() {
     let (left, right) = udp();
     option::set(right.as_fd(), &SocketOption::UdpCoalesce(true)).unwrap();

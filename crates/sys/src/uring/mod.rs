@@ -389,6 +389,17 @@ impl Ring {
         message::parcel(pool.piece(taken)?, &self.template)
     }
 
+    /// Copies the message that [`Ring::receive_messages`] brought to the front of one of the ring's own, as much of it
+    /// as fits. What the kernel said of it, and who sent it; none when it was read already, or the other is in use.
+    pub fn copy_parcel(&mut self, taken: &mut Taken, message: MessageId) -> Option<(Arrived, PeerAddress)> {
+        let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
+        let room = self.messages.bytes(message)?;
+        let parcel = message::parcel(pool.piece(taken)?, &self.template)?;
+        let len = parcel.bytes.len().min(room.len());
+        room[..len].copy_from_slice(&parcel.bytes[..len]);
+        Some((parcel.arrived, parcel.source))
+    }
+
     /// Offers the buffers of what arrived again.
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "what was given back is not to be read any more")]

@@ -432,3 +432,27 @@ fn a_receive_of_messages_goes_on_and_tells_what_was_joined_and_cut_off() {
         }
     }
 }
+
+#[test]
+fn what_a_receive_that_goes_on_brought_is_copied_to_a_message_of_the_ring() {
+    let Some(mut ring) = ring(&SMALL) else { return };
+    if ring.require(Feature::MultishotReceive).is_err() {
+        return;
+    }
+    let (left, right) = udp_pair();
+    let pool = ring.new_pool(4, 300 + MESSAGE_ROOM).unwrap();
+    ring.offer_all(pool);
+    ring.receive_messages(5, right.as_fd(), pool);
+    ring.wait(0, None).unwrap();
+    let (whole, short) = (ring.new_message(300).unwrap(), ring.new_message(7).unwrap());
+    for (message, kept) in [(whole, 20), (short, 7)] {
+        left.send(&[4; 20]).unwrap();
+        let Completion { event: Event::Received { taken: Some(mut taken), .. }, .. } = next(&mut ring) else {
+            panic!("a datagram was sent")
+        };
+        let (arrived, source) = ring.copy_parcel(&mut taken, message).unwrap();
+        assert_eq!((arrived.len, source.ip()), (20, Some(left.local_addr().unwrap())));
+        assert_eq!(ring.message(message).unwrap()[..kept], vec![4; kept]);
+        ring.give_back(taken);
+    }
+}
