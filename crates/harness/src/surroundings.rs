@@ -45,6 +45,7 @@ impl Watch {
             softirq_ns: softirq_ticks * change.tick_ns,
             steal_ns: change.steal_ns(),
             net_rx: change.net_rx_softirqs,
+            udp: None,
         })
     }
 

@@ -8,6 +8,7 @@
 pub mod call;
 pub mod catalog;
 pub mod cell;
+pub mod datagram;
 pub mod factor;
 pub mod level;
 pub mod place;
@@ -22,6 +23,7 @@ pub use catalog::{
     Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode, Work,
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
+pub use datagram::{DatagramReport, Deaths, UdpUse};
 pub use factor::{FACTORS, Factor, Role, Workload};
 pub use level::{Level, LevelError};
 pub use place::Place;

@@ -33,6 +33,8 @@ pub enum Address {
     Ip(std::net::SocketAddr),
     /// The path of a Unix socket.
     Path(std::path::PathBuf),
+    /// IP addresses and ports of datagram sockets, one a flow.
+    Ports(Vec<std::net::SocketAddr>),
     /// Named pipes, one a flow.
     Fifos(Vec<std::path::PathBuf>),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.

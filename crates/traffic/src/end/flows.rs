@@ -447,8 +447,9 @@ pub(super) fn sum(flows: Vec<FlowReport>) -> EndReport {
         involuntary_switches: total(|f| f.involuntary_switches),
         total_bytes: total(|f| f.total_bytes),
         verified_bytes: total(|f| f.verified_bytes),
-        flows,
         call: None,
         engine: None,
+        datagrams: flows.iter().filter_map(|flow| flow.datagrams).reduce(|one, other| one.plus(&other)),
+        flows,
     }
 }
