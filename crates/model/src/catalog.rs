@@ -317,9 +317,19 @@ impl UringMode {
 }
 
 impl Engine {
-    /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing.
+    /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing, and what the kernel
+    /// cuts out of one send goes to one peer, while replies go to many.
     pub fn calls(self) -> bool {
-        self != Engine::Null
+        !matches!(self, Engine::Null | Engine::Gso)
+    }
+
+    /// Whether the engine carries the clients of calls over a transport: many sockets beside each other, of which a
+    /// ring of datagrams knows one.
+    pub fn calls_over(self, transport: &Transport) -> bool {
+        match self {
+            Engine::Uring(_) => self.suits(transport) && !transport.is_datagram(),
+            _ => self.suits(transport) && self.calls(),
+        }
     }
 
     /// Whether the engine is made for what a transport carries, bytes or datagrams. Whether this machine has what it
@@ -419,7 +429,7 @@ pub const ENGINES: &[Row<Engine>] = &[
     Row {
         value: Engine::Gso,
         name: "gso",
-        summary: "UDP only: the kernel cuts --batch datagrams out of one send (UDP_SEGMENT) and joins them again (UDP_GRO)",
+        summary: "streams over UDP: the kernel cuts --batch datagrams out of one send (UDP_SEGMENT) and joins them again (UDP_GRO)",
     },
 ];
 named!(Engine, "engine", ENGINES, "uring" => "uring:multishot");

@@ -66,7 +66,7 @@ impl FromStr for Workload {
 impl Workload {
     /// Whether the workload can be carried over a transport.
     pub fn runs_over(self, transport: &Transport) -> bool {
-        self == Workload::Stream || transport.is_connection()
+        self == Workload::Stream || transport.is_socket()
     }
 }
 
@@ -168,6 +168,7 @@ const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;
 const CONNECTIONS: fn(&Transport) -> bool = Transport::is_connection;
 const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
 const TCP: fn(&Transport) -> bool = Transport::is_tcp;
+const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
 const BUFFER: Kind = Kind::Size { min: 1, max: SIZE_MAX, auto: false };
 const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
@@ -349,9 +350,10 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
-        defaults: call("5s"),
+        // Nobody sends a datagram again: a flow that waits long for one that was lost measures its own patience.
+        defaults: call("5s").datagrams("250ms"),
         heading: "timeout",
-        summary: "a call that takes longer has failed",
+        summary: "a call that takes longer has failed; over datagrams that is how a loss is noticed",
         fits: SOCKETS,
     },
     Factor {
@@ -463,7 +465,7 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: Kind::Count { min: 1, max: 1024, auto: true },
-        defaults: stream("auto"),
+        defaults: both("auto"),
         heading: "batch",
         summary: "datagrams a call of mmsg, or segments a send of gso (as many as 64 KiB hold, at most 64); auto: 64, or what fits",
         fits: DATAGRAMS,
@@ -473,7 +475,7 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: Kind::Count { min: 1, max: 4096, auto: false },
-        defaults: stream("64"),
+        defaults: both("64"),
         heading: "outstanding",
         summary: "receives that an io_uring keeps in flight over datagrams; of multishot, the buffers it may fill",
         fits: DATAGRAMS,
@@ -565,8 +567,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: false },
         defaults: call("off"),
         heading: "reuseport",
-        summary: "a listening socket for each thread of the server (SO_REUSEPORT)",
-        fits: TCP,
+        summary: "a listening socket for each thread of the server (SO_REUSEPORT); of UDP, a socket",
+        fits: PORTS,
     },
     Factor {
         name: "busy_poll",

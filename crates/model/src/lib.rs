@@ -18,7 +18,7 @@ pub mod suggest;
 pub mod trial;
 pub mod unit;
 
-pub use call::{CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
+pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
 pub use catalog::{
     Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode, Work,
 };

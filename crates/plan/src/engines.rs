@@ -16,7 +16,7 @@ pub(crate) fn suiting(factor: &Factor, levels: Vec<Level>, transport: &Transport
     if !NAMING.contains(&factor.name) {
         return levels;
     }
-    levels.into_iter().filter(|level| suits(level, transport)).collect()
+    levels.into_iter().filter(|level| suits(factor.name, level, transport)).collect()
 }
 
 /// An engine that was named and suits none of the transports, or a transport that none of them suits, is an error.
@@ -24,11 +24,11 @@ pub(crate) fn refuse_what_suits_nothing(spec: &Spec) -> Result<(), PlanError> {
     for part in &spec.parts {
         let transports = part.transports(spec.workload);
         for (name, levels) in named(part) {
-            let unused = levels.iter().find(|level| !transports.iter().any(|transport| suits(level, transport)));
+            let unused = levels.iter().find(|level| !transports.iter().any(|transport| suits(name, level, transport)));
             if let (Some(level), Some(transport)) = (unused, transports.first()) {
                 return refused(name, level, transport);
             }
-            let bare = transports.iter().find(|transport| !levels.iter().any(|level| suits(level, transport)));
+            let bare = transports.iter().find(|transport| !levels.iter().any(|level| suits(name, level, transport)));
             if let (Some(transport), Some(level)) = (bare, levels.first()) {
                 return refused(name, level, transport);
             }
@@ -41,8 +41,8 @@ pub(crate) fn refuse_what_suits_nothing(spec: &Spec) -> Result<(), PlanError> {
 pub(crate) fn note_left_out(plan: &mut Plan, spec: &Spec) {
     for part in &spec.parts {
         for transport in part.transports(spec.workload) {
-            for (_, levels) in named(part) {
-                for level in levels.iter().filter(|level| !suits(level, &transport)) {
+            for (name, levels) in named(part) {
+                for level in levels.iter().filter(|level| !suits(name, level, &transport)) {
                     let note = format!("engine {level} does not carry {transport}: left out there");
                     if !plan.notes.contains(&note) {
                         plan.notes.push(note);
@@ -57,13 +57,22 @@ fn named(part: &Part) -> impl Iterator<Item = (&'static str, &Vec<Level>)> {
     NAMING.iter().filter_map(|name| Some((*name, part.levels.get(*name)?)))
 }
 
-fn suits(level: &Level, transport: &Transport) -> bool {
+fn suits(name: &str, level: &Level, transport: &Transport) -> bool {
     let engine = level.name().and_then(|name| name.parse::<Engine>().ok());
-    engine.is_none_or(|engine| engine.suits(transport))
+    engine.is_none_or(|engine| carries(name, engine, transport))
+}
+
+/// Whether an engine can be what a factor names.
+fn carries(name: &str, engine: Engine, transport: &Transport) -> bool {
+    match name {
+        "client_engine" => engine.calls_over(transport),
+        "server_engine" => engine.suits(transport) && engine.calls(),
+        _ => engine.suits(transport),
+    }
 }
 
 fn refused(name: &str, level: &Level, transport: &Transport) -> Result<(), PlanError> {
-    let others = ENGINES.iter().filter(|row| row.value != Engine::Null && row.value.suits(transport));
+    let others = ENGINES.iter().filter(|row| row.value != Engine::Null && carries(name, row.value, transport));
     Err(PlanError::EngineSuitsNot {
         flag: factor::find(name).map_or_else(|| name.to_owned(), Factor::flag),
         engine: level.to_string(),

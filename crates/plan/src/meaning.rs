@@ -11,25 +11,35 @@ use crate::spec::{Part, PlanError, Spec};
 /// A factor that means something only beside certain levels of another one.
 struct Dependent {
     factor: &'static str,
-    /// The other one, which stands earlier in the table and has the same role.
-    on: &'static str,
-    /// Whether the factor means something beside this level of the other one.
+    /// The other one, which stands earlier in the table and has the same role; of each workload its own.
+    on: &'static [&'static str],
+    /// Whether the factor means something beside this level of one of the others.
     when: fn(&Level) -> bool,
     /// What a user has to add.
     needs: &'static str,
 }
 
 const DEPENDENT: &[Dependent] = &[
-    Dependent { factor: "arrivals", on: "call_rate", when: |rate| rate.number().is_some(), needs: "--rate" },
-    Dependent { factor: "rcvbuf_on", on: "rcvbuf", when: |size| size.number().is_some(), needs: "a size in --rcvbuf" },
-    Dependent { factor: "server_threads", on: "server_engine", when: has_threads, needs: "another --server-engine" },
-    Dependent { factor: "client_threads", on: "client_engine", when: has_threads, needs: "another --client-engine" },
-    Dependent { factor: "batch", on: "engine", when: has_batches, needs: "--engine mmsg or gso" },
+    Dependent { factor: "arrivals", on: &["call_rate"], when: |rate| rate.number().is_some(), needs: "--rate" },
+    Dependent {
+        factor: "rcvbuf_on",
+        on: &["rcvbuf"],
+        when: |size| size.number().is_some(),
+        needs: "a size in --rcvbuf",
+    },
+    Dependent { factor: "server_threads", on: &["server_engine"], when: has_threads, needs: "another --server-engine" },
+    Dependent { factor: "client_threads", on: &["client_engine"], when: has_threads, needs: "another --client-engine" },
+    Dependent {
+        factor: "batch",
+        on: &["engine", "server_engine"],
+        when: has_batches,
+        needs: "--engine mmsg or gso (of a call: --server-engine mmsg)",
+    },
     Dependent {
         factor: "outstanding",
-        on: "engine",
+        on: &["engine", "server_engine"],
         when: keeps_receives,
-        needs: "--engine uring:plain or uring:multishot",
+        needs: "--engine uring:plain or uring:multishot (of a call: --server-engine)",
     },
 ];
 
@@ -51,7 +61,8 @@ fn has_threads(engine: &Level) -> bool {
 /// Whether a factor means nothing beside the levels of a combination.
 pub(crate) fn is_moot(factor: &Factor, combination: &Levels) -> bool {
     let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
-    rules.any(|rule| !(rule.when)(combination.get(rule.on)))
+    rules
+        .any(|rule| !rule.on.iter().any(|on| *combination.get(on) != Level::Absent && (rule.when)(combination.get(on))))
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.

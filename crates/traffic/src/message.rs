@@ -102,6 +102,28 @@ pub enum Plant {
     },
     /// A server takes the first bytes for the whole request, as those do that call read(2) once a message.
     Hasty,
+    /// One in so many of a server's replies is lost.
+    Lose {
+        /// How many.
+        every: u64,
+    },
+    /// A server replies twice to one in so many requests.
+    Duplicate {
+        /// How many.
+        every: u64,
+    },
+    /// A server sends one in so many replies after the next one.
+    Reorder {
+        /// How many.
+        every: u64,
+    },
+    /// A server holds one in so many replies back.
+    Late {
+        /// How many.
+        every: u64,
+        /// For how long, nanoseconds; then it goes out with the next reply.
+        ns: u64,
+    },
     /// The reader spins after each read.
     Spin {
         /// Nanoseconds a read.

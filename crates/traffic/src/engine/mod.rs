@@ -6,7 +6,7 @@ mod blocking;
 mod epoll;
 mod null;
 pub mod proof;
-mod timers;
+pub(crate) mod timers;
 mod tokio;
 mod uring;
 
@@ -117,7 +117,7 @@ pub fn lacks(engine: Engine) -> Option<String> {
 }
 
 /// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
-const WAIT_MAX_NS: u64 = 50_000_000;
+pub(crate) const WAIT_MAX_NS: u64 = 50_000_000;
 
 /// How long an end that has run out of descriptors leaves its listener alone, unless a connection closes first.
 const ACCEPT_PAUSE_NS: u64 = 10_000_000;

@@ -17,7 +17,7 @@ use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupte
 
 /// What `auto` asks for as `SO_RCVBUF` of a UDP sink. The system's default, 208 KiB on most machines, holds a hundred
 /// small datagrams, less than what a sender sends while its reader waits for a CPU.
-const RECEIVE_BUFFER: usize = 4 << 20;
+pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// The joint of `udp` and `udp6`.
 pub struct Udp;

@@ -2,7 +2,7 @@
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
-mod datagram;
+pub(crate) mod datagram;
 pub(crate) mod kernel;
 mod pipe;
 pub mod source;
