@@ -60,6 +60,40 @@ fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
 }
 
 #[test]
+fn calls_over_datagrams_are_measured_with_every_engine_of_theirs() {
+    for transport in [Transport::Udp, Transport::UnixDatagram] {
+        for row in ENGINES.iter().filter(|row| row.value.suits(&transport) && row.value != Engine::Gso) {
+            let mut setup = setup(&transport.to_string(), row.value);
+            if row.value != Engine::Null {
+                call(&mut setup).client_engine = Engine::Plain;
+            }
+            let measured = run(&setup);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                assert!(!reason.is_empty());
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{transport} {}", row.name);
+            let client = measured.source.unwrap().call.unwrap();
+            assert!(measured.pair_is_sound && client.calls > 0 && client.datagrams.is_some());
+            assert_eq!(measured.sink.is_none(), row.value == Engine::Null);
+        }
+    }
+}
+
+#[test]
+fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
+    let lossy = PathSetup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
+    let lossy = PathSetup { call: lossy.call.clone().map(|call| CallSetup { timeout_ns: 5_000_000, ..call }), ..lossy };
+    let measured = run(&lossy);
+    assert_eq!(measured.outcome, Outcome::Measured);
+    assert!(measured.source.unwrap().call.unwrap().errors.iter().all(|error| error.class == ErrorClass::TimedOut));
+    let mut short = PathSetup { read_size: 4096, ..setup("udp", Engine::Plain) };
+    (call(&mut short).request, call(&mut short).response) = (8192, 8192);
+    let Outcome::Failed(reason) = run(&short).outcome else { panic!("nothing came back whole") };
+    assert!(reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"), "{reason}");
+}
+
+#[test]
 fn a_pair_serves_streams_and_calls_in_turn() {
     let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
     let mut levels = Levels::default();

@@ -177,11 +177,11 @@ fn a_late_reply_is_not_the_next_calls() {
 fn doubled_and_overtaken_replies_are_counted_and_cost_nothing() {
     for server in servers() {
         for client in CLIENTS {
-            let ended = planted(Plant::Duplicate { every: 5 }, server, client);
+            let ended = planted(Plant::Repeat { every: 5 }, server, client);
             let seen = datagrams(ended.client());
             assert!(seen.duplicated > 0 && seen.strange == 0, "{seen:?}");
             assert_eq!(ended.calls().errors, []);
-            let ended = planted(Plant::Reorder { every: 5 }, server, client);
+            let ended = planted(Plant::Swap { every: 5 }, server, client);
             // Only a flow's own replies can overtake each other.
             assert!(datagrams(ended.client()).overtaken > 0, "{:?}", ended.calls());
         }

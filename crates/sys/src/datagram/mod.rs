@@ -61,6 +61,13 @@ impl Arrived {
     }
 }
 
+/// Whether an error says that a datagram was more than the protocol, the interface or the socket's buffer holds
+/// (`EMSGSIZE`).
+#[must_use]
+pub fn is_too_long(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
 /// A header for one message: an address or none, one place for its bytes, and control messages.
 pub(crate) fn header(
     name: *mut libc::c_void,

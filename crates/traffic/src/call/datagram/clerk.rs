@@ -110,9 +110,9 @@ impl Clerk {
         match plant {
             _ if self.is_stuck => replies.clear(),
             Plant::Lose { every } if served % every.max(1) == 0 => replies.clear(),
-            Plant::Duplicate { every } if served % every.max(1) == 0 => replies.extend(replies.clone()),
+            Plant::Repeat { every } if served % every.max(1) == 0 => replies.extend(replies.clone()),
             // The next one overtakes it.
-            Plant::Reorder { every } if served % every.max(1) == 0 => {
+            Plant::Swap { every } if served % every.max(1) == 0 => {
                 self.held.extend(replies.drain(..).map(|reply| (0, reply)));
             }
             Plant::Late { every, ns } if served % every.max(1) == 0 => {
