@@ -1,6 +1,6 @@
 //! `--connect`: names become addresses, and somebody must listen there, before anything is measured.
 
-use bytegauge_model::{Level, Place};
+use bytegauge_model::{Level, Levels, Place};
 use bytegauge_plan::{Plan, Spec};
 use bytegauge_traffic::place;
 
@@ -20,9 +20,10 @@ pub fn look_up(spec: &mut Spec) -> Result<(), Failure> {
 /// Sees that every server that is not ours can be reached.
 pub fn reach(plan: &Plan) -> Result<(), Failure> {
     let mut seen: Vec<Place> = Vec::new();
-    for server in plan.cells.iter().filter_map(|cell| cell.factors.foreign()) {
+    let reached = |levels: &Levels| Some((levels.foreign()?, levels.transport()?));
+    for (server, transport) in plan.cells.iter().filter_map(|cell| reached(&cell.factors)) {
         if !seen.contains(&server) {
-            place::reach(&server).map_err(|fault| Failure::failed(fault.to_string()))?;
+            place::reach(&server, &transport).map_err(|fault| Failure::failed(fault.to_string()))?;
             seen.push(server);
         }
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, Engine, Nanos, Place};
+use bytegauge_model::{Bytes, Engine, Nanos, Place, Transport};
 use bytegauge_traffic::serve::{Role, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
@@ -60,6 +60,9 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let engine: Engine = needed(matches, "engine")?;
     if engine == Engine::Null {
         return Err(Failure::usage("--engine: null moves nothing, so it serves nobody: use epoll"));
+    }
+    if !engine.suits(&Transport::Tcp) {
+        return Err(Failure::usage(format!("--engine: {engine} carries datagrams, not connections: use epoll")));
     }
     let threads: usize = needed(matches, "threads")?;
     if !(1..=THREADS_MAX).contains(&threads) {

@@ -1,13 +1,14 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, MachineUse, Outcome, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::{Channel, Pair, PathSetup};
 
 use crate::event::Event;
 use crate::run::{Run, RunError};
+use crate::surroundings::{udp_counts, udp_use};
 use crate::{knee, placing, trial};
 
 /// How a block ended.
@@ -98,6 +99,7 @@ impl Run<'_> {
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
         let machine = self.watch.sample();
+        let udp = udp_counts(&setup);
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
@@ -110,7 +112,8 @@ impl Run<'_> {
             self.pair = None;
             return Ok(None);
         };
-        let machine = self.watch.machine_use(machine.as_ref());
+        let udp = udp.and_then(|earlier| Some(udp_use(&earlier, &udp_counts(&setup)?)));
+        let machine = self.watch.machine_use(machine.as_ref()).map(|machine| MachineUse { udp, ..machine });
         if !measured.pair_is_sound {
             self.pair = None;
         }

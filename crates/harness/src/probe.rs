@@ -17,6 +17,7 @@ pub fn catalog(spec: &Spec) -> Catalog {
     let mut catalog = Catalog {
         congestion: option::available_congestion().unwrap_or_default(),
         open_files_max: limit::raise_open_files().ok().map(|limit| limit.soft),
+        loopback_mtu: loopback_mtu(),
         memory_available: memory_available(),
         ..Catalog::default()
     };
@@ -62,14 +63,19 @@ fn probe_transport(catalog: &mut Catalog, level: &Level) {
     let Some(transport) = level.name().and_then(|name| name.parse::<Transport>().ok()) else { return };
     let missing = match &transport {
         Transport::Source(path) => source::probe(path).err(),
-        Transport::Tcp6 => std::net::TcpListener::bind("[::1]:0")
+        Transport::Tcp6 | Transport::Udp6 => std::net::TcpListener::bind("[::1]:0")
             .err()
-            .map(|error| format!("tcp6: this machine has no IPv6 loopback ({error})")),
+            .map(|error| format!("{transport}: this machine has no IPv6 loopback ({error})")),
         _ => None,
     };
     if let Some(reason) = missing {
         catalog.missing_transports.insert(transport.to_string(), reason);
     }
+}
+
+/// The largest packet of the loopback interface, its IP header included (sysfs-class-net).
+fn loopback_mtu() -> Option<u64> {
+    fs::read_to_string("/sys/class/net/lo/mtu").ok()?.trim().parse().ok()
 }
 
 /// `MemAvailable` of `/proc/meminfo`: what may be used without swapping (proc_meminfo(5)).

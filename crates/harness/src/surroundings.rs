@@ -1,12 +1,14 @@
 //! What went on around a block and a trial: counters read before and after, turned into shares.
 
-use bytegauge_model::MachineUse;
 use bytegauge_model::session::Surroundings;
+use bytegauge_model::{MachineUse, UdpUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::process_usage;
 use bytegauge_sys::environment::{CgroupCpu, Pressure};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 use bytegauge_sys::process::cpu_time_ns;
+use bytegauge_sys::snmp::{self, Snmp, UdpCounts};
+use bytegauge_traffic::PathSetup;
 
 /// Reads the machine's counters; without `/proc` everything stays unknown.
 #[derive(Debug)]
@@ -45,6 +47,7 @@ impl Watch {
             softirq_ns: softirq_ticks * change.tick_ns,
             steal_ns: change.steal_ns(),
             net_rx: change.net_rx_softirqs,
+            udp: None,
         })
     }
 
@@ -78,6 +81,27 @@ impl Watch {
             cpu_pressure_us: grown(cpu_pressure_us(), start.cpu_pressure_us),
             load: load(),
         }
+    }
+}
+
+/// The kernel's counts of UDP, where the trial speaks it.
+pub fn udp_counts(setup: &PathSetup) -> Option<Snmp> {
+    if setup.transport.is_udp() { snmp::read().ok() } else { None }
+}
+
+/// What the kernel counted between two readings, of both protocols.
+pub fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
+    let (v4, v6) = (later.udp.since(&earlier.udp), later.udp6.since(&earlier.udp6));
+    let gained = |of: fn(&UdpCounts) -> u64| of(&v4) + of(&v6);
+    UdpUse {
+        received: gained(|c| c.received),
+        sent: gained(|c| c.sent),
+        no_port: gained(|c| c.no_port),
+        receive_errors: gained(|c| c.receive_errors),
+        receive_buffer_errors: gained(|c| c.receive_buffer_errors),
+        send_buffer_errors: gained(|c| c.send_buffer_errors),
+        checksum_errors: gained(|c| c.checksum_errors),
+        memory_errors: gained(|c| c.memory_errors),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One trial: opens a path between two ends, starts them, collects what they counted, and checks it.
 
 mod call;
+mod datagram;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -201,7 +202,11 @@ fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
         return trouble;
     }
     let Some(received) = &sink.report else { return Outcome::Failed("the sink reported nothing".into()) };
-    if let Some(sent) = source.and_then(|source| source.report.as_ref())
+    if setup.transport.is_datagram() {
+        if let Some(reason) = datagram::broken(setup, source.and_then(|source| source.report.as_ref()), received) {
+            return Outcome::Failed(reason);
+        }
+    } else if let Some(sent) = source.and_then(|source| source.report.as_ref())
         && sent.total_bytes != received.total_bytes
     {
         return Outcome::Failed(format!(
@@ -217,6 +222,10 @@ fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
     let did = engines.filter_map(|end| end.engine).reduce(|one, other| one.plus(&other));
     // A sink has nothing to send and a source nothing to receive: together they show the mode.
     if let Some(reason) = did.and_then(|did| proof::unproven(setup.engine, &did)) {
+        return not_in_mode(setup.engine, &reason);
+    }
+    let sent = source.and_then(|source| source.report.as_ref());
+    if let Some(reason) = sent.and_then(|sent| datagram::unproven(setup, sent, received)) {
         return not_in_mode(setup.engine, &reason);
     }
     if received.bytes == 0 || received.window_ns == 0 {

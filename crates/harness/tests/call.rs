@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_harness::trial::{Measured, measure, throughput};
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{Ends, Engine, ErrorClass, Level, Levels, Outcome};
+use bytegauge_model::{Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport};
 use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::{Pair, PathSetup, Plant};
 
@@ -43,7 +43,7 @@ fn run(setup: &PathSetup) -> Measured {
 
 #[test]
 fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
-    for row in ENGINES {
+    for row in ENGINES.iter().filter(|row| row.value.suits(&Transport::Tcp)) {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", row.value);
             call(&mut setup).connect_per_call = connect_per_call;
@@ -67,6 +67,43 @@ fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
             assert!(measured.source.unwrap().call.unwrap().calls > 0);
         }
     }
+}
+
+#[test]
+fn calls_over_datagrams_are_measured_with_every_engine_of_theirs() {
+    for transport in [Transport::Udp, Transport::UnixDatagram] {
+        for row in ENGINES.iter().filter(|row| row.value.suits(&transport) && row.value != Engine::Gso) {
+            let mut setup = setup(&transport.to_string(), row.value);
+            if row.value != Engine::Null {
+                call(&mut setup).client_engine = Engine::Plain;
+            }
+            let measured = run(&setup);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                assert!(!reason.is_empty());
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{transport} {}", row.name);
+            let client = measured.source.unwrap().call.unwrap();
+            assert!(measured.pair_is_sound && client.calls > 0 && client.datagrams.is_some());
+            assert_eq!(measured.sink.is_none(), row.value == Engine::Null);
+        }
+    }
+}
+
+#[test]
+fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
+    let lossy = PathSetup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
+    let lossy = PathSetup { call: lossy.call.clone().map(|call| CallSetup { timeout_ns: 5_000_000, ..call }), ..lossy };
+    let measured = run(&lossy);
+    assert_eq!(measured.outcome, Outcome::Measured);
+    assert!(measured.source.unwrap().call.unwrap().errors.iter().all(|error| error.class == ErrorClass::TimedOut));
+    let mut short = PathSetup { read_size: 4096, ..setup("udp", Engine::Plain) };
+    (call(&mut short).request, call(&mut short).response) = (8192, 8192);
+    let Outcome::Failed(reason) = run(&short).outcome else { panic!("nothing came back whole") };
+    assert!(
+        reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"),
+        "{reason}"
+    );
 }
 
 #[test]

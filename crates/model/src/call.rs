@@ -44,6 +44,50 @@ pub struct CallReport {
     /// nothing was searched for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<Probe>,
+    /// What became of datagrams, where calls are carried by them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<CallDatagrams>,
+}
+
+/// What one end of calls saw of datagrams, over its whole life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallDatagrams {
+    /// Datagrams that the kernel took.
+    pub sent: u64,
+    /// Datagrams that it would not take: of a server, replies to clients that were gone or had no room.
+    pub unsent: u64,
+    /// Datagrams that arrived.
+    pub received: u64,
+    /// Of these, the ones that were longer than the buffer, whose ends are lost (`MSG_TRUNC`).
+    pub truncated: u64,
+    /// Datagrams that the kernel threw away because a socket of this end had no room (`SK_MEMINFO_DROPS`).
+    pub dropped: u64,
+    /// Replies to calls that had been given up.
+    pub late: u64,
+    /// Replies to calls that had been answered.
+    pub duplicated: u64,
+    /// Replies that a reply to a later call had overtaken.
+    pub overtaken: u64,
+    /// Datagrams that answer no call that was ever begun.
+    pub strange: u64,
+}
+
+impl CallDatagrams {
+    /// What two threads, or flows, saw together.
+    pub fn plus(&self, other: &CallDatagrams) -> CallDatagrams {
+        CallDatagrams {
+            sent: self.sent + other.sent,
+            unsent: self.unsent + other.unsent,
+            received: self.received + other.received,
+            truncated: self.truncated + other.truncated,
+            dropped: self.dropped + other.dropped,
+            late: self.late + other.late,
+            duplicated: self.duplicated + other.duplicated,
+            overtaken: self.overtaken + other.overtaken,
+            strange: self.strange + other.strange,
+        }
+    }
 }
 
 /// Calls that went wrong in one way.

@@ -103,6 +103,12 @@ pub enum Transport {
     Tcp6,
     /// A pipe.
     Pipe,
+    /// UDP over loopback, IPv4.
+    Udp,
+    /// UDP over loopback, IPv6.
+    Udp6,
+    /// A Unix datagram socket.
+    UnixDatagram,
     /// A device or any readable file: one end, nobody writes.
     Source(String),
 }
@@ -113,6 +119,13 @@ pub const TRANSPORTS: &[Row<Two>] = &[
     Row { value: Two::Tcp, name: "tcp", summary: "TCP over loopback, IPv4" },
     Row { value: Two::Tcp6, name: "tcp6", summary: "TCP over loopback, IPv6" },
     Row { value: Two::Pipe, name: "pipe", summary: "pipe, writer and reader" },
+    Row { value: Two::Udp, name: "udp", summary: "UDP over loopback, IPv4: datagrams, some of which may be lost" },
+    Row { value: Two::Udp6, name: "udp6", summary: "UDP over loopback, IPv6: datagrams, some of which may be lost" },
+    Row {
+        value: Two::UnixDatagram,
+        name: "unix-dgram",
+        summary: "Unix datagram socket: a full queue stops the sender",
+    },
 ];
 
 /// A two-ended transport, as the table [`TRANSPORTS`] lists it.
@@ -126,6 +139,12 @@ pub enum Two {
     Tcp6,
     /// See [`Transport::Pipe`].
     Pipe,
+    /// See [`Transport::Udp`].
+    Udp,
+    /// See [`Transport::Udp6`].
+    Udp6,
+    /// See [`Transport::UnixDatagram`].
+    UnixDatagram,
 }
 
 impl Transport {
@@ -136,7 +155,33 @@ impl Transport {
 
     /// Whether the ends are sockets (have `SO_*` options).
     pub fn is_socket(&self) -> bool {
-        matches!(self, Transport::Unix | Transport::Tcp | Transport::Tcp6)
+        matches!(self, Transport::Unix | Transport::Tcp | Transport::Tcp6) || self.is_datagram()
+    }
+
+    /// Whether the ends are sockets that carry datagrams: each has its bounds, and none is sent again.
+    pub fn is_datagram(&self) -> bool {
+        self.is_udp() || *self == Transport::UnixDatagram
+    }
+
+    /// Whether the ends are sockets that are connected to each other, and carry bytes.
+    pub fn is_connection(&self) -> bool {
+        self.is_socket() && !self.is_datagram()
+    }
+
+    /// Whether the ends speak UDP.
+    pub fn is_udp(&self) -> bool {
+        matches!(self, Transport::Udp | Transport::Udp6)
+    }
+
+    /// Most bytes of one datagram, where the protocol says: 65,535 bytes of a packet less its headers (RFC 791,
+    /// RFC 768), which over IPv6 are not part of that length (RFC 8200). `None` where something else is the limit,
+    /// or there are no datagrams.
+    pub fn datagram_max(&self) -> Option<u64> {
+        match self {
+            Transport::Udp => Some(65_507),
+            Transport::Udp6 => Some(65_527),
+            _ => None,
+        }
     }
 
     /// Whether the ends speak TCP.
@@ -163,6 +208,9 @@ impl FromStr for Transport {
                 Two::Tcp => Transport::Tcp,
                 Two::Tcp6 => Transport::Tcp6,
                 Two::Pipe => Transport::Pipe,
+                Two::Udp => Transport::Udp,
+                Two::Udp6 => Transport::Udp6,
+                Two::UnixDatagram => Transport::UnixDatagram,
             })
             .map_err(|error| match error {
                 NameError::Unknown { kind, name, hint } => {
@@ -180,6 +228,9 @@ impl fmt::Display for Transport {
             Transport::Tcp => Two::Tcp,
             Transport::Tcp6 => Two::Tcp6,
             Transport::Pipe => Two::Pipe,
+            Transport::Udp => Two::Udp,
+            Transport::Udp6 => Two::Udp6,
+            Transport::UnixDatagram => Two::UnixDatagram,
             Transport::Source(path) => return f.pad(path),
         };
         f.pad(name_of(TRANSPORTS, &two))
@@ -212,8 +263,14 @@ pub enum Engine {
     Epoll(EpollMode),
     /// The Tokio runtime, one single-threaded runtime a thread.
     Tokio,
-    /// One thread drives many connections by `io_uring(7)`.
+    /// One thread drives many connections, or datagrams, by `io_uring(7)`.
     Uring(UringMode),
+    /// Datagrams, one a call: `sendmsg(2)` and `recvmsg(2)`.
+    Plain,
+    /// Datagrams, many a call: `sendmmsg(2)` and `recvmmsg(2)`.
+    Mmsg,
+    /// Datagrams that the kernel cuts out of one send (`UDP_SEGMENT`) and joins into one receive (`UDP_GRO`).
+    Gso,
 }
 
 /// How an epoll engine asks for readiness, and how it accepts.
@@ -260,9 +317,33 @@ impl UringMode {
 }
 
 impl Engine {
-    /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing.
+    /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing, and what the kernel
+    /// cuts out of one send goes to one peer, while replies go to many.
     pub fn calls(self) -> bool {
-        self != Engine::Null
+        !matches!(self, Engine::Null | Engine::Gso)
+    }
+
+    /// Whether the engine carries the clients of calls over a transport: many sockets beside each other, of which a
+    /// ring of datagrams knows one.
+    pub fn calls_over(self, transport: &Transport) -> bool {
+        match self {
+            Engine::Uring(_) => self.suits(transport) && !transport.is_datagram(),
+            _ => self.suits(transport) && self.calls(),
+        }
+    }
+
+    /// Whether the engine is made for what a transport carries, bytes or datagrams. Whether this machine has what it
+    /// needs is another question.
+    pub fn suits(self, transport: &Transport) -> bool {
+        let of_datagrams = match self {
+            Engine::Gso => transport.is_udp(),
+            Engine::Plain | Engine::Mmsg => true,
+            Engine::Uring(UringMode { kind: UringKind::Plain | UringKind::Multishot, sqpoll: false }) => true,
+            Engine::Null => true,
+            Engine::Blocking | Engine::Epoll(_) | Engine::Tokio | Engine::Uring(_) => false,
+        };
+        let of_bytes = !matches!(self, Engine::Plain | Engine::Mmsg | Engine::Gso);
+        if transport.is_datagram() { of_datagrams } else { of_bytes }
     }
 
     /// This engine, if it carries the workload `call`.
@@ -342,6 +423,13 @@ pub const ENGINES: &[Row<Engine>] = &[
         value: UringMode::of(UringKind::ZeroCopy, true),
         name: "uring:zc:sqpoll",
         summary: "refused: a kill could leave a kernel thread that nothing ends; use `uring:zc`",
+    },
+    Row { value: Engine::Plain, name: "plain", summary: "datagrams, one a call: sendmsg(2), recvmsg(2)" },
+    Row { value: Engine::Mmsg, name: "mmsg", summary: "datagrams, --batch a call: sendmmsg(2), recvmmsg(2)" },
+    Row {
+        value: Engine::Gso,
+        name: "gso",
+        summary: "streams over UDP: the kernel cuts --batch datagrams out of one send (UDP_SEGMENT) and joins them again (UDP_GRO)",
     },
 ];
 named!(Engine, "engine", ENGINES, "uring" => "uring:multishot");
@@ -584,6 +672,20 @@ mod tests {
     fn an_engine_that_carries_no_calls_is_refused_with_those_that_do() {
         let error = "null".parse::<Engine>().and_then(Engine::for_call).unwrap_err().to_string();
         assert!(error.starts_with("engine `null` does not carry the workload call: use one of blocking"), "{error}");
+    }
+
+    #[test]
+    fn engines_suit_bytes_or_datagrams() {
+        let suiting = |transport: &str| {
+            let transport: Transport = transport.parse().unwrap();
+            let rows = ENGINES.iter().filter(|row| row.value.suits(&transport));
+            rows.map(|row| row.name).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(suiting("udp"), "null,uring:plain,uring:multishot,plain,mmsg,gso");
+        assert_eq!(suiting("unix-dgram"), "null,uring:plain,uring:multishot,plain,mmsg");
+        let bytes = suiting("tcp");
+        assert!(bytes.starts_with("blocking,null,epoll") && !bytes.contains("mmsg"), "{bytes}");
+        assert_eq!(suiting("/dev/zero"), bytes);
     }
 
     #[test]

@@ -78,22 +78,31 @@ pub struct Defaults {
     pub stream: Option<&'static str>,
     /// In `call`.
     pub call: Option<&'static str>,
+    /// Over datagrams, in those workloads in which the factor has a meaning; `None`: the same.
+    pub datagrams: Option<&'static str>,
+}
+
+impl Defaults {
+    /// The same, with another list over datagrams.
+    const fn datagrams(self, text: &'static str) -> Defaults {
+        Defaults { datagrams: Some(text), ..self }
+    }
 }
 
 const fn both(text: &'static str) -> Defaults {
-    Defaults { stream: Some(text), call: Some(text) }
+    Defaults { stream: Some(text), call: Some(text), datagrams: None }
 }
 
 const fn each(stream: &'static str, call: &'static str) -> Defaults {
-    Defaults { stream: Some(stream), call: Some(call) }
+    Defaults { stream: Some(stream), call: Some(call), datagrams: None }
 }
 
 const fn stream(text: &'static str) -> Defaults {
-    Defaults { stream: Some(text), call: None }
+    Defaults { stream: Some(text), call: None, datagrams: None }
 }
 
 const fn call(text: &'static str) -> Defaults {
-    Defaults { stream: None, call: Some(text) }
+    Defaults { stream: None, call: Some(text), datagrams: None }
 }
 
 /// One thing that can be varied.
@@ -131,6 +140,12 @@ impl Factor {
         }
     }
 
+    /// The default list of levels in a workload over a transport; `None` where the factor has no meaning.
+    pub fn default_over(&self, workload: Workload, transport: &Transport) -> Option<&'static str> {
+        let default = self.default_in(workload)?;
+        Some(self.defaults.datagrams.filter(|_| transport.is_datagram()).unwrap_or(default))
+    }
+
     /// Whether the factor has a meaning in a workload.
     pub fn is_in(&self, workload: Workload) -> bool {
         self.default_in(workload).is_some()
@@ -151,7 +166,10 @@ const THREADS: Kind = Kind::Count { min: 1, max: 1024, auto: false };
 
 const EVERYWHERE: fn(&Transport) -> bool = |_| true;
 const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;
+const CONNECTIONS: fn(&Transport) -> bool = Transport::is_connection;
+const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
 const TCP: fn(&Transport) -> bool = Transport::is_tcp;
+const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
 const BUFFER: Kind = Kind::Size { min: 1, max: SIZE_MAX, auto: false };
 const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
@@ -165,7 +183,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Transport>().map(|t| t.to_string())),
         defaults: each("unix,tcp", "tcp,unix"),
         heading: "transport",
-        summary: "how the ends are joined: unix, tcp, tcp6, pipe, or a source such as /dev/zero or any file",
+        summary: "how the ends are joined: unix, tcp, tcp6, pipe, udp, udp6, unix-dgram, or a source such as /dev/zero or any file",
         fits: EVERYWHERE,
     },
     Factor {
@@ -226,7 +244,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: call("auto"),
         heading: "chunk",
         summary: "a request is written in pieces of so many bytes; auto: in one write",
-        fits: SOCKETS,
+        fits: CONNECTIONS,
     },
     Factor {
         name: "depth",
@@ -246,7 +264,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: call("off"),
         heading: "per call",
         summary: "every call has a connection of its own: connect, send, reply, close",
-        fits: SOCKETS,
+        fits: CONNECTIONS,
     },
     Factor {
         name: "idle_flows",
@@ -256,7 +274,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: call("0"),
         heading: "idle",
         summary: "connections that the server holds and that never call",
-        fits: SOCKETS,
+        fits: CONNECTIONS,
     },
     Factor {
         name: "work",
@@ -344,9 +362,10 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
-        defaults: call("5s"),
+        // Nobody sends a datagram again: a flow that waits long for one that was lost measures its own patience.
+        defaults: call("5s").datagrams("250ms"),
         heading: "timeout",
-        summary: "a call that takes longer has failed",
+        summary: "a call that takes longer has failed; over datagrams that is how a loss is noticed",
         fits: SOCKETS,
     },
     Factor {
@@ -367,7 +386,7 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(calling_engine),
-        defaults: call("epoll"),
+        defaults: call("epoll").datagrams("plain"),
         heading: "client",
         summary: "who moves bytes at the client, which measures (docs/factors.md lists the engines)",
         fits: SOCKETS,
@@ -397,7 +416,7 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<Engine>().map(|e| e.to_string())),
-        defaults: stream("blocking"),
+        defaults: stream("blocking").datagrams("plain,mmsg,gso"),
         heading: "engine",
         summary: "who moves bytes at both ends (docs/factors.md lists the engines)",
         fits: EVERYWHERE,
@@ -418,7 +437,7 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(calling_engine),
-        defaults: call("blocking,epoll,uring,tokio"),
+        defaults: call("blocking,epoll,uring,tokio").datagrams("plain,mmsg,uring:plain,uring:multishot"),
         heading: "server",
         summary: "who moves bytes at the server (docs/factors.md lists the engines)",
         fits: SOCKETS,
@@ -438,9 +457,9 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: BUFFER,
-        defaults: each("4K..1M", "64K"),
+        defaults: each("4K..1M", "64K").datagrams("64K"),
         heading: "read",
-        summary: "most bytes of one receive, 1 B to 16 MiB",
+        summary: "most bytes of one receive, 1 B to 16 MiB; a datagram that is longer is cut off",
         fits: EVERYWHERE,
     },
     Factor {
@@ -448,10 +467,30 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: BUFFER,
-        defaults: stream("16K..1M"),
+        defaults: stream("16K..1M").datagrams("64,512,1000,4K,16K,60K"),
         heading: "write",
-        summary: "buffer of one write call, 1 B to 16 MiB; absent for one-ended sources",
+        summary: "buffer of one write call, 1 B to 16 MiB; over datagrams the size of each; absent for one-ended sources",
         fits: TWO_ENDED,
+    },
+    Factor {
+        name: "batch",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Count { min: 1, max: 1024, auto: true },
+        defaults: both("auto"),
+        heading: "batch",
+        summary: "datagrams a call of mmsg, or segments a send of gso (as many as 64 KiB hold, at most 64); auto: 64, or what fits",
+        fits: DATAGRAMS,
+    },
+    Factor {
+        name: "outstanding",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Count { min: 1, max: 4096, auto: false },
+        defaults: both("64"),
+        heading: "outstanding",
+        summary: "receives that an io_uring keeps in flight over datagrams; of multishot, the buffers it may fill",
+        fits: DATAGRAMS,
     },
     Factor {
         name: "sndbuf",
@@ -470,7 +509,7 @@ pub const FACTORS: &[Factor] = &[
         kind: SOCKET_BUFFER,
         defaults: both("auto"),
         heading: "rcvbuf",
-        summary: "SO_RCVBUF as requested (of a call's server); auto leaves autotuning on",
+        summary: "SO_RCVBUF as requested (of a call's server); auto leaves autotuning on, and over UDP asks for 4 MiB",
         fits: SOCKETS,
     },
     Factor {
@@ -481,7 +520,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: call("listener"),
         heading: "rcvbuf on",
         summary: "whose SO_RCVBUF is set: listener (inherited, fixes the window scale), accepted, client",
-        fits: SOCKETS,
+        fits: CONNECTIONS,
     },
     Factor {
         name: "rcvlowat",
@@ -491,7 +530,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: stream("auto"),
         heading: "rcvlowat",
         summary: "SO_RCVLOWAT: how many bytes a blocked reader waits for",
-        fits: SOCKETS,
+        fits: CONNECTIONS,
     },
     Factor {
         name: "nodelay",
@@ -531,7 +570,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: call("auto"),
         heading: "backlog",
         summary: "connections that may wait to be accepted (listen(2)), or auto: the system's most",
-        fits: SOCKETS,
+        fits: CONNECTIONS,
     },
     Factor {
         name: "reuseport",
@@ -540,8 +579,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: false },
         defaults: call("off"),
         heading: "reuseport",
-        summary: "a listening socket for each thread of the server (SO_REUSEPORT)",
-        fits: TCP,
+        summary: "a listening socket for each thread of the server (SO_REUSEPORT); of UDP, a socket",
+        fits: PORTS,
     },
     Factor {
         name: "busy_poll",
@@ -622,7 +661,7 @@ mod tests {
             assert!(!factor.summary.is_empty());
             let defaults: Vec<_> = WORKLOADS.iter().filter_map(|row| factor.default_in(row.value)).collect();
             assert!(!defaults.is_empty(), "{} is in no workload", factor.name);
-            for default in defaults {
+            for default in defaults.into_iter().chain(factor.defaults.datagrams) {
                 factor.kind.parse_list(default).unwrap_or_else(|e| panic!("{}: {e}", factor.name));
             }
         }

@@ -8,6 +8,7 @@
 pub mod call;
 pub mod catalog;
 pub mod cell;
+pub mod datagram;
 pub mod factor;
 pub mod level;
 pub mod place;
@@ -18,11 +19,12 @@ pub mod suggest;
 pub mod trial;
 pub mod unit;
 
-pub use call::{CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
+pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
 pub use catalog::{
     Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode, Work,
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
+pub use datagram::{DatagramReport, Deaths, UdpUse};
 pub use factor::{FACTORS, Factor, Role, Workload};
 pub use level::{Level, LevelError};
 pub use place::Place;

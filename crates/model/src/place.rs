@@ -18,27 +18,37 @@ const EXPECTED: &str = "a place: use HOST:PORT such as 127.0.0.1:7000, or unix:/
 /// A place where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// TCP.
+    /// TCP, or UDP.
     Ip(SocketAddr),
-    /// TCP, at an address that is still to be looked up.
+    /// TCP or UDP, at an address that is still to be looked up.
     Named {
         /// The host's name.
         host: String,
         /// The port.
         port: u16,
     },
-    /// A Unix stream socket.
+    /// A Unix socket.
     Path(PathBuf),
 }
 
 impl Place {
-    /// The transport that reaches it; that of a name is known when it is looked up.
+    /// The transport that reaches it by connections; that of a name is known when it is looked up.
     pub fn transport(&self) -> Option<Transport> {
         match self {
             Place::Ip(address) if address.is_ipv6() => Some(Transport::Tcp6),
             Place::Ip(_) => Some(Transport::Tcp),
             Place::Named { .. } => None,
             Place::Path(_) => Some(Transport::Unix),
+        }
+    }
+
+    /// The transport that reaches it by datagrams; that of a name is known when it is looked up.
+    pub fn datagram_transport(&self) -> Option<Transport> {
+        match self {
+            Place::Ip(address) if address.is_ipv6() => Some(Transport::Udp6),
+            Place::Ip(_) => Some(Transport::Udp),
+            Place::Named { .. } => None,
+            Place::Path(_) => Some(Transport::UnixDatagram),
         }
     }
 }
@@ -91,6 +101,9 @@ mod tests {
         check("[::1]:80", "[::1]:80", Some(Transport::Tcp6));
         check("localhost:80", "localhost:80", None);
         check("unix:/tmp/x", "unix:/tmp/x", Some(Transport::Unix));
+        let by_datagrams = |text: &str| text.parse::<Place>().unwrap().datagram_transport();
+        let found = ["127.0.0.1:7", "[::1]:7", "localhost:7", "unix:/x"].map(by_datagrams);
+        assert_eq!(found, [Some(Transport::Udp), Some(Transport::Udp6), None, Some(Transport::UnixDatagram)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{CallReport, EngineReport};
 use crate::cell::CellId;
+use crate::datagram::{DatagramReport, UdpUse};
 use crate::factor::Workload;
 use crate::session::Stage;
 
@@ -196,6 +197,9 @@ pub struct EndReport {
     /// What the engine did, where it keeps count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineReport>,
+    /// What became of datagrams, where there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramReport>,
 }
 
 /// What one flow of one end counted.
@@ -235,6 +239,9 @@ pub struct FlowReport {
     /// Bytes that the kernel had received for the flow and nobody had read yet when it was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_bytes: Option<u64>,
+    /// What became of datagrams, where there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramReport>,
     /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
@@ -311,4 +318,7 @@ pub struct MachineUse {
     pub steal_ns: u64,
     /// `NET_RX` soft interrupts per CPU.
     pub net_rx: Vec<u64>,
+    /// What the kernel counted of UDP; absent where it counted nothing, or hides it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp: Option<UdpUse>,
 }

@@ -17,6 +17,8 @@ pub struct Catalog {
     pub congestion: Vec<String>,
     /// Files that the process may have open at most, after raising its soft limit.
     pub open_files_max: Option<u64>,
+    /// The largest packet of the loopback interface, bytes with its IP header.
+    pub loopback_mtu: Option<u64>,
     /// Memory that could be used without swapping, bytes.
     pub memory_available: Option<u64>,
 }

@@ -3,7 +3,7 @@
 //! Where such a server runs, what it does with a request and how its sockets are set is nobody's business here: it
 //! is measured from outside. Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Level, Place, Placement, factor};
+use bytegauge_model::{Level, Place, Placement, Transport, factor};
 
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
@@ -65,9 +65,11 @@ pub(crate) fn note(plan: &mut Plan) {
     }));
 }
 
+/// An address says which transport reaches it, but not whether by connections or by datagrams: those are asked for.
 fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
+    let reached = if by_datagrams(part) { Place::datagram_transport } else { Place::transport };
     let mut transports: Vec<Level> = Vec::new();
-    for transport in places(part).iter().filter_map(Place::transport) {
+    for transport in places(part).iter().filter_map(reached) {
         let level = Level::Name(transport.to_string());
         if !transports.contains(&level) {
             transports.push(level);
@@ -77,10 +79,19 @@ fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
         return refused("connect", "servers behind different transports cannot be compared: use a session for each");
     }
     if part.levels.get("transport").is_some_and(|named| *named != transports) {
-        return refused("transport", "the server's address says which it is: leave it out");
+        return refused(
+            "transport",
+            "the server's address says which it is: leave it out, or name udp, udp6 or unix-dgram",
+        );
     }
     set(part, "transport", transports);
     Ok(())
+}
+
+/// Whether datagrams were asked for.
+fn by_datagrams(part: &Part) -> bool {
+    let named = part.levels.get("transport").into_iter().flatten().filter_map(Level::name);
+    named.filter_map(|name| name.parse().ok()).any(|transport: Transport| transport.is_datagram())
 }
 
 /// Only the client can be pinned, and where it should be depends on a server that is not known to stay anywhere.
@@ -97,7 +108,8 @@ fn settle_rcvbuf(part: &mut Part) -> Result<(), PlanError> {
     let client = vec![Level::Name("client".into())];
     match part.levels.get("rcvbuf_on") {
         Some(named) if *named != client => refused("rcvbuf_on", "only the client's buffer can be set: use client"),
-        None if part.levels.contains_key("rcvbuf") => {
+        // Over datagrams every server is where its socket is, and the client's is the only one that is ours.
+        None if part.levels.contains_key("rcvbuf") && !by_datagrams(part) => {
             set(part, "rcvbuf_on", client);
             Ok(())
         }
@@ -159,6 +171,25 @@ mod tests {
         };
         check("[::1]:80", "tcp6");
         check("unix:/x", "unix");
+    }
+
+    #[test]
+    fn datagrams_are_asked_for() {
+        let check = |at: &str, transport: &str| {
+            let plan = plan(&[("connect", at), ("transport", transport)]).unwrap();
+            let levels = &plan.cells[0].factors;
+            assert_eq!(
+                (levels.get("transport").name(), levels.get("client_engine").name()),
+                (Some(transport), Some("plain"))
+            );
+        };
+        check("127.0.0.1:7", "udp");
+        check("[::1]:7", "udp6");
+        check("unix:/x", "unix-dgram");
+        for (at, transport) in [("127.0.0.1:7", "udp6"), ("unix:/x", "udp"), ("127.0.0.1:7", "udp,tcp")] {
+            let error = plan(&[("connect", at), ("transport", transport)]).unwrap_err();
+            assert!(error.contains("--transport does not go"), "{error}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+mod datagram;
 pub mod design;
+mod engines;
 pub mod file;
 mod foreign;
 mod meaning;

@@ -1,8 +1,9 @@
 //! Which factors mean something: in a workload, over a transport, beside the levels of others. What was named and
 //! means nothing anywhere is refused; what means nothing somewhere is collapsed there, and said.
 
+use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Level, Levels, Transport, Workload};
+use bytegauge_model::{Level, Levels, Transport};
 
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
@@ -36,6 +37,16 @@ const DEPENDENT: &[Dependent] = &[
         when: |levels| has_threads(levels.get("client_engine")),
         needs: "another --client-engine",
     },
+    Dependent {
+        factor: "batch",
+        when: |levels| served_by(levels, has_batches),
+        needs: "--engine mmsg or gso (of a call: --server-engine mmsg)",
+    },
+    Dependent {
+        factor: "outstanding",
+        when: |levels| served_by(levels, keeps_receives),
+        needs: "--engine uring:plain or uring:multishot (of a call: --server-engine)",
+    },
 ];
 
 const NO_SEARCH: &str = "--slo none (a search offers rates of its own): leave one of them out";
@@ -47,6 +58,21 @@ fn offers_its_own(levels: &Levels) -> bool {
 
 fn offers(levels: &Levels) -> bool {
     levels.slo().is_some() || levels.get("call_rate").number().is_some()
+}
+
+/// Whether the engine of a stream, or of the server of a call, is of a kind.
+fn served_by(levels: &Levels, kind: fn(&Level) -> bool) -> bool {
+    ["engine", "server_engine"].into_iter().any(|name| kind(levels.get(name)))
+}
+
+/// Only these engines hand the kernel several datagrams at once.
+fn has_batches(engine: &Level) -> bool {
+    matches!(engine.name(), Some("mmsg" | "gso"))
+}
+
+/// Only a ring keeps several receives in flight.
+fn keeps_receives(engine: &Level) -> bool {
+    engine.name().is_some_and(|name| name.starts_with("uring"))
 }
 
 /// A blocking engine has as many threads as flows, whatever is asked for.
@@ -70,7 +96,7 @@ pub(crate) fn refuse_what_is_elsewhere(spec: &Spec) -> Result<(), PlanError> {
             let other = factor::elsewhere(workload, &flag).unwrap_or(workload);
             return Err(PlanError::NotInWorkload { flag, workload, other });
         }
-        if let Some(transport) = transports(workload, part).into_iter().find(|joint| !workload.runs_over(joint)) {
+        if let Some(transport) = part.transports(workload).into_iter().find(|joint| !workload.runs_over(joint)) {
             return Err(PlanError::TransportCarriesNot { transport: transport.to_string(), workload });
         }
     }
@@ -94,7 +120,7 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanEr
 pub(crate) fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
     for factor in FACTORS {
         let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
-        let transports: Vec<Transport> = naming.iter().flat_map(|part| transports(spec.workload, part)).collect();
+        let transports: Vec<Transport> = naming.iter().flat_map(|part| part.transports(spec.workload)).collect();
         if !naming.is_empty() && !transports.iter().any(factor.fits) {
             let shown: Vec<String> = transports.iter().map(ToString::to_string).collect();
             return Err(PlanError::FitsNothing {
@@ -111,7 +137,7 @@ pub(crate) fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
 pub(crate) fn note_collapsed(plan: &mut Plan, spec: &Spec) {
     for factor in FACTORS {
         for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
-            for transport in transports(spec.workload, part).into_iter().filter(|transport| !(factor.fits)(transport)) {
+            for transport in part.transports(spec.workload).into_iter().filter(|transport| !(factor.fits)(transport)) {
                 let note = format!("{} does not apply to {transport}: collapsed there", factor.flag());
                 if !plan.notes.contains(&note) {
                     plan.notes.push(note);
@@ -121,14 +147,8 @@ pub(crate) fn note_collapsed(plan: &mut Plan, spec: &Spec) {
     }
 }
 
-/// The transports of a part.
-pub(crate) fn transports(workload: Workload, part: &Part) -> Vec<Transport> {
-    part.levels(workload, &FACTORS[0]).iter().filter_map(|level| level.name()?.parse().ok()).collect()
-}
-
 fn fits(factor: &Factor) -> String {
-    let names = ["unix", "tcp", "tcp6", "pipe"];
-    let fitting: Vec<_> =
-        names.into_iter().filter(|name| name.parse().is_ok_and(|transport| (factor.fits)(&transport))).collect();
+    let names = TRANSPORTS.iter().map(|row| row.name);
+    let fitting: Vec<_> = names.filter(|name| name.parse().is_ok_and(|transport| (factor.fits)(&transport))).collect();
     format!("it applies to {}", fitting.join(", "))
 }

@@ -3,11 +3,15 @@
 use bytegauge_model::{Bytes, Cell, Ends, Levels, Outcome, Placement, Workload};
 
 use crate::catalog::Catalog;
+use crate::datagram;
 use crate::resolve::Plan;
 use crate::spec::PlanError;
 
 /// Descriptors that a process needs beside its flows.
 const FILES_BESIDE: u64 = 64;
+
+/// Datagrams that a call of the engine `mmsg` takes unless it is told.
+const DATAGRAMS_AT_ONCE: u64 = 64;
 
 /// Marks the cells that this machine cannot measure.
 pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
@@ -21,6 +25,12 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
         }
     }
     plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
+    for cell in plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id)) {
+        let note = cell.factors.transport().and_then(|transport| datagram::note(&cell.factors, &transport, catalog));
+        if let Some(note) = note.filter(|note| !plan.notes.contains(note)) {
+            plan.notes.push(note);
+        }
+    }
 }
 
 fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
@@ -42,6 +52,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     let engines = ["engine", "server_engine", "client_engine"].map(|name| cell.factors.get(name).name());
     if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
         return Some(reason.to_owned());
+    }
+    if let Some(reason) = datagram::unsendable(&cell.factors, &transport, catalog) {
+        return Some(reason);
     }
     let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);
     let flows = connections(&cell.factors);
@@ -73,7 +86,17 @@ fn memory(levels: &Levels) -> u64 {
     let number = |name: &str| levels.get(name).number().unwrap_or(0);
     let flows = connections(levels);
     match levels.workload() {
-        Workload::Stream => flows * (number("read_size") + number("write_size") + number("walk") + (512 << 10)),
+        Workload::Stream => {
+            // Engines of datagrams have a buffer for each that they hand to the kernel at once; of a buffer only what
+            // a datagram fills is touched.
+            let at_once = match levels.get("engine").name() {
+                Some("mmsg") => levels.get("batch").number().unwrap_or(DATAGRAMS_AT_ONCE),
+                _ => number("outstanding").max(1),
+            };
+            let read =
+                if at_once > 1 { number("read_size").min(number("write_size") + 4096) } else { number("read_size") };
+            flows * (at_once * (read + number("write_size")) + number("walk") + (512 << 10))
+        }
         Workload::Call => {
             // Of a thread that only carries a connection little more is touched than its stacks and its entry in
             // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.

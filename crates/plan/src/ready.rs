@@ -11,6 +11,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("read-sweep", include_str!("../../../plans/read-sweep.toml")),
     ("socket-buffers", include_str!("../../../plans/socket-buffers.toml")),
     ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),
+    ("udp-echo", include_str!("../../../plans/udp-echo.toml")),
     ("receive-buffer", include_str!("../../../plans/receive-buffer.toml")),
 ];
 

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS, Schedule};
+use crate::engines::{self, suiting};
 use crate::foreign;
 use crate::meaning::{
-    is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot, transports,
+    is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
 };
 use crate::missing::{connections, skip_what_is_missing};
 use crate::search;
@@ -122,11 +123,13 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     }
     refuse_what_is_elsewhere(spec)?;
     refuse_what_fits_nothing(spec)?;
+    engines::refuse_what_suits_nothing(spec)?;
     for part in &spec.parts {
         add_part(&mut plan, spec, part)?;
     }
     refuse_what_is_moot(&plan, spec)?;
     note_collapsed(&mut plan, spec);
+    engines::note_left_out(&mut plan, spec);
     foreign::note(&mut plan);
     skip_what_is_missing(&mut plan, catalog);
     plan.screen_what_is_left();
@@ -260,7 +263,7 @@ impl Plan {
 fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
-    for joint in transports(spec.workload, part) {
+    for joint in part.transports(spec.workload) {
         let crossed = |role| cross(spec.workload, part, role, &joint);
         let choices = crossed(Role::Choice);
         for conditions in crossed(Role::Condition) {
@@ -324,7 +327,7 @@ fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> 
             "transport" => vec![Level::Name(transport.to_string())],
             "profile" if sets_by_hand(part) => vec![Level::Absent],
             name if foreign::OF_OUR_SERVER.contains(&name) && foreign::is_foreign(part) => vec![Level::Absent],
-            _ if (factor.fits)(transport) => part.levels(workload, factor),
+            _ if (factor.fits)(transport) => suiting(factor, part.levels(workload, factor, transport), transport),
             _ => vec![Level::Absent],
         };
         combinations = combinations
@@ -374,7 +377,8 @@ fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
             return named.contains(level);
         }
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
-        let levels = part.levels(workload, factor);
+        let Some(transport) = conditions.transport() else { return true };
+        let levels = part.levels(workload, factor, &transport);
         let by_profiles = SET_BY_PROFILES.contains(name) || *name == "fill";
         let set_by_profile = *conditions.get("profile") != Level::Absent && by_profiles;
         set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))
@@ -430,7 +434,7 @@ mod tests {
     fn contradictions_are_wrong_usage() {
         check_error(
             "transport = \"/dev/zero\"\nwrite-size = 4096",
-            "--write-size fits none of the chosen transports (/dev/zero): it applies to unix, tcp, tcp6, pipe",
+            "--write-size fits none of the chosen transports (/dev/zero): it applies to unix, tcp, tcp6, pipe, udp, udp6, unix-dgram",
         );
         check_error(
             "profile = \"sum\"\nwork = \"copy\"",

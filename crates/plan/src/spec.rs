@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Ends, Level, LevelError, Workload};
+use bytegauge_model::{Ends, Level, LevelError, Transport, Workload};
 use thiserror::Error;
 
 use crate::design::Finalists;
@@ -47,6 +47,18 @@ pub enum PlanError {
         transport: String,
         /// The plan's workload.
         workload: Workload,
+    },
+    /// An engine that does not carry a transport.
+    #[error("--{flag}: {engine} does not carry {transport}: use one of {fitting}")]
+    EngineSuitsNot {
+        /// The factor's flag.
+        flag: String,
+        /// The engine.
+        engine: String,
+        /// The transport.
+        transport: String,
+        /// The engines that carry it.
+        fitting: String,
     },
     /// A factor that was named and means nothing beside what the others say.
     #[error("--{flag} means nothing without {needs}")]
@@ -289,11 +301,21 @@ impl Part {
         self.levels.insert(factor.name, levels);
     }
 
-    /// The levels of a factor, given or default.
-    pub fn levels(&self, workload: Workload, factor: &Factor) -> Vec<Level> {
+    /// The transports, given or default.
+    pub fn transports(&self, workload: Workload) -> Vec<Transport> {
+        let levels = self.given_or(&FACTORS[0], FACTORS[0].default_in(workload));
+        levels.iter().filter_map(|level| level.name()?.parse().ok()).collect()
+    }
+
+    /// The levels of a factor over a transport, given or default.
+    pub fn levels(&self, workload: Workload, factor: &Factor, transport: &Transport) -> Vec<Level> {
+        self.given_or(factor, factor.default_over(workload, transport))
+    }
+
+    fn given_or(&self, factor: &Factor, default: Option<&str>) -> Vec<Level> {
         self.levels.get(factor.name).cloned().unwrap_or_else(|| {
             // The table's own test parses every default.
-            factor.kind.parse_list(factor.default_in(workload).unwrap_or_default()).unwrap_or_default()
+            factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()
         })
     }
 }

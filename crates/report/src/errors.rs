@@ -10,6 +10,8 @@ use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Level, Levels};
 pub struct Circumstances {
     /// The connections speak TCP.
     pub tcp: bool,
+    /// There are no connections: a call is two datagrams.
+    pub datagrams: bool,
     /// The server closes with `SO_LINGER` 0.
     pub linger_zero: bool,
     /// Every call has a connection of its own.
@@ -23,6 +25,7 @@ impl Circumstances {
     pub fn of(levels: &Levels) -> Circumstances {
         Circumstances {
             tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
+            datagrams: levels.transport().is_some_and(|transport| transport.is_datagram()),
             linger_zero: levels.get("linger").number() == Some(0),
             connect_per_call: *levels.get("connect_per_call") == Level::Switch(true),
             foreign: levels.foreign().is_some(),
@@ -56,6 +59,23 @@ pub fn explain(error: &CallError, of: &Circumstances) -> String {
 fn cause(error: &CallError, of: &Circumstances) -> String {
     let state = state(error.phase);
     match error.class {
+        ErrorClass::Refused if of.datagrams => {
+            "nobody had a socket at the server's address: the kernel told the client so (ICMP port unreachable), or of a \
+             Unix socket its name was gone"
+                .into()
+        }
+        ErrorClass::TimedOut if of.datagrams && error.phase == ErrorPhase::Write => {
+            "the request found no room within --timeout: the server's queue was full (net.unix.max_dgram_qlen)".into()
+        }
+        ErrorClass::TimedOut if of.datagrams => {
+            "no reply came within --timeout: the request or its reply was lost, or the server was slower than that".into()
+        }
+        ErrorClass::ShortReply if of.datagrams => {
+            "the reply was a shorter datagram than it should be: a server whose buffer is shorter than the request cuts \
+             it off (MSG_TRUNC) and returns what is left"
+                .into()
+        }
+        ErrorClass::LongReply if of.datagrams => "the reply was a longer datagram than it should be".into(),
         ErrorClass::Reset => reset(error.phase, of),
         ErrorClass::Refused => {
             "the server's end refused the connection: nobody listened there, or the kernel was told \
@@ -151,7 +171,7 @@ mod tests {
     use super::*;
 
     const PLAIN: Circumstances =
-        Circumstances { tcp: true, linger_zero: false, connect_per_call: true, foreign: false };
+        Circumstances { tcp: true, datagrams: false, linger_zero: false, connect_per_call: true, foreign: false };
 
     fn error(class: ErrorClass, phase: ErrorPhase, lost: u64, missing: u64) -> CallError {
         CallError { class, phase, count: 1, request_bytes_lost: lost, reply_bytes_missing: missing }
@@ -203,6 +223,17 @@ mod tests {
         for (class, phase, part) in classes {
             check(&error(class, phase, 0, 0), &PLAIN, &[part]);
         }
+    }
+
+    #[test]
+    fn datagrams_are_lost_and_cut_off_but_never_reset() {
+        let of = Circumstances { tcp: false, datagrams: true, ..PLAIN };
+        let check = |class, phase, part: &str| check(&error(class, phase, 0, 0), &of, &[part]);
+        check(ErrorClass::TimedOut, ErrorPhase::FirstByte, "the request or its reply was lost");
+        check(ErrorClass::TimedOut, ErrorPhase::Write, "queue was full");
+        check(ErrorClass::Refused, ErrorPhase::FirstByte, "nobody had a socket");
+        check(ErrorClass::ShortReply, ErrorPhase::Reply, "MSG_TRUNC");
+        check(ErrorClass::LongReply, ErrorPhase::Reply, "a longer datagram");
     }
 
     #[test]

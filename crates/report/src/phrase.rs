@@ -13,9 +13,12 @@ pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_
 pub fn transport(levels: &Levels) -> String {
     match levels.transport() {
         Some(Transport::Unix) => "Unix sockets".into(),
+        Some(Transport::UnixDatagram) => "Unix datagrams".into(),
         Some(Transport::Tcp) => "TCP over loopback".into(),
         Some(Transport::Tcp6) => "TCP over loopback (IPv6)".into(),
         Some(Transport::Pipe) => "Pipes".into(),
+        Some(Transport::Udp) => "UDP over loopback".into(),
+        Some(Transport::Udp6) => "UDP over loopback (IPv6)".into(),
         Some(Transport::Source(path)) => path,
         // An import may name a transport that this version does not know.
         None => levels.get("transport").name().map_or("An unnamed transport".into(), str::to_owned),
@@ -123,7 +126,11 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
 }
 
 fn is_default(factor: &factor::Factor, level: &Level, conditions: &Levels) -> bool {
-    let default = factor.default_in(conditions.workload());
+    let workload = conditions.workload();
+    let default = match conditions.transport() {
+        Some(transport) => factor.default_over(workload, &transport),
+        None => factor.default_in(workload),
+    };
     default.is_some_and(|default| factor.kind.parse(default).as_ref() == Ok(level))
 }
 

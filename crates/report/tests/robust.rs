@@ -115,7 +115,7 @@ prop_compose! {
             sink,
             competing: None,
             machine: machine.map(|(wall_ns, busy_ns, softirq_ns)| MachineUse {
-                wall_ns, busy_ns, softirq_ns, steal_ns: 0, net_rx: vec![busy_ns, softirq_ns],
+                wall_ns, busy_ns, softirq_ns, steal_ns: 0, net_rx: vec![busy_ns, softirq_ns], udp: None,
             }),
         }
     }

@@ -4,7 +4,7 @@
 //! thousand trials are read for one report. Interval series are never in here.
 
 use bytegauge_model::{
-    CallReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, TcpReport, Trial,
+    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, TcpReport, Trial,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,6 +35,8 @@ struct EndDetail {
     call: Option<CallReport>,
     /// What the engine did.
     engine: Option<EngineReport>,
+    /// What became of datagrams.
+    datagrams: Option<DatagramReport>,
     /// The only flow, whose counters are the end's.
     only: Option<Kernel>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -50,6 +52,7 @@ struct Kernel {
     options: EffectiveOptions,
     socket_memory: Option<u64>,
     queued_bytes: Option<u64>,
+    datagrams: Option<DatagramReport>,
 }
 
 impl Detail {
@@ -89,8 +92,8 @@ impl EndDetail {
     fn of(end: &EndReport) -> EndDetail {
         let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
-            let FlowReport { tcp, options, socket_memory, queued_bytes, .. } = flow.clone();
-            let kernel = Kernel { tcp, options, socket_memory, queued_bytes };
+            let FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, .. } = flow.clone();
+            let kernel = Kernel { tcp, options, socket_memory, queued_bytes, datagrams };
             if kernel.clone().flow(end) == *flow {
                 return EndDetail { only: Some(kernel), ..EndDetail::beside(end) };
             }
@@ -100,13 +103,20 @@ impl EndDetail {
 
     /// Everything but the flows.
     fn beside(end: &EndReport) -> EndDetail {
-        let EndReport { queued_ns, call, engine, .. } = end;
-        EndDetail { queued_ns: *queued_ns, call: call.clone(), engine: *engine, only: None, flows: Vec::new() }
+        let EndReport { queued_ns, call, engine, datagrams, .. } = end;
+        EndDetail {
+            queued_ns: *queued_ns,
+            call: call.clone(),
+            engine: *engine,
+            datagrams: *datagrams,
+            only: None,
+            flows: Vec::new(),
+        }
     }
 
     fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let EndDetail { queued_ns, call, engine, .. } = self;
-        let mut end = EndReport { queued_ns, call, engine, ..counters::end(numbers, self.flows) };
+        let EndDetail { queued_ns, call, engine, datagrams, .. } = self;
+        let mut end = EndReport { queued_ns, call, engine, datagrams, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }
@@ -117,8 +127,8 @@ impl EndDetail {
 impl Kernel {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
-        let Kernel { tcp, options, socket_memory, queued_bytes } = self;
-        FlowReport { tcp, options, socket_memory, queued_bytes, ..counters::flow(end) }
+        let Kernel { tcp, options, socket_memory, queued_bytes, datagrams } = self;
+        FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, ..counters::flow(end) }
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod call;
 pub mod count;
+pub mod datagram;
 pub mod end;
 pub mod engine;
 pub mod fault;

@@ -33,6 +33,8 @@ pub enum Address {
     Ip(std::net::SocketAddr),
     /// The path of a Unix socket.
     Path(std::path::PathBuf),
+    /// IP addresses and ports of datagram sockets, one a flow.
+    Ports(Vec<std::net::SocketAddr>),
     /// Named pipes, one a flow.
     Fifos(Vec<std::path::PathBuf>),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.
@@ -100,6 +102,28 @@ pub enum Plant {
     },
     /// A server takes the first bytes for the whole request, as those do that call read(2) once a message.
     Hasty,
+    /// The path loses one datagram in so many; of calls, one reply.
+    Lose {
+        /// How many.
+        every: u64,
+    },
+    /// The path lets one datagram in so many overtake another; of calls, a reply the one before it.
+    Swap {
+        /// How many.
+        every: u64,
+    },
+    /// The path delivers one datagram in so many twice; of calls, a reply.
+    Repeat {
+        /// How many.
+        every: u64,
+    },
+    /// A server holds one in so many replies back.
+    Late {
+        /// How many.
+        every: u64,
+        /// For how long, nanoseconds; then it goes out with the next reply.
+        ns: u64,
+    },
     /// The reader spins after each read.
     Spin {
         /// Nanoseconds a read.
@@ -117,6 +141,13 @@ pub enum Plant {
     },
 }
 
+impl Plant {
+    /// Whether the source carries it out: what a path does to datagrams, it does before they leave.
+    pub fn is_of_source(&self) -> bool {
+        matches!(self, Plant::Corrupt { .. } | Plant::Lose { .. } | Plant::Swap { .. } | Plant::Repeat { .. })
+    }
+}
+
 /// Everything both ends need to know of one trial's path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathSetup {
@@ -130,6 +161,12 @@ pub struct PathSetup {
     pub read_size: usize,
     /// Buffer of a write, bytes; absent for one-ended sources.
     pub write_size: Option<usize>,
+    /// Datagrams that are handed to the kernel at once; absent: as many as suit the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
+    /// Receives of datagrams that a ring keeps in flight.
+    #[serde(default)]
+    pub outstanding: usize,
     /// Work per read.
     pub work: Work,
     /// Private state touched per read, bytes.
@@ -167,6 +204,9 @@ pub struct PathSetup {
 /// How long an end may be late before it counts as stalled.
 pub const GRACE_NS: u64 = 5_000_000_000;
 
+/// Receives that a ring keeps in flight where no level says.
+const OUTSTANDING: usize = 64;
+
 impl PathSetup {
     /// Resolves a cell's levels. What the trial adds (warm-up, window, CPUs, seed) keeps neutral values.
     ///
@@ -192,6 +232,8 @@ impl PathSetup {
             },
             read_size: if streams { required("read_size")? as usize } else { read_size },
             write_size: if streams && transport.two_ended() { Some(required("write_size")? as usize) } else { None },
+            batch: number("batch").map(|datagrams| datagrams as usize),
+            outstanding: number("outstanding").map_or(OUTSTANDING, |receives| receives as usize),
             work: parsed(levels, "work")?.unwrap_or_default(),
             walk: number("walk").unwrap_or(0) as usize,
             fill: parsed(levels, "fill")?.unwrap_or_default(),

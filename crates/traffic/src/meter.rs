@@ -43,6 +43,8 @@ struct Mark {
     bytes: u64,
     calls: u64,
     short_calls: u64,
+    datagrams: u64,
+    packets: u64,
     usage: ThreadUsage,
     queued_ns: Option<u64>,
     watched: u64,
@@ -59,6 +61,10 @@ pub struct Window {
     pub calls: u64,
     /// Calls that moved less than asked.
     pub short_calls: u64,
+    /// Datagrams moved ([`Meter::note`]).
+    pub datagrams: u64,
+    /// Packets that held them.
+    pub packets: u64,
     /// What the thread cost, and the threads that worked for it ([`Meter::tally`]).
     pub usage: ThreadUsage,
     /// How long it waited for a CPU, nanoseconds; absent where other threads worked for it.
@@ -92,6 +98,8 @@ pub struct Meter {
     bytes: u64,
     calls: u64,
     short_calls: u64,
+    datagrams: u64,
+    packets: u64,
     lap_calls: u64,
     lap_aim_ns: u64,
     lap_began_calls: u64,
@@ -124,6 +132,8 @@ impl Meter {
             bytes: 0,
             calls: 0,
             short_calls: 0,
+            datagrams: 0,
+            packets: 0,
             lap_calls: 1,
             lap_aim_ns: (schedule.window_ns / 10).clamp(LAP_MIN_NS, LAP_NS),
             lap_began_calls: 0,
@@ -199,6 +209,13 @@ impl Meter {
         self.bytes += moved as u64;
         self.calls += 1;
         self.short_calls += u64::from(moved < asked);
+    }
+
+    /// The call just counted moved so many datagrams, which the kernel held in so many packets.
+    #[inline]
+    pub fn note(&mut self, datagrams: u64, packets: u64) {
+        self.datagrams += datagrams;
+        self.packets += packets;
     }
 
     /// Where threads or tasks that work for this meter count. Their counts are in every mark from now on, and
@@ -283,6 +300,8 @@ impl Meter {
             bytes: closed.bytes - opened.bytes,
             calls: closed.calls - opened.calls,
             short_calls: closed.short_calls - opened.short_calls,
+            datagrams: closed.datagrams - opened.datagrams,
+            packets: closed.packets - opened.packets,
             usage,
             queued_ns,
             watched: closed.watched - opened.watched,
@@ -330,6 +349,8 @@ impl Meter {
             bytes: self.bytes + others.bytes,
             calls: self.calls + others.calls,
             short_calls: self.short_calls + others.short_calls,
+            datagrams: self.datagrams,
+            packets: self.packets,
             usage: thread_usage(),
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
             watched: self.watched.as_ref().map_or(0, |count| count.load(Ordering::Relaxed)),

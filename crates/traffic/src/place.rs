@@ -5,7 +5,7 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 
-use bytegauge_model::Place;
+use bytegauge_model::{Place, Transport};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
@@ -30,14 +30,19 @@ pub fn resolved(place: &Place) -> Result<Place, Fault> {
     }
 }
 
-/// Connects once, and closes: whether anybody listens there.
+/// Connects once, and closes: whether anybody listens there. Of a server that takes UDP nobody can say before it
+/// answers.
 ///
 /// # Errors
 /// [`Fault::Missing`] with the place if nobody does, or nobody answers in a few seconds.
-pub fn reach(place: &Place) -> Result<(), Fault> {
+pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
+    if transport.is_udp() {
+        return Ok(());
+    }
     let connect = || {
         let address = sock_addr(place)?;
-        let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+        let kind = if transport.is_datagram() { Type::DGRAM } else { Type::STREAM };
+        let socket = Socket::new(address.domain(), kind, None)?;
         // SO_SNDTIMEO bounds connect(2) too (socket(7)).
         socket.set_write_timeout(Some(JOIN_TIMEOUT))?;
         uninterrupted(|| socket.connect(&address))

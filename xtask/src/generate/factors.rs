@@ -59,10 +59,21 @@ fn factor_row(workload: Workload, factor: &Factor) -> Vec<String> {
         code(factor.name),
         role.to_owned(),
         levels(factor.kind),
-        code(factor.default_in(workload).unwrap_or_default()),
+        defaults(workload, factor),
         transports(workload, factor),
         factor.summary.to_owned(),
     ]
+}
+
+/// The default, and that over datagrams where it differs.
+fn defaults(workload: Workload, factor: &Factor) -> String {
+    let default = code(factor.default_in(workload).unwrap_or_default());
+    let carried = TRANSPORTS.iter().filter_map(|row| row.name.parse::<Transport>().ok());
+    let mut datagrams = carried.filter(|transport| transport.is_datagram() && workload.runs_over(transport));
+    match factor.defaults.datagrams.filter(|_| datagrams.next().is_some()) {
+        Some(other) => format!("{default}; over datagrams {}", code(other)),
+        None => default,
+    }
 }
 
 fn levels(kind: Kind) -> String {

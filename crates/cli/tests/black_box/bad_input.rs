@@ -70,7 +70,7 @@ fn unknown_names_are_guessed_at() {
     check("stream --ends thread", &["--ends", "threads"]);
     check("stream --format jason", &["--format", "json"]);
     check("run buffersize", &["did you mean `buffer-size`?", ".toml"]);
-    check("run speed", &["known are buffer-size, read-sweep, socket-buffers, tcp-echo, receive-buffer"]);
+    check("run speed", &["known are buffer-size, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer"]);
     check("completions bsh", &["bash"]);
     check("import x --from jsn", &["--from", "jsonl"]);
 }

@@ -124,8 +124,12 @@ fn judge(setup: &PathSetup, [client, server, rival]: [Option<&CallReport>; 3]) -
             ));
         }
     }
+    if let Some(reason) = invented(client, server, rival) {
+        return Outcome::Failed(reason);
+    }
     if client.calls == 0 {
-        return Outcome::Failed(nothing_completed(client));
+        let cut_off = server.and_then(cut_off).map_or_else(String::new, |reason| format!("; {reason}"));
+        return Outcome::Failed(nothing_completed(client) + &cut_off);
     }
     Outcome::Measured
 }
@@ -155,6 +159,29 @@ fn corrupted(calls: &CallReport, foreign: bool) -> Option<String> {
         (0, long) => Some(format!("{long} replies were longer than they should be: the path invents data")),
         (corrupt, _) => Some(format!("{corrupt} replies held other bytes than were expected: the path corrupts data")),
     }
+}
+
+/// Datagrams that arrive must have been sent; those that are lost are results.
+fn invented(client: &CallReport, server: Option<&CallReport>, rival: Option<&CallReport>) -> Option<String> {
+    let (ours, theirs) = (client.datagrams?, server?.datagrams?);
+    let rival = rival.and_then(|rival| rival.datagrams).unwrap_or_default();
+    let (requests, replies) = (ours.sent + rival.sent, ours.received + rival.received);
+    (theirs.received > requests || replies > theirs.sent).then(|| {
+        format!(
+            "{requests} requests were sent and {} arrived, {} replies were sent and {replies} arrived: the path invents \
+             datagrams",
+            theirs.received, theirs.sent
+        )
+    })
+}
+
+/// Requests that a buffer did not hold.
+fn cut_off(server: &CallReport) -> Option<String> {
+    let seen = server.datagrams.filter(|seen| seen.truncated > 0)?;
+    Some(format!(
+        "the server's buffer cut off {} of {} requests (MSG_TRUNC): use a --read-size of at least --request",
+        seen.truncated, seen.received
+    ))
 }
 
 /// Every way in which calls failed, the most frequent first.

@@ -5,6 +5,7 @@ use bytegauge_model::unit::call_rate;
 
 use super::cell_text::{Marks, number, share};
 use super::table::Rows;
+use crate::view::call_datagrams::deaths;
 use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
 
 /// More kinds of errors than this are for JSON.
@@ -23,6 +24,7 @@ pub fn lines(rows: &Rows, marks: &Marks) -> Vec<String> {
         format!("{}: competing clients had {rate} from the same server, {} failed", cell.label, competing.failed)
     }));
     lines.extend(errors(rows));
+    lines.extend(datagrams(rows));
     lines
 }
 
@@ -68,6 +70,16 @@ fn evidence(engine: &EngineView) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Where the datagrams died of the cell that lost most calls.
+fn datagrams(rows: &Rows) -> Option<String> {
+    let said = rows.cells.iter().filter_map(|cell| {
+        let call = cell.call.as_ref()?;
+        Some((cell, call.failed, deaths(&call.datagrams?)?))
+    });
+    let (cell, _, text) = said.max_by_key(|(_, failed, _)| *failed)?;
+    Some(format!("{}: {text}", cell.label))
 }
 
 /// The most frequent errors of the cells shown, each with its cause.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use bytegauge_model::{CallError, CallReport, EndReport, EngineReport, ErrorClass, ErrorPhase, Levels, Trial};
 use bytegauge_stats::interval::sign_interval;
 
+use super::call_datagrams;
 use super::counters::ratio;
 use super::document::{CallView, CompetingView, EngineView, ErrorView};
 use super::knee::knee;
@@ -48,6 +49,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         server_engine: engine(settled, |trial| trial.sink.as_ref()),
         client_engine: engine(settled, |trial| trial.source.as_ref()),
         competing: competing(settled, level),
+        datagrams: call_datagrams::view(settled),
     })
 }
 

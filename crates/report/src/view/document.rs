@@ -12,7 +12,7 @@ use bytegauge_model::{CellId, CellKind, GroupId, Level, SessionId, SessionStatus
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use call::{CallView, CompetingView, EngineView, ErrorView, KneeView};
+pub use call::{CallDatagramView, CallView, CompetingView, EngineView, ErrorView, KneeView};
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -3,6 +3,7 @@
 use bytegauge_model::CellKind;
 use bytegauge_model::unit::{byte_rate, call_rate};
 
+use super::call_datagrams;
 use super::document::{CellView, FloorView, GroupView};
 use crate::SessionData;
 use crate::sentence::percent;
@@ -10,9 +11,10 @@ use crate::sentence::percent;
 /// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.
 const FLOOR_AIM: f64 = 0.01;
 
-/// The session's own notes first.
+/// What came back at best, then the session's own notes, then what was noticed.
 pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor: &FloorView) -> Vec<String> {
-    let mut notes = data.record.notes.clone();
+    let mut notes = call_datagrams::best(cells, groups);
+    notes.extend(data.record.notes.iter().cloned());
     for group in groups {
         notes.extend(of_group(group));
     }

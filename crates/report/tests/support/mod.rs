@@ -173,6 +173,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             softirq_ns: 11_000_000,
             steal_ns: 0,
             net_rx: vec![700, 300],
+            udp: None,
         }),
     }
 }

@@ -228,6 +228,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
         softirq_ns: softirq_ns.unwrap_or(0),
         steal_ns: steal_ns.unwrap_or(0),
         net_rx: Vec::new(),
+        udp: None,
     })
 }
 

@@ -89,6 +89,7 @@ pub fn plain_trial(n: u64) -> Trial {
     };
     let flow = FlowReport {
         queued_bytes: None,
+        datagrams: None,
         bytes: 200_000_000 + n,
         calls: 3_000 + n,
         short_calls: n % 50,
@@ -143,6 +144,7 @@ pub fn plain_trial(n: u64) -> Trial {
             softirq_ns: 10_000_000,
             steal_ns: 0,
             net_rx: vec![120 + n, 3],
+            udp: None,
         }),
     }
 }
@@ -192,6 +194,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
     (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
         |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
             queued_bytes: queued_ns.filter(|ns| ns % 2 == 0),
+            datagrams: socket_memory.map(datagrams),
             queued_ns,
             bytes: n[0],
             calls: n[1],
@@ -232,8 +235,14 @@ fn end() -> impl Strategy<Value = EndReport> {
             flows,
             call: differs.then(call_report),
             engine: differs.then(|| EngineReport { accepted: first.calls, ..EngineReport::default() }),
+            datagrams: first.datagrams,
         }
     })
+}
+
+fn datagrams(n: u64) -> DatagramReport {
+    let told_drops = n.is_multiple_of(2).then_some(n);
+    DatagramReport { datagrams: n, packets: n / 64, total: n, missing: 3, told_drops, ..DatagramReport::default() }
 }
 
 /// A client's report with a histogram and an error.
@@ -255,6 +264,7 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         busy_ns: n[1],
         softirq_ns: n[2],
         steal_ns: n[3],
+        udp: net_rx.first().map(|drops| UdpUse { receive_buffer_errors: *drops, ..UdpUse::default() }),
         net_rx,
     })
 }

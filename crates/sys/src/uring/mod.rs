@@ -18,6 +18,7 @@ mod completion;
 mod feature;
 mod helpers;
 mod memory;
+mod message;
 mod missing;
 mod op;
 mod pool;
@@ -29,6 +30,7 @@ mod tests;
 pub use completion::{Completion, Counts, Errno, Event, Wait};
 pub use feature::{Feature, probe};
 pub use memory::BufferId;
+pub use message::{MESSAGE_ROOM, MessageId, Parcel};
 pub use missing::Missing;
 pub use op::OpId;
 pub use pool::{PoolId, Taken};
@@ -42,7 +44,9 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, Parameters, Probe, cqueue, squeue};
 
 use crate::clock::monotonic_ns;
+use crate::datagram::{Arrived, PeerAddress};
 use memory::Buffers;
+use message::Messages;
 use op::{Kind, Op, Ops, Uses};
 use pool::Pool;
 
@@ -73,6 +77,9 @@ pub struct Ring {
     backlog: VecDeque<squeue::Entry>,
     buffers: ManuallyDrop<Buffers>,
     pools: ManuallyDrop<Vec<Option<Pool>>>,
+    messages: ManuallyDrop<Messages>,
+    /// What receives of messages that go on are told; read by the kernel when it takes them.
+    template: ManuallyDrop<Box<libc::msghdr>>,
     counts: Counts,
     enter_flags: EnterFlags,
     deferred: bool,
@@ -109,6 +116,8 @@ impl Ring {
             backlog: VecDeque::new(),
             buffers: ManuallyDrop::default(),
             pools: ManuallyDrop::default(),
+            messages: ManuallyDrop::default(),
+            template: ManuallyDrop::new(Box::new(message::template())),
             counts: Counts::default(),
             enter_flags,
             deferred,
@@ -192,8 +201,10 @@ impl Ring {
         let more = cqueue::more(flags);
         if !more {
             self.ops.remove(id);
-            if let Uses::Buffer(buffer) = op.uses {
-                self.buffers.take_back(buffer);
+            match op.uses {
+                Uses::Buffer(buffer) => self.buffers.take_back(buffer),
+                Uses::Message(message) => self.messages.take_back(message),
+                Uses::Pool(_) | Uses::Nothing => {}
             }
         }
         let event = self.event(op, result, flags);
@@ -271,6 +282,41 @@ impl Ring {
         self.buffers.in_use(buffer)
     }
 
+    /// Makes a message of `len` bytes that belongs to the ring.
+    ///
+    /// # Errors
+    ///
+    /// The machine's memory is exhausted.
+    pub fn new_message(&mut self, len: usize) -> Result<MessageId, Missing> {
+        self.messages.add(len).map_err(|error| Missing::of("making a message", &error))
+    }
+
+    /// A message's bytes; none while an operation uses it.
+    #[inline]
+    pub fn message(&mut self, message: MessageId) -> Option<&mut [u8]> {
+        self.messages.bytes(message)
+    }
+
+    /// What the kernel said of a message that was received with `moved` bytes.
+    ///
+    /// # Panics
+    ///
+    /// While an operation uses it.
+    #[inline]
+    pub fn arrived(&mut self, message: MessageId, moved: usize) -> Arrived {
+        self.messages.arrived(message, moved)
+    }
+
+    /// Who sent a message that was received.
+    ///
+    /// # Panics
+    ///
+    /// While an operation uses it.
+    #[inline]
+    pub fn source(&mut self, message: MessageId) -> PeerAddress {
+        self.messages.source(message)
+    }
+
     /// Makes a pool of buffers, all of them idle: [`Ring::offer_all`] makes it one for receives, and
     /// [`Ring::put`] one for sends.
     ///
@@ -334,6 +380,24 @@ impl Ring {
     #[inline]
     pub fn piece(&mut self, taken: &mut Taken) -> Option<&mut [u8]> {
         self.pool(taken.pool).piece(taken)
+    }
+
+    /// The message that [`Ring::receive_messages`] brought; none when it was read already.
+    #[inline]
+    pub fn parcel(&mut self, taken: &mut Taken) -> Option<Parcel<'_>> {
+        let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
+        message::parcel(pool.piece(taken)?, &self.template)
+    }
+
+    /// Copies the message that [`Ring::receive_messages`] brought to the front of one of the ring's own, as much of it
+    /// as fits. What the kernel said of it, and who sent it; none when it was read already, or the other is in use.
+    pub fn copy_parcel(&mut self, taken: &mut Taken, message: MessageId) -> Option<(Arrived, PeerAddress)> {
+        let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
+        let room = self.messages.bytes(message)?;
+        let parcel = message::parcel(pool.piece(taken)?, &self.template)?;
+        let len = parcel.bytes.len().min(room.len());
+        room[..len].copy_from_slice(&parcel.bytes[..len]);
+        Some((parcel.arrived, parcel.source))
     }
 
     /// Offers the buffers of what arrived again.
@@ -408,6 +472,8 @@ impl Drop for Ring {
         unsafe {
             ManuallyDrop::drop(&mut self.buffers);
             ManuallyDrop::drop(&mut self.pools);
+            ManuallyDrop::drop(&mut self.messages);
+            ManuallyDrop::drop(&mut self.template);
         }
     }
 }

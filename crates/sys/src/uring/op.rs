@@ -4,6 +4,7 @@
 //! so that a completion that belongs to nothing is noticed and never mistaken for another one.
 
 use super::memory::BufferId;
+use super::message::MessageId;
 use super::pool::PoolId;
 
 /// What an operation is.
@@ -24,6 +25,7 @@ pub(super) enum Kind {
 pub(super) enum Uses {
     Nothing,
     Buffer(BufferId),
+    Message(MessageId),
     Pool(PoolId),
 }
 

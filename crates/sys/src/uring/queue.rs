@@ -6,7 +6,8 @@ use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{EnterFlags, opcode, squeue};
 
 use super::op::{Kind, Op, OpId, Uses};
-use super::{BufferId, PoolId, Ring};
+use super::{BufferId, MessageId, PoolId, Ring};
+use crate::datagram::To;
 
 /// Ask the notification of a zero-copy send whether the bytes were copied
 /// (`IORING_SEND_ZC_REPORT_USAGE`, include/uapi/linux/io_uring.h).
@@ -116,6 +117,43 @@ impl Ring {
         self.queue(Kind::Send, token, Uses::Pool(pool), entry)
     }
 
+    /// Receives one message, with its address and what the kernel says of it: [`Ring::arrived`],
+    /// [`Ring::source`]. Several may be in flight on one socket. What is told to have moved is the message's whole
+    /// length, what was cut off included.
+    ///
+    /// # Panics
+    ///
+    /// If another operation uses the message.
+    #[inline]
+    pub fn receive_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId) -> OpId {
+        let header = self.messages.lend_to_receive(message);
+        let entry = opcode::RecvMsg::new(fd(socket), header).flags(libc::MSG_TRUNC as u32).build();
+        self.queue(Kind::Receive, token, Uses::Message(message), entry)
+    }
+
+    /// Receives messages on and on, each into one buffer of a pool, whose buffers are [`super::MESSAGE_ROOM`]
+    /// longer than a message (Linux 6.0): [`Ring::parcel`] reads them. Ends with `ENOBUFS` when the pool is empty,
+    /// and after a message of no bytes.
+    #[inline]
+    pub fn receive_messages(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
+        let template: *const libc::msghdr = &**self.template;
+        let entry = opcode::RecvMsgMulti::new(fd(socket), template, pool.0).flags(libc::MSG_TRUNC as u32).build();
+        self.queue(Kind::Receive, token, Uses::Pool(pool), entry)
+    }
+
+    /// Sends a message. Those of one socket leave in the order in which they were queued, unless one has to wait
+    /// for room: others may then overtake it.
+    ///
+    /// # Panics
+    ///
+    /// If another operation uses the message, or it is shorter.
+    #[inline]
+    pub fn send_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId, to: To<'_>) -> OpId {
+        let header = self.messages.lend_to_send(message, to);
+        let entry = opcode::SendMsg::new(fd(socket), header).build();
+        self.queue(Kind::Send, token, Uses::Message(message), entry)
+    }
+
     /// Calls an operation off. The operation itself completes too, with `ECANCELED` if it was not
     /// over.
     pub fn cancel(&mut self, op: OpId) -> OpId {
@@ -149,7 +187,7 @@ impl Ring {
 
     #[inline]
     fn push(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: the memory an entry names is a buffer or a pool of this ring, marked as in use
+        // SAFETY: the memory an entry names is a buffer, a message or a pool of this ring, marked as in use
         // until the operation's last completion was reaped; the ring frees none of it before, or
         // leaks it.
         unsafe { self.io.submission().push(entry).is_ok() }

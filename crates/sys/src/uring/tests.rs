@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::datagram::{Arrived, To};
 use crate::interrupt::{ThreadHandle, interrupt};
 
 const SMALL: Setup = Setup { entries: 8, completions: 64, poll_idle_ms: None };
@@ -354,4 +355,104 @@ fn what_a_full_socket_left_of_a_bundle_is_handed_back() {
     let mut bytes = Vec::new();
     right.read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes.len(), sent);
+}
+
+fn udp_pair() -> (std::net::UdpSocket, std::net::UdpSocket) {
+    let bind = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (left, right) = (bind(), bind());
+    left.connect(right.local_addr().unwrap()).unwrap();
+    right.connect(left.local_addr().unwrap()).unwrap();
+    (left, right)
+}
+
+#[test]
+fn messages_outstanding_are_filled_with_what_the_kernel_says() {
+    let Some(mut ring) = ring(&SMALL) else { return };
+    let (left, right) = udp_pair();
+    let messages: Vec<_> = (0..4).map(|_| ring.new_message(100).unwrap()).collect();
+    for (token, message) in messages.iter().enumerate() {
+        ring.receive_message(token as u64, right.as_fd(), *message);
+        assert!(ring.message(*message).is_none());
+    }
+    ring.wait(0, None).unwrap();
+    let outgoing = ring.new_message(300).unwrap();
+    for (number, len) in [50, 100, 300, 0].into_iter().enumerate() {
+        ring.message(outgoing).unwrap().fill(number as u8);
+        ring.send_message(9, left.as_fd(), outgoing, To { len, ..To::default() });
+        let mut filled = None;
+        for _ in 0..2 {
+            match next(&mut ring) {
+                Completion { token: 9, event: Event::Sent { moved: sent, .. }, .. } => assert_eq!(sent, Ok(len)),
+                Completion { token, event: Event::Received { moved: received, taken: None }, .. } => {
+                    assert_eq!(received, Ok(len));
+                    // Which of those that wait is filled first is the kernel's choice.
+                    filled = Some(messages[token as usize]);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let message = filled.expect("a receive that completed");
+        let arrived = ring.arrived(message, len);
+        assert_eq!(arrived, Arrived { len, truncated: len > 100, ..Arrived::default() });
+        assert_eq!(ring.source(message).ip(), Some(left.local_addr().unwrap()));
+        let kept = len.min(100);
+        assert!(ring.message(message).unwrap()[..kept].iter().all(|byte| *byte == number as u8));
+    }
+}
+
+#[test]
+fn a_receive_of_messages_goes_on_and_tells_what_was_joined_and_cut_off() {
+    let Some(mut ring) = ring(&SMALL) else { return };
+    if ring.require(Feature::MultishotReceive).is_err() {
+        return;
+    }
+    let (left, right) = udp_pair();
+    crate::option::set(right.as_fd(), &crate::option::SocketOption::UdpCoalesce(true)).unwrap();
+    let pool = ring.new_pool(4, 300 + MESSAGE_ROOM).unwrap();
+    ring.offer_all(pool);
+    ring.receive_messages(5, right.as_fd(), pool);
+    ring.wait(0, None).unwrap();
+    let outgoing = ring.new_message(500).unwrap();
+    for (len, segment) in [(200, None), (300, Some(100)), (500, None)] {
+        ring.message(outgoing).unwrap().fill(3);
+        ring.send_message(9, left.as_fd(), outgoing, To { len, peer: None, segment });
+        for _ in 0..2 {
+            let completion = next(&mut ring);
+            let Completion { token: 5, more: true, event: Event::Received { taken: Some(mut taken), .. } } = completion
+            else {
+                assert_eq!(completion.token, 9);
+                continue;
+            };
+            let parcel = ring.parcel(&mut taken).unwrap();
+            let expected = Arrived { len, truncated: len > 300, segment: segment.map(usize::from), dropped: None };
+            assert_eq!(parcel.arrived, expected);
+            assert_eq!(parcel.bytes, vec![3; len.min(300)]);
+            assert_eq!(parcel.source.ip(), Some(left.local_addr().unwrap()));
+            ring.give_back(taken);
+        }
+    }
+}
+
+#[test]
+fn what_a_receive_that_goes_on_brought_is_copied_to_a_message_of_the_ring() {
+    let Some(mut ring) = ring(&SMALL) else { return };
+    if ring.require(Feature::MultishotReceive).is_err() {
+        return;
+    }
+    let (left, right) = udp_pair();
+    let pool = ring.new_pool(4, 300 + MESSAGE_ROOM).unwrap();
+    ring.offer_all(pool);
+    ring.receive_messages(5, right.as_fd(), pool);
+    ring.wait(0, None).unwrap();
+    let (whole, short) = (ring.new_message(300).unwrap(), ring.new_message(7).unwrap());
+    for (message, kept) in [(whole, 20), (short, 7)] {
+        left.send(&[4; 20]).unwrap();
+        let Completion { event: Event::Received { taken: Some(mut taken), .. }, .. } = next(&mut ring) else {
+            panic!("a datagram was sent")
+        };
+        let (arrived, source) = ring.copy_parcel(&mut taken, message).unwrap();
+        assert_eq!((arrived.len, source.ip()), (20, Some(left.local_addr().unwrap())));
+        assert_eq!(ring.message(message).unwrap()[..kept], vec![4; kept]);
+        ring.give_back(taken);
+    }
 }

@@ -17,13 +17,13 @@ use crate::count::Count;
 use crate::flow::{Doing, End, Flow, Want};
 
 /// The first pause after a connection that did not come about; it doubles.
-const RETRY_NS: u64 = 1_000_000;
+pub(super) const RETRY_NS: u64 = 1_000_000;
 
 /// The longest of these pauses.
-const RETRY_MAX_NS: u64 = 100_000_000;
+pub(super) const RETRY_MAX_NS: u64 = 100_000_000;
 
 /// Connections in a row that may fail before a flow gives up: most of a second.
-const RETRIES: u32 = 14;
+pub(super) const RETRIES: u32 = 14;
 
 /// What all flows of a client share.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 mod arrival;
 mod classify;
 mod client;
+pub(crate) mod datagram;
 mod floor;
 mod party;
 mod record;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
+use crate::call::datagram::DatagramFlow;
 use crate::call::record::Record;
 use crate::call::sample::Samples;
 use crate::call::server::{Desk, ServerFlow};
@@ -61,7 +62,9 @@ impl Waiting {
             thread,
             joined,
             // Written to, so that the first calls do not pay for the pages.
-            requests: (0..flows).map(|_| vec![0x5a; call.request]).collect(),
+            requests: (0..if setup.transport.is_datagram() { 0 } else { flows })
+                .map(|_| vec![0x5a; call.request])
+                .collect(),
             shards: (0..shards.clamp(1, flows.max(1))).map(shard).collect(),
         }
     }
@@ -81,8 +84,26 @@ impl Waiting {
 impl Clients {
     /// The next flow.
     pub fn next_flow(&mut self, joined: bool) -> Option<ClientFlow> {
-        let Waiting { setup, call, thread: (threads, thread), requests, shards, .. } = &mut self.waiting;
-        let request = requests.pop()?;
+        let request = self.waiting.requests.pop()?;
+        let (flow, arrival, shard) = self.next();
+        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, request, joined))
+    }
+
+    /// The next flow over datagrams, and its socket, if it has one.
+    pub fn next_datagram_flow(&mut self) -> (DatagramFlow, Option<OwnedFd>) {
+        let fd = self.waiting.joined.pop();
+        let (flow, arrival, shard) = self.next();
+        (DatagramFlow::new(Arc::clone(&self.client), shard, flow, arrival), fd)
+    }
+
+    /// Flows that have a socket and have not begun.
+    pub fn joined(&self) -> usize {
+        self.waiting.joined.len()
+    }
+
+    /// Number, schedule and shard of the next flow.
+    fn next(&mut self) -> (usize, Arrival, Arc<Mutex<Record>>) {
+        let Waiting { setup, call, thread: (threads, thread), shards, .. } = &self.waiting;
         let flow = *thread + self.begun * *threads;
         let arrival = match call.rate {
             Some(rate) => {
@@ -93,7 +114,29 @@ impl Clients {
         };
         let shard = Arc::clone(&shards[self.begun % shards.len()]);
         self.begun += 1;
-        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, request, joined))
+        (flow, arrival, shard)
+    }
+
+    /// What is called.
+    pub fn call(&self) -> &CallSetup {
+        &self.waiting.call
+    }
+
+    /// Another socket towards the server.
+    ///
+    /// # Errors
+    /// As [`Connector::join`].
+    pub fn join(&self) -> Result<OwnedFd, Fault> {
+        match &self.waiting.connector {
+            Some(connector) => connector.join(),
+            None => Err(Fault::Impossible("a client without a server has no sockets".into())),
+        }
+    }
+
+    /// Looks at a socket whose flow is done, and keeps it open.
+    pub fn keep(&mut self, fd: OwnedFd) {
+        self.samples.look(fd.as_fd());
+        self.kept.push(fd);
     }
 
     /// What the thread's flows recorded, what the kernel says of some connections, and all that are still open.
@@ -126,8 +169,7 @@ impl Party for Clients {
 
     fn left(&mut self, flow: ClientFlow, connection: Option<OwnedFd>) {
         if let Some(fd) = connection {
-            self.samples.look(fd.as_fd());
-            self.kept.push(fd);
+            self.keep(fd);
         }
         flow.hand_in();
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bytegauge_model::{CallError, CallReport, EncodedHistogram, ErrorClass, ErrorPhase};
+use bytegauge_model::{CallDatagrams, CallError, CallReport, EncodedHistogram, ErrorClass, ErrorPhase};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 
@@ -70,6 +70,8 @@ pub struct Counts {
     pub unfinished: u64,
     /// Calls that were due within the window and never begun.
     pub overdue: u64,
+    /// What became of datagrams.
+    pub datagrams: CallDatagrams,
 }
 
 impl Record {
@@ -133,6 +135,7 @@ impl Record {
         self.counts.completed += counts.completed;
         self.counts.unfinished += counts.unfinished;
         self.counts.overdue += counts.overdue;
+        self.counts.datagrams = self.counts.datagrams.plus(&counts.datagrams);
     }
 
     /// Adds another shard of the same trial.
@@ -155,7 +158,7 @@ impl Record {
 
     /// The report of all shards.
     pub fn report(&self) -> CallReport {
-        let Counts { begun, completed, unfinished, overdue } = self.counts;
+        let Counts { begun, completed, unfinished, overdue, datagrams } = self.counts;
         CallReport {
             calls: self.total.len(),
             begun,
@@ -169,6 +172,7 @@ impl Record {
             total: Some(encoded(&self.total)),
             errors: self.errors.values().cloned().collect(),
             search: Vec::new(),
+            datagrams: (datagrams != CallDatagrams::default()).then_some(datagrams),
         }
     }
 }
@@ -205,7 +209,7 @@ mod tests {
         }
         let mut other = record.emptied();
         other.completed(150, times(90_000));
-        other.hand_in(Counts { begun: 7, completed: 5, unfinished: 2, overdue: 1 });
+        other.hand_in(Counts { begun: 7, completed: 5, unfinished: 2, overdue: 1, ..Counts::default() });
         record.add(&other);
         let report = record.report();
         assert_eq!((report.calls, report.begun, report.unfinished, report.overdue), (3, 7, 2, 1));

@@ -149,6 +149,85 @@ impl Desk {
             walk.walk();
         }
     }
+
+    /// What messages are made of.
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// The planted fault, if any.
+    pub(super) fn plant(&self) -> Option<Plant> {
+        self.plant
+    }
+
+    /// A request arrived whole: does the work. How many were served by now.
+    pub(super) fn serves(&self, request: &[u8]) -> u64 {
+        self.begun.add();
+        self.works_on(request);
+        self.walks();
+        self.served.add()
+    }
+
+    /// Compares bytes of a request, from `at` on.
+    #[cold]
+    pub(super) fn check(&self, head: u64, at: usize, bytes: &[u8]) {
+        match self.terms.check_request(head, at, bytes) {
+            Ok(()) => {
+                self.verified_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
+            Err(mismatch) => {
+                let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
+                let fault = Fault::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
+                self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+            }
+        }
+    }
+
+    /// Carries out a planted fault that is due, now that so many requests were served.
+    #[cold]
+    pub(super) fn planted(&self, plant: Plant, served: u64) -> Planted {
+        let received = served * self.terms.request as u64;
+        match plant {
+            Plant::Die { after_bytes } if received >= after_bytes => match self.body {
+                Body::Process => std::process::abort(),
+                // Without the panic hook: the death is planned, and standard error belongs to the user.
+                Body::Thread => {
+                    self.abort.store(true, Ordering::Relaxed);
+                    std::panic::resume_unwind(Box::new("planted death"))
+                }
+            },
+            Plant::Stall { after_bytes } if received >= after_bytes => Planted::Stuck,
+            Plant::Nap { after_bytes, ns }
+                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
+            {
+                std::thread::sleep(Duration::from_nanos(ns));
+                Planted::Nothing
+            }
+            Plant::Spin { ns } => {
+                crate::spin::spin_ns(ns);
+                Planted::Nothing
+            }
+            Plant::ShortReply { after_bytes }
+            | Plant::LongReply { after_bytes }
+            | Plant::Corrupt { offset: after_bytes }
+                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
+            {
+                Planted::Spoil
+            }
+            _ => Planted::Nothing,
+        }
+    }
+}
+
+/// What a planted fault asks of whoever serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Planted {
+    /// Nothing, now.
+    Nothing,
+    /// To serve no more, and keep what is open.
+    Stuck,
+    /// To spoil the next reply.
+    Spoil,
 }
 
 impl ServerFlow {
@@ -217,18 +296,9 @@ impl ServerFlow {
         let at = self.have - part.len();
         // The head is whole only once so many bytes are there: what comes before is the number itself.
         let skip = HEAD.saturating_sub(at).min(part.len());
-        let skip = if self.desk.terms.numbered { skip } else { 0 };
+        let skip = if self.desk.terms.is_numbered() { skip } else { 0 };
         let head = u64::from_le_bytes(self.head);
-        match self.desk.terms.check_request(head, at + skip, &part[skip..]) {
-            Ok(()) => {
-                self.desk.verified_bytes.fetch_add(part.len() as u64, Ordering::Relaxed);
-            }
-            Err(mismatch) => {
-                let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
-                let fault = Fault::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
-                self.desk.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
-            }
-        }
+        self.desk.check(head, at + skip, &part[skip..]);
     }
 
     /// A planted server that takes the first bytes for the whole request.
@@ -238,31 +308,10 @@ impl ServerFlow {
 
     #[cold]
     fn planted(&mut self, plant: Plant, served: u64) {
-        let received = served * self.desk.terms.request as u64;
-        match plant {
-            Plant::Die { after_bytes } if received >= after_bytes => match self.desk.body {
-                Body::Process => std::process::abort(),
-                // Without the panic hook: the death is planned, and standard error belongs to the user.
-                Body::Thread => {
-                    self.desk.abort.store(true, Ordering::Relaxed);
-                    std::panic::resume_unwind(Box::new("planted death"))
-                }
-            },
-            Plant::Stall { after_bytes } if received >= after_bytes => self.state = State::Stuck,
-            Plant::Nap { after_bytes, ns }
-                if received >= after_bytes && !self.desk.stopped.swap(true, Ordering::Relaxed) =>
-            {
-                std::thread::sleep(Duration::from_nanos(ns));
-            }
-            Plant::Spin { ns } => crate::spin::spin_ns(ns),
-            Plant::ShortReply { after_bytes }
-            | Plant::LongReply { after_bytes }
-            | Plant::Corrupt { offset: after_bytes }
-                if received >= after_bytes && !self.desk.stopped.swap(true, Ordering::Relaxed) =>
-            {
-                self.spoil = Some(plant);
-            }
-            _ => {}
+        match self.desk.planted(plant, served) {
+            Planted::Nothing => {}
+            Planted::Stuck => self.state = State::Stuck,
+            Planted::Spoil => self.spoil = Some(plant),
         }
     }
 
@@ -272,7 +321,7 @@ impl ServerFlow {
             && self.ready == 0
             && let Some(head) = self.waiting.pop_front()
         {
-            if self.desk.terms.numbered {
+            if self.desk.terms.is_numbered() {
                 self.out[..HEAD].copy_from_slice(&head.to_le_bytes());
             }
             self.ready = self.out.len();

@@ -19,6 +19,9 @@ pub const BACKLOG: u32 = 4096;
 /// Largest receive where the plan does not say, bytes.
 pub const READ_SIZE: usize = 16 << 10;
 
+/// Datagrams that a system call moves at most where the plan does not say.
+pub const BATCH: usize = 64;
+
 /// What is said, how often, and by whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSetup {
@@ -44,6 +47,10 @@ pub struct CallSetup {
     pub server_engine: Engine,
     /// Who moves bytes at the client.
     pub client_engine: Engine,
+    /// Datagrams that a system call moves at most, of an engine that moves several.
+    pub batch: usize,
+    /// Receives that a ring keeps in flight over datagrams.
+    pub outstanding: usize,
     /// Threads of the server; an engine with a thread per flow makes its own.
     pub server_threads: usize,
     /// Threads of the client.
@@ -86,7 +93,9 @@ impl CallSetup {
             None => None,
         };
         let response = number("response");
-        let end = |name| Ok::<_, Fault>(named(levels, name)?.or(both).unwrap_or(Engine::Blocking));
+        let datagrams = levels.transport().is_some_and(|transport| transport.is_datagram());
+        let plainest = if datagrams { Engine::Plain } else { Engine::Blocking };
+        let end = |name| Ok::<_, Fault>(named(levels, name)?.or(both).unwrap_or(plainest));
         Ok(Some(CallSetup {
             request: request as usize,
             response: response.unwrap_or(request) as usize,
@@ -99,6 +108,8 @@ impl CallSetup {
             timeout_ns: number("timeout").unwrap_or(TIMEOUT_NS),
             server_engine: end("server_engine")?,
             client_engine: end("client_engine")?,
+            batch: number("batch").map_or(BATCH, |n| n.max(1) as usize),
+            outstanding: number("outstanding").map_or(BATCH, |n| n.max(1) as usize),
             server_threads: count("server_threads"),
             client_threads: count("client_threads"),
             rcvbuf_on: named(levels, "rcvbuf_on")?.unwrap_or_default(),

@@ -88,6 +88,11 @@ pub struct Connector {
     turn: AtomicU32,
 }
 
+/// Whether a socket of a transport carries bytes or datagrams.
+fn kind_of(transport: &Transport) -> Type {
+    if transport.is_datagram() { Type::DGRAM } else { Type::STREAM }
+}
+
 impl Connector {
     /// The connector towards a server.
     ///
@@ -101,9 +106,14 @@ impl Connector {
             other => return Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
         };
         let options = &setup.options;
+        // Over datagrams the server's socket has it, where the server is ours.
+        let rcvbuf_here = match setup.transport.is_datagram() {
+            true => call.foreign.is_some(),
+            false => call.rcvbuf_on == RcvbufOn::Client,
+        };
         let timeout_ms = call.timeout_ns.div_ceil(1_000_000).min(u32::MAX.into()) as u32;
         let wanted = [
-            size(options.rcvbuf).filter(|_| call.rcvbuf_on == RcvbufOn::Client).map(SocketOption::ReceiveBuffer),
+            size(options.rcvbuf).filter(|_| rcvbuf_here).map(SocketOption::ReceiveBuffer),
             size(options.sndbuf).map(SocketOption::SendBuffer),
             options.nodelay.map(SocketOption::NoDelay),
             options.congestion.clone().map(SocketOption::Congestion),
@@ -155,11 +165,15 @@ impl Connector {
     }
 
     fn socket(&self) -> io::Result<Socket> {
-        Socket::new(self.address.domain(), Type::STREAM, None)
+        Socket::new(self.address.domain(), kind_of(&self.transport), None)
     }
 
-    /// Takes the next source address, all of which are this host's own on `lo`.
+    /// Takes the next source address, all of which are this host's own on `lo`, or the name that a Unix socket
+    /// needs to be answered.
     fn bind(&self, socket: &Socket) -> io::Result<()> {
+        if self.transport == Transport::UnixDatagram {
+            return socket.bind(&abstract_name(&next_name("client")).map_err(io::Error::other)?);
+        }
         if !self.rotates {
             return Ok(());
         }
@@ -179,12 +193,15 @@ impl Connector {
     }
 }
 
-fn size(bytes: Option<u64>) -> Option<usize> {
+pub(super) fn size(bytes: Option<u64>) -> Option<usize> {
     bytes.map(|bytes| bytes as usize)
 }
 
 /// An option that this kernel or this user may not set skips the cell.
-fn set_all(fd: BorrowedFd<'_>, options: impl IntoIterator<Item = Option<SocketOption>>) -> Result<(), Fault> {
+pub(super) fn set_all(
+    fd: BorrowedFd<'_>,
+    options: impl IntoIterator<Item = Option<SocketOption>>,
+) -> Result<(), Fault> {
     for option in options.into_iter().flatten() {
         option::set(fd, &option).map_err(|error| Fault::Missing(error.to_string()))?;
     }
@@ -192,21 +209,24 @@ fn set_all(fd: BorrowedFd<'_>, options: impl IntoIterator<Item = Option<SocketOp
 }
 
 /// An address of loopback with a port, or a name, that is still to be chosen.
-fn unbound(setup: &PathSetup) -> Result<SockAddr, Fault> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
+pub(super) fn unbound(setup: &PathSetup) -> Result<SockAddr, Fault> {
     match setup.transport {
-        Transport::Tcp => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()),
-        Transport::Tcp6 => Ok(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)).into()),
-        Transport::Unix => {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            abstract_name(&format!("bytegauge-call-{}-{count}", std::process::id()))
-        }
-        ref other => Err(Fault::Impossible(format!("calls need a stream socket, not {other}"))),
+        Transport::Tcp | Transport::Udp => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()),
+        Transport::Tcp6 | Transport::Udp6 => Ok(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)).into()),
+        Transport::Unix | Transport::UnixDatagram => abstract_name(&next_name("call")),
+        ref other => Err(Fault::Impossible(format!("calls need a socket, not {other}"))),
     }
 }
 
+/// A name that nobody else has.
+fn next_name(what: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("bytegauge-{what}-{}-{count}", std::process::id())
+}
+
 /// A bound address as the client is told it.
-fn told(address: &SockAddr) -> Result<Address, Fault> {
+pub(super) fn told(address: &SockAddr) -> Result<Address, Fault> {
     if let Some(ip) = address.as_socket() {
         return Ok(Address::Ip(ip));
     }
@@ -219,16 +239,18 @@ fn abstract_name(name: &str) -> Result<SockAddr, Fault> {
     SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a Unix socket"))
 }
 
-fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, Fault> {
+pub(super) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, Fault> {
     let domain: Domain = address.domain();
-    Socket::new(domain, Type::STREAM, None).map_err(|error| no_family(transport, error))
+    Socket::new(domain, kind_of(transport), None).map_err(|error| no_family(transport, error))
 }
 
 /// A machine without IPv6 skips those cells; any other error is one.
 fn no_family(transport: &Transport, error: io::Error) -> Fault {
     match error.kind() {
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported if *transport == Transport::Tcp6 => {
-            Fault::Missing("this machine has no IPv6 loopback: leave out --transport tcp6".into())
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
+            if matches!(transport, Transport::Tcp6 | Transport::Udp6) =>
+        {
+            Fault::Missing(format!("this machine has no IPv6 loopback: leave out --transport {transport}"))
         }
         _ => Fault::Io { doing: format!("opening a listener for {transport}"), source: error },
     }

@@ -1,9 +1,10 @@
 //! What both ends know of a call's bytes: how long they are, and what they must be.
 //!
 //! A message of eight bytes or more begins with the call's number, so that a reply that belongs to another
-//! call is noticed for the price of one comparison. In verify mode every byte follows from the number: those
-//! of an echo from the flow's own pattern, those of other requests and replies from one pattern each, because
-//! a server cannot tell its clients' flows apart.
+//! call is noticed for the price of one comparison. A datagram that is shorter begins with as much of the number
+//! as it holds, the low bytes: a reply must be told from one to an earlier call. In verify mode every byte follows
+//! from the number: those of an echo from the flow's own pattern, those of other requests and replies from one
+//! pattern each, because a server cannot tell its clients' flows apart.
 
 use crate::call::setup::CallSetup;
 use crate::message::PathSetup;
@@ -28,24 +29,52 @@ pub struct Terms {
     pub response: usize,
     /// Whether a reply is the request itself.
     pub echo: bool,
-    /// Whether messages carry the call's number.
-    pub numbered: bool,
+    /// Bytes of the call's number that messages begin with: all, none, or of short datagrams some.
+    pub head: usize,
     /// Whether every byte is compared.
     pub verify: bool,
     seed: u64,
 }
 
 impl Terms {
+    /// Those of an echo, compared byte for byte.
+    #[cfg(test)]
+    pub(super) fn for_test(len: usize, head: usize) -> Terms {
+        Terms { request: len, response: len, echo: true, head, verify: head > 0, seed: 3 }
+    }
+
     /// The terms of a trial.
     pub fn of(setup: &PathSetup, call: &CallSetup) -> Terms {
+        let room = if call.opaque { 0 } else { call.request.min(call.response) };
         Terms {
             request: call.request,
             response: call.response,
             echo: call.echoes(),
-            numbered: call.request >= HEAD && call.response >= HEAD && !call.opaque,
+            head: match room {
+                HEAD.. => HEAD,
+                room if setup.transport.is_datagram() => room,
+                _ => 0,
+            },
             verify: setup.verify && !call.opaque,
             seed: setup.seed,
         }
+    }
+
+    /// Whether messages carry the whole number.
+    pub fn is_numbered(&self) -> bool {
+        self.head == HEAD
+    }
+
+    /// The part of a number that messages carry.
+    pub fn carried(&self, number: u64) -> u64 {
+        if self.is_numbered() { number } else { number & ((1 << (8 * self.head)) - 1) }
+    }
+
+    /// What of its number a message carries; `None` if it is too short even for that.
+    pub fn head_of(&self, message: &[u8]) -> Option<u64> {
+        let mut head = [0; HEAD];
+        head[..self.head].copy_from_slice(message.get(..self.head)?);
+        Some(u64::from_le_bytes(head))
     }
 
     /// The number of a flow's `count`th call.
@@ -78,8 +107,8 @@ impl Terms {
         if !self.verify || self.echo {
             return Ok(());
         }
-        let (pattern, offset) = self.pattern_of_request(if self.numbered { head } else { 0 });
-        self.check(&pattern, offset, at, bytes, self.numbered.then_some(head))
+        let (pattern, offset) = self.pattern_of_request(head);
+        self.check(&pattern, offset, at, bytes, head)
     }
 
     /// Compares bytes of the reply to call `number`, from `at` on; without verify mode only its number.
@@ -88,27 +117,26 @@ impl Terms {
     /// The first byte that differs.
     pub fn check_reply(&self, number: u64, at: usize, bytes: &[u8]) -> Result<(), Mismatch> {
         if !self.verify {
-            return if self.numbered { check_head(number, at, bytes) } else { Ok(()) };
+            return self.check_head(number, at, bytes);
         }
         let (pattern, offset) =
             if self.echo { self.pattern_of_request(number) } else { (Pattern::new(self.seed, REPLIES), 0) };
-        self.check(&pattern, offset, at, bytes, self.numbered.then_some(number))
+        self.check(&pattern, offset, at, bytes, number)
     }
 
-    fn check(
-        &self,
-        pattern: &Pattern,
-        offset: u64,
-        at: usize,
-        bytes: &[u8],
-        head: Option<u64>,
-    ) -> Result<(), Mismatch> {
-        let mut skip = 0;
-        if let Some(head) = head {
-            check_head(head, at, bytes)?;
-            skip = HEAD.saturating_sub(at).min(bytes.len());
-        }
+    fn check(&self, pattern: &Pattern, offset: u64, at: usize, bytes: &[u8], number: u64) -> Result<(), Mismatch> {
+        self.check_head(number, at, bytes)?;
+        let skip = self.head.saturating_sub(at).min(bytes.len());
         pattern.check(offset + (at + skip) as u64, &bytes[skip..])
+    }
+
+    fn check_head(&self, number: u64, at: usize, bytes: &[u8]) -> Result<(), Mismatch> {
+        let head = number.to_le_bytes();
+        let part = self.head.saturating_sub(at).min(bytes.len());
+        match (0..part).find(|i| bytes[*i] != head[at + i]) {
+            None => Ok(()),
+            Some(i) => Err(Mismatch { offset: (at + i) as u64, expected: head[at + i], found: bytes[i] }),
+        }
     }
 
     /// Where the bytes of a request come from.
@@ -117,26 +145,13 @@ impl Terms {
             let (flow, count) = (number >> COUNT_BITS, number & ((1 << COUNT_BITS) - 1));
             return (Pattern::new(self.seed, flow as usize), count * self.request as u64);
         }
-        let offset = if self.numbered { (number & ((1 << COUNT_BITS) - 1)) * self.request as u64 } else { 0 };
+        let offset = if self.is_numbered() { (number & ((1 << COUNT_BITS) - 1)) * self.request as u64 } else { 0 };
         (Pattern::new(self.seed, REQUESTS), offset)
     }
 
-    fn write_head(&self, number: u64, message: &mut [u8]) {
-        if self.numbered {
-            message[..HEAD].copy_from_slice(&number.to_le_bytes());
-        }
-    }
-}
-
-fn check_head(number: u64, at: usize, bytes: &[u8]) -> Result<(), Mismatch> {
-    let head = number.to_le_bytes();
-    if at >= HEAD {
-        return Ok(());
-    }
-    let part = bytes.len().min(HEAD - at);
-    match (0..part).find(|i| bytes[*i] != head[at + i]) {
-        None => Ok(()),
-        Some(i) => Err(Mismatch { offset: (at + i) as u64, expected: head[at + i], found: bytes[i] }),
+    /// Writes as much of a number as messages carry.
+    pub(super) fn write_head(&self, number: u64, message: &mut [u8]) {
+        message[..self.head].copy_from_slice(&number.to_le_bytes()[..self.head]);
     }
 }
 
@@ -146,17 +161,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn terms(request: usize, response: usize) -> Terms {
-        let numbered = request >= HEAD && response >= HEAD;
-        Terms { request, response, echo: request == response, numbered, verify: true, seed: 3 }
+        let head = if request.min(response) >= HEAD { HEAD } else { 0 };
+        Terms { request, response, echo: request == response, head, verify: true, seed: 3 }
     }
 
     proptest! {
         #[test]
         fn what_is_written_passes_in_pieces_and_a_flipped_bit_does_not(
             request in 1usize..100, response in 1usize..100, count in 0u64..9, flow in 0usize..4,
-            cut in 0usize..100, flip in 0usize..800,
+            cut in 0usize..100, flip in 0usize..800, datagram in any::<bool>(),
         ) {
             let terms = terms(request, response);
+            let terms = Terms { head: if datagram { HEAD.min(request).min(response) } else { terms.head }, ..terms };
             let number = Terms::number(flow, count);
             let mut sent = vec![0; request];
             terms.write_request(number, &mut sent);
@@ -173,6 +189,16 @@ mod tests {
             reply[flip / 8] ^= 1 << (flip % 8);
             prop_assert!(terms.check_reply(number, 0, &reply).is_err());
         }
+    }
+
+    #[test]
+    fn a_short_datagram_carries_the_low_bytes() {
+        let short = Terms { head: 2, ..terms(2, 2) };
+        let mut bytes = [0; 2];
+        short.write_request(Terms::number(7, 0x1_0203), &mut bytes);
+        assert_eq!((bytes, short.head_of(&bytes), short.head_of(&bytes[..1])), ([3, 2], Some(0x203), None));
+        assert_eq!((short.carried(Terms::number(7, 0x1_0203)), terms(8, 8).carried(u64::MAX)), (0x203, u64::MAX));
+        assert_eq!(Terms { head: 0, ..short }.head_of(&[]), Some(0));
     }
 
     #[test]

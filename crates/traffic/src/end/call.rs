@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bytegauge_model::{CallReport, EndReport, Engine, EngineReport, FlowReport};
+use bytegauge_model::{CallDatagrams, CallReport, EndReport, Engine, EngineReport, FlowReport};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::limit;
 
+use crate::call::datagram;
 use crate::call::{
     CallSetup, Client, Clients, Connector, Desk, Record, Samples, Servers, Terms, Waiting, carry_alone, listen,
 };
@@ -37,6 +38,8 @@ struct Part {
     engine: EngineReport,
     samples: Samples,
     records: Vec<Arc<Mutex<Record>>>,
+    /// Of a server over datagrams.
+    seen: Option<CallDatagrams>,
     kept: Vec<OwnedFd>,
     fault: Option<Fault>,
 }
@@ -50,7 +53,8 @@ pub(super) fn serve(
 ) -> Result<Option<(EndReport, Option<Fault>)>, Fault> {
     spin::prepare();
     enough_files(setup, call, Side::Sink, body)?;
-    let (listeners, address) = listen(setup, call)?;
+    let is_datagram = setup.transport.is_datagram();
+    let (listeners, address) = if is_datagram { datagram::bind(setup, call)? } else { listen(setup, call)? };
     if !peer.reply(Reply::Listening(address)) {
         return Ok(None);
     }
@@ -69,7 +73,9 @@ pub(super) fn serve(
             let (setup, call, desk) = (Arc::clone(setup), Arc::clone(call), Arc::clone(&desks[thread]));
             let (listener, flags) = (Arc::clone(&listeners[thread % listeners.len()]), flags.clone());
             let begins_ns = Arc::clone(&begins_ns);
-            move || serve_thread(&setup, &call, &desk, &listener, &flags, begins_ns)
+            // Of sockets that threads share the first of them tells.
+            let is_first = thread < listeners.len();
+            move || serve_thread(&setup, &call, &desk, (&listener, is_first), &flags, begins_ns)
         },
     )?;
     drop(listeners);
@@ -94,6 +100,7 @@ pub(super) fn serve(
     let served = desks.iter().map(|desk| desk.served().value()).sum();
     let begun = desks.iter().map(|desk| desk.begun()).sum();
     let verified_bytes = desks.iter().map(|desk| desk.verified_bytes()).sum();
+    let datagrams = parts.iter().filter_map(|part| part.seen).reduce(|ours, theirs| ours.plus(&theirs));
     let (mut report, part_fault) = summed(parts);
     report.verified_bytes = verified_bytes;
     report.call = Some(CallReport {
@@ -101,6 +108,7 @@ pub(super) fn serve(
         begun,
         completed: served,
         window_ns: report.window_ns,
+        datagrams,
         ..CallReport::default()
     });
     Ok(Some((report, fault.or(part_fault))))
@@ -110,15 +118,26 @@ fn serve_thread(
     setup: &Arc<PathSetup>,
     call: &Arc<CallSetup>,
     desk: &Arc<Desk>,
-    listener: &Arc<OwnedFd>,
+    (listener, tells_of_it): (&Arc<OwnedFd>, bool),
     flags: &Flags,
     begins_ns: Arc<AtomicU64>,
 ) -> Part {
-    let mut party = Servers::new(setup, call, Arc::clone(desk));
     let schedule = schedule(setup);
     let mut meter = Meter::start(&schedule, 0);
     meter.watch(desk.served().watched());
     meter.hold(begins_ns, &schedule);
+    if setup.transport.is_datagram() {
+        let flags = (&*flags.told, &*flags.abort);
+        let (served, mut seen) = datagram::serve(call, desk, listener.as_fd(), setup.read_size, flags, &mut meter);
+        meter.close_early();
+        let mut samples = Samples::new(&setup.transport);
+        if tells_of_it {
+            seen.dropped = datagram::dropped_at(listener.as_fd());
+            samples.look(listener.as_fd());
+        }
+        return Part { seen: Some(seen), ..part(meter, served, samples, Vec::new(), None) };
+    }
+    let mut party = Servers::new(setup, call, Arc::clone(desk));
     let station = Station {
         listener: Some(listener.as_fd()),
         buffer_size: setup.read_size,
@@ -207,8 +226,11 @@ pub(super) fn call(
     if let (true, Some(call)) = (setup.verify, &report.call) {
         report.verified_bytes = call.completed * setup.call.as_ref().map_or(0, |call| call.response as u64);
     }
-    let gone = (gave_up.load(Ordering::Relaxed) == setup.flows as u64)
-        .then(|| Fault::PeerGone("the server takes no connection any more".into()));
+    let gone = match setup.transport.is_datagram() {
+        true => "nobody receives at the server's address any more",
+        false => "the server takes no connection any more",
+    };
+    let gone = (gave_up.load(Ordering::Relaxed) == setup.flows as u64).then(|| Fault::PeerGone(gone.into()));
     if !call.until_told {
         // If nobody hears it, nobody waits for the report either.
         let _ = peer.reply(Reply::Closed);
@@ -250,7 +272,12 @@ impl Caller {
         let mut party = waiting.begin(client, start_ns);
         // Clients leave by themselves, when what they have in flight is answered.
         let never = AtomicBool::new(false);
-        let driven = if call.client_engine == Engine::Null {
+        let is_datagram = setup.transport.is_datagram();
+        let driven = if is_datagram && call.client_engine == Engine::Null {
+            datagram::carry_alone(&mut party, &flags.abort, &mut meter)
+        } else if is_datagram {
+            datagram::carry(&mut party, &flags.abort, &mut meter)
+        } else if call.client_engine == Engine::Null {
             alone(&mut party, &setup, &call, &flags, &mut meter)
         } else {
             let station = Station { listener: None, buffer_size: setup.read_size, abort: &flags.abort, told: &never };
@@ -291,6 +318,10 @@ fn schedule(setup: &PathSetup) -> Schedule {
 /// Raises the limit of open files and sees that it will do: to run out in the middle would look like an error
 /// of the path.
 fn enough_files(setup: &PathSetup, call: &CallSetup, side: Side, body: Body) -> Result<(), Fault> {
+    if side == Side::Sink && setup.transport.is_datagram() {
+        // One socket, or one a thread, whoever calls.
+        return Ok(());
+    }
     let ours = (setup.flows + call.idle_flows + if side == Side::Sink { call.competing_flows } else { 0 }) as u64;
     let ends = if body == Body::Thread { 2 } else { 1 };
     let needed = ours * ends + OTHER_FILES;
@@ -312,6 +343,7 @@ impl Part {
             engine: EngineReport::default(),
             samples: Samples::new(&setup.transport),
             records: Vec::new(),
+            seen: None,
             kept: Vec::new(),
             fault: None,
         }
@@ -336,7 +368,7 @@ fn part(
         Ok((_, engine)) => (engine, refused),
         Err(fault) => (EngineReport::default(), Some(fault)),
     };
-    Part { report, engine, samples, records, kept: Vec::new(), fault }
+    Part { report, engine, samples, records, seen: None, kept: Vec::new(), fault }
 }
 
 /// All shards of all threads.

@@ -4,17 +4,18 @@
 //! is woken out of its system call by a signal and told to stop.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, FlowReport, Transport, Work};
+use bytegauge_model::{EndReport, Engine, EngineReport, FlowReport, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::{affinity, file, io as sys_io, tcp_info};
 
+use crate::end::datagrams;
 use crate::end::gate::Gate;
 use crate::engine::{self, Slot, Stop};
 use crate::fault::Fault;
@@ -53,12 +54,13 @@ pub(super) struct Flows {
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
     news: mpsc::Receiver<News>,
+    engine: Arc<Mutex<Option<EngineReport>>>,
     setup: Arc<PathSetup>,
     side: Side,
 }
 
 /// What a flow's thread tells the watchdog.
-enum News {
+pub(super) enum News {
     /// Its window has closed; it drains.
     Closed { flow: usize },
     /// It is done.
@@ -79,6 +81,7 @@ impl Flows {
             threads: Vec::with_capacity(setup.flows),
             handles: Vec::with_capacity(setup.flows),
             news,
+            engine: Arc::default(),
             setup: Arc::clone(setup),
             side,
         };
@@ -94,6 +97,7 @@ impl Flows {
                 abort: Arc::clone(&flows.abort),
                 told: Arc::clone(&flows.told),
                 tell: tell.clone(),
+                engine: Arc::clone(&flows.engine),
             };
             let report_ready = report_ready.clone();
             let thread = std::thread::Builder::new()
@@ -151,7 +155,8 @@ impl Flows {
             }
         }
         let finished = reports.iter().all(Option::is_some);
-        let report = sum(reports.into_iter().flatten().collect());
+        let engine = *self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = EndReport { engine, ..sum(reports.into_iter().flatten().collect()) };
         if finished {
             for thread in self.threads {
                 if thread.join().is_err() {
@@ -223,16 +228,18 @@ impl Flows {
     }
 }
 
-struct Job {
-    setup: Arc<PathSetup>,
-    side: Side,
-    flow: usize,
-    body: Body,
-    fd: Option<OwnedFd>,
-    gate: Arc<Gate>,
-    abort: Arc<AtomicBool>,
-    told: Arc<AtomicBool>,
-    tell: mpsc::Sender<News>,
+pub(super) struct Job {
+    pub(super) setup: Arc<PathSetup>,
+    pub(super) side: Side,
+    pub(super) flow: usize,
+    pub(super) body: Body,
+    pub(super) fd: Option<OwnedFd>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) abort: Arc<AtomicBool>,
+    pub(super) told: Arc<AtomicBool>,
+    pub(super) tell: mpsc::Sender<News>,
+    /// What engines that keep count did, all flows together.
+    pub(super) engine: Arc<Mutex<Option<EngineReport>>>,
 }
 
 impl Job {
@@ -261,6 +268,9 @@ impl Job {
     /// Prepares memory, announces readiness, waits at the gate, and carries the flow.
     fn move_bytes(self, announce: impl FnOnce()) -> (FlowReport, Option<Fault>) {
         let setup = Arc::clone(&self.setup);
+        if setup.transport.is_datagram() && setup.engine != Engine::Null {
+            return datagrams::carry(&self, announce);
+        }
         match (self.side, setup.work) {
             (Side::Source, _) => self.write(announce),
             (Side::Sink, Work::None) => self.read(Discard, announce),
@@ -447,8 +457,9 @@ pub(super) fn sum(flows: Vec<FlowReport>) -> EndReport {
         involuntary_switches: total(|f| f.involuntary_switches),
         total_bytes: total(|f| f.total_bytes),
         verified_bytes: total(|f| f.verified_bytes),
-        flows,
         call: None,
         engine: None,
+        datagrams: flows.iter().filter_map(|flow| flow.datagrams).reduce(|one, other| one.plus(&other)),
+        flows,
     }
 }

@@ -3,6 +3,7 @@
 mod call;
 mod channel;
 pub(crate) mod crew;
+mod datagrams;
 mod flows;
 mod gate;
 mod serve;

@@ -95,7 +95,12 @@ fn open(
         };
         return Ok(ended.map(|(report, fault)| reply(report, fault)));
     }
-    let carries = !matches!(setup.engine, Engine::Blocking | Engine::Null);
+    let datagrams = setup.transport.is_datagram();
+    let carries = !matches!(setup.engine, Engine::Blocking | Engine::Null) && !datagrams;
+    if !setup.engine.suits(&setup.transport) {
+        let (engine, transport) = (setup.engine, &setup.transport);
+        return Err(Fault::Impossible(format!("engine {engine} does not carry {transport}")));
+    }
     if carries && !setup.transport.is_socket() {
         let (engine, transport) = (setup.engine, &setup.transport);
         return Err(Fault::Missing(format!("engine {engine} carries sockets, not {transport}: use --engine blocking")));

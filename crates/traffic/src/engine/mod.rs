@@ -6,7 +6,7 @@ mod blocking;
 mod epoll;
 mod null;
 pub mod proof;
-mod timers;
+pub(crate) mod timers;
 mod tokio;
 mod uring;
 
@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{Engine, EngineReport};
 
+use crate::datagram;
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
 use crate::meter::Meter;
@@ -100,6 +101,9 @@ pub fn drive<P: Party>(
         Engine::Blocking => blocking::drive(party, station, meter),
         Engine::Tokio => tokio::drive(party, station, meter),
         Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it carries no party".into())),
+        Engine::Plain | Engine::Mmsg | Engine::Gso => {
+            Err(Fault::Impossible(format!("engine {engine} carries datagrams, not connections")))
+        }
     }
 }
 
@@ -107,12 +111,13 @@ pub fn drive<P: Party>(
 pub fn lacks(engine: Engine) -> Option<String> {
     match engine {
         Engine::Uring(mode) => uring::lacks(mode),
-        Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio => None,
+        Engine::Gso => datagram::lacks_segmentation(),
+        Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio | Engine::Plain | Engine::Mmsg => None,
     }
 }
 
 /// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
-const WAIT_MAX_NS: u64 = 50_000_000;
+pub(crate) const WAIT_MAX_NS: u64 = 50_000_000;
 
 /// How long an end that has run out of descriptors leaves its listener alone, unless a connection closes first.
 const ACCEPT_PAUSE_NS: u64 = 10_000_000;

@@ -9,5 +9,6 @@ pub fn unproven(engine: Engine, report: &EngineReport) -> Option<String> {
     match engine {
         Engine::Uring(mode) => uring::unproven(mode, report),
         Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio => None,
+        Engine::Plain | Engine::Mmsg | Engine::Gso => None,
     }
 }

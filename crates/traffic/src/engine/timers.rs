@@ -11,7 +11,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Deadlines by slot index, nanoseconds of the monotonic clock.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(crate) struct Timers {
     /// Time and slot; a time is never later than the slot's true deadline.
     heap: Vec<(u64, u32)>,
     /// By slot: where in the heap, and the true deadline.
@@ -20,7 +20,7 @@ pub(super) struct Timers {
 
 impl Timers {
     /// Makes room for slots below `count`.
-    pub(super) fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         if self.slots.len() < count {
             self.slots.resize(count, (NOWHERE, NEVER));
             self.heap.reserve(count - self.heap.len());
@@ -29,7 +29,7 @@ impl Timers {
 
     /// Sets or moves the deadline of a slot.
     #[inline]
-    pub(super) fn set(&mut self, slot: u32, at_ns: u64) {
+    pub(crate) fn set(&mut self, slot: u32, at_ns: u64) {
         let (place, deadline_ns) = &mut self.slots[slot as usize];
         *deadline_ns = at_ns;
         let place = *place as usize;
@@ -44,12 +44,12 @@ impl Timers {
 
     /// Forgets the deadline of a slot.
     #[inline]
-    pub(super) fn clear(&mut self, slot: u32) {
+    pub(crate) fn clear(&mut self, slot: u32) {
         self.slots[slot as usize].1 = NEVER;
     }
 
     /// The earliest deadline; `u64::MAX` if there is none.
-    pub(super) fn earliest_ns(&mut self) -> u64 {
+    pub(crate) fn earliest_ns(&mut self) -> u64 {
         while let Some(&(at_ns, slot)) = self.heap.first() {
             let deadline_ns = self.slots[slot as usize].1;
             if at_ns == deadline_ns {
@@ -66,7 +66,7 @@ impl Timers {
     }
 
     /// Takes one slot whose deadline has come.
-    pub(super) fn take_due(&mut self, now_ns: u64) -> Option<u32> {
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<u32> {
         let at_ns = self.earliest_ns();
         (at_ns <= now_ns && at_ns != NEVER).then(|| {
             let slot = self.heap[0].1;

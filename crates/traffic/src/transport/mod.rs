@@ -2,6 +2,7 @@
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
+pub(crate) mod datagram;
 pub(crate) mod kernel;
 mod pipe;
 pub mod source;
@@ -55,6 +56,8 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
         Transport::Unix => &unix::Unix,
         Transport::Tcp | Transport::Tcp6 => &tcp::Tcp,
         Transport::Pipe => &pipe::Pipe,
+        Transport::Udp | Transport::Udp6 => &datagram::Udp,
+        Transport::UnixDatagram => &datagram::Unix,
         Transport::Source(_) => &source::Alone,
     }
 }

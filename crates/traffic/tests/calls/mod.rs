@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EncodedHistogram, EndReport, Ends, Engine, ErrorClass, Level, Levels};
+use bytegauge_model::{CallReport, EncodedHistogram, EndReport, Ends, Engine, ErrorClass, Level, Levels, Transport};
 use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Reply, Side};
@@ -22,7 +22,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub fn engines() -> impl Iterator<Item = Engine> {
     static HERE: OnceLock<Vec<Engine>> = OnceLock::new();
     let probed = HERE.get_or_init(|| {
-        let all = ENGINES.iter().map(|row| row.value).filter(|engine| *engine != Engine::Null);
+        let all = ENGINES
+            .iter()
+            .map(|row| row.value)
+            .filter(|engine| *engine != Engine::Null && engine.suits(&Transport::Tcp));
         all.filter(|engine| lacks(*engine).is_none()).collect()
     });
     probed.iter().copied()

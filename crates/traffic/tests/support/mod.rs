@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{Engine, UringKind, UringMode};
+use bytegauge_model::{Engine, Transport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::flow::Flow;
@@ -41,7 +41,8 @@ pub fn engines() -> Vec<Engine> {
             false
         }
     };
-    ENGINES.iter().map(|row| row.value).filter(|engine| *engine != Engine::Null).filter(can_run).collect()
+    let connections = |engine: &Engine| *engine != Engine::Null && engine.suits(&Transport::Tcp);
+    ENGINES.iter().map(|row| row.value).filter(connections).filter(can_run).collect()
 }
 
 /// Runs a check over every engine, and says which one failed.

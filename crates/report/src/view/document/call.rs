@@ -35,6 +35,44 @@ pub struct CallView {
     pub client_engine: Option<EngineView>,
     /// The second group of clients, where there was one.
     pub competing: Option<CompetingView>,
+    /// What became of datagrams; absent where calls have connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<CallDatagramView>,
+}
+
+/// What became of the datagrams of calls, over the ends' whole lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CallDatagramView {
+    /// Bytes of replies that came back in the window, per second: goodput, whatever was sent for it.
+    pub reply_bytes_per_second: Option<f64>,
+    /// Requests that the clients sent.
+    pub requests_sent: u64,
+    /// Requests that the server received; `null` where it is not ours, as all that only it can tell.
+    pub requests_received: Option<u64>,
+    /// Requests that the kernel threw away because the server's receive buffer was full.
+    pub requests_dropped: Option<u64>,
+    /// Requests that were longer than the server's buffer.
+    pub requests_truncated: Option<u64>,
+    /// Requests that never came and of which nobody tells where they died.
+    pub requests_lost_elsewhere: Option<u64>,
+    /// Replies that the server sent.
+    pub replies_sent: Option<u64>,
+    /// Replies that the kernel would not take from the server.
+    pub replies_unsent: Option<u64>,
+    /// Replies that reached the clients.
+    pub replies_received: u64,
+    /// Replies that the kernel threw away because a client's receive buffer was full.
+    pub replies_dropped: u64,
+    /// Replies that never came and of which nobody tells where they died.
+    pub replies_lost_elsewhere: Option<u64>,
+    /// Replies that came after their calls had been given up.
+    pub late: u64,
+    /// Replies that came once more.
+    pub duplicated: u64,
+    /// Replies that a reply to a later call had overtaken.
+    pub overtaken: u64,
+    /// Datagrams that answer no call.
+    pub strange: u64,
 }
 
 /// The highest offered rate that keeps a latency objective is the cell's rate; this is what stands beside it. Medians

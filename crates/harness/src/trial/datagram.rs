@@ -1,0 +1,103 @@
+//! What the counts of datagrams at both ends must agree on. What UDP lost, swapped or repeated is a result; what cannot
+//! be is a failure.
+
+use bytegauge_model::{EndReport, Engine};
+use bytegauge_traffic::PathSetup;
+
+/// What is wrong with the counts, if anything.
+pub(super) fn broken(setup: &PathSetup, sent: Option<&EndReport>, received: &EndReport) -> Option<String> {
+    if setup.engine == Engine::Null {
+        return None;
+    }
+    let (Some(source), Some(sink)) = (sent.and_then(|sent| sent.datagrams), received.datagrams) else {
+        return Some("an end counted no datagrams".into());
+    };
+    let (sent, came) = (source.total, sink.distinct());
+    if came > sent {
+        return Some(format!("{sent} datagrams were sent and {came} different ones counted: the path invents data"));
+    }
+    if sink.missing > sent - came {
+        let (missing, lost) = (sink.missing, sent - came);
+        return Some(format!("{missing} numbers are missing at the sink, and {lost} datagrams at most were lost"));
+    }
+    if setup.transport.is_udp() || (came == sent && sink.duplicated == 0) {
+        return None;
+    }
+    let (transport, twice) = (&setup.transport, sink.duplicated);
+    Some(format!("of {sent} datagrams {came} came, and {twice} twice: {transport} does neither"))
+}
+
+/// What the counts fail to prove of the engine's mode, if anything.
+pub(super) fn unproven(setup: &PathSetup, sent: &EndReport, received: &EndReport) -> Option<String> {
+    let (source, sink) = (sent.datagrams?, received.datagrams?);
+    let most = setup.transport.datagram_max()? as usize;
+    let several = setup.batch.unwrap_or(most / setup.write_size?.max(1)) > 1;
+    match setup.engine {
+        Engine::Gso if several && source.total_packets >= source.total => {
+            Some("no send was cut into several datagrams (UDP_SEGMENT)".into())
+        }
+        Engine::Gso if several && sink.total > 1 && sink.total_packets >= sink.total => {
+            Some("no receive was joined from several datagrams (UDP_GRO)".into())
+        }
+        Engine::Mmsg if setup.batch != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
+            Some("no call sent more than one datagram".into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::{DatagramReport, Level, Levels};
+
+    use super::*;
+
+    fn setup(transport: &str, engine: &str) -> PathSetup {
+        let mut levels = Levels::default();
+        levels.set("transport", Level::Name(transport.into()));
+        levels.set("engine", Level::Name(engine.into()));
+        levels.set("read_size", Level::Number(65536));
+        levels.set("write_size", Level::Number(1000));
+        PathSetup::of(&levels).unwrap()
+    }
+
+    fn end(total: u64, total_packets: u64) -> DatagramReport {
+        DatagramReport { datagrams: total, packets: total_packets, total, total_packets, ..DatagramReport::default() }
+    }
+
+    fn report(datagrams: DatagramReport) -> EndReport {
+        EndReport { calls: datagrams.packets, datagrams: Some(datagrams), ..EndReport::default() }
+    }
+
+    fn check(transport: &str, sent: u64, sink: DatagramReport, expected: Option<&str>) {
+        let setup = setup(transport, "plain");
+        let found = broken(&setup, Some(&report(end(sent, sent))), &report(sink));
+        assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
+        assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{expected:?}");
+    }
+
+    #[test]
+    fn counts_that_cannot_be_fail() {
+        check("udp", 100, end(90, 90), None);
+        check("udp", 100, end(101, 101), Some("100 datagrams were sent and 101 different ones"));
+        check("udp", 100, DatagramReport { duplicated: 5, ..end(105, 105) }, None);
+        check("udp", 100, DatagramReport { missing: 11, ..end(90, 90) }, Some("11 numbers are missing"));
+        check("unix-dgram", 100, end(100, 100), None);
+        check("unix-dgram", 100, end(99, 99), Some("of 100 datagrams 99 came, and 0 twice: unix-dgram does neither"));
+    }
+
+    #[test]
+    fn a_mode_that_did_not_run_is_seen() {
+        let gso = setup("udp", "gso");
+        let reason = |source, sink| unproven(&gso, &report(source), &report(sink));
+        assert_eq!(reason(end(6400, 100), end(6400, 100)), None);
+        assert!(reason(end(100, 100), end(100, 100)).unwrap().contains("UDP_SEGMENT"));
+        assert!(reason(end(6400, 100), end(6400, 6400)).unwrap().contains("UDP_GRO"));
+        let single = PathSetup { write_size: Some(60_000), ..gso.clone() };
+        assert_eq!(unproven(&single, &report(end(100, 100)), &report(end(100, 100))), None);
+        let mmsg = setup("udp", "mmsg");
+        assert!(unproven(&mmsg, &report(end(100, 100)), &report(end(100, 100))).is_some());
+        let batched = EndReport { calls: 2, ..report(end(100, 100)) };
+        assert_eq!(unproven(&mmsg, &batched, &report(end(100, 100))), None);
+    }
+}

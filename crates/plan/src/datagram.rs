@@ -1,0 +1,140 @@
+//! What of datagrams cannot be measured: sizes over a protocol's limit, sends that the kernel would not cut.
+
+use bytegauge_model::{Levels, Transport};
+
+use crate::catalog::Catalog;
+
+/// Most datagrams that one send is cut into on every kernel that can cut (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+const SEGMENTS_MAX: u64 = 64;
+
+/// Why a cell's datagrams cannot be sent, with the next step.
+pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catalog) -> Option<String> {
+    let most = transport.datagram_max()?;
+    let over = sizes(levels).find(|(_, size)| *size > most);
+    if let Some((flag, size)) = over {
+        return Some(format!(
+            "a datagram of {size} B is over the limit of {transport}, {most} B: use a smaller --{flag}"
+        ));
+    }
+    let size = levels.get("write_size").number()?;
+    if levels.get("engine").name() != Some("gso") {
+        return None;
+    }
+    // Two headers a datagram, of IP and of UDP; the interface's MTU counts the IP packet.
+    let headers = if *transport == Transport::Udp { 28 } else { 48 };
+    if let Some(mtu) = catalog.loopback_mtu.filter(|mtu| size + headers > *mtu) {
+        return Some(format!(
+            "engine gso cannot cut datagrams of {size} B: with {headers} B of headers they are over the loopback's MTU \
+             of {mtu} B (UDP_SEGMENT): use a smaller --write-size, or --engine mmsg"
+        ));
+    }
+    let batch = levels.get("batch").number()?;
+    if batch > SEGMENTS_MAX {
+        return Some(format!(
+            "engine gso cuts one send into at most {SEGMENTS_MAX} datagrams, not {batch}: use a smaller --batch, or auto"
+        ));
+    }
+    (batch * size > most).then(|| {
+        format!(
+            "engine gso sends at most {most} B at once, not {batch} datagrams of {size} B: use a smaller --batch, or auto"
+        )
+    })
+}
+
+/// The sizes of a cell's datagrams, and the flags that set them.
+fn sizes(levels: &Levels) -> impl Iterator<Item = (&'static str, u64)> {
+    let flags = [("write_size", "write-size"), ("request", "request"), ("response", "response")];
+    flags.into_iter().filter_map(|(name, flag)| Some((flag, levels.get(name).number()?)))
+}
+
+/// What is to be said of a cell's datagrams that can be sent.
+pub(crate) fn note(levels: &Levels, transport: &Transport, catalog: &Catalog) -> Option<String> {
+    let headers = if *transport == Transport::Udp { 28 } else { 48 };
+    let size = sizes(levels).map(|(_, size)| size).max().filter(|_| transport.is_udp())?;
+    let mtu = catalog.loopback_mtu.filter(|mtu| size + headers > *mtu)?;
+    Some(format!("datagrams of {size} B are over the loopback's MTU of {mtu} B: IP cuts each into fragments"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalog::Catalog;
+    use crate::file::parse;
+    use crate::resolve::resolve;
+
+    fn check(text: &str, mtu: u64, expected: &str) {
+        let text = format!("transport = \"udp\"\nprofile = \"drain\"\n{text}");
+        let catalog = Catalog { loopback_mtu: Some(mtu), ..Catalog::default() };
+        let answer = match resolve(&parse("t", &text).unwrap(), &catalog, 1) {
+            Ok(plan) => plan.notes.join("; "),
+            Err(error) => error.to_string(),
+        };
+        assert!(answer.contains(expected), "{text}: {answer}");
+        assert!(!expected.is_empty() || answer.is_empty(), "{text}: {answer}");
+    }
+
+    #[test]
+    fn what_no_datagram_holds_is_refused() {
+        check("write-size = 65507", 65_536, "");
+        check("write-size = 65508", 65_536, "a datagram of 65508 B is over the limit of udp, 65507 B: use a smaller");
+        check("write-size = \"1000,1M\"\nengine = \"plain\"", 65_536, "skipped: a datagram of 1048576 B is over");
+    }
+
+    #[test]
+    fn what_the_kernel_would_not_cut_is_refused() {
+        check("write-size = 1000\nengine = \"gso\"\nbatch = 64", 65_536, "");
+        check("write-size = 64\nengine = \"gso\"\nbatch = 65", 65_536, "into at most 64 datagrams, not 65");
+        check("write-size = 1472\nengine = \"gso\"\nbatch = 45", 65_536, "at most 65507 B at once, not 45 datagrams");
+        check("write-size = 1473\nengine = \"gso\"", 1500, "over the loopback's MTU of 1500 B (UDP_SEGMENT)");
+    }
+
+    #[test]
+    fn calls_have_the_same_limits() {
+        let check = |text: &str, expected: &str| {
+            let text = format!("workload = \"call\"\ntransport = \"udp\"\n{text}");
+            let plan =
+                resolve(&parse("t", &text).unwrap(), &Catalog { loopback_mtu: Some(1500), ..Catalog::default() }, 1);
+            let answer = plan.map_or_else(|error| error.to_string(), |plan| plan.notes.join("; "));
+            assert!(answer.contains(expected), "{text}: {answer}");
+        };
+        check("request = 65508", "a datagram of 65508 B is over the limit of udp, 65507 B: use a smaller --request");
+        check("request = 1\nresponse = 65508", "use a smaller --response");
+        check("request = 4096", "datagrams of 4096 B are over the loopback's MTU");
+        check(
+            "client-engine = \"uring\"",
+            "--client-engine: uring:multishot does not carry udp: use one of plain, mmsg",
+        );
+        check("server-engine = \"epoll\"", "use one of uring:plain, uring:multishot, plain, mmsg");
+        check("server-engine = \"plain\"\nbatch = 8", "--batch means nothing without");
+        check("request-chunk = 8", "--request-chunk fits none of the chosen transports (udp)");
+        check("connect-per-call = true", "--connect-per-call fits none of the chosen transports (udp)");
+    }
+
+    #[test]
+    fn calls_over_datagrams_have_engines_and_batches_of_their_own() {
+        let error =
+            parse("t", "workload = \"call\"\ntransport = \"udp\"\nserver-engine = \"gso\"").unwrap_err().to_string();
+        assert!(error.contains("engine `gso` does not carry the workload call"), "{error}");
+        let text = "workload = \"call\"\ntransport = \"udp\"\nprofile = \"echo\"\nrequest = 100\nflows = 1\n\
+                    batch = \"8,16\"\noutstanding = \"1,64\"";
+        let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
+        let engines: Vec<_> = plan.cells.iter().filter_map(|cell| cell.factors.get("server_engine").name()).collect();
+        assert_eq!(engines.len(), 1 + 2 + 2 + 2, "{engines:?}");
+        assert!(plan.cells.iter().all(|cell| cell.factors.get("client_engine").name() == Some("plain")));
+    }
+
+    #[test]
+    fn what_is_over_the_mtu_is_said() {
+        check("write-size = 1472\nengine = \"plain\"", 1500, "");
+        check("write-size = 1473\nengine = \"plain\"", 1500, "over the loopback's MTU of 1500 B: IP cuts each into");
+    }
+
+    #[test]
+    fn batch_and_outstanding_belong_to_their_engines() {
+        check("engine = \"plain\"\nbatch = 8", 65_536, "--batch means nothing without --engine mmsg or gso");
+        check("outstanding = 8", 65_536, "--outstanding means nothing without --engine uring:plain or uring:multishot");
+        let text = "transport = \"udp\"\nprofile = \"drain\"\nwrite-size = 1000\nengine = \"plain,mmsg,gso,uring\"\n\
+                    batch = \"8,16\"\noutstanding = \"1,64\"";
+        let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
+        assert_eq!(plan.cells.len(), 1 + 2 + 2 + 2);
+    }
+}

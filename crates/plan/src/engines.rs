@@ -1,0 +1,144 @@
+//! Which of the engines asked for suit which transport: bytes want others than datagrams. One that suits none of the
+//! plan's transports is refused, one that suits some of them is left out of the others, and that is said.
+
+use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::factor::{self, Factor};
+use bytegauge_model::{Engine, Level, Transport};
+
+use crate::resolve::Plan;
+use crate::spec::{Part, PlanError, Spec};
+
+/// The factors that name an engine.
+pub(crate) const NAMING: &[&str] = &["engine", "server_engine", "client_engine"];
+
+/// Of a factor's levels those that mean something over a transport: of engines, those that suit it.
+pub(crate) fn suiting(factor: &Factor, levels: Vec<Level>, transport: &Transport) -> Vec<Level> {
+    if !NAMING.contains(&factor.name) {
+        return levels;
+    }
+    levels.into_iter().filter(|level| suits(factor.name, level, transport)).collect()
+}
+
+/// An engine that was named and suits none of the transports, or a transport that none of them suits, is an error.
+pub(crate) fn refuse_what_suits_nothing(spec: &Spec) -> Result<(), PlanError> {
+    for part in &spec.parts {
+        let transports = part.transports(spec.workload);
+        for (name, levels) in named(part) {
+            let unused = levels.iter().find(|level| !transports.iter().any(|transport| suits(name, level, transport)));
+            if let (Some(level), Some(transport)) = (unused, transports.first()) {
+                return refused(name, level, transport);
+            }
+            let bare = transports.iter().find(|transport| !levels.iter().any(|level| suits(name, level, transport)));
+            if let (Some(transport), Some(level)) = (bare, levels.first()) {
+                return refused(name, level, transport);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says which engines that were named are left out where.
+pub(crate) fn note_left_out(plan: &mut Plan, spec: &Spec) {
+    for part in &spec.parts {
+        for transport in part.transports(spec.workload) {
+            for (name, levels) in named(part) {
+                for level in levels.iter().filter(|level| !suits(name, level, &transport)) {
+                    let note = format!("engine {level} does not carry {transport}: left out there");
+                    if !plan.notes.contains(&note) {
+                        plan.notes.push(note);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn named(part: &Part) -> impl Iterator<Item = (&'static str, &Vec<Level>)> {
+    NAMING.iter().filter_map(|name| Some((*name, part.levels.get(*name)?)))
+}
+
+fn suits(name: &str, level: &Level, transport: &Transport) -> bool {
+    let engine = level.name().and_then(|name| name.parse::<Engine>().ok());
+    engine.is_none_or(|engine| carries(name, engine, transport))
+}
+
+/// Whether an engine can be what a factor names.
+fn carries(name: &str, engine: Engine, transport: &Transport) -> bool {
+    match name {
+        "client_engine" => engine.calls_over(transport),
+        "server_engine" => engine.suits(transport) && engine.calls(),
+        _ => engine.suits(transport),
+    }
+}
+
+fn refused(name: &str, level: &Level, transport: &Transport) -> Result<(), PlanError> {
+    let others = ENGINES.iter().filter(|row| row.value != Engine::Null && carries(name, row.value, transport));
+    Err(PlanError::EngineSuitsNot {
+        flag: factor::find(name).map_or_else(|| name.to_owned(), Factor::flag),
+        engine: level.to_string(),
+        transport: transport.to_string(),
+        fitting: others.map(|row| row.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalog::Catalog;
+    use crate::file::parse;
+    use crate::resolve::{Plan, resolve};
+    use crate::spec::PlanError;
+
+    fn plan_of(text: &str) -> Result<Plan, PlanError> {
+        resolve(&parse("t", text).unwrap(), &Catalog::default(), 1)
+    }
+
+    fn engines(text: &str) -> Vec<String> {
+        let plan = plan_of(text).unwrap();
+        let mut engines: Vec<String> = Vec::new();
+        for cell in &plan.cells {
+            let shown = format!("{} {}", cell.factors.get("transport"), cell.factors.get("engine"));
+            if !engines.contains(&shown) {
+                engines.push(shown);
+            }
+        }
+        engines
+    }
+
+    #[test]
+    fn each_transport_has_a_default_that_suits_it() {
+        assert_eq!(
+            engines("transport = \"tcp,udp,unix-dgram\""),
+            ["tcp blocking", "udp plain", "udp mmsg", "udp gso", "unix-dgram plain", "unix-dgram mmsg"]
+        );
+    }
+
+    #[test]
+    fn engines_that_were_named_go_where_they_suit() {
+        let text = "transport = \"tcp,udp\"\nengine = \"blocking,mmsg\"";
+        assert_eq!(engines(text), ["tcp blocking", "udp mmsg"]);
+        let notes = plan_of(text).unwrap().notes;
+        assert_eq!(
+            notes[..2],
+            ["engine mmsg does not carry tcp: left out there", "engine blocking does not carry udp: left out there"]
+        );
+    }
+
+    #[test]
+    fn an_engine_that_suits_nothing_is_refused_with_those_that_do() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(plan_of(text).expect_err(text).to_string(), expected, "{text}");
+        };
+        check(
+            "transport = \"udp\"\nengine = \"tokio\"",
+            "--engine: tokio does not carry udp: use one of uring:plain, uring:multishot, plain, mmsg, gso",
+        );
+        check(
+            "transport = \"unix-dgram\"\nengine = \"plain,gso\"",
+            "--engine: gso does not carry unix-dgram: use one of uring:plain, uring:multishot, plain, mmsg",
+        );
+        let error = plan_of("transport = \"tcp\"\nengine = \"gso\"").unwrap_err().to_string();
+        assert!(error.starts_with("--engine: gso does not carry tcp: use one of blocking, epoll"), "{error}");
+        let error = plan_of("transport = \"tcp,udp\"\nengine = \"mmsg\"").unwrap_err().to_string();
+        assert!(error.starts_with("--engine: mmsg does not carry tcp: use one of"), "{error}");
+    }
+}

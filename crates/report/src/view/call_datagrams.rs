@@ -1,0 +1,121 @@
+//! What became of the datagrams that carried calls: what never came and where it died, and what came back at best.
+//!
+//! Only what came back is a rate here; what was sent for it explains losses and no more.
+
+use bytegauge_model::unit::{byte_rate, call_rate};
+use bytegauge_model::{CallDatagrams, CellKind, Levels, Trial};
+use bytegauge_stats::quantile::median;
+
+use super::document::{CallDatagramView, CellView, GroupView};
+use super::settled::Settled;
+
+/// The datagrams of a cell; `None` where its calls had connections.
+pub fn view(settled: &Settled) -> Option<CallDatagramView> {
+    let trials = &settled.trials;
+    let of_client = |trial: &Trial| trial.source.as_ref()?.call.as_ref()?.datagrams;
+    let of_server = |trial: &Trial| trial.sink.as_ref()?.call.as_ref()?.datagrams;
+    let of_rival = |trial: &Trial| trial.competing.as_ref()?.call.as_ref()?.datagrams;
+    let sum = |of: &dyn Fn(&Trial) -> Option<CallDatagrams>| {
+        trials.iter().filter_map(|trial| of(trial)).reduce(|a, b| a.plus(&b))
+    };
+    let client = [sum(&of_client), sum(&of_rival)].into_iter().flatten().reduce(|a, b| a.plus(&b))?;
+    let server = sum(&of_server);
+    let response = response(&settled.cell.factors);
+    let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
+    let rate = median(&rates);
+    Some(CallDatagramView {
+        reply_bytes_per_second: rate.zip(response).map(|(rate, bytes)| rate * bytes as f64),
+        requests_sent: client.sent,
+        requests_received: server.map(|server| server.received),
+        requests_dropped: server.map(|server| server.dropped),
+        requests_truncated: server.map(|server| server.truncated),
+        requests_lost_elsewhere: server.map(|server| lost(client.sent, server.received, server.dropped)),
+        replies_sent: server.map(|server| server.sent),
+        replies_unsent: server.map(|server| server.unsent),
+        replies_received: client.received,
+        replies_dropped: client.dropped,
+        replies_lost_elsewhere: server.map(|server| lost(server.sent, client.received, client.dropped)),
+        late: client.late,
+        duplicated: client.duplicated,
+        overtaken: client.overtaken,
+        strange: client.strange,
+    })
+}
+
+/// What was sent, did not come, and was not dropped where anybody counts.
+fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
+    sent.saturating_sub(came).saturating_sub(dropped)
+}
+
+/// Bytes of a reply.
+fn response(levels: &Levels) -> Option<u64> {
+    levels.get("response").number().or_else(|| levels.get("request").number())
+}
+
+/// Where datagrams died, and what came otherwise than it should, in words; `None` if all came once and in order.
+pub fn deaths(seen: &CallDatagramView) -> Option<String> {
+    let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let known = |count: Option<u64>, what: &str| some(count.unwrap_or(0), what);
+    let parts = [
+        known(seen.requests_dropped, "requests found the server's receive buffer full (a larger --rcvbuf holds more)"),
+        known(seen.requests_lost_elsewhere, "requests died where nobody tells"),
+        known(seen.requests_truncated, "requests were cut off by the server's buffer (MSG_TRUNC)"),
+        known(seen.replies_unsent, "replies could not be sent"),
+        some(seen.replies_dropped, "replies found a client's receive buffer full"),
+        known(seen.replies_lost_elsewhere, "replies died where nobody tells"),
+        some(seen.late, "replies came after their calls had been given up (a longer --timeout waits for them)"),
+        some(seen.duplicated, "replies came twice"),
+        some(seen.overtaken, "replies were overtaken by later ones"),
+        some(seen.strange, "datagrams answered no call"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
+}
+
+/// The best rate of packets and the best bandwidth of a session, as notes; none where no calls went by datagrams.
+pub fn best(cells: &[CellView], groups: &[GroupView]) -> Vec<String> {
+    let candidates = || cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let seen = |cell: &CellView| cell.call.as_ref()?.datagrams;
+    let calls = |cell: &CellView| seen(cell).and(cell.estimate.median);
+    let bytes = |cell: &CellView| seen(cell)?.reply_bytes_per_second;
+    let fastest = |rate: &dyn Fn(&CellView) -> Option<f64>| {
+        let rated = candidates().filter_map(|cell| Some((cell, rate(cell)?)));
+        rated.max_by(|(_, a), (_, b)| a.total_cmp(b))
+    };
+    let of = |cell: &CellView| {
+        let group = groups.iter().find(|group| group.id == cell.group).map_or("", |group| &group.label);
+        format!("{group}, {}", cell.label)
+    };
+    let looks = |cell: &CellView| if cell.estimate.lower.is_some() { "" } else { ", a look so far" };
+    let packets = fastest(&calls).map(|(cell, rate)| {
+        let rate = call_rate(rate).replace("calls/s", "replies/s");
+        format!("best packet rate: {rate} came back ({}{}); as many requests went out", of(cell), looks(cell))
+    });
+    let bandwidth = fastest(&bytes).map(|(cell, rate)| {
+        let rate = byte_rate(rate);
+        format!("best bandwidth: {rate} of replies came back ({}{}): goodput, not what was sent", of(cell), looks(cell))
+    });
+    packets.into_iter().chain(bandwidth).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_died_is_said_with_its_place() {
+        assert_eq!(deaths(&CallDatagramView { requests_sent: 9, replies_received: 9, ..Default::default() }), None);
+        let seen = CallDatagramView {
+            requests_sent: 100,
+            requests_dropped: Some(7),
+            requests_lost_elsewhere: Some(lost(100, 90, 7)),
+            late: 2,
+            ..CallDatagramView::default()
+        };
+        let text = deaths(&seen).unwrap();
+        assert!(
+            text.starts_with("of 100 requests and their replies 7 requests found the server's receive buffer full")
+        );
+        assert!(text.contains("3 requests died where nobody tells") && text.contains("2 replies came after"), "{text}");
+    }
+}

@@ -1,0 +1,112 @@
+//! The control messages beside a datagram (cmsg(3)), read and written as plain bytes.
+
+use super::Arrived;
+
+/// Length, level and type of a control message (`struct cmsghdr` on 64-bit Linux).
+const HEADER: usize = 16;
+
+/// Room for the two messages that are asked for, drops and segment, of 24 bytes each.
+const ROOM: usize = 64;
+
+/// A buffer for control messages.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub(crate) struct Control([u8; ROOM]);
+
+impl Control {
+    pub(crate) const EMPTY: Control = Control([0; ROOM]);
+    pub(crate) const ROOM: usize = ROOM;
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
+        self.0.as_mut_ptr().cast()
+    }
+
+    /// The first `len` bytes, as many as the kernel filled.
+    pub(crate) fn filled(&self, len: usize) -> &[u8] {
+        &self.0[..len.min(ROOM)]
+    }
+
+    /// Asks for datagrams of `segment` bytes (`UDP_SEGMENT`). Returns how many bytes the messages take.
+    pub(crate) fn write_segment(&mut self, segment: u16) -> usize {
+        let len = HEADER + size_of::<u16>();
+        self.0[..8].copy_from_slice(&len.to_ne_bytes());
+        self.0[8..12].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        self.0[12..16].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+        self.0[16..18].copy_from_slice(&segment.to_ne_bytes());
+        len.next_multiple_of(align_of::<libc::cmsghdr>())
+    }
+}
+
+/// What control messages say of a message of `len` bytes that arrived with these flags.
+#[inline]
+pub(crate) fn read(mut messages: &[u8], len: usize, flags: libc::c_int) -> Arrived {
+    let truncated = flags & libc::MSG_TRUNC != 0;
+    let mut arrived = Arrived { len, truncated, segment: None, dropped: None };
+    while let Some((level, kind, value)) = first(messages) {
+        match (level, kind, word(value)) {
+            (libc::SOL_UDP, libc::UDP_GRO, Some(size)) => {
+                arrived.segment = Some(size as usize).filter(|size| *size > 0);
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, dropped) => arrived.dropped = dropped,
+            _ => {}
+        }
+        let taken = (HEADER + value.len()).next_multiple_of(align_of::<libc::cmsghdr>());
+        messages = messages.get(taken..).unwrap_or(&[]);
+    }
+    arrived
+}
+
+/// Level, type and value of the first message.
+#[inline]
+fn first(messages: &[u8]) -> Option<(libc::c_int, libc::c_int, &[u8])> {
+    let len = usize::from_ne_bytes(*messages.first_chunk()?);
+    let level = libc::c_int::from_ne_bytes(*messages.get(8..)?.first_chunk()?);
+    let kind = libc::c_int::from_ne_bytes(*messages.get(12..)?.first_chunk()?);
+    Some((level, kind, messages.get(HEADER..len)?))
+}
+
+fn word(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|word| u32::from_ne_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(level: libc::c_int, kind: libc::c_int, value: u32) -> Vec<u8> {
+        let mut bytes = 20usize.to_ne_bytes().to_vec();
+        bytes.extend(level.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes
+    }
+
+    #[test]
+    fn both_messages_are_read_in_either_order() {
+        let drops = message(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 7);
+        let size = message(libc::SOL_UDP, libc::UDP_GRO, 1000);
+        let expected = Arrived { len: 2500, truncated: false, segment: Some(1000), dropped: Some(7) };
+        assert_eq!(read(&[drops.clone(), size.clone()].concat(), 2500, 0), expected);
+        assert_eq!(read(&[size, drops].concat(), 2500, 0), expected);
+        assert_eq!(expected.datagrams(), 3);
+    }
+
+    #[test]
+    fn a_message_that_is_cut_off_is_left_out() {
+        let size = message(libc::SOL_UDP, libc::UDP_GRO, 1000);
+        for len in 0..20 {
+            let arrived = read(&size[..len], 5, libc::MSG_TRUNC);
+            assert_eq!(arrived, Arrived { len: 5, truncated: true, segment: None, dropped: None });
+        }
+    }
+
+    #[test]
+    fn a_message_that_claims_to_be_endless_ends() {
+        let mut bytes = message(libc::SOL_UDP, libc::UDP_GRO, 1000);
+        bytes[..8].copy_from_slice(&usize::MAX.to_ne_bytes());
+        assert_eq!(read(&bytes, 1, 0).segment, None);
+        bytes[..8].copy_from_slice(&0usize.to_ne_bytes());
+        assert_eq!(read(&bytes, 1, 0).segment, None);
+    }
+}

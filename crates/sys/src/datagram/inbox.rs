@@ -1,0 +1,222 @@
+//! Receives datagrams: one a call (recvmsg(2)) or as many as there are (recvmmsg(2)).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::address::PeerAddress;
+use super::control::{self, Control};
+use super::{Arrived, STAGGER};
+use crate::outcome;
+
+/// Slots for messages, with everything that a receive fills in.
+///
+/// The vectors never change their length, so what the headers point to stays where it is.
+pub struct Inbox {
+    memory: Vec<u8>,
+    slot_len: usize,
+    stride: usize,
+    sources: Vec<PeerAddress>,
+    controls: Vec<Control>,
+    /// Pointed to by `headers`.
+    places: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    filled: usize,
+}
+
+// SAFETY: the pointers inside lead to memory that the inbox owns alone, on the heap, where it stays when the
+// inbox moves.
+unsafe impl Send for Inbox {}
+
+impl Inbox {
+    /// `slots` slots of `slot_len` bytes. With `sources` each message's sender is kept: [`Inbox::source`].
+    ///
+    /// # Panics
+    ///
+    /// Without a slot.
+    #[must_use]
+    pub fn new(slots: usize, slot_len: usize, sources: bool) -> Inbox {
+        assert!(slots > 0, "an inbox has a slot");
+        let stride = slot_len.next_multiple_of(64) + STAGGER;
+        let mut memory = vec![0u8; slots * stride];
+        let mut addresses = vec![PeerAddress::NONE; if sources { slots } else { 0 }];
+        let mut controls = vec![Control::EMPTY; slots];
+        let mut places: Vec<libc::iovec> = memory
+            .chunks_exact_mut(stride)
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len })
+            .collect();
+        let headers = (0..slots)
+            .map(|slot| {
+                let name = addresses.get_mut(slot).map_or(std::ptr::null_mut(), PeerAddress::as_mut_ptr);
+                super::header(name, 0, &mut places[slot], controls[slot].as_mut_ptr(), 0)
+            })
+            .collect();
+        Inbox { memory, slot_len, stride, sources: addresses, controls, places, headers, filled: 0 }
+    }
+
+    /// How many messages one receive takes at most.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// How many messages the last receive brought.
+    #[must_use]
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Receives one message into the first slot (recvmsg(2)).
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error untouched, `EINTR` and `EAGAIN` included.
+    #[inline]
+    pub fn receive_one(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.reset(1);
+        let header = &mut self.headers[0];
+        // SAFETY: the header points to one iovec over the first slot, to room for an address or none, and to a
+        // control buffer, each as long as it says; all are owned by `self`, which is borrowed exclusively.
+        // MSG_TRUNC asks for the message's real length (recv(2)).
+        let len = outcome::of_count(unsafe { libc::recvmsg(fd.as_raw_fd(), &mut header.msg_hdr, libc::MSG_TRUNC) })?;
+        header.msg_len = len as u32;
+        self.filled = 1;
+        Ok(())
+    }
+
+    /// Receives the messages that are there, waiting for the first one only (recvmmsg(2)), and returns how
+    /// many they are.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error untouched, `EINTR` and `EAGAIN` included; messages that came before it are returned
+    /// first.
+    #[inline]
+    pub fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        self.reset(self.headers.len());
+        let flags = libc::MSG_WAITFORONE | libc::MSG_TRUNC;
+        // SAFETY: as in `receive_one`, for as many headers as there are; a null timeout means none.
+        let count = outcome::of(unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                self.headers.len() as libc::c_uint,
+                flags as _,
+                std::ptr::null_mut(),
+            )
+        })?;
+        self.filled = count as usize;
+        Ok(self.filled)
+    }
+
+    /// What the kernel said of a message of the last receive.
+    ///
+    /// # Panics
+    ///
+    /// If the last receive did not bring so many.
+    #[inline]
+    #[must_use]
+    pub fn arrived(&self, slot: usize) -> Arrived {
+        let header = &self.headers[..self.filled][slot];
+        let messages = self.controls[slot].filled(super::control_len(&header.msg_hdr));
+        control::read(messages, header.msg_len as usize, header.msg_hdr.msg_flags)
+    }
+
+    /// The bytes of a message of the last receive, without what was cut off.
+    ///
+    /// # Panics
+    ///
+    /// If the last receive did not bring so many.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
+        let len = (self.headers[..self.filled][slot].msg_len as usize).min(self.slot_len);
+        &mut self.memory[slot * self.stride..][..len]
+    }
+
+    /// Who sent a message of the last receive; nobody unless sources are kept.
+    ///
+    /// # Panics
+    ///
+    /// If the last receive did not bring so many.
+    #[inline]
+    #[must_use]
+    pub fn source(&mut self, slot: usize) -> PeerAddress {
+        let len = self.headers[..self.filled][slot].msg_hdr.msg_namelen;
+        match self.sources.get_mut(slot) {
+            Some(source) => {
+                source.set_len(len);
+                *source
+            }
+            None => PeerAddress::NONE,
+        }
+    }
+
+    /// Sends one message of the last receive back to whoever sent it, from where it lies (sendmsg(2)). What its slot
+    /// cut off is not sent. Returns how many bytes were taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Outbox::send_one`].
+    ///
+    /// # Panics
+    ///
+    /// If the last receive did not bring so many.
+    #[inline]
+    pub fn send_back_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
+        self.turn_round(slot..slot + 1);
+        let header = &self.headers[slot].msg_hdr;
+        // SAFETY: the header points to one iovec, no longer than the slot, and to the address that the kernel filled
+        // in; both are owned by `self`, and the kernel only reads them.
+        outcome::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), header, libc::MSG_NOSIGNAL) })
+    }
+
+    /// Sends the messages of the last receive from `first` up to `end` back to whoever sent them, from where they
+    /// lie (sendmmsg(2)). Returns how many were taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Outbox::send`].
+    ///
+    /// # Panics
+    ///
+    /// If the last receive did not bring so many.
+    #[inline]
+    pub fn send_back(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
+        self.turn_round(first..end);
+        let headers = &mut self.headers[first..end];
+        // SAFETY: as in `send_back_one`, for as many headers as there are. The kernel writes to their `msg_len`, which
+        // is set to what it was.
+        let count = outcome::of(unsafe {
+            libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, libc::MSG_NOSIGNAL as _)
+        })?;
+        Ok(count as usize)
+    }
+
+    /// Makes headers that were filled by a receive ones to send from: the bytes that came, and no control messages.
+    #[inline]
+    fn turn_round(&mut self, slots: std::ops::Range<usize>) {
+        for slot in slots {
+            let header = &mut self.headers[..self.filled][slot];
+            self.places[slot].iov_len = (header.msg_len as usize).min(self.slot_len);
+            header.msg_hdr.msg_controllen = 0;
+        }
+    }
+
+    /// The kernel overwrites what the headers say of room.
+    #[inline]
+    fn reset(&mut self, slots: usize) {
+        self.filled = 0;
+        let name_len = if self.sources.is_empty() { 0 } else { PeerAddress::ROOM };
+        for (header, place) in self.headers[..slots].iter_mut().zip(&mut self.places) {
+            place.iov_len = self.slot_len;
+            header.msg_hdr.msg_namelen = name_len;
+            header.msg_hdr.msg_controllen = Control::ROOM as _;
+        }
+    }
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").field("slots", &self.slots()).field("slot_len", &self.slot_len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! Sends datagrams: one message a call (sendmsg(2)) or many (sendmmsg(2)).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::STAGGER;
+use super::address::PeerAddress;
+use super::control::Control;
+use crate::outcome;
+
+/// What a slot is sent as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct To<'a> {
+    /// Bytes of the slot that are sent.
+    pub len: usize,
+    /// To whom; `None`: to the peer that the socket is connected to.
+    pub peer: Option<&'a PeerAddress>,
+    /// The kernel cuts it into datagrams of this length (`UDP_SEGMENT`), the last one perhaps shorter.
+    pub segment: Option<u16>,
+}
+
+/// Slots for messages, with everything that a send reads.
+///
+/// The vectors never change their length, so what the headers point to stays where it is.
+pub struct Outbox {
+    memory: Vec<u8>,
+    slot_len: usize,
+    stride: usize,
+    peers: Vec<PeerAddress>,
+    controls: Vec<Control>,
+    places: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+}
+
+// SAFETY: the pointers inside lead to memory that the outbox owns alone, on the heap, where it stays when the
+// outbox moves.
+unsafe impl Send for Outbox {}
+
+impl Outbox {
+    /// `slots` slots of `slot_len` bytes, each to be sent whole to the connected peer until
+    /// [`Outbox::set`] says otherwise.
+    ///
+    /// # Panics
+    ///
+    /// Without a slot.
+    #[must_use]
+    pub fn new(slots: usize, slot_len: usize) -> Outbox {
+        assert!(slots > 0, "an outbox has a slot");
+        let stride = slot_len.next_multiple_of(64) + STAGGER;
+        let mut memory = vec![0u8; slots * stride];
+        let mut controls = vec![Control::EMPTY; slots];
+        let mut places: Vec<libc::iovec> = memory
+            .chunks_exact_mut(stride)
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len })
+            .collect();
+        let headers = (0..slots)
+            .map(|slot| super::header(std::ptr::null_mut(), 0, &mut places[slot], controls[slot].as_mut_ptr(), 0))
+            .collect();
+        Outbox { memory, slot_len, stride, peers: vec![PeerAddress::NONE; slots], controls, places, headers }
+    }
+
+    /// How many messages one send gives at most.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// The bytes of a slot.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
+        &mut self.memory[slot * self.stride..][..self.slot_len]
+    }
+
+    /// Says how much of a slot is sent, to whom, and in which pieces.
+    ///
+    /// # Panics
+    ///
+    /// If the slot is shorter than that.
+    #[inline]
+    pub fn set(&mut self, slot: usize, to: To<'_>) {
+        assert!(to.len <= self.slot_len, "a slot as long as what is sent");
+        self.places[slot].iov_len = to.len;
+        let header = &mut self.headers[slot].msg_hdr;
+        match to.peer.filter(|peer| !peer.is_none()) {
+            Some(peer) => {
+                self.peers[slot] = *peer;
+                header.msg_name = self.peers[slot].as_mut_ptr();
+                header.msg_namelen = self.peers[slot].len();
+            }
+            None => {
+                header.msg_name = std::ptr::null_mut();
+                header.msg_namelen = 0;
+            }
+        }
+        header.msg_controllen = to.segment.map_or(0, |segment| self.controls[slot].write_segment(segment)) as _;
+    }
+
+    /// Sends one slot (sendmsg(2)) and returns how many bytes were taken: of a datagram all of them.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error untouched: `EINTR` and `EAGAIN`; `EMSGSIZE` for more than a datagram holds;
+    /// `ENOBUFS` if a queue is full; `ECONNREFUSED` if nobody had a socket for an earlier one (udp(7)).
+    #[inline]
+    pub fn send_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
+        let header = &self.headers[slot].msg_hdr;
+        // SAFETY: the header points to one iovec inside the slot, to an address or none, and to control
+        // messages, each as long as it says; all are owned by `self`. The kernel only reads them.
+        outcome::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), header, libc::MSG_NOSIGNAL) })
+    }
+
+    /// Sends the slots from `first` up to `end` (sendmmsg(2)) and returns how many messages were taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Outbox::send_one`], and only if not even the first one was taken.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer slots.
+    #[inline]
+    pub fn send(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
+        let headers = &mut self.headers[first..end];
+        // SAFETY: as in `send_one`, for as many headers as there are. The kernel writes to their `msg_len`.
+        let count = outcome::of(unsafe {
+            libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, libc::MSG_NOSIGNAL as _)
+        })?;
+        Ok(count as usize)
+    }
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").field("slots", &self.slots()).field("slot_len", &self.slot_len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,188 @@
+//! Datagrams over loopback and Unix sockets: what was sent arrives, and the kernel's remarks with it.
+
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
+
+use super::*;
+use crate::option::{self, SocketOption};
+
+fn udp() -> (UdpSocket, UdpSocket) {
+    let (left, right) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    left.connect(right.local_addr().unwrap()).unwrap();
+    (left, right)
+}
+
+/// Fills each slot with its own number and sends all of them.
+fn send_numbered(fd: &impl AsFd, slots: usize, len: usize) -> Outbox {
+    let mut outbox = Outbox::new(slots, len);
+    for slot in 0..slots {
+        outbox.bytes(slot).fill(slot as u8);
+    }
+    assert_eq!(outbox.send(fd.as_fd(), 0, slots).unwrap(), slots);
+    outbox
+}
+
+#[test]
+fn a_batch_arrives_in_order_and_whole() {
+    let check = |left: &dyn AsFd, right: &dyn AsFd| {
+        send_numbered(&left.as_fd(), 5, 700);
+        let mut inbox = Inbox::new(8, 1000, false);
+        // A receive takes what is there: the sender was done before.
+        assert_eq!(inbox.receive(right.as_fd()).unwrap(), 5);
+        for slot in 0..5 {
+            assert_eq!(inbox.arrived(slot), Arrived { len: 700, ..Arrived::default() });
+            assert_eq!(inbox.arrived(slot).datagrams(), 1);
+            assert_eq!(inbox.bytes(slot), [slot as u8; 700]);
+            assert!(inbox.source(slot).is_none());
+        }
+    };
+    let (left, right) = udp();
+    check(&left, &right);
+    let (left, right) = UnixDatagram::pair().unwrap();
+    check(&left, &right);
+}
+
+#[test]
+fn one_at_a_time_arrives_too_and_empty_ones_count() {
+    let (left, right) = udp();
+    let mut outbox = Outbox::new(1, 9);
+    outbox.bytes(0).copy_from_slice(b"datagrams");
+    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 9);
+    outbox.set(0, To { len: 0, ..To::default() });
+    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 0);
+    let mut inbox = Inbox::new(1, 100, false);
+    inbox.receive_one(right.as_fd()).unwrap();
+    assert_eq!((inbox.filled(), &*inbox.bytes(0)), (1, &b"datagrams"[..]));
+    inbox.receive_one(right.as_fd()).unwrap();
+    assert_eq!((inbox.filled(), inbox.arrived(0).len), (1, 0));
+}
+
+#[test]
+fn a_short_slot_cuts_off_and_says_how_long_it_was() {
+    let (left, right) = udp();
+    send_numbered(&left, 2, 700);
+    let mut inbox = Inbox::new(2, 500, false);
+    assert_eq!(inbox.receive(right.as_fd()).unwrap(), 2);
+    assert_eq!(inbox.arrived(1), Arrived { len: 700, truncated: true, ..Arrived::default() });
+    assert_eq!(inbox.bytes(1), [1; 500]);
+}
+
+#[test]
+fn answers_go_back_to_each_sender() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let clients: Vec<UdpSocket> = (0..3)
+        .map(|number| {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.send_to(&[number], server.local_addr().unwrap()).unwrap();
+            client
+        })
+        .collect();
+    let (mut inbox, mut outbox) = (Inbox::new(8, 10, true), Outbox::new(8, 10));
+    assert_eq!(inbox.receive(server.as_fd()).unwrap(), 3);
+    for (slot, client) in clients.iter().enumerate() {
+        let source = inbox.source(slot);
+        assert_eq!(source.ip(), Some(client.local_addr().unwrap()));
+        outbox.bytes(slot)[0] = inbox.bytes(slot)[0] + 10;
+        outbox.set(slot, To { len: 1, peer: Some(&source), segment: None });
+    }
+    assert_eq!(outbox.send(server.as_fd(), 0, 3).unwrap(), 3);
+    for (number, client) in clients.iter().enumerate() {
+        let mut answer = [0; 4];
+        assert_eq!(client.recv(&mut answer).unwrap(), 1);
+        assert_eq!(usize::from(answer[0]), number + 10);
+    }
+}
+
+#[test]
+fn what_arrived_goes_back_from_where_it_lies() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let clients: Vec<UdpSocket> = (0..4)
+        .map(|number| {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.connect(server.local_addr().unwrap()).unwrap();
+            client.send(&vec![number; 5 + usize::from(number)]).unwrap();
+            client
+        })
+        .collect();
+    // The last one is cut off, and goes back as far as it came.
+    let mut inbox = Inbox::new(3, 6, true);
+    assert_eq!(inbox.receive(server.as_fd()).unwrap(), 3);
+    assert_eq!(inbox.send_back(server.as_fd(), 0, 3).unwrap(), 3);
+    inbox.receive_one(server.as_fd()).unwrap();
+    assert_eq!(inbox.arrived(0), Arrived { len: 8, truncated: true, ..Arrived::default() });
+    assert_eq!(inbox.send_back_one(server.as_fd(), 0).unwrap(), 6);
+    for (number, client) in clients.iter().enumerate() {
+        let mut answer = [9; 20];
+        assert_eq!(client.recv(&mut answer).unwrap(), (5 + number).min(6));
+        assert!(answer[..5].iter().all(|byte| usize::from(*byte) == number));
+    }
+}
+
+#[test]
+fn a_send_is_cut_and_a_receive_is_joined() {
+    let (left, right) = udp();
+    option::set(right.as_fd(), &SocketOption::UdpCoalesce(true)).unwrap();
+    let mut outbox = Outbox::new(1, 2500);
+    outbox.bytes(0).fill(7);
+    outbox.set(0, To { len: 2500, peer: None, segment: Some(1000) });
+    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 2500);
+    let mut inbox = Inbox::new(1, 65_535, false);
+    inbox.receive_one(right.as_fd()).unwrap();
+    let arrived = inbox.arrived(0);
+    // On loopback the packet crosses uncut, so that one receive brings all of it.
+    assert_eq!((arrived.len, arrived.segment, arrived.datagrams()), (2500, Some(1000), 3));
+    assert_eq!(inbox.bytes(0), [7; 2500]);
+}
+
+#[test]
+fn a_receiver_that_does_not_join_gets_each_datagram() {
+    let (left, right) = udp();
+    let mut outbox = Outbox::new(1, 2500);
+    outbox.set(0, To { len: 2500, peer: None, segment: Some(1000) });
+    outbox.send_one(left.as_fd(), 0).unwrap();
+    let mut inbox = Inbox::new(8, 2000, false);
+    assert_eq!(inbox.receive(right.as_fd()).unwrap(), 3);
+    let lens = [0, 1, 2].map(|slot| inbox.arrived(slot).len);
+    assert_eq!(lens, [1000, 1000, 500]);
+}
+
+#[test]
+fn what_a_full_socket_dropped_is_told() {
+    let (left, right) = udp();
+    option::set(right.as_fd(), &SocketOption::ReceiveOverflow(true)).unwrap();
+    option::set(right.as_fd(), &SocketOption::ReceiveBuffer(1)).unwrap();
+    let before = crate::snmp::read().unwrap();
+    for _ in 0..200 {
+        left.send(&[0; 1000]).unwrap();
+    }
+    let dropped = crate::socket_memory::socket_memory(right.as_fd()).unwrap().drops;
+    assert!(dropped > 0 && dropped < 200, "{dropped}");
+    let after = crate::snmp::read().unwrap();
+    assert!(after.udp.since(&before.udp).receive_buffer_errors >= u64::from(dropped));
+    let mut inbox = Inbox::new(200, 1000, false);
+    let kept = inbox.receive(right.as_fd()).unwrap();
+    assert_eq!(kept + dropped as usize, 200);
+    // The count travels with what is queued after the drops.
+    left.send(&[0; 1000]).unwrap();
+    inbox.receive_one(right.as_fd()).unwrap();
+    assert_eq!(inbox.arrived(0).dropped, Some(dropped));
+}
+
+#[test]
+fn more_than_a_datagram_holds_is_refused() {
+    let (left, _right) = udp();
+    let mut outbox = Outbox::new(1, UDP4_PAYLOAD_MAX + 1);
+    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
+    outbox.set(0, To { len: UDP4_PAYLOAD_MAX, ..To::default() });
+    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), UDP4_PAYLOAD_MAX);
+}
+
+#[test]
+fn addresses_survive_the_kernels_form() {
+    for text in ["127.0.0.1:1", "192.0.2.7:65535", "[::1]:5", "[2001:db8::7%3]:9"] {
+        let address = text.parse().unwrap();
+        assert_eq!(PeerAddress::from(address).ip(), Some(address), "{text}");
+    }
+    assert!(PeerAddress::NONE.is_none() && PeerAddress::NONE.ip().is_none());
+}

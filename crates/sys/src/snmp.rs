@@ -1,0 +1,128 @@
+//! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`).
+//!
+//! They say where datagrams died that no socket of ours can tell of. They count the whole namespace, so
+//! whoever else speaks UDP is in them. A packet that was joined or not yet cut counts once for each of its
+//! datagrams in `OutDatagrams` and `InDatagrams` where the kernel cuts it, and once where it does not.
+
+use std::fs;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// The counts of one protocol, since the namespace was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UdpCounts {
+    /// Handed to sockets' readers (`InDatagrams`).
+    pub received: u64,
+    /// Sent (`OutDatagrams`).
+    pub sent: u64,
+    /// Came for a port that nobody has (`NoPorts`).
+    pub no_port: u64,
+    /// Could not be delivered for any other reason (`InErrors`); holds those below that are received.
+    pub receive_errors: u64,
+    /// Dropped because the socket's receive buffer was full (`RcvbufErrors`).
+    pub receive_buffer_errors: u64,
+    /// Not sent for lack of memory or room (`SndbufErrors`).
+    pub send_buffer_errors: u64,
+    /// Dropped for a wrong checksum (`InCsumErrors`).
+    pub checksum_errors: u64,
+    /// Dropped because UDP as a whole had used up its memory, `net.ipv4.udp_mem` (`MemErrors`, Linux 5.11).
+    pub memory_errors: u64,
+}
+
+impl UdpCounts {
+    /// What was counted since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &UdpCounts) -> UdpCounts {
+        let gained = |of: fn(&UdpCounts) -> u64| of(self).saturating_sub(of(earlier));
+        UdpCounts {
+            received: gained(|c| c.received),
+            sent: gained(|c| c.sent),
+            no_port: gained(|c| c.no_port),
+            receive_errors: gained(|c| c.receive_errors),
+            receive_buffer_errors: gained(|c| c.receive_buffer_errors),
+            send_buffer_errors: gained(|c| c.send_buffer_errors),
+            checksum_errors: gained(|c| c.checksum_errors),
+            memory_errors: gained(|c| c.memory_errors),
+        }
+    }
+
+    fn of(count: impl Fn(&str) -> Option<u64>) -> UdpCounts {
+        let count = |name| count(name).unwrap_or(0);
+        UdpCounts {
+            received: count("InDatagrams"),
+            sent: count("OutDatagrams"),
+            no_port: count("NoPorts"),
+            receive_errors: count("InErrors"),
+            receive_buffer_errors: count("RcvbufErrors"),
+            send_buffer_errors: count("SndbufErrors"),
+            checksum_errors: count("InCsumErrors"),
+            memory_errors: count("MemErrors"),
+        }
+    }
+}
+
+/// The counts of both protocols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snmp {
+    /// UDP over IPv4.
+    pub udp: UdpCounts,
+    /// UDP over IPv6; zero where the machine has none.
+    pub udp6: UdpCounts,
+}
+
+/// Reads the counts now.
+///
+/// # Errors
+///
+/// The file's error; it is missing where procfs is hidden.
+pub fn read() -> io::Result<Snmp> {
+    let v4 = fs::read_to_string("/proc/net/snmp")?;
+    // Missing on a machine without IPv6.
+    let v6 = fs::read_to_string("/proc/net/snmp6").unwrap_or_default();
+    Ok(parse(&v4, &v6))
+}
+
+fn parse(v4: &str, v6: &str) -> Snmp {
+    // Two lines a protocol: names, then values, in the same order.
+    let mut lines = v4.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let pairs: Vec<(&str, &str)> = names.split_whitespace().zip(values.split_whitespace()).collect();
+    let v4 = |name: &str| pairs.iter().find(|(other, _)| *other == name)?.1.parse().ok();
+    // One line a count.
+    let v6 = |name: &str| {
+        let mut fields = v6.lines().filter_map(|line| line.strip_prefix("Udp6")?.split_once(char::is_whitespace));
+        fields.find(|(other, _)| *other == name)?.1.trim().parse().ok()
+    };
+    Snmp { udp: UdpCounts::of(v4), udp6: UdpCounts::of(v6) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_files_are_read_by_name() {
+        let v4 = "Tcp: RtoMin InErrs\nTcp: 200 9\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors\n\
+                  Udp: 10 1 4 20 3\nUdpLite: InDatagrams\nUdpLite: 99\n";
+        let v6 = "Ip6InReceives   5\nUdp6InDatagrams \t 7\nUdp6RcvbufErrors 2\nUdpLite6InDatagrams 99\n";
+        let snmp = parse(v4, v6);
+        let expected = UdpCounts {
+            received: 10,
+            no_port: 1,
+            receive_errors: 4,
+            sent: 20,
+            receive_buffer_errors: 3,
+            ..UdpCounts::default()
+        };
+        assert_eq!(snmp.udp, expected);
+        assert_eq!(snmp.udp6, UdpCounts { received: 7, receive_buffer_errors: 2, ..UdpCounts::default() });
+        assert_eq!(snmp.udp.since(&UdpCounts { sent: 5, ..UdpCounts::default() }).sent, 15);
+    }
+
+    #[test]
+    fn files_that_are_hidden_or_strange_count_nothing() {
+        assert_eq!(parse("", ""), Snmp::default());
+        assert_eq!(parse("Udp: InDatagrams\nUdp: many\n", "Udp6InDatagrams"), Snmp::default());
+    }
+}

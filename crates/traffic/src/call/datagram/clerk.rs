@@ -1,0 +1,162 @@
+//! What a server does with one datagram: counts it, does the work, says what goes back.
+//!
+//! A datagram is a request, whatever its length: one that a short buffer cut off is answered by what is left of it,
+//! as every echo does, and counted. Moves no byte, except for the replies that a planted fault spoils, loses,
+//! doubles or holds back.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytegauge_model::CallDatagrams;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::datagram::{Outbox, PeerAddress, To};
+
+use crate::call::server::{Desk, Planted};
+use crate::engine::Stop;
+use crate::message::Plant;
+
+/// How often a server that is planted to stand still looks whether it may leave.
+const LOOK_AROUND: Duration = Duration::from_millis(1);
+
+/// What goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The bytes that came.
+    Echo,
+    /// A reply that begins with this number.
+    Made(u64),
+    /// Nothing now.
+    Nothing,
+}
+
+/// One thread's view of the requests.
+#[derive(Debug)]
+pub(super) struct Clerk {
+    desk: Arc<Desk>,
+    pub(super) seen: CallDatagrams,
+    /// Replies that a planted fault keeps until this moment, nanoseconds.
+    held: Vec<(u64, Reply)>,
+    /// Whether a planted fault keeps the server from going on.
+    pub(super) is_stuck: bool,
+}
+
+/// A reply and whom it is for.
+type Reply = (PeerAddress, Vec<u8>);
+
+impl Clerk {
+    pub(super) fn new(desk: &Arc<Desk>) -> Clerk {
+        Clerk { desk: Arc::clone(desk), seen: CallDatagrams::default(), held: Vec::new(), is_stuck: false }
+    }
+
+    /// Bytes of a reply that is no echo.
+    pub(super) fn made_len(&self) -> Option<usize> {
+        let terms = self.desk.terms();
+        (!terms.echo).then_some(terms.response)
+    }
+
+    /// Writes what all replies have in common that are no echo.
+    pub(super) fn make(&self, reply: &mut [u8]) {
+        self.desk.terms().write_reply(0, reply);
+    }
+
+    /// Writes the number of the request that a reply is for.
+    #[inline]
+    pub(super) fn address(&self, reply: &mut [u8], head: u64) {
+        self.desk.terms().write_head(head, reply);
+    }
+
+    /// A request arrived, as much of it as the buffer held.
+    #[inline]
+    pub(super) fn takes(&mut self, request: &[u8], truncated: bool, from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
+        self.seen.received += 1;
+        self.seen.truncated += u64::from(truncated);
+        let terms = *self.desk.terms();
+        let head = terms.head_of(request).unwrap_or_default();
+        if terms.verify && !terms.echo {
+            self.desk.check(head, 0, request);
+        }
+        let served = self.desk.serves(request);
+        if let Some(plant) = self.desk.plant() {
+            return self.planted(plant, served, request, from, fd);
+        }
+        if from.is_none() {
+            // A Unix socket without a name: nobody can be told.
+            self.seen.unsent += 1;
+            return Answer::Nothing;
+        }
+        if terms.echo { Answer::Echo } else { Answer::Made(head) }
+    }
+
+    /// Carries out a planted fault: the reply is sent from here, spoiled, or kept.
+    #[cold]
+    fn planted(&mut self, plant: Plant, served: u64, request: &[u8], from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
+        let terms = *self.desk.terms();
+        let mut reply = request.to_vec();
+        if !terms.echo {
+            reply = vec![0; terms.response];
+            terms.write_reply(terms.head_of(request).unwrap_or_default(), &mut reply);
+        }
+        match self.desk.planted(plant, served) {
+            Planted::Nothing => {}
+            Planted::Stuck => self.is_stuck = true,
+            Planted::Spoil => spoil(plant, &mut reply),
+        }
+        let now_ns = monotonic_ns();
+        let (due, kept) = std::mem::take(&mut self.held).into_iter().partition(|(until_ns, _)| *until_ns <= now_ns);
+        self.held = kept;
+        let mut replies = vec![(*from, reply)];
+        match plant {
+            _ if self.is_stuck => replies.clear(),
+            Plant::Lose { every } if served % every.max(1) == 0 => replies.clear(),
+            Plant::Repeat { every } if served % every.max(1) == 0 => replies.extend(replies.clone()),
+            // The next one overtakes it.
+            Plant::Swap { every } if served % every.max(1) == 0 => {
+                self.held.extend(replies.drain(..).map(|reply| (0, reply)));
+            }
+            Plant::Late { every, ns } if served % every.max(1) == 0 => {
+                self.held.extend(replies.drain(..).map(|reply| (now_ns + ns, reply)));
+            }
+            _ => {}
+        }
+        let due: Vec<(u64, Reply)> = due;
+        for (peer, bytes) in replies.into_iter().chain(due.into_iter().map(|(_, reply)| reply)) {
+            let mut outbox = Outbox::new(1, bytes.len());
+            outbox.bytes(0).copy_from_slice(&bytes);
+            outbox.set(0, To { len: bytes.len(), peer: Some(&peer), segment: None });
+            match outbox.send_one(fd, 0) {
+                Ok(_) => self.seen.sent += 1,
+                Err(_) => self.seen.unsent += 1,
+            }
+        }
+        Answer::Nothing
+    }
+
+    /// Stands still until somebody ends it.
+    pub(super) fn rest(told: &AtomicBool, abort: &AtomicBool) -> Stop {
+        loop {
+            if abort.load(Ordering::Relaxed) {
+                return Stop::Aborted;
+            }
+            if told.load(Ordering::Relaxed) {
+                return Stop::Time;
+            }
+            std::thread::sleep(LOOK_AROUND);
+        }
+    }
+}
+
+fn spoil(plant: Plant, reply: &mut Vec<u8>) {
+    match plant {
+        Plant::ShortReply { .. } => reply.truncate(reply.len() / 2),
+        Plant::LongReply { .. } => reply.push(0xee),
+        Plant::Corrupt { .. } => {
+            // Its number stays, or it would answer nobody.
+            if let Some(last) = reply.last_mut() {
+                *last ^= 1;
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,302 @@
+//! The client's end over datagrams: one thread, an epoll(7) over the connected sockets of its flows.
+//!
+//! One datagram a system call, or as many as a batch holds where a flow has several calls to send or several
+//! replies to take. Never waits in a send: a queue that is full (of a Unix socket, the server's) is waited for
+//! beside all others, and its call times out like any other.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::datagram::{Inbox, Outbox};
+use bytegauge_sys::epoll::{Epoll, Events, Ready};
+
+use crate::call::datagram::flow::{DatagramFlow, Due};
+use crate::call::datagram::socket::dropped_at;
+use crate::call::party::Clients;
+use crate::engine::timers::Timers;
+use crate::engine::{Stop, WAIT_MAX_NS};
+use crate::fault::Fault;
+use crate::meter::Meter;
+
+/// Events taken at one wake-up.
+const EVENTS_MAX: usize = 256;
+
+/// `EMSGSIZE` (asm-generic/errno.h).
+const TOO_LONG: i32 = 90;
+
+struct Loop<'a> {
+    clients: &'a mut Clients,
+    slots: Vec<Slot>,
+    live: usize,
+    epoll: Epoll,
+    timers: Timers,
+    /// Requests of one flow on their way into the kernel: nothing stays here, so all flows share it.
+    outbox: Outbox,
+    inbox: Inbox,
+    meter: &'a mut Meter,
+    report: EngineReport,
+}
+
+struct Slot {
+    /// Absent once it is done.
+    flow: Option<DatagramFlow>,
+    fd: Option<OwnedFd>,
+    /// Whether it is told when there is room to send.
+    waits_for_room: bool,
+}
+
+/// Carries a thread's flows until every one of them is done. `batch` datagrams are moved by a call, at most.
+pub(crate) fn carry(
+    clients: &mut Clients,
+    batch: usize,
+    abort: &AtomicBool,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let (request, response) = (clients.call().request, clients.call().response);
+    let mut slots = Vec::with_capacity(clients.joined());
+    while clients.joined() > 0 {
+        let (flow, fd) = clients.next_datagram_flow();
+        slots.push(Slot { flow: Some(flow), fd, waits_for_room: false });
+    }
+    let mut client = Loop {
+        clients,
+        live: slots.len(),
+        slots,
+        epoll: Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?,
+        timers: Timers::default(),
+        outbox: Outbox::new(batch, request),
+        // A byte more than a reply has, so that a longer one is seen.
+        inbox: Inbox::new(batch, response + 1, false),
+        meter,
+        report: EngineReport::default(),
+    };
+    let stopped = client.begin().and_then(|()| client.run(abort));
+    client.give_back();
+    stopped.map(|stop| (stop, client.report))
+}
+
+impl Loop<'_> {
+    fn begin(&mut self) -> Result<(), Fault> {
+        self.timers.grow(self.slots.len());
+        for index in 0..self.slots.len() {
+            self.register(index)?;
+            // In turn with everything else, so that the first flows do not wait for the last ones' requests.
+            self.timers.set(index as u32, 0);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, abort: &AtomicBool) -> Result<Stop, Fault> {
+        let never = AtomicBool::new(false);
+        let mut events = Events::with_room(EVENTS_MAX);
+        while self.live > 0 {
+            if abort.load(Ordering::Relaxed) {
+                return Ok(Stop::Aborted);
+            }
+            let mut now_ns = monotonic_ns();
+            if now_ns >= self.meter.next_mark_ns() {
+                self.meter.lap(&never);
+            }
+            for _ in 0..self.live {
+                let Some(index) = self.timers.take_due(now_ns) else { break };
+                self.advance(index as usize, now_ns)?;
+                self.looks_at_the_clock(&never);
+                now_ns = monotonic_ns();
+            }
+            let until_ns = self.meter.next_mark_ns().min(self.timers.earliest_ns());
+            let until_ns = until_ns.clamp(now_ns, now_ns + WAIT_MAX_NS);
+            self.report.system_calls += 1;
+            match self.epoll.wait(&mut events, until_ns - now_ns) {
+                Ok(0) => {}
+                Ok(count) => {
+                    self.report.wakeups += 1;
+                    for event in 0..count {
+                        let (index, ready) = events.at(event);
+                        self.on_event(index as usize, ready)?;
+                        self.looks_at_the_clock(&never);
+                    }
+                }
+                // Somebody wants a flag looked at.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(Fault::Io { doing: "waiting in epoll".into(), source }),
+            }
+        }
+        Ok(Stop::Done)
+    }
+
+    /// Ends a lap whose calls were made: a round over many busy flows takes longer than a window's marks may wait.
+    #[inline]
+    fn looks_at_the_clock(&mut self, never: &AtomicBool) {
+        if self.meter.is_lap_used_up() {
+            self.meter.lap(never);
+        }
+    }
+
+    fn on_event(&mut self, index: usize, ready: Ready) -> Result<(), Fault> {
+        let mut now_ns = monotonic_ns();
+        if ready.any(Ready::READ | Ready::ERROR | Ready::HANG_UP) {
+            now_ns = self.receive(index, now_ns)?;
+        }
+        self.advance(index, now_ns)
+    }
+
+    /// Takes the replies that are there. When that was done.
+    fn receive(&mut self, index: usize, mut now_ns: u64) -> Result<u64, Fault> {
+        let Slot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(now_ns) };
+        loop {
+            self.report.system_calls += 1;
+            let received = match self.inbox.slots() {
+                1 => self.inbox.receive_one(fd.as_fd()),
+                _ => self.inbox.receive(fd.as_fd()).map(drop),
+            };
+            match received {
+                Ok(()) => {}
+                Err(error) if is_passing(&error) => return Ok(now_ns),
+                Err(error) => {
+                    // What the network said of an earlier request, such as that nobody listens (udp(7)).
+                    flow.failed(error.raw_os_error().unwrap_or_default(), now_ns);
+                    return Ok(now_ns);
+                }
+            }
+            now_ns = monotonic_ns();
+            let count = self.inbox.filled();
+            for slot in 0..count {
+                let datagram = &*self.inbox.bytes(slot);
+                self.meter.count(datagram.len(), datagram.len());
+                flow.received(datagram, now_ns);
+            }
+            // Nothing else is due, or was there: an empty receive would be in vain.
+            if !flow.waits() || count < self.inbox.slots() {
+                return Ok(now_ns);
+            }
+        }
+    }
+
+    /// Does all that a flow wants now.
+    fn advance(&mut self, index: usize, mut now_ns: u64) -> Result<(), Fault> {
+        loop {
+            let Some(flow) = &mut self.slots[index].flow else { return Ok(()) };
+            match flow.due(now_ns) {
+                Due::Begin => {
+                    flow.begin(now_ns);
+                    if flow.unsent() < self.outbox.slots() {
+                        continue;
+                    }
+                }
+                Due::Send => {}
+                Due::At(at_ns) => {
+                    self.timers.set(index as u32, at_ns);
+                    return Ok(());
+                }
+                Due::Reopen => {
+                    self.reopen(index)?;
+                    continue;
+                }
+                Due::Over => {
+                    self.leave(index);
+                    return Ok(());
+                }
+            }
+            match self.send(index, now_ns)? {
+                Some(sent_ns) => now_ns = sent_ns,
+                None => return self.wait_for_room(index, now_ns),
+            }
+        }
+    }
+
+    /// Sends what was begun, as much as a batch holds. When that was done; `None` if there is no room.
+    fn send(&mut self, index: usize, now_ns: u64) -> Result<Option<u64>, Fault> {
+        let Slot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(Some(now_ns)) };
+        let count = flow.unsent().min(self.outbox.slots());
+        for slot in 0..count {
+            flow.write(slot, self.outbox.bytes(slot));
+        }
+        self.report.system_calls += 1;
+        let sent = match count {
+            1 => self.outbox.send_one(fd.as_fd(), 0).map(|_| 1),
+            _ => self.outbox.send(fd.as_fd(), 0, count),
+        };
+        let now_ns = monotonic_ns();
+        match sent {
+            Ok(sent) => {
+                for slot in 0..sent {
+                    let len = self.outbox.bytes(slot).len();
+                    self.meter.count(len, len);
+                    flow.sent(now_ns);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) if source.raw_os_error() == Some(TOO_LONG) => {
+                let doing = "sending a request that is longer than a datagram may be here: use a smaller --request, or of \
+                             unix-dgram a larger --sndbuf";
+                return Err(Fault::Io { doing: doing.into(), source });
+            }
+            Err(error) => flow.failed(error.raw_os_error().unwrap_or_default(), now_ns),
+        }
+        if self.slots[index].waits_for_room {
+            self.tell_of(index, Ready::READ)?;
+        }
+        Ok(Some(now_ns))
+    }
+
+    fn wait_for_room(&mut self, index: usize, now_ns: u64) -> Result<(), Fault> {
+        if let Some(flow) = &self.slots[index].flow {
+            self.timers.set(index as u32, flow.patience_ns(now_ns));
+        }
+        if self.slots[index].waits_for_room { Ok(()) } else { self.tell_of(index, Ready::READ | Ready::WRITE) }
+    }
+
+    fn tell_of(&mut self, index: usize, ready: Ready) -> Result<(), Fault> {
+        let slot = &mut self.slots[index];
+        slot.waits_for_room = ready.any(Ready::WRITE);
+        let Some(fd) = &slot.fd else { return Ok(()) };
+        self.report.system_calls += 1;
+        self.epoll.modify(fd.as_fd(), ready, index as u64).map_err(Fault::io("waiting for room to send"))
+    }
+
+    fn register(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(fd) = &self.slots[index].fd else { return Ok(()) };
+        self.report.system_calls += 1;
+        self.epoll.add(fd.as_fd(), Ready::READ, index as u64).map_err(Fault::io("waiting for replies"))
+    }
+
+    /// Gives a flow another socket; what still comes for the old one finds nobody.
+    fn reopen(&mut self, index: usize) -> Result<(), Fault> {
+        let fd = self.clients.join()?;
+        let slot = &mut self.slots[index];
+        slot.fd = Some(fd);
+        slot.waits_for_room = false;
+        if let Some(flow) = &mut slot.flow {
+            flow.reopened();
+        }
+        self.register(index)
+    }
+
+    fn leave(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let Some(flow) = slot.flow.take() else { return };
+        let dropped = slot.fd.as_ref().map_or(0, |fd| dropped_at(fd.as_fd()));
+        flow.hand_in(dropped);
+        self.live -= 1;
+        self.timers.clear(index as u32);
+        if let Some(fd) = slot.fd.take() {
+            // It stays open, and what still comes is not to wake anybody.
+            let _ = self.epoll.remove(fd.as_fd());
+            self.clients.keep(fd);
+        }
+    }
+
+    fn give_back(&mut self) {
+        for index in 0..self.slots.len() {
+            self.leave(index);
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,529 @@
+//! One client's flow over datagrams: begins calls when they are due, tells replies apart by their numbers, times
+//! and checks them.
+//!
+//! Nothing promises that a request or a reply arrives, arrives once, or arrives in order. So a reply is taken for the
+//! call whose number it carries, never for the next one that waits; a call that nobody answers in time is an error
+//! of its own and the flow goes on with the next number. Does no I/O and reads no clock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytegauge_model::{ErrorClass, ErrorPhase};
+
+use crate::call::arrival::Arrival;
+use crate::call::classify::class_of;
+use crate::call::client::{Client, RETRIES, RETRY_MAX_NS, RETRY_NS};
+use crate::call::record::{Counts, Record, Times, Trouble};
+use crate::call::terms::Terms;
+
+/// Calls given up whose replies are still recognised; older ones count as duplicates.
+const GIVEN_UP_MAX: usize = 1024;
+
+/// What a flow wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// A call is to begin.
+    Begin,
+    /// What was begun is to be sent.
+    Send,
+    /// A new socket: a late reply that carries no number would be taken for the next call's.
+    Reopen,
+    /// Nothing before this moment of the monotonic clock, nanoseconds, unless a reply comes.
+    At(u64),
+    /// No more calls.
+    Over,
+}
+
+/// One flow.
+#[derive(Debug)]
+pub struct DatagramFlow {
+    client: Arc<Client>,
+    record: Arc<Mutex<Record>>,
+    arrival: Arrival,
+    flow: usize,
+    /// Calls begun and neither answered nor given up, in the order in which they began.
+    calls: VecDeque<Call>,
+    /// The last of them whose requests were not taken by the kernel.
+    unsent: usize,
+    /// Numbers of calls that were given up lately.
+    given_up: VecDeque<u64>,
+    /// The newest call that was completed: a reply to an older one was overtaken.
+    newest: Option<u64>,
+    /// Failures in a row, and until when nothing is tried after them.
+    failures: u32,
+    rests_until_ns: u64,
+    /// Whether replies may come that nothing tells from those that are due.
+    is_soiled: bool,
+    is_over: bool,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// Which of the flow's calls it is.
+    count: u64,
+    /// When it was meant to begin.
+    began_ns: u64,
+    /// When it did begin.
+    write_began_ns: u64,
+    write_ns: u64,
+}
+
+impl DatagramFlow {
+    /// Flow number `flow`.
+    pub fn new(client: Arc<Client>, record: Arc<Mutex<Record>>, flow: usize, arrival: Arrival) -> DatagramFlow {
+        DatagramFlow {
+            record,
+            arrival,
+            flow,
+            calls: VecDeque::with_capacity(client.depth),
+            unsent: 0,
+            given_up: VecDeque::new(),
+            newest: None,
+            failures: 0,
+            rests_until_ns: 0,
+            is_soiled: false,
+            is_over: false,
+            counts: Counts::default(),
+            client,
+        }
+    }
+
+    /// What the flow counted, once nobody carries it any more, and how many datagrams its socket had no room for.
+    pub fn hand_in(mut self, dropped: u64) {
+        self.counts.datagrams.dropped += dropped;
+        self.counts.unfinished += self.calls.len() as u64;
+        if self.arrival.is_open() {
+            self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
+        }
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).hand_in(self.counts);
+    }
+
+    /// Whether a reply may be on its way.
+    #[inline]
+    pub fn waits(&self) -> bool {
+        self.calls.len() > self.unsent
+    }
+
+    /// What to do now. Gives up the calls that take too long.
+    pub fn due(&mut self, now_ns: u64) -> Due {
+        self.give_up(now_ns);
+        if self.is_soiled {
+            return Due::Reopen;
+        }
+        let is_last = self.is_over || self.is_late(now_ns);
+        let may_begin = !is_last && self.calls.len() < self.client.depth;
+        let due_ns = self.arrival.due_ns().max(self.rests_until_ns);
+        if may_begin && now_ns >= due_ns {
+            return Due::Begin;
+        }
+        if self.unsent > 0 {
+            return Due::Send;
+        }
+        let patience_ns = self.patience_ns(now_ns);
+        match (is_last, may_begin) {
+            (true, _) if self.calls.is_empty() => Due::Over,
+            (false, true) => Due::At(due_ns.min(patience_ns).min(self.end_ns(now_ns))),
+            _ => Due::At(patience_ns),
+        }
+    }
+
+    /// Until when the oldest call waits, nanoseconds of the monotonic clock.
+    pub fn patience_ns(&self, now_ns: u64) -> u64 {
+        self.calls.front().map_or_else(|| self.end_ns(now_ns), |call| self.limit_ns(call))
+    }
+
+    /// Begins the call that is due.
+    pub fn begin(&mut self, now_ns: u64) {
+        let count = self.counts.begun;
+        let began_ns = if self.arrival.is_open() { self.arrival.due_ns() } else { now_ns };
+        self.arrival.begun();
+        self.calls.push_back(Call { count, began_ns, write_began_ns: now_ns, write_ns: 0 });
+        self.unsent += 1;
+        self.counts.begun += 1;
+    }
+
+    /// Writes the request of one of the calls that were begun and not sent, the oldest is 0.
+    pub fn write(&self, index: usize, request: &mut [u8]) {
+        if let Some(call) = self.calls.get(self.calls.len() - self.unsent + index) {
+            self.client.terms.write_request(Terms::number(self.flow, call.count), request);
+        }
+    }
+
+    /// The flow has a new socket.
+    pub fn reopened(&mut self) {
+        self.is_soiled = false;
+    }
+
+    /// Requests that were begun and not sent.
+    pub fn unsent(&self) -> usize {
+        self.unsent
+    }
+
+    /// The oldest request that was not sent is.
+    #[inline]
+    pub fn sent(&mut self, now_ns: u64) {
+        let index = self.calls.len() - self.unsent;
+        if let Some(call) = self.calls.get_mut(index) {
+            call.write_ns = now_ns.saturating_sub(call.write_began_ns);
+            self.unsent -= 1;
+            self.counts.datagrams.sent += 1;
+        }
+    }
+
+    /// A datagram arrived: as much of it as the buffer held.
+    pub fn received(&mut self, datagram: &[u8], now_ns: u64) {
+        self.counts.datagrams.received += 1;
+        let head = self.client.terms.head_of(datagram);
+        let Some((index, call)) = head.and_then(|head| self.call_of(head)) else {
+            return self.odd(head);
+        };
+        self.calls.remove(index);
+        if let Err((class, missing)) = self.judge(datagram, call.count) {
+            self.trouble(Trouble {
+                class,
+                phase: ErrorPhase::Reply,
+                count: 1,
+                request_bytes_lost: 0,
+                reply_bytes_missing: missing,
+            });
+            return self.arrival.over(now_ns);
+        }
+        self.failures = 0;
+        self.counts.completed += 1;
+        match self.newest {
+            Some(newest) if newest > call.count => self.counts.datagrams.overtaken += 1,
+            _ => self.newest = Some(call.count),
+        }
+        self.client.tally.add();
+        // A datagram arrives whole: its first byte is not earlier than its last.
+        let total_ns = now_ns.saturating_sub(call.began_ns);
+        let times = Times { connect_ns: None, write_ns: call.write_ns, first_byte_ns: total_ns, total_ns };
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).completed(now_ns, times);
+        self.arrival.over(now_ns);
+    }
+
+    /// The kernel refused to send, or said of what was sent that nobody takes it: it does not say which of several,
+    /// so all that waits is lost.
+    pub fn failed(&mut self, errno: i32, now_ns: u64) {
+        let (class, sent) = (class_of(errno), self.calls.len() - self.unsent);
+        for index in 0..self.calls.len() {
+            let phase = if index < sent { ErrorPhase::FirstByte } else { ErrorPhase::Write };
+            self.lose(class, phase);
+        }
+        self.calls.clear();
+        self.unsent = 0;
+        self.arrival.over(now_ns);
+        self.failures += 1;
+        if self.failures > RETRIES {
+            self.client.gave_up.fetch_add(1, Ordering::Relaxed);
+            self.is_over = true;
+        }
+        self.rests_until_ns = now_ns + (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
+    }
+
+    fn is_late(&self, now_ns: u64) -> bool {
+        let told = || self.client.told.load(Ordering::Relaxed);
+        if self.client.until_told { told() } else { now_ns >= self.client.close_ns || told() }
+    }
+
+    /// The next moment at which a flow that waits must look around, whatever it waits for.
+    fn end_ns(&self, now_ns: u64) -> u64 {
+        // Being told comes with a signal, but a wait that began just before it must end too.
+        if self.client.until_told { now_ns + self.client.timeout_ns / 2 } else { self.client.close_ns }
+    }
+
+    fn limit_ns(&self, call: &Call) -> u64 {
+        call.write_began_ns.saturating_add(self.client.timeout_ns)
+    }
+
+    fn give_up(&mut self, now_ns: u64) {
+        while let Some(call) = self.calls.front()
+            && (now_ns >= self.limit_ns(call) || (self.is_soiled && self.waits()))
+        {
+            let count = call.count;
+            let is_sent = self.waits();
+            // Replies without numbers are told apart by their order alone, which is lost with the first of them.
+            self.is_soiled |= is_sent && self.client.terms.head == 0;
+            self.lose(ErrorClass::TimedOut, if is_sent { ErrorPhase::FirstByte } else { ErrorPhase::Write });
+            if self.given_up.len() == GIVEN_UP_MAX {
+                self.given_up.pop_front();
+            }
+            self.given_up.push_back(count);
+            self.calls.pop_front();
+            self.unsent = self.unsent.min(self.calls.len());
+            self.arrival.over(now_ns);
+        }
+    }
+
+    /// The call that waits for a reply with this head. Of calls whose heads are alike the oldest.
+    fn call_of(&self, head: u64) -> Option<(usize, Call)> {
+        let sent = self.calls.len() - self.unsent;
+        let mut waiting = self.calls.iter().take(sent).copied().enumerate();
+        waiting.find(|(_, call)| self.client.terms.carried(Terms::number(self.flow, call.count)) == head)
+    }
+
+    /// What is wrong with a reply, and how many of its bytes did not come.
+    fn judge(&self, datagram: &[u8], count: u64) -> Result<(), (ErrorClass, u64)> {
+        let terms = &self.client.terms;
+        match datagram.len() {
+            len if len > terms.response => Err((ErrorClass::LongReply, 0)),
+            len if len < terms.response => Err((ErrorClass::ShortReply, (terms.response - len) as u64)),
+            _ => {
+                let whole = terms.check_reply(Terms::number(self.flow, count), 0, datagram);
+                whole.map_err(|_| (ErrorClass::Corrupt, 0))
+            }
+        }
+    }
+
+    /// A datagram that no call waits for.
+    #[cold]
+    fn odd(&mut self, head: Option<u64>) {
+        let terms = &self.client.terms;
+        let of = |count: u64| head.is_some_and(|head| terms.carried(Terms::number(self.flow, count)) == head);
+        if let Some(place) = self.given_up.iter().position(|count| of(*count)) {
+            self.given_up.remove(place);
+            self.counts.datagrams.late += 1;
+        } else if self.last_with(head).is_some() {
+            self.counts.datagrams.duplicated += 1;
+        } else {
+            self.counts.datagrams.strange += 1;
+        }
+    }
+
+    /// The newest call whose number has this head.
+    fn last_with(&self, head: Option<u64>) -> Option<u64> {
+        let (terms, newest) = (&self.client.terms, self.counts.begun.checked_sub(1)?);
+        let before = terms.carried(Terms::number(self.flow, newest).wrapping_sub(head?));
+        newest.checked_sub(before)
+    }
+
+    fn lose(&self, class: ErrorClass, phase: ErrorPhase) {
+        let terms = &self.client.terms;
+        let sent = if phase == ErrorPhase::Write { 0 } else { terms.request };
+        self.trouble(Trouble {
+            class,
+            phase,
+            count: 1,
+            request_bytes_lost: sent as u64,
+            reply_bytes_missing: terms.response as u64,
+        });
+    }
+
+    fn trouble(&self, trouble: Trouble) {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).trouble(trouble);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    const TIMEOUT_NS: u64 = 1000;
+
+    /// A client of echoes of `len` bytes, `head` of which are their number.
+    fn client(len: usize, head: usize, depth: usize) -> Arc<Client> {
+        Arc::new(Client {
+            terms: Terms::for_test(len, head),
+            depth,
+            chunk: len,
+            connect_per_call: false,
+            timeout_ns: TIMEOUT_NS,
+            open_ns: 0,
+            close_ns: u64::MAX / 2,
+            until_told: false,
+            told: Arc::new(AtomicBool::new(false)),
+            tally: crate::count::Count::new(false),
+            gave_up: Arc::new(AtomicU64::new(0)),
+        })
+    }
+
+    fn flow(client: &Arc<Client>) -> (DatagramFlow, Arc<Mutex<Record>>) {
+        let record = Arc::new(Mutex::new(Record::new(false)));
+        record.lock().unwrap().keep(client.open_ns, client.close_ns);
+        (DatagramFlow::new(Arc::clone(client), Arc::clone(&record), 3, Arrival::closed(0, 0)), record)
+    }
+
+    /// Begins and sends a call. Its request, which is its reply.
+    fn call(flow: &mut DatagramFlow, now_ns: u64) -> Vec<u8> {
+        let mut request = vec![0; flow.client.terms.request];
+        assert_eq!(flow.due(now_ns), Due::Begin);
+        flow.begin(now_ns);
+        flow.write(0, &mut request);
+        flow.sent(now_ns);
+        request
+    }
+
+    fn errors(record: &Arc<Mutex<Record>>) -> Vec<(ErrorClass, ErrorPhase, u64)> {
+        let report = record.lock().unwrap().report();
+        report.errors.iter().map(|error| (error.class, error.phase, error.count)).collect()
+    }
+
+    /// What happens next to one flow.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Go,
+        /// One of the datagrams on their way arrives; it may stay, to arrive again.
+        Arrive(usize, bool),
+        Lose(usize),
+        Wait(u64),
+        Refuse,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => Just(Step::Go),
+            6 => (any::<usize>(), any::<bool>()).prop_map(|(which, stays)| Step::Arrive(which, stays)),
+            1 => any::<usize>().prop_map(Step::Lose),
+            2 => (0..TIMEOUT_NS).prop_map(Step::Wait),
+            1 => Just(Step::Refuse),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_call_ends_once_whatever_the_network_does(
+            steps in prop::collection::vec(step(), 1..200), depth in 1usize..6, len in 1usize..20,
+        ) {
+            // A head of a byte is enough for as many calls as these.
+            let client = client(len, len.min(8), depth);
+            let (mut flow, record) = flow(&client);
+            let (mut now_ns, mut network, mut answered) = (0, Vec::new(), 0u64);
+            for step in steps {
+                match step {
+                    Step::Go => match flow.due(now_ns) {
+                        Due::Begin => {
+                            let request = call(&mut flow, now_ns);
+                            network.push((flow.counts.begun - 1, request));
+                        }
+                        Due::At(at_ns) => prop_assert!(at_ns > now_ns),
+                        Due::Over => break,
+                        other => prop_assert!(false, "{:?}", other),
+                    },
+                    Step::Arrive(which, stays) if !network.is_empty() => {
+                        let at = which % network.len();
+                        let (count, reply) = network[at].clone();
+                        let waited = flow.calls.iter().any(|call| call.count == count);
+                        let odd = flow.counts.datagrams;
+                        flow.received(&reply, now_ns);
+                        let ours = flow.calls.iter().all(|call| call.count != count);
+                        prop_assert!(ours && flow.counts.datagrams.strange == 0);
+                        answered += u64::from(waited);
+                        // Never taken for another call's.
+                        prop_assert_eq!(flow.counts.completed, answered);
+                        let passed = flow.counts.datagrams.late + flow.counts.datagrams.duplicated;
+                        prop_assert_eq!(passed - odd.late - odd.duplicated, u64::from(!waited));
+                        if !stays {
+                            network.remove(at);
+                        }
+                    }
+                    Step::Lose(which) if !network.is_empty() => drop(network.remove(which % network.len())),
+                    Step::Wait(ns) => now_ns += ns,
+                    Step::Refuse if flow.waits() => flow.failed(111, now_ns),
+                    _ => {}
+                }
+            }
+            let lost: u64 = errors(&record).iter().map(|(_, _, count)| count).sum();
+            prop_assert_eq!(flow.counts.begun, flow.counts.completed + lost + flow.calls.len() as u64);
+            flow.hand_in(0);
+            let report = record.lock().unwrap().report();
+            prop_assert_eq!(report.begun, report.completed + lost + report.unfinished);
+        }
+    }
+
+    #[test]
+    fn a_lost_call_times_out_and_the_next_goes_on() {
+        let client = client(64, 8, 1);
+        let (mut flow, record) = flow(&client);
+        let lost = call(&mut flow, 10);
+        assert_eq!(flow.due(11), Due::At(10 + TIMEOUT_NS));
+        let next = call(&mut flow, 10 + TIMEOUT_NS);
+        assert_eq!(errors(&record), [(ErrorClass::TimedOut, ErrorPhase::FirstByte, 1)]);
+        // Too late, and not what the next call waits for.
+        flow.received(&lost, 1100);
+        assert_eq!((flow.counts.datagrams.late, flow.counts.completed, flow.waits()), (1, 0, true));
+        flow.received(&next, 1200);
+        flow.received(&next, 1201);
+        flow.received(&lost, 1202);
+        assert_eq!((flow.counts.completed, flow.counts.datagrams.duplicated), (1, 2));
+        flow.received(&[9; 64], 1203);
+        flow.received(&[], 1203);
+        assert_eq!(flow.counts.datagrams.strange, 2);
+    }
+
+    #[test]
+    fn replies_may_overtake_each_other() {
+        let client = client(8, 8, 3);
+        let (mut flow, record) = flow(&client);
+        let replies: Vec<_> = (0..3).map(|_| call(&mut flow, 0)).collect();
+        for reply in [&replies[1], &replies[0], &replies[2]] {
+            flow.received(reply, 5);
+        }
+        assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken), (3, 1));
+        // One that was lost was overtaken by nobody.
+        let replies: Vec<_> = (0..3).map(|_| call(&mut flow, 10)).collect();
+        replies[1..].iter().for_each(|reply| flow.received(reply, 15));
+        assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken, errors(&record).len()), (5, 1, 0));
+    }
+
+    #[test]
+    fn lengths_and_bytes_are_checked() {
+        let client = client(64, 8, 1);
+        let (mut flow, record) = flow(&client);
+        for (change, class) in [
+            ((|reply| reply.truncate(40)) as fn(&mut Vec<u8>), ErrorClass::ShortReply),
+            (|reply| reply.push(0), ErrorClass::LongReply),
+            (|reply| reply[60] ^= 1, ErrorClass::Corrupt),
+        ] {
+            let mut reply = call(&mut flow, 0);
+            change(&mut reply);
+            flow.received(&reply, 0);
+            assert!(errors(&record).contains(&(class, ErrorPhase::Reply, 1)));
+        }
+        assert_eq!((flow.counts.begun, flow.counts.completed), (3, 0));
+    }
+
+    #[test]
+    fn without_numbers_a_time_out_asks_for_a_new_socket() {
+        let client = client(64, 0, 2);
+        let (mut flow, record) = flow(&client);
+        call(&mut flow, 0);
+        call(&mut flow, 500);
+        assert_eq!(flow.due(TIMEOUT_NS), Due::Reopen);
+        assert_eq!(errors(&record), [(ErrorClass::TimedOut, ErrorPhase::FirstByte, 2)]);
+        flow.reopened();
+        assert_eq!(flow.due(TIMEOUT_NS), Due::Begin);
+    }
+
+    #[test]
+    fn a_server_that_is_gone_is_given_up() {
+        let client = client(8, 8, 2);
+        let (mut flow, record) = flow(&client);
+        let mut now_ns = 0;
+        loop {
+            match flow.due(now_ns) {
+                Due::Begin => drop(call(&mut flow, now_ns)),
+                Due::At(_) if flow.waits() => flow.failed(111, now_ns),
+                Due::At(at_ns) => now_ns = at_ns,
+                Due::Over => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(client.gave_up.load(Ordering::Relaxed), 1);
+        assert!(matches!(errors(&record)[..], [(ErrorClass::Refused, ErrorPhase::FirstByte, count)] if count > 14));
+        assert!(now_ns < 2_000_000_000);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_lost_in_sending() {
+        let client = client(8, 8, 1);
+        let (mut flow, record) = flow(&client);
+        flow.begin(0);
+        assert_eq!((flow.unsent(), flow.waits(), flow.due(0)), (1, false, Due::Send));
+        assert_eq!(flow.due(TIMEOUT_NS), Due::Begin);
+        assert_eq!((errors(&record), flow.unsent()), (vec![(ErrorClass::TimedOut, ErrorPhase::Write, 1)], 0));
+    }
+}

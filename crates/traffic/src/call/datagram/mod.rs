@@ -1,0 +1,70 @@
+//! Calls over datagrams: a request is one datagram, its reply another, and either may be lost.
+//!
+//! Engines of connections carry bytes; here the bounds of what is sent and whom a reply goes to matter, so both
+//! ends have loops of their own. What is measured and reported is the same: schedule, record, classes of errors.
+
+mod clerk;
+mod client;
+mod floor;
+mod flow;
+mod ring;
+mod server;
+mod socket;
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_model::{CallDatagrams, Engine, EngineReport};
+
+use crate::call::datagram::clerk::Clerk;
+use crate::call::party::Clients;
+use crate::call::server::Desk;
+use crate::call::setup::CallSetup;
+use crate::engine::Stop;
+use crate::fault::Fault;
+use crate::meter::Meter;
+
+pub use flow::DatagramFlow;
+pub use socket::{bind, dropped_at};
+
+pub(crate) use floor::carry as carry_alone;
+
+/// Serves requests at a bound socket until told. What this thread saw, however it ended.
+pub(crate) fn serve(
+    call: &CallSetup,
+    desk: &Arc<Desk>,
+    fd: BorrowedFd<'_>,
+    read_size: usize,
+    flags: (&AtomicBool, &AtomicBool),
+    meter: &mut Meter,
+) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
+    let mut clerk = Clerk::new(desk);
+    let served = match call.server_engine {
+        Engine::Plain => server::serve(&mut clerk, fd, (read_size, 1), flags, meter),
+        Engine::Mmsg => server::serve(&mut clerk, fd, (read_size, call.batch), flags, meter),
+        Engine::Uring(mode) => ring::serve(mode, &mut clerk, fd, (read_size, call.outstanding), flags, meter),
+        other => Err(unfit(other)),
+    };
+    (served, clerk.seen)
+}
+
+/// Carries a thread's clients until all of their flows are done.
+pub(crate) fn carry(
+    clients: &mut Clients,
+    abort: &AtomicBool,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let call = clients.call();
+    let batch = match call.client_engine {
+        Engine::Plain => 1,
+        // More is never there at once.
+        Engine::Mmsg => call.batch.min(call.depth).max(2),
+        other => return Err(unfit(other)),
+    };
+    client::carry(clients, batch, abort, meter)
+}
+
+fn unfit(engine: Engine) -> Fault {
+    Fault::Impossible(format!("engine {engine} makes no calls over datagrams: past planning, that is a bug"))
+}

@@ -1,0 +1,254 @@
+//! The server's end over datagrams by io_uring(7): receives kept outstanding, or one that goes on.
+//!
+//! `plain` keeps so many messages with the kernel: each is filled by a receive, sent back from where it lies, and
+//! offered again. `multishot` has one receive that takes buffers of a pool; a reply is copied out of its buffer,
+//! because a buffer of a pool cannot be sent from.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::{EngineReport, UringKind, UringMode};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::datagram::{PeerAddress, To};
+use bytegauge_sys::uring::{
+    Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, Setup, Taken, Wait,
+};
+
+use crate::call::datagram::clerk::{Answer, Clerk};
+use crate::engine::{Stop, WAIT_MAX_NS};
+use crate::fault::Fault;
+use crate::meter::Meter;
+
+/// The token of the receive that goes on; messages carry their index.
+const RECEIVER: u64 = u64::MAX;
+
+struct Server<'a> {
+    clerk: &'a mut Clerk,
+    fd: BorrowedFd<'a>,
+    ring: Ring,
+    /// What receives fill, and echoes are sent from.
+    messages: Vec<MessageId>,
+    /// What other replies are sent from, one for each of them.
+    made: Vec<MessageId>,
+    /// What the receive that goes on takes from.
+    pool: Option<PoolId>,
+    /// Messages that nothing uses, of a server with a pool.
+    free: Vec<usize>,
+    /// Requests that wait for one.
+    waiting: VecDeque<Taken>,
+    meter: &'a mut Meter,
+    report: EngineReport,
+}
+
+/// Serves until told, with `outstanding` receives of at most `read_size` bytes.
+pub(super) fn serve(
+    mode: UringMode,
+    clerk: &mut Clerk,
+    fd: BorrowedFd<'_>,
+    (read_size, outstanding): (usize, usize),
+    (told, abort): (&AtomicBool, &AtomicBool),
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let entries = (2 * outstanding as u32).next_power_of_two().clamp(64, 8192);
+    let setup = Setup { entries, completions: 4 * entries, poll_idle_ms: None };
+    let mut ring = Ring::open(&setup).map_err(missing)?;
+    let mut pool = None;
+    if mode.kind != UringKind::Plain {
+        ring.require(Feature::MultishotReceive).map_err(missing)?;
+        let buffers = outstanding.next_power_of_two().min(1 << 15) as u16;
+        let made = ring.new_pool(buffers, read_size + MESSAGE_ROOM).map_err(missing)?;
+        ring.offer_all(made);
+        pool = Some(made);
+    }
+    let messages = messages(&mut ring, outstanding, read_size)?;
+    let mut made = Vec::new();
+    if let Some(len) = clerk.made_len() {
+        made = self::messages(&mut ring, outstanding, len)?;
+        made.iter().filter_map(|id| ring.message(*id).map(|reply| clerk.make(reply))).count();
+    }
+    let before = ring.counts();
+    let free = (0..messages.len()).collect();
+    let (waiting, report) = (VecDeque::new(), EngineReport::default());
+    let mut server = Server { clerk, fd, ring, messages, made, pool, free, waiting, meter, report };
+    let stopped = server.run(told, abort);
+    let counts = server.ring.counts();
+    let report = EngineReport {
+        system_calls: counts.system_calls - before.system_calls,
+        completions: counts.completions - before.completions,
+        kernel_threads_ns: server.ring.helper_cpu_ns(),
+        ..server.report
+    };
+    stopped.map(|stop| (stop, report))
+}
+
+fn messages(ring: &mut Ring, count: usize, len: usize) -> Result<Vec<MessageId>, Fault> {
+    (0..count).map(|_| ring.new_message(len).map_err(missing)).collect()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
+fn missing(reason: Missing) -> Fault {
+    Fault::Missing(reason.to_string())
+}
+
+impl Server<'_> {
+    fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<Stop, Fault> {
+        match self.pool {
+            Some(_) => self.receive_on_and_on(),
+            None => (0..self.messages.len()).for_each(|index| self.receive(index)),
+        }
+        loop {
+            if abort.load(Ordering::Relaxed) {
+                return Ok(Stop::Aborted);
+            }
+            let now_ns = monotonic_ns();
+            let is_due = self.meter.is_lap_used_up() || told.load(Ordering::Relaxed);
+            if (is_due || now_ns >= self.meter.next_mark_ns()) && !self.meter.lap(told) {
+                return Ok(Stop::Time);
+            }
+            if self.clerk.is_stuck {
+                return Ok(Clerk::rest(told, abort));
+            }
+            // A wait of 0 ns would not even look.
+            let until_ns = self.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);
+            let waited = self.ring.wait(1, Some(until_ns - now_ns)).map_err(Fault::io("waiting in io_uring"))?;
+            let mut any = false;
+            while let Some(completion) = self.ring.reap() {
+                any = true;
+                self.on_completion(completion)?;
+            }
+            self.report.wakeups += u64::from(any && waited == Wait::Ready);
+        }
+    }
+
+    fn on_completion(&mut self, completion: Completion) -> Result<(), Fault> {
+        let Completion { token, more, event } = completion;
+        match event {
+            Event::Received { moved, taken: Some(taken) } => {
+                self.report.multishot += u64::from(more);
+                if moved.is_ok() {
+                    self.answer_later(taken);
+                } else {
+                    self.ring.give_back(taken);
+                }
+                self.goes_on(more)
+            }
+            Event::Received { moved: Err(errno), taken: None } if token == RECEIVER => {
+                self.report.out_of_buffers += u64::from(errno == Errno::NO_BUFFER);
+                if errno != Errno::NO_BUFFER {
+                    passing(errno)?;
+                }
+                self.goes_on(more)
+            }
+            // A datagram of no bytes.
+            Event::Received { moved: Ok(_), taken: None } if token == RECEIVER => self.goes_on(more),
+            Event::Received { moved: Ok(moved), .. } => {
+                self.answer(token as usize, moved);
+                Ok(())
+            }
+            Event::Received { moved: Err(errno), .. } => {
+                passing(errno)?;
+                self.receive(token as usize);
+                Ok(())
+            }
+            Event::Sent { moved, .. } => {
+                self.on_sent(token as usize, moved);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn receive(&mut self, index: usize) {
+        self.ring.receive_message(index as u64, self.fd, self.messages[index]);
+    }
+
+    fn receive_on_and_on(&mut self) {
+        if let Some(pool) = self.pool {
+            self.ring.receive_messages(RECEIVER, self.fd, pool);
+        }
+    }
+
+    fn goes_on(&mut self, more: bool) -> Result<(), Fault> {
+        if !more {
+            self.receive_on_and_on();
+        }
+        Ok(())
+    }
+
+    /// Answers what one of the outstanding receives brought.
+    fn answer(&mut self, index: usize, moved: usize) {
+        let id = self.messages[index];
+        let (arrived, from) = (self.ring.arrived(id, moved), self.ring.source(id));
+        let Some(bytes) = self.ring.message(id) else { return };
+        let len = arrived.len.min(bytes.len());
+        self.meter.count(len, len);
+        let answer = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
+        if !self.send(index, answer, len, &from) {
+            self.receive(index);
+        }
+    }
+
+    /// Sends a reply from message `index`, where an echo of `len` bytes lies. `false` if nothing is to be sent.
+    fn send(&mut self, index: usize, answer: Answer, len: usize, to: &PeerAddress) -> bool {
+        let (id, len) = match answer {
+            Answer::Nothing => return false,
+            Answer::Echo => (self.messages[index], len),
+            Answer::Made(head) => {
+                let id = self.made[index];
+                let Some(reply) = self.ring.message(id) else { return false };
+                self.clerk.address(reply, head);
+                (id, reply.len())
+            }
+        };
+        self.ring.send_message(index as u64, self.fd, id, To { len, peer: Some(to), segment: None });
+        true
+    }
+
+    fn on_sent(&mut self, index: usize, moved: Result<usize, Errno>) {
+        match moved {
+            Ok(len) => {
+                self.meter.count(len, len);
+                self.clerk.seen.sent += 1;
+            }
+            // A client that is gone, or a queue that is full.
+            Err(_) => self.clerk.seen.unsent += 1,
+        }
+        if self.pool.is_none() {
+            return self.receive(index);
+        }
+        self.free.push(index);
+        if let Some(taken) = self.waiting.pop_front() {
+            self.answer_later(taken);
+        }
+    }
+
+    /// Answers what the receive that goes on brought, as soon as a message is free to reply from.
+    fn answer_later(&mut self, mut taken: Taken) {
+        let Some(index) = self.free.pop() else { return self.waiting.push_back(taken) };
+        let Some((arrived, from)) = self.ring.copy_parcel(&mut taken, self.messages[index]) else {
+            self.free.push(index);
+            return self.ring.give_back(taken);
+        };
+        self.ring.give_back(taken);
+        let Some(bytes) = self.ring.message(self.messages[index]) else { return };
+        let len = arrived.len.min(bytes.len());
+        self.meter.count(len, len);
+        let answer = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
+        if !self.send(index, answer, len, &from) {
+            self.free.push(index);
+        }
+    }
+}
+
+/// Whether an error says no more than that nothing was received this time.
+fn passing(errno: Errno) -> Result<(), Fault> {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    let error = io::Error::from(errno);
+    match error.kind() {
+        Interrupted | WouldBlock | ConnectionRefused => Ok(()),
+        _ if errno == Errno::CANCELLED => Ok(()),
+        _ => Err(Fault::Io { doing: "receiving requests on a ring".into(), source: error }),
+    }
+}

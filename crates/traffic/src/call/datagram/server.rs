@@ -1,0 +1,163 @@
+//! The server's end over datagrams by system calls: one datagram a call, or as many as there are.
+//!
+//! The thread waits in its receive, and sends every reply before it receives again. An echo goes back from where it
+//! lies, uncopied. Several threads may share one socket: the kernel gives each datagram to one of them.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::datagram::{Inbox, Outbox, To};
+use bytegauge_sys::socket;
+
+use crate::call::datagram::clerk::{Answer, Clerk};
+use crate::engine::{Stop, WAIT_MAX_NS};
+use crate::fault::Fault;
+use crate::meter::Meter;
+
+struct Server<'a> {
+    clerk: &'a mut Clerk,
+    fd: BorrowedFd<'a>,
+    inbox: Inbox,
+    /// Replies that are no echo.
+    outbox: Option<Outbox>,
+    /// What goes back of each datagram of the last receive.
+    answers: Vec<Answer>,
+    told: &'a AtomicBool,
+    abort: &'a AtomicBool,
+    meter: &'a mut Meter,
+    report: EngineReport,
+}
+
+/// Serves until told. `batch` datagrams of at most `read_size` bytes are moved by a call.
+pub(super) fn serve(
+    clerk: &mut Clerk,
+    fd: BorrowedFd<'_>,
+    (read_size, batch): (usize, usize),
+    (told, abort): (&AtomicBool, &AtomicBool),
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    // A signal that comes between the look at the flags and the wait is lost.
+    socket::set_receive_timeout(fd, WAIT_MAX_NS).map_err(Fault::io("bounding a receive"))?;
+    let outbox = clerk.made_len().map(|len| {
+        let mut outbox = Outbox::new(batch, len);
+        (0..batch).for_each(|slot| clerk.make(outbox.bytes(slot)));
+        outbox
+    });
+    let mut server = Server {
+        inbox: Inbox::new(batch, read_size, true),
+        outbox,
+        answers: Vec::with_capacity(batch),
+        clerk,
+        fd,
+        told,
+        abort,
+        meter,
+        report: EngineReport::default(),
+    };
+    server.run().map(|stop| (stop, server.report))
+}
+
+impl Server<'_> {
+    fn run(&mut self) -> Result<Stop, Fault> {
+        loop {
+            if self.abort.load(Ordering::Relaxed) {
+                return Ok(Stop::Aborted);
+            }
+            let is_told = self.told.load(Ordering::Relaxed);
+            let is_due = self.meter.is_lap_used_up() || is_told || monotonic_ns() >= self.meter.next_mark_ns();
+            if is_due && !self.meter.lap(self.told) {
+                return Ok(Stop::Time);
+            }
+            if self.clerk.is_stuck {
+                return Ok(Clerk::rest(self.told, self.abort));
+            }
+            self.report.system_calls += 1;
+            let received = match self.inbox.slots() {
+                1 => self.inbox.receive_one(self.fd),
+                _ => self.inbox.receive(self.fd).map(drop),
+            };
+            match received {
+                Ok(()) => {
+                    self.report.wakeups += 1;
+                    self.answer();
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(source) => return Err(Fault::Io { doing: "receiving requests".into(), source }),
+            }
+        }
+    }
+
+    /// Answers everything that the last receive brought.
+    fn answer(&mut self) {
+        self.answers.clear();
+        for slot in 0..self.inbox.filled() {
+            let (arrived, from) = (self.inbox.arrived(slot), self.inbox.source(slot));
+            let request = &*self.inbox.bytes(slot);
+            self.meter.count(request.len(), request.len());
+            let answer = self.clerk.takes(request, arrived.truncated, &from, self.fd);
+            if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
+                self.clerk.address(outbox.bytes(slot), head);
+                let len = outbox.bytes(slot).len();
+                outbox.set(slot, To { len, peer: Some(&from), segment: None });
+            }
+            self.answers.push(answer);
+        }
+        // Replies that stand beside each other go together.
+        let mut first = 0;
+        while first < self.answers.len() {
+            let run = self.answers[first..].iter().take_while(|answer| **answer != Answer::Nothing).count();
+            if run > 0 {
+                self.send(first, first + run);
+            }
+            first += run.max(1);
+        }
+    }
+
+    fn send(&mut self, mut first: usize, end: usize) {
+        while first < end {
+            self.report.system_calls += 1;
+            let sent = match (&mut self.outbox, self.inbox.slots()) {
+                (Some(outbox), 1) => outbox.send_one(self.fd, first).map(|_| 1),
+                (Some(outbox), _) => outbox.send(self.fd, first, end),
+                (None, 1) => self.inbox.send_back_one(self.fd, first).map(|_| 1),
+                (None, _) => self.inbox.send_back(self.fd, first, end),
+            };
+            match sent {
+                Ok(sent) => {
+                    for slot in first..first + sent {
+                        let len = self.reply_len(slot);
+                        self.meter.count(len, len);
+                    }
+                    self.clerk.seen.sent += sent as u64;
+                    first += sent;
+                }
+                // A client that takes nothing must not keep the server from leaving.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted && !self.must_leave() => {}
+                // A client that is gone, or a queue that is full: its reply is lost, the others are not.
+                Err(_) => {
+                    self.clerk.seen.unsent += 1;
+                    first += 1;
+                }
+            }
+        }
+    }
+
+    fn reply_len(&mut self, slot: usize) -> usize {
+        match &mut self.outbox {
+            Some(outbox) => outbox.bytes(slot).len(),
+            None => self.inbox.bytes(slot).len(),
+        }
+    }
+
+    fn must_leave(&self) -> bool {
+        self.told.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused)
+}

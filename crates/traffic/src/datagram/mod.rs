@@ -1,0 +1,246 @@
+//! Datagrams: numbered by their sender, and counted by their number where they arrive.
+//!
+//! The engines for datagrams are here and not beside those for bytes: what they move has bounds, may be lost, and is
+//! never a part of something. A flow is a pair of sockets and a thread at each end, whatever the engine; what is
+//! dispatched is dispatched once, and the loops are monomorphic.
+
+mod farewell;
+pub mod ledger;
+pub mod number;
+mod ring;
+mod sink;
+mod source;
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+
+use bytegauge_model::{DatagramReport, Engine, EngineReport};
+use bytegauge_sys::datagram::Inbox;
+use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_sys::socket_memory::socket_memory;
+
+use crate::engine::Stop;
+use crate::fault::Fault;
+use crate::message::{PathSetup, Plant};
+use crate::meter::Meter;
+use crate::pace::Pace;
+use crate::stream::Effort;
+use sink::Desk;
+use source::{Packer, Sent};
+
+pub(crate) use source::Run;
+
+/// One flow's sender, its memory ready.
+pub(crate) struct Source {
+    postbox: Postboxes,
+    packer: Packer,
+    sent: Sent,
+}
+
+enum Postboxes {
+    One(source::One),
+    Many(source::Many),
+    Ring(Box<ring::Sends>),
+}
+
+impl Source {
+    /// The sender of flow number `flow`.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] if this machine lacks what the engine needs.
+    pub(crate) fn prepare(setup: &PathSetup, flow: usize) -> Result<Source, Fault> {
+        let postbox = match setup.engine {
+            Engine::Plain => Postboxes::One(source::One::plain(setup)),
+            Engine::Gso => Postboxes::One(source::One::cut(setup)),
+            Engine::Mmsg => Postboxes::Many(source::Many::new(setup)),
+            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(setup)?)),
+            engine => return Err(does_not_carry(engine)),
+        };
+        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default() })
+    }
+
+    /// Sends until told to stop.
+    pub(crate) fn run(&mut self, run: Run<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, Fault> {
+        let Source { postbox, packer, sent } = self;
+        let stopped = match postbox {
+            Postboxes::One(one) => source::run(one, packer, run, pace, meter, sent),
+            Postboxes::Many(many) => source::run(many, packer, run, pace, meter, sent),
+            Postboxes::Ring(ring) => {
+                let stopped = source::run(&mut **ring, packer, run, pace, meter, sent);
+                ring.finish(run.abort);
+                stopped
+            }
+        };
+        sent.datagrams = packer.sent();
+        stopped
+    }
+
+    /// Says that there is no more, until the sink has heard it.
+    pub(crate) fn part(&self, run: Run<'_>) {
+        farewell::say(run.fd, run.abort);
+    }
+
+    /// What was sent.
+    pub(crate) fn report(&self, meter: &Meter) -> DatagramReport {
+        let window = meter.window();
+        DatagramReport {
+            datagrams: window.datagrams,
+            packets: window.packets,
+            total: self.sent.datagrams,
+            total_packets: self.sent.packets,
+            refused: self.sent.refused,
+            ..DatagramReport::default()
+        }
+    }
+
+    /// What the engine did, where it keeps count.
+    pub(crate) fn engine(&self) -> Option<EngineReport> {
+        match &self.postbox {
+            Postboxes::Ring(ring) => Some(ring.report()),
+            Postboxes::One(_) | Postboxes::Many(_) => None,
+        }
+    }
+}
+
+/// One flow's receiver, its memory ready.
+pub(crate) struct Sink<E> {
+    mailbox: Mailboxes,
+    desk: Desk<E>,
+}
+
+enum Mailboxes {
+    One(sink::One),
+    Many(sink::Many),
+    Outstanding(Box<ring::Outstanding>),
+    Multishot(Box<ring::Multishot>),
+}
+
+impl<E: Effort> Sink<E> {
+    /// The receiver of flow number `flow`.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] if this machine lacks what the engine needs.
+    pub(crate) fn prepare(setup: &PathSetup, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
+        let mailbox = match setup.engine {
+            Engine::Plain | Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.read_size, false))),
+            Engine::Mmsg => Mailboxes::Many(sink::Many::new(setup)),
+            Engine::Uring(mode) if source::goes_on(mode.kind) => {
+                Mailboxes::Multishot(Box::new(ring::Multishot::new(setup)?))
+            }
+            Engine::Uring(_) => Mailboxes::Outstanding(Box::new(ring::Outstanding::new(setup)?)),
+            engine => return Err(does_not_carry(engine)),
+        };
+        Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort) })
+    }
+
+    /// Receives until the time is up.
+    pub(crate) fn run(&mut self, run: Run<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+        let desk = &mut self.desk;
+        let stopped = match &mut self.mailbox {
+            Mailboxes::One(mailbox) => sink::run(mailbox, desk, run, meter),
+            Mailboxes::Many(mailbox) => sink::run(mailbox, desk, run, meter),
+            Mailboxes::Outstanding(mailbox) => sink::run(&mut **mailbox, desk, run, meter),
+            Mailboxes::Multishot(mailbox) => sink::run(&mut **mailbox, desk, run, meter),
+        };
+        if matches!(stopped, Ok(Stop::Ended(_))) {
+            farewell::answer(run.fd);
+        }
+        stopped
+    }
+
+    /// Takes what is still on its way, and answers the source's farewell.
+    ///
+    /// # Errors
+    /// [`Fault::Io`] if receiving fails.
+    pub(crate) fn drain(&mut self, run: Run<'_>) -> Result<(), Fault> {
+        let desk = &mut self.desk;
+        let drained = match &mut self.mailbox {
+            Mailboxes::One(mailbox) => sink::drain(mailbox, desk, run),
+            Mailboxes::Many(mailbox) => sink::drain(mailbox, desk, run),
+            Mailboxes::Outstanding(mailbox) => sink::drain(&mut **mailbox, desk, run),
+            Mailboxes::Multishot(mailbox) => sink::drain(&mut **mailbox, desk, run),
+        };
+        farewell::answer(run.fd);
+        drained
+    }
+
+    /// What came.
+    pub(crate) fn report(&self, meter: &Meter, run: Run<'_>) -> DatagramReport {
+        let (window, desk) = (meter.window(), &self.desk);
+        DatagramReport {
+            datagrams: window.datagrams,
+            packets: window.packets,
+            total: desk.total,
+            total_packets: desk.packets,
+            missing: desk.ledger().missing(),
+            reordered: desk.ledger().reordered(),
+            duplicated: desk.ledger().duplicated(),
+            truncated: desk.truncated,
+            cut_bytes: desk.cut_bytes,
+            refused: 0,
+            socket_drops: socket_memory(run.fd).ok().map(|memory| memory.drops.into()),
+            told_drops: desk.told_drops,
+        }
+    }
+
+    /// What the engine did, where it keeps count.
+    pub(crate) fn engine(&self) -> Option<EngineReport> {
+        match &self.mailbox {
+            Mailboxes::Outstanding(ring) => Some(ring.report()),
+            Mailboxes::Multishot(ring) => Some(ring.report()),
+            Mailboxes::One(_) | Mailboxes::Many(_) => None,
+        }
+    }
+
+    /// Bytes kept, in the flow's whole life.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.desk.bytes
+    }
+
+    /// Bytes compared with the pattern.
+    pub(crate) fn verified_bytes(&self) -> u64 {
+        self.desk.verified_bytes()
+    }
+
+    /// The planted end that was reached, if any.
+    pub(crate) fn planted_end(&self) -> Option<Plant> {
+        self.desk.planted_end()
+    }
+
+    /// What was wrong with the bytes, if anything.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.desk.fault()
+    }
+}
+
+fn does_not_carry(engine: Engine) -> Fault {
+    Fault::Impossible(format!("engine {engine} does not carry datagrams"))
+}
+
+/// What this machine lacks for the engine `gso`, if anything, with the next step.
+pub fn lacks_segmentation() -> Option<String> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let wanted = [
+        (SocketOption::UdpSegment(1000), "UDP_SEGMENT, which came with Linux 4.18"),
+        (SocketOption::UdpCoalesce(true), "UDP_GRO, which came with Linux 5.0"),
+    ];
+    let tried = wanted.into_iter().map(|(option, since)| (option::set(socket.as_fd(), &option), since));
+    lacking(tried)
+}
+
+fn lacking<E>(tried: impl IntoIterator<Item = (Result<(), E>, &'static str)>) -> Option<String> {
+    let (_, since) = tried.into_iter().find(|(set, _)| set.is_err())?;
+    Some(format!("engine gso: this kernel has no {since}: use --engine mmsg"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_cannot_cut_is_named_with_what_it_lacks() {
+        assert_eq!(lacking([(Ok::<(), ()>(()), "A"), (Ok(()), "B")]), None);
+        let expected = "engine gso: this kernel has no B: use --engine mmsg";
+        assert_eq!(lacking([(Ok(()), "A"), (Err(()), "B")]).as_deref(), Some(expected));
+    }
+}

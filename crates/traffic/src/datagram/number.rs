@@ -1,0 +1,74 @@
+//! The number at the front of every datagram: which one of its flow it is, from 0.
+//!
+//! Eight bytes, the lowest first, so that a datagram that is shorter holds the low bytes of its number, and one that
+//! was cut off shows them. What is missing is filled in from the number that was expected: right as long as the
+//! two are less than half of what the bytes can count apart, 127 datagrams with one byte.
+
+/// Bytes of a whole number.
+pub const NUMBER_LEN: usize = 8;
+
+/// Writes a number over the front of a datagram.
+#[inline]
+pub fn write(datagram: &mut [u8], number: u64) {
+    let bytes = number.to_le_bytes();
+    match datagram.first_chunk_mut() {
+        Some(front) => *front = bytes,
+        None => {
+            let len = datagram.len();
+            datagram.copy_from_slice(&bytes[..len]);
+        }
+    }
+}
+
+/// Reads the number of a datagram where `expected` is the one that should come. `None` of no bytes.
+#[inline]
+pub fn read(datagram: &[u8], expected: u64) -> Option<u64> {
+    match datagram.first_chunk() {
+        Some(front) => Some(u64::from_le_bytes(*front)),
+        None => nearest(datagram, expected),
+    }
+}
+
+fn nearest(low: &[u8], expected: u64) -> Option<u64> {
+    if low.is_empty() {
+        return None;
+    }
+    let mut bytes = [0; NUMBER_LEN];
+    bytes[..low.len()].copy_from_slice(low);
+    let range = 1u64 << (8 * low.len());
+    let ahead = u64::from_le_bytes(bytes).wrapping_sub(expected) & (range - 1);
+    let behind = range - ahead;
+    // Before the first one there is none.
+    Some(if ahead < range / 2 || behind > expected { expected + ahead } else { expected - behind })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(len in 1usize..20, number in 1000u64..u64::MAX / 2, apart in -100i64..100) {
+            let mut datagram = vec![7; len];
+            write(&mut datagram, number);
+            prop_assert_eq!(read(&datagram, number.wrapping_add_signed(apart)), Some(number));
+        }
+
+        #[test]
+        fn what_was_cut_off_still_tells(kept in 1usize..8, number in 1000u64..u64::MAX / 2) {
+            let mut datagram = vec![7; 100];
+            write(&mut datagram, number);
+            prop_assert_eq!(read(&datagram[..kept], number), Some(number));
+        }
+    }
+
+    #[test]
+    fn the_first_ones_have_none_before_them() {
+        assert_eq!(read(&[0], 0), Some(0));
+        assert_eq!(read(&[200], 0), Some(200));
+        assert_eq!(read(&[255], 300), Some(255));
+        assert_eq!(read(&[], 7), None);
+    }
+}

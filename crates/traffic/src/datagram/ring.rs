@@ -1,0 +1,237 @@
+//! Datagrams by io_uring: receives of messages, many in flight or one that goes on, and sends of messages, many a
+//! system call.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::datagram::To;
+use bytegauge_sys::uring::{
+    Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, Setup, Wait,
+};
+
+use crate::datagram::sink::{Desk, Goes, Mailbox};
+use crate::datagram::source::{Moved, Packer, Postbox, at_once};
+use crate::fault::Fault;
+use crate::message::PathSetup;
+use crate::stream::Effort;
+
+/// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
+const WAIT_MAX_NS: u64 = 50_000_000;
+
+/// What the engines of rings have in common.
+struct Engine {
+    ring: Ring,
+    report: EngineReport,
+}
+
+impl Engine {
+    fn open(setup: &PathSetup) -> Result<Engine, Fault> {
+        let entries = setup.outstanding.next_power_of_two().clamp(8, 4096) as u32;
+        let ring = Ring::open(&Setup { entries, completions: 4 * entries, poll_idle_ms: None }).map_err(missing)?;
+        Ok(Engine { ring, report: EngineReport::default() })
+    }
+
+    /// Submits, and waits for a completion.
+    fn wait(&mut self) -> io::Result<()> {
+        self.report.wakeups += 1;
+        match self.ring.wait(1, Some(WAIT_MAX_NS))? {
+            Wait::Ready => Ok(()),
+            Wait::TimedOut | Wait::Interrupted => Err(io::ErrorKind::Interrupted.into()),
+        }
+    }
+
+    fn report(&self) -> EngineReport {
+        let counts = self.ring.counts();
+        EngineReport { system_calls: counts.system_calls, completions: counts.completions, ..self.report }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
+fn missing(reason: Missing) -> Fault {
+    Fault::Missing(reason.to_string())
+}
+
+/// Whatever is not this engine's own: a completion of something that was called off.
+fn is_nothing(errno: Errno) -> bool {
+    errno == Errno::CANCELLED || errno == Errno::INTERRUPTED
+}
+
+/// Sends of messages, as many in flight as the plan keeps outstanding.
+pub(super) struct Sends {
+    engine: Engine,
+    messages: Vec<MessageId>,
+    /// Those that hold nothing.
+    idle: Vec<usize>,
+    /// Those that hold datagrams which the kernel refused.
+    refused: Vec<usize>,
+}
+
+impl Sends {
+    pub(super) fn new(setup: &PathSetup) -> Result<Sends, Fault> {
+        let mut engine = Engine::open(setup)?;
+        let count = at_once(setup);
+        let size = setup.write_size.unwrap_or(1);
+        let messages = (0..count).map(|_| engine.ring.new_message(size).map_err(missing));
+        let messages = messages.collect::<Result<Vec<MessageId>, Fault>>()?;
+        Ok(Sends { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
+    }
+
+    pub(super) fn report(&self) -> EngineReport {
+        self.engine.report()
+    }
+
+    /// Waits for what is in flight: it leaves before anything that is sent otherwise.
+    pub(super) fn finish(&mut self, abort: &AtomicBool) {
+        while self.engine.ring.in_flight() > 0 && !abort.load(Ordering::Relaxed) {
+            // Interrupted or late: what the flag says decides.
+            let _ = self.engine.wait();
+            while self.engine.ring.reap().is_some() {}
+        }
+    }
+
+    fn queue(&mut self, fd: BorrowedFd<'_>, index: usize, len: usize) {
+        self.engine.ring.send_message(index as u64, fd, self.messages[index], To { len, ..To::default() });
+    }
+}
+
+impl Postbox for Sends {
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved> {
+        let size = packer.size();
+        while let Some(index) = self.refused.pop() {
+            self.queue(fd, index, size);
+        }
+        while let Some(index) = self.idle.pop() {
+            if let Some(bytes) = self.engine.ring.message(self.messages[index]) {
+                let end = packer.pack(bytes);
+                // What is in flight will be sent, or tried again: the ring keeps nothing back.
+                packer.settle(end);
+            }
+            self.queue(fd, index, size);
+        }
+        self.engine.wait()?;
+        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut refused = None;
+        while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
+            let Event::Sent { moved: sent, .. } = event else { continue };
+            match sent {
+                Ok(bytes) => {
+                    moved.bytes += bytes;
+                    moved.datagrams += 1;
+                    moved.packets += 1;
+                    self.idle.push(token as usize);
+                }
+                Err(errno) => {
+                    self.refused.push(token as usize);
+                    refused = Some(errno).filter(|errno| !is_nothing(*errno)).or(refused);
+                }
+            }
+        }
+        match refused {
+            Some(errno) if moved.datagrams == 0 => Err(errno.into()),
+            _ => Ok(moved),
+        }
+    }
+}
+
+/// Receives of messages, so many in flight.
+pub(super) struct Outstanding {
+    engine: Engine,
+    messages: Vec<MessageId>,
+    begun: bool,
+}
+
+impl Outstanding {
+    pub(super) fn new(setup: &PathSetup) -> Result<Outstanding, Fault> {
+        let mut engine = Engine::open(setup)?;
+        let messages = (0..setup.outstanding).map(|_| engine.ring.new_message(setup.read_size).map_err(missing));
+        let messages = messages.collect::<Result<Vec<MessageId>, Fault>>()?;
+        Ok(Outstanding { engine, messages, begun: false })
+    }
+
+    pub(super) fn report(&self) -> EngineReport {
+        self.engine.report()
+    }
+}
+
+impl Mailbox for Outstanding {
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+        if !std::mem::replace(&mut self.begun, true) {
+            for (index, message) in self.messages.iter().enumerate() {
+                self.engine.ring.receive_message(index as u64, fd, *message);
+            }
+        }
+        self.engine.wait()?;
+        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut goes = Goes::On;
+        while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
+            let Event::Received { moved: received, .. } = event else { continue };
+            let message = self.messages[token as usize];
+            match received {
+                Ok(len) if goes == Goes::On => {
+                    let arrived = self.engine.ring.arrived(message, len);
+                    if let Some(bytes) = self.engine.ring.message(message) {
+                        let kept = len.min(bytes.len());
+                        goes = desk.take(&mut bytes[..kept], arrived, &mut moved);
+                    }
+                }
+                Ok(_) => {}
+                Err(errno) if is_nothing(errno) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            self.engine.ring.receive_message(token, fd, message);
+        }
+        Ok((moved, goes))
+    }
+}
+
+/// One receive that goes on, into the buffers of a pool.
+pub(super) struct Multishot {
+    engine: Engine,
+    pool: PoolId,
+    is_armed: bool,
+}
+
+impl Multishot {
+    pub(super) fn new(setup: &PathSetup) -> Result<Multishot, Fault> {
+        let mut engine = Engine::open(setup)?;
+        engine.ring.require(Feature::MultishotReceive).map_err(missing)?;
+        let buffers = setup.outstanding.min(1 << 15) as u16;
+        let pool = engine.ring.new_pool(buffers, setup.read_size + MESSAGE_ROOM).map_err(missing)?;
+        engine.ring.offer_all(pool);
+        Ok(Multishot { engine, pool, is_armed: false })
+    }
+
+    pub(super) fn report(&self) -> EngineReport {
+        self.engine.report()
+    }
+}
+
+impl Mailbox for Multishot {
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+        if !std::mem::replace(&mut self.is_armed, true) {
+            self.engine.ring.receive_messages(0, fd, self.pool);
+        }
+        self.engine.wait()?;
+        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut goes = Goes::On;
+        while let Some(Completion { more, event, .. }) = self.engine.ring.reap() {
+            let Event::Received { moved: received, taken } = event else { continue };
+            self.is_armed &= more;
+            self.engine.report.multishot += u64::from(more);
+            if let Some(mut taken) = taken {
+                if let (Goes::On, Some(parcel)) = (goes, self.engine.ring.parcel(&mut taken)) {
+                    goes = desk.take(parcel.bytes, parcel.arrived, &mut moved);
+                }
+                self.engine.ring.give_back(taken);
+            }
+            match received {
+                Err(Errno::NO_BUFFER) => self.engine.report.out_of_buffers += 1,
+                Err(errno) if !is_nothing(errno) => return Err(errno.into()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok((moved, goes))
+    }
+}

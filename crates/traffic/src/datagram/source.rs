@@ -1,0 +1,349 @@
+//! The sending end: numbers its datagrams and hands them to the kernel, one, many, or many in one piece to be cut.
+//!
+//! What the kernel refuses for want of room is sent again with the numbers that it has: nothing is lost by the sender.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::{Fill, UringKind};
+use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX, To};
+
+use crate::datagram::number;
+use crate::engine::Stop;
+use crate::fault::Fault;
+use crate::message::{PathSetup, Plant};
+use crate::meter::Meter;
+use crate::pace::Pace;
+use crate::pattern::Pattern;
+use crate::spin::spin_ns;
+
+/// Datagrams of a call of `mmsg` unless the plan says: more gain little, and keep the reader waiting.
+const BATCH: usize = 64;
+
+/// What one call, or one turn of a ring, moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    pub(super) bytes: usize,
+    pub(super) datagrams: u64,
+    pub(super) packets: u64,
+    /// Whether it moved as much as was asked for.
+    pub(super) full: bool,
+}
+
+/// A way to hand datagrams to the kernel.
+pub(super) trait Postbox {
+    /// Packs what is not waiting already, and sends.
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved>;
+}
+
+/// Writes what datagrams hold: their numbers, and what the plan asks for.
+#[derive(Debug)]
+pub(super) struct Packer {
+    size: usize,
+    next: u64,
+    /// Numbers below this were sent.
+    sent: u64,
+    fill: Fill,
+    turn: u8,
+    verify: Option<Pattern>,
+    plant: Option<Plant>,
+    /// A number that was put off, by a planted fault.
+    put_off: Option<u64>,
+}
+
+impl Packer {
+    pub(super) fn new(setup: &PathSetup, flow: usize) -> Packer {
+        let planted = |plant: &Plant| flow == 0 && plant.is_of_source();
+        Packer {
+            size: setup.write_size.unwrap_or(1).max(1),
+            next: 0,
+            sent: 0,
+            fill: setup.fill,
+            turn: 0,
+            verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
+            plant: setup.plant.filter(planted),
+            put_off: None,
+        }
+    }
+
+    /// Bytes of a datagram.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Datagrams sent, by their numbers.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Makes datagrams of the bytes. Returns the number up to which all are sent when these are.
+    #[inline]
+    pub(super) fn pack(&mut self, bytes: &mut [u8]) -> u64 {
+        for datagram in bytes.chunks_mut(self.size) {
+            let number = match self.plant {
+                None => self.take(),
+                Some(plant) => self.planted(plant),
+            };
+            self.write(datagram, number);
+        }
+        self.next
+    }
+
+    /// Everything below this number was sent.
+    #[inline]
+    pub(super) fn settle(&mut self, number: u64) {
+        self.sent = number;
+    }
+
+    #[inline]
+    fn take(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    #[inline]
+    fn write(&mut self, datagram: &mut [u8], number: u64) {
+        match self.fill {
+            Fill::None => {}
+            Fill::Touch => {
+                self.turn = self.turn.wrapping_add(1);
+                datagram.fill(self.turn);
+            }
+            Fill::NsPerByte(ns) => spin_ns(ns * datagram.len() as f64),
+        }
+        if let Some(pattern) = &self.verify {
+            pattern.fill(number * self.size as u64, datagram);
+        }
+        number::write(datagram, number);
+        if let Some(Plant::Corrupt { offset }) = self.plant
+            && let Some(byte) =
+                offset.checked_sub(number * self.size as u64).and_then(|at| datagram.get_mut(at as usize))
+        {
+            *byte ^= 1;
+        }
+    }
+
+    /// The next number of a path that loses, swaps or repeats one in so many.
+    #[cold]
+    fn planted(&mut self, plant: Plant) -> u64 {
+        if let Some(number) = self.put_off.take() {
+            return number;
+        }
+        let number = self.take();
+        let is_turn = |every: u64| number > 0 && number.is_multiple_of(every.max(2));
+        match plant {
+            Plant::Lose { every } if is_turn(every) => self.take(),
+            Plant::Swap { every } if is_turn(every) => {
+                self.put_off = Some(number);
+                self.take()
+            }
+            Plant::Repeat { every } if is_turn(every) => {
+                self.put_off = Some(number);
+                number
+            }
+            _ => number,
+        }
+    }
+}
+
+/// `sendmsg(2)`: a datagram a call, or a piece that the kernel cuts into datagrams.
+pub(super) struct One {
+    outbox: Outbox,
+    segments: u64,
+    /// Whether what is in the slot was not taken yet.
+    waits: bool,
+    end: u64,
+}
+
+impl One {
+    pub(super) fn plain(setup: &PathSetup) -> One {
+        One { outbox: Outbox::new(1, setup.write_size.unwrap_or(1)), segments: 1, waits: false, end: 0 }
+    }
+
+    /// As many datagrams in one piece as the plan says, or as fit.
+    pub(super) fn cut(setup: &PathSetup) -> One {
+        let size = setup.write_size.unwrap_or(1).max(1);
+        let most = setup.transport.datagram_max().unwrap_or(0) as usize;
+        let segments = setup.batch.unwrap_or((most / size).clamp(1, SEGMENTS_MAX));
+        let len = size * segments;
+        let mut outbox = Outbox::new(1, len);
+        // One datagram is no piece to be cut.
+        let segment = (segments > 1).then_some(size as u16);
+        outbox.set(0, To { len, peer: None, segment });
+        One { outbox, segments: segments as u64, waits: false, end: 0 }
+    }
+}
+
+impl Postbox for One {
+    #[inline]
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved> {
+        if !self.waits {
+            self.end = packer.pack(self.outbox.bytes(0));
+            self.waits = true;
+        }
+        let bytes = self.outbox.send_one(fd, 0)?;
+        self.waits = false;
+        packer.settle(self.end);
+        Ok(Moved { bytes, datagrams: self.segments, packets: 1, full: true })
+    }
+}
+
+/// `sendmmsg(2)`: many datagrams a call.
+pub(super) struct Many {
+    outbox: Outbox,
+    /// By slot, what [`Packer::pack`] said.
+    ends: Vec<u64>,
+    /// The first slot that was not taken yet.
+    first: usize,
+}
+
+impl Many {
+    pub(super) fn new(setup: &PathSetup) -> Many {
+        let slots = batch(setup);
+        Many { outbox: Outbox::new(slots, setup.write_size.unwrap_or(1)), ends: vec![0; slots], first: slots }
+    }
+}
+
+impl Postbox for Many {
+    #[inline]
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved> {
+        let slots = self.ends.len();
+        if self.first == slots {
+            for slot in 0..slots {
+                self.ends[slot] = packer.pack(self.outbox.bytes(slot));
+            }
+            self.first = 0;
+        }
+        let asked = slots - self.first;
+        let taken = self.outbox.send(fd, self.first, slots)?;
+        if taken > 0 {
+            self.first += taken;
+            packer.settle(self.ends[self.first - 1]);
+        }
+        Ok(Moved { bytes: taken * packer.size(), datagrams: taken as u64, packets: taken as u64, full: taken == asked })
+    }
+}
+
+/// Messages that a call of `mmsg` gives or takes at most.
+pub(super) fn batch(setup: &PathSetup) -> usize {
+    setup.batch.unwrap_or(BATCH)
+}
+
+/// Messages that a ring sends at once. Those to a Unix socket may have to wait for room, and would then change places.
+pub(super) fn at_once(setup: &PathSetup) -> usize {
+    if setup.transport.is_udp() { setup.outstanding } else { 1 }
+}
+
+/// What a sender left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    /// Datagrams, by their numbers.
+    pub(crate) datagrams: u64,
+    /// Packets that held them.
+    pub(crate) packets: u64,
+    /// Calls that were refused for want of room.
+    pub(crate) refused: u64,
+}
+
+/// What a loop runs on.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub(crate) fd: BorrowedFd<'a>,
+    pub(crate) abort: &'a AtomicBool,
+    pub(crate) told: &'a AtomicBool,
+}
+
+/// Sends until told to stop.
+pub(super) fn run<P: Postbox>(
+    postbox: &mut P,
+    packer: &mut Packer,
+    run: Run<'_>,
+    pace: Pace,
+    meter: &mut Meter,
+    sent: &mut Sent,
+) -> Result<Stop, Fault> {
+    let paced = !pace.is_free();
+    loop {
+        for _ in 0..meter.lap_calls() {
+            match postbox.send(run.fd, packer) {
+                Ok(moved) => {
+                    meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
+                    meter.note(moved.datagrams, moved.packets);
+                    sent.packets += moved.packets;
+                }
+                Err(error) => {
+                    sent.refused += u64::from(is_want_of_room(&error));
+                    if let Some(stop) = judge(&error, packer.size(), run.abort)? {
+                        return Ok(stop);
+                    }
+                }
+            }
+            if paced {
+                pace.wait(meter.start_ns(), meter.total_bytes(), run.told);
+                // A paced call takes as long as its pause: look at the clock at once.
+                break;
+            }
+        }
+        sent.datagrams = packer.sent();
+        if !meter.lap(run.told) {
+            return Ok(Stop::Time);
+        }
+    }
+}
+
+/// The queue of a device, the memory of a socket or of the machine is full: it may be empty in a moment.
+fn is_want_of_room(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || bytegauge_sys::socket::is_exhausted(error)
+}
+
+/// Whether a failed send ends the loop.
+fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<Stop>, Fault> {
+    if error.kind() == io::ErrorKind::Interrupted || is_want_of_room(error) {
+        return Ok(abort.load(Ordering::Relaxed).then_some(Stop::Aborted));
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected => {
+            Ok(Some(Stop::Ended(crate::flow::End::Closed)))
+        }
+        _ if bytegauge_sys::datagram::is_too_long(error) => Err(Fault::Missing(format!(
+            "a datagram of {size} B is more than this socket sends ({error}): use a smaller --write-size or, over Unix \
+             sockets, a larger --sndbuf"
+        ))),
+        _ => Err(Fault::io("sending datagrams")(io::Error::new(error.kind(), error.to_string()))),
+    }
+}
+
+/// Whether a ring receives on and on.
+pub(super) fn goes_on(kind: UringKind) -> bool {
+    kind == UringKind::Multishot
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datagram::ledger::Ledger;
+
+    fn check(plant: Option<Plant>, expected: (u64, u64, u64)) {
+        let mut packer =
+            Packer { size: 8, next: 0, sent: 0, fill: Fill::None, turn: 0, verify: None, plant, put_off: None };
+        let mut ledger = Ledger::default();
+        let mut bytes = [0; 80];
+        for _ in 0..10 {
+            packer.pack(&mut bytes);
+            for datagram in bytes.chunks(8) {
+                ledger.enter(number::read(datagram, ledger.expected()).unwrap(), 1);
+            }
+        }
+        assert_eq!((ledger.missing(), ledger.reordered(), ledger.duplicated()), expected);
+    }
+
+    #[test]
+    fn planted_troubles_are_those_that_are_counted() {
+        check(None, (0, 0, 0));
+        check(Some(Plant::Lose { every: 10 }), (10, 0, 0));
+        check(Some(Plant::Swap { every: 10 }), (0, 9, 0));
+        check(Some(Plant::Repeat { every: 10 }), (0, 0, 9));
+    }
+}

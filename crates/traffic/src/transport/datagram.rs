@@ -1,0 +1,169 @@
+//! Datagram sockets, a pair a flow, connected to each other. The source greets each of the sink's sockets with an empty
+//! datagram, by which the sink learns whom to connect to: nobody else's datagrams are counted afterwards.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytegauge_model::{Engine, Transport};
+use bytegauge_sys::option::{self, SocketOption};
+
+use crate::fault::Fault;
+use crate::message::{Address, PathSetup, Side};
+use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
+
+/// What `auto` asks for as `SO_RCVBUF` of a UDP sink. The system's default, 208 KiB on most machines, holds a hundred
+/// small datagrams, less than what a sender sends while its reader waits for a CPU.
+pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// The joint of `udp` and `udp6`.
+pub struct Udp;
+
+/// The joint of `unix-dgram`.
+pub struct Unix;
+
+impl Joint for Udp {
+    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+        let sockets = (0..setup.flows).map(|_| {
+            let socket = UdpSocket::bind(anywhere(setup)).map_err(Fault::io("binding a UDP socket"))?;
+            prepare_sink(&socket, setup)?;
+            Ok(socket)
+        });
+        let sockets = sockets.collect::<Result<Vec<UdpSocket>, Fault>>()?;
+        let ports = sockets.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>();
+        let ports = ports.map_err(Fault::io("naming a UDP socket"))?;
+        Ok(Box::new(Ports { sockets, ports }))
+    }
+
+    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let Address::Ports(ports) = address else {
+            return Err(Fault::Impossible(format!("a UDP socket cannot connect to {address:?}")));
+        };
+        let joined = ports.iter().map(|port| {
+            let socket = UdpSocket::bind(anywhere(setup)).map_err(Fault::io("binding a UDP socket"))?;
+            set_options(&socket, Side::Source, &setup.options)?;
+            socket.connect(port).map_err(Fault::io("connecting a UDP socket"))?;
+            socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
+            Ok(socket.into())
+        });
+        joined.collect()
+    }
+}
+
+/// UDP sockets that wait for their sources.
+struct Ports {
+    sockets: Vec<UdpSocket>,
+    ports: Vec<SocketAddr>,
+}
+
+impl Listening for Ports {
+    fn address(&self) -> Address {
+        Address::Ports(self.ports.clone())
+    }
+
+    fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let greeted = std::mem::take(&mut self.sockets).into_iter().map(|socket| {
+            socket.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding a wait"))?;
+            let (_, source) = uninterrupted(|| socket.recv_from(&mut [0; 1])).map_err(Fault::io(WAITING))?;
+            socket.connect(source).map_err(Fault::io("connecting to the source"))?;
+            socket.set_read_timeout(None).map_err(Fault::io("unbounding a wait"))?;
+            Ok(socket.into())
+        });
+        greeted.collect()
+    }
+}
+
+impl Joint for Unix {
+    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let sockets = (0..setup.flows).map(|flow| {
+            let socket = bound(&name, Side::Sink, flow)?;
+            prepare_sink(&socket, setup)?;
+            Ok(socket)
+        });
+        Ok(Box::new(Names { sockets: sockets.collect::<Result<_, Fault>>()?, name }))
+    }
+
+    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let Address::Abstract(name) = address else {
+            return Err(Fault::Impossible(format!("a Unix datagram socket cannot connect to {address:?}")));
+        };
+        let joined = (0..setup.flows).map(|flow| {
+            let socket = bound(name, Side::Source, flow)?;
+            set_options(&socket, Side::Source, &setup.options)?;
+            let sink = of_flow(name, Side::Sink, flow)?;
+            socket.connect_addr(&sink).map_err(Fault::io("connecting a Unix datagram socket"))?;
+            socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
+            Ok(socket.into())
+        });
+        joined.collect()
+    }
+}
+
+/// Unix datagram sockets that wait for their sources.
+struct Names {
+    sockets: Vec<UnixDatagram>,
+    name: String,
+}
+
+impl Listening for Names {
+    fn address(&self) -> Address {
+        Address::Abstract(self.name.clone())
+    }
+
+    fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let greeted = std::mem::take(&mut self.sockets).into_iter().map(|socket| {
+            socket.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding a wait"))?;
+            let (_, source) = uninterrupted(|| socket.recv_from(&mut [0; 1])).map_err(Fault::io(WAITING))?;
+            socket.connect_addr(&source).map_err(Fault::io("connecting to the source"))?;
+            socket.set_read_timeout(None).map_err(Fault::io("unbounding a wait"))?;
+            Ok(socket.into())
+        });
+        greeted.collect()
+    }
+}
+
+const WAITING: &str = "waiting for the source's greeting";
+
+/// Any port of the loopback address.
+fn anywhere(setup: &PathSetup) -> SocketAddr {
+    match setup.transport {
+        Transport::Udp6 => (Ipv6Addr::LOCALHOST, 0).into(),
+        _ => (Ipv4Addr::LOCALHOST, 0).into(),
+    }
+}
+
+/// Unlike a stream's, both ends have a name: the sink answers too.
+fn bound(name: &str, side: Side, flow: usize) -> Result<UnixDatagram, Fault> {
+    UnixDatagram::bind_addr(&of_flow(name, side, flow)?).map_err(Fault::io("binding a Unix datagram socket"))
+}
+
+fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
+    let end = match side {
+        Side::Source => "source",
+        Side::Sink => "sink",
+    };
+    UnixAddress::from_abstract_name(format!("{name}-{end}-{flow}")).map_err(Fault::io("naming a Unix socket"))
+}
+
+fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), Fault> {
+    let fd = socket.as_fd();
+    let missing = |error: option::OptionError| Fault::Missing(error.to_string());
+    set_options(socket, Side::Sink, &setup.options)?;
+    if !setup.transport.is_udp() {
+        return Ok(());
+    }
+    if setup.options.rcvbuf.is_none() && option::set(fd, &SocketOption::ReceiveBufferForce(RECEIVE_BUFFER)).is_err() {
+        // Without the privilege the kernel gives what net.core.rmem_max allows.
+        option::set(fd, &SocketOption::ReceiveBuffer(RECEIVE_BUFFER)).map_err(missing)?;
+    }
+    option::set(fd, &SocketOption::ReceiveOverflow(true)).map_err(missing)?;
+    if setup.engine == Engine::Gso {
+        option::set(fd, &SocketOption::UdpCoalesce(true)).map_err(missing)?;
+    }
+    Ok(())
+}
