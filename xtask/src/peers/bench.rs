@@ -25,7 +25,7 @@ impl Effort {
 
     /// Rounds in which an arm is chosen that later ones judge.
     pub fn choosing_rounds(self) -> usize {
-        if self.quick { 0 } else { 3 }
+        if self.quick { 0 } else { 2 }
     }
 
     /// The flags that repeat it.
@@ -100,7 +100,13 @@ impl Bench {
             random.shuffle(&mut order);
             for index in order {
                 let arm = &arms[index];
-                let found = measure(arm, cpus, seed(random)).with_context(|| format!("{arm}, round {round}"))?;
+                let named = || format!("{arm}, round {round}");
+                let found = measure(arm, cpus, seed(random)).or_else(|error| {
+                    // One run in hundreds may be starved; twice in a row is a fault.
+                    eprintln!("{}: {error:#}: once more", named());
+                    measure(arm, cpus, seed(random))
+                });
+                let found = found.with_context(named)?;
                 measured[index].push(found);
             }
             eprintln!("round {round} of {rounds}");

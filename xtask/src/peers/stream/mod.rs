@@ -44,7 +44,7 @@ const FULL: Effort = Effort {
     passes: 3,
     // iperf3 refuses more than 1 MiB.
     lengths: "8K..1M",
-    search_budget: "30s",
+    search_budget: "20s",
     settings: SETTINGS.len(),
 };
 
