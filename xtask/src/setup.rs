@@ -4,6 +4,7 @@
 //! without apt.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
@@ -45,6 +46,17 @@ pub fn package(program: &str, package: &str) -> Result<(), String> {
     println!("   {program} is not here: installing the Debian package {package}");
     install(package).map_err(|reason| format!("{program} is missing and cannot be installed: {reason}"))?;
     if exists(program) { Ok(()) } else { Err(format!("the package {package} did not bring {program}")) }
+}
+
+/// Sees to it that a file of a Debian package exists; the reason if it does not in the end.
+pub fn file(path: &Path, package: &str) -> Result<(), String> {
+    if path.exists() {
+        return Ok(());
+    }
+    let shown = path.display();
+    println!("   {shown} is not here: installing the Debian package {package}");
+    install(package).map_err(|reason| format!("{shown} is missing and cannot be installed: {reason}"))?;
+    if path.exists() { Ok(()) } else { Err(format!("the package {package} did not bring {shown}")) }
 }
 
 fn exists(program: &str) -> bool {
@@ -101,6 +113,7 @@ mod tests {
     #[test]
     fn what_is_here_is_not_installed() {
         assert_eq!(package("true", "no-such-package"), Ok(()));
+        assert_eq!(file(Path::new("/"), "no-such-package"), Ok(()));
         assert!(!exists("no-such-program-anywhere"));
     }
 }

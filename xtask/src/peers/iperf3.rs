@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use super::process;
+
 const LOOPBACK: &str = "127.0.0.1";
 
 /// What a run may take beside its measured seconds.
@@ -137,10 +139,7 @@ impl Drop for Server {
 
 /// iperf3 with a deadline.
 fn bounded(job: &Job) -> Command {
-    let mut command = Command::new("timeout");
-    let deadline = job.seconds + job.omit_seconds + GRACE_SECONDS;
-    command.args(["--foreground", "--kill-after=5", &deadline.to_string(), "iperf3"]);
-    command
+    process::bounded("iperf3", job.seconds + job.omit_seconds + GRACE_SECONDS)
 }
 
 #[derive(Deserialize)]

@@ -1,67 +1,82 @@
-//! `cargo xtask peers`: bytegauge's TCP stream against iperf3's, interleaved, as a ratio with its interval.
+//! `cargo xtask peers`: bytegauge beside programs that do the same work, interleaved, as ratios with intervals.
 //!
-//! Sizes are chosen in runs of their own and judged in later ones, so that a lucky run cannot win. Every round
-//! visits every setting, and within a setting its arms stand side by side in random order: what the machine
-//! does meanwhile meets both programs alike. Traffic stays on loopback.
+//! A section compares one thing and is one row of [`SECTIONS`]; each writes a part of its own in the document, so
+//! that one section can be measured again without the others. Every round visits every arm in random order: what
+//! the machine does meanwhile meets all of them alike. Choices are made in runs of their own and judged in later
+//! ones, so that a lucky run cannot win. Traffic stays on loopback.
 
-mod document;
+mod bench;
+mod clients;
+mod compare;
+mod echo;
+mod engines;
+mod foreign;
 mod iperf3;
+mod machine;
 mod ours;
-mod rounds;
-mod setting;
+mod process;
+mod sockperf;
+mod stream;
 
 use std::process::Command as Process;
 
 use anyhow::{Context, Result, ensure};
 use bytegauge_stats::rng::{self, Stream};
-use bytegauge_sys::topology::Topology;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::{cargo, section, steps};
-use iperf3::Iperf3;
-use ours::Ours;
-use rounds::Panel;
-use setting::{SETTINGS, Setting};
+use crate::{cargo, section, setup};
+use bench::{Bench, Effort};
 
 /// The command of the test suite's smoke.
 pub const SMOKE: &str = "cargo xtask peers --quick --no-write";
 
 const DOCUMENT: &str = "docs/performance.md";
-const SECTION: &str = "peers";
 const HEADER: &str = "# Performance\n\nHow fast bytegauge moves bytes beside a program that does nothing else.";
 
-/// How much to run.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// Rounds that are judged.
-    rounds: usize,
-    /// Length of a run, seconds; iperf3 takes whole ones.
-    seconds: u64,
-    /// Seconds that iperf3 runs before it counts.
-    omit_seconds: u64,
-    /// Runs of every length when iperf3's best is looked for.
-    passes: usize,
-    /// The lengths tried, as a list or range of sizes, for both programs.
-    lengths: &'static str,
-    /// Budget of bytegauge's own search for its best sizes.
-    search_budget: &'static str,
-    /// How many of the settings.
-    settings: usize,
+/// One comparison.
+struct Section {
+    /// Its name on the command line and in the document's markers.
+    name: &'static str,
+    /// What it compares.
+    summary: &'static str,
+    /// Installs what it needs; the reason if that cannot be had.
+    prepare: fn() -> Result<(), String>,
+    /// Measures, prints lines for the terminal, and makes the document's part.
+    run: fn(&Bench, &mut Stream) -> Result<String>,
 }
 
-const FULL: Effort = Effort {
-    rounds: 12,
-    seconds: 2,
-    omit_seconds: 1,
-    passes: 3,
-    // iperf3 refuses more than 1 MiB.
-    lengths: "8K..1M",
-    search_budget: "30s",
-    settings: SETTINGS.len(),
-};
-
-const QUICK: Effort =
-    Effort { rounds: 2, seconds: 1, omit_seconds: 0, passes: 1, lengths: "64K,256K", search_budget: "4s", settings: 1 };
+const SECTIONS: &[Section] = &[
+    Section {
+        name: "stream",
+        summary: "a TCP stream beside iperf3's",
+        prepare: || setup::package("iperf3", "iperf3"),
+        run: stream::compared,
+    },
+    Section {
+        name: "echo",
+        summary: "TCP echo servers beside plain ones in C and Rust",
+        prepare: foreign::prepare_c,
+        run: echo::compared,
+    },
+    Section {
+        name: "engines",
+        summary: "our servers beside each other, where engines differ",
+        prepare: || Ok(()),
+        run: engines::compared,
+    },
+    Section {
+        name: "clients",
+        summary: "our clients beside one with a thread per connection",
+        prepare: foreign::prepare_c,
+        run: clients::compared,
+    },
+    Section {
+        name: "sockperf",
+        summary: "ping-pong on one connection beside sockperf's",
+        prepare: || setup::package("sockperf", "sockperf"),
+        run: sockperf::compared,
+    },
+];
 
 /// `cargo xtask peers`.
 pub fn command() -> Command {
@@ -73,12 +88,21 @@ pub fn command() -> Command {
             .help(help)
             .default_value(default)
     };
+    let names = SECTIONS.iter().map(|section| format!("{}: {}", section.name, section.summary)).collect::<Vec<_>>();
     Command::new("peers")
-        .about("Compare bytegauge's TCP stream with iperf3 and write docs/performance.md")
-        .arg(number("rounds", "12", "Rounds that are judged; below 6 there is no interval at 95 %"))
-        .arg(number("seconds", "2", "Length of a run"))
+        .about("Compare bytegauge with other programs and write docs/performance.md")
+        .arg(
+            Arg::new("section")
+                .value_name("SECTION")
+                .num_args(0..)
+                .value_parser(SECTIONS.iter().map(|section| section.name).collect::<Vec<_>>())
+                .hide_possible_values(true)
+                .help(format!("What to compare, instead of everything ({})", names.join("; "))),
+        )
+        .arg(number("rounds", "8", "Rounds that are judged; below 6 there is no interval at 95 %"))
+        .arg(number("seconds", "1", "Length of a run"))
         .arg(number("seed", "1", "Seed of the order"))
-        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: one setting, two short rounds"))
+        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, short rounds"))
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
 }
 
@@ -89,25 +113,44 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let number = |name: &str| matches.get_one::<u64>(name).copied().with_context(|| format!("--{name} has a default"));
     let effort = if matches.get_flag("quick") {
-        QUICK
+        Effort::QUICK
     } else {
-        Effort { rounds: usize::try_from(number("rounds")?)?, seconds: number("seconds")?, ..FULL }
+        Effort { rounds: usize::try_from(number("rounds")?)?, seconds: number("seconds")?, quick: false }
     };
-    let seed = number("seed")?;
-    let text = compared(effort, seed)?;
-    if !matches.get_flag("no-write") {
-        section::write(&cargo::root().join(DOCUMENT), SECTION, HEADER, &text)?;
-        println!("wrote {DOCUMENT}");
+    let bench = Bench::new(effort, number("seed")?)?;
+    let asked: Vec<&String> = matches.get_many("section").into_iter().flatten().collect();
+    let chosen = SECTIONS.iter().filter(|section| asked.is_empty() || asked.iter().any(|name| *name == section.name));
+    let mut reasons = Vec::new();
+    for section in chosen {
+        if let Err(reason) = (section.prepare)() {
+            println!("{}: skipped: {reason}", section.name);
+            reasons.push(format!("{}: {reason}", section.name));
+            continue;
+        }
+        let text = compared(section, &bench)?;
+        if !matches.get_flag("no-write") {
+            section::write(&cargo::root().join(DOCUMENT), &format!("peers {}", section.name), HEADER, &text)?;
+            println!("wrote {DOCUMENT}, {}", section.name);
+        }
     }
+    ensure!(asked.is_empty() || reasons.is_empty(), "not everything was compared: {}", reasons.join("; "));
     Ok(())
 }
 
-/// The comparison in miniature: does it still work?
+/// The comparisons in miniature: do they still work? The reasons of those that cannot be made here.
 ///
 /// # Errors
 /// As [`run`].
-pub fn smoke() -> Result<()> {
-    compared(QUICK, 1).map(drop)
+pub fn smoke() -> Result<Vec<String>> {
+    let bench = Bench::new(Effort::QUICK, 1)?;
+    let mut reasons = Vec::new();
+    for section in SECTIONS {
+        match (section.prepare)() {
+            Ok(()) => drop(compared(section, &bench)?),
+            Err(reason) => reasons.push(format!("{}: {reason}", section.name)),
+        }
+    }
+    Ok(reasons)
 }
 
 /// Today's date, UTC, as `2030-01-31`.
@@ -119,42 +162,22 @@ pub fn today() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn compared(effort: Effort, seed: u64) -> Result<String> {
-    let version = iperf3::version()?;
-    steps::visible(&mut cargo::command(&["build", "--locked", "--release", "--quiet", "--package", "bytegauge"]))
-        .context("building bytegauge")?;
-    let congestion = setting::congestion_control()?;
-    let iperf3 = Iperf3 { congestion: congestion.clone() };
-    let ours = Ours::new(cargo::workspace()?.target_directory.join("release/bytegauge"), congestion)?;
-    let topology = Topology::read()?;
-    let mut random = rng::seeded(seed, 0);
-
-    let (possible, missing): (Vec<Setting>, Vec<Setting>) =
-        SETTINGS[..effort.settings].iter().partition(|setting| setting.is_possible(&topology));
-    for setting in &missing {
-        println!("left out: {setting}: this process may not use such CPUs");
-    }
-    ensure!(!possible.is_empty(), "no setting is possible here");
-    let runner = rounds::Runner { iperf3: &iperf3, ours: &ours, topology: &topology, effort };
-    let mut panels =
-        possible.into_iter().map(|setting| runner.choose(setting, &mut random)).collect::<Result<Vec<Panel>>>()?;
-    judge(&runner, &mut panels, &mut random)?;
-    for panel in &panels {
-        println!("{}", document::line(panel));
-    }
-    let environment = ours.environment()?;
-    let facts = document::Facts { peer: &version, date: &today()?, seed, effort, environment: &environment };
-    Ok(document::text(&facts, &panels))
+fn compared(section: &Section, bench: &Bench) -> Result<String> {
+    // A stream of its own for each: one section alone meets the same order as all of them.
+    let number = section.name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte));
+    (section.run)(bench, &mut rng::seeded(bench.seed, number)).with_context(|| section.name.to_owned())
 }
 
-fn judge(runner: &rounds::Runner<'_>, panels: &mut [Panel], random: &mut Stream) -> Result<()> {
-    for round in 1..=runner.effort.rounds {
-        let mut order: Vec<usize> = (0..panels.len()).collect();
-        random.shuffle(&mut order);
-        for index in order {
-            runner.visit(&mut panels[index], random)?;
-            eprintln!("round {round}/{}: {}", runner.effort.rounds, panels[index].latest());
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_have_names_of_their_own() {
+        let mut names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SECTIONS.len());
+        assert!(SECTIONS.iter().all(|section| !section.summary.is_empty()));
     }
-    Ok(())
 }

@@ -1,38 +1,34 @@
-//! Runs of bytegauge itself, as a user starts it: one cell, or its own search for the best sizes.
+//! Runs of bytegauge itself, as a user starts it.
 //!
-//! Reads its JSON and nothing else. Results go to a store of their own, which is thrown away.
+//! Reads its JSON and its raw trials, nothing else. Results go to a store of their own, which is thrown away.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use bytegauge_model::Bytes;
+use bytegauge_model::{Cell, CellId, CellKind, Outcome, Stage, Trial};
+use bytegauge_stats::quantile::median;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::setting::Setting;
+use super::process;
 
 /// The program, and where its results go meanwhile.
 pub struct Ours {
     program: PathBuf,
-    congestion: String,
     folder: TempDir,
 }
 
-/// Bytes of a read and of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// Of a read.
-    pub read: u64,
-    /// Of a write.
-    pub write: u64,
-}
-
-impl std::fmt::Display for Sizes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "read {}, write {}", Bytes(self.read), Bytes(self.write))
-    }
+/// The raw trials of a session.
+pub struct Session {
+    cells: BTreeMap<CellId, Cell>,
+    /// Of cells that were never tried.
+    outcomes: Vec<Outcome>,
+    trials: Vec<Trial>,
 }
 
 impl Ours {
@@ -40,29 +36,45 @@ impl Ours {
     ///
     /// # Errors
     /// When there is no room for temporary files.
-    pub fn new(program: PathBuf, congestion: String) -> Result<Ours> {
+    pub fn new(program: PathBuf) -> Result<Ours> {
         let folder = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
-        Ok(Ours { program, congestion, folder })
+        Ok(Ours { program, folder })
     }
 
-    /// Bytes per second of one trial of one cell, all flows together.
+    /// The program's file.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Measures and returns the report as JSON.
     ///
     /// # Errors
     /// With what the program said.
-    pub fn rate(&self, setting: Setting, sizes: Sizes, seconds: u64, seed: u64) -> Result<f64> {
-        let (read, write) = (Bytes(sizes.read).compact(), Bytes(sizes.write).compact());
-        let design = ["--duration", &format!("{seconds}s"), "--blocks", "1"];
-        let report = self.stream(setting, (&read, &write), &design, seed)?;
-        fastest(&report).map(|(rate, _)| rate)
+    pub fn report<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Value> {
+        let output = self.run(args, None)?;
+        ensure!(output.status.success(), "{}", complaint(args, &output));
+        serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
     }
 
-    /// The sizes that the program itself finds fastest, by its default design within a budget.
+    /// Measures, on one CPU if that is given, and returns the raw trials, whether all of them went well or not.
     ///
     /// # Errors
     /// With what the program said.
-    pub fn best(&self, setting: Setting, lengths: &str, budget: &str, seed: u64) -> Result<Sizes> {
-        let report = self.stream(setting, (lengths, lengths), &["--budget", budget], seed)?;
-        fastest(&report).map(|(_, sizes)| sizes)
+    pub fn session<S: AsRef<OsStr>>(&self, args: &[S], cpu: Option<usize>) -> Result<Session> {
+        // What an earlier run left would pass for this one's, if this one never began.
+        let _ = fs::remove_file(self.store());
+        let output = self.run(args, cpu)?;
+        let stored = self.stored(&["export"]).with_context(|| complaint(args, &output))?;
+        Session::read(&stored.stdout)
+    }
+
+    /// The report of the latest session as JSON.
+    ///
+    /// # Errors
+    /// When nothing was measured yet.
+    pub fn latest(&self) -> Result<Value> {
+        let output = self.stored(&["report", "--format", "json"])?;
+        serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
     }
 
     /// What the program says about the machine in its latest session.
@@ -70,103 +82,95 @@ impl Ours {
     /// # Errors
     /// When nothing was measured yet.
     pub fn environment(&self) -> Result<Value> {
-        Ok(self.report(&["report", "--format", "json"])?.environment)
+        Ok(self.latest()?["environment"].take())
     }
 
-    fn stream(&self, setting: Setting, sizes: (&str, &str), design: &[&str], seed: u64) -> Result<Report> {
-        let (placement, flows, seed) = (setting.placement.to_string(), setting.flows.to_string(), seed.to_string());
-        let mut args = vec!["stream", "--transport", "tcp", "--profile", "drain", "--congestion", &self.congestion];
-        args.extend(["--read-size", sizes.0, "--write-size", sizes.1]);
-        args.extend(["--placement", &placement, "--flows", &flows, "--seed", &seed]);
-        args.extend(["--quiet", "--format", "json"]);
-        args.extend(design);
-        self.report(&args)
+    fn run<S: AsRef<OsStr>>(&self, args: &[S], cpu: Option<usize>) -> Result<Output> {
+        let mut command = Command::new(&self.program);
+        command.args(args).args(["--quiet", "--format", "json", "--store"]).arg(self.store());
+        process::output(&mut command, cpu)
     }
 
-    fn report(&self, args: &[&str]) -> Result<Report> {
-        let output = Command::new(&self.program)
-            .args(args)
-            .arg("--store")
-            .arg(self.folder.path().join("peers.db"))
-            .stdin(Stdio::null())
-            .output()
-            .with_context(|| format!("starting {}", self.program.display()))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "bytegauge {}: {}: {}", args.join(" "), output.status, said.trim());
-        serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
+    fn stored(&self, args: &[&str]) -> Result<Output> {
+        let mut command = Command::new(&self.program);
+        let output = process::output(command.args(args).arg("--store").arg(self.store()), None)?;
+        ensure!(output.status.success(), "{}", complaint(args, &output));
+        Ok(output)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.folder.path().join("peers.db")
     }
 }
 
-#[derive(Deserialize)]
-struct Report {
-    cells: Vec<Cell>,
-    environment: Value,
+/// What the program said of a run that did not go well.
+fn complaint<S: AsRef<OsStr>>(args: &[S], output: &Output) -> String {
+    let args: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
+    format!("bytegauge {}: {}: {}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim())
 }
 
+/// What is read of the lines of an export.
 #[derive(Deserialize)]
-struct Cell {
-    stage: Option<String>,
-    reason: Option<String>,
-    factors: Factors,
-    estimate: Option<Estimate>,
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Line {
+    Cell {
+        cell: Cell,
+        outcome: Option<Outcome>,
+    },
+    Trial {
+        trial: Box<Trial>,
+    },
+    #[serde(other)]
+    Other,
 }
 
-#[derive(Deserialize)]
-struct Factors {
-    engine: String,
-    read_size: u64,
-    write_size: Option<u64>,
-}
+impl Session {
+    fn read(lines: &[u8]) -> Result<Session> {
+        let (mut cells, mut outcomes, mut trials) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for line in serde_json::Deserializer::from_slice(lines).into_iter() {
+            match line.context("reading bytegauge's export")? {
+                Line::Cell { cell, outcome } => {
+                    outcomes.extend(outcome);
+                    cells.insert(cell.id.clone(), cell);
+                }
+                Line::Trial { trial } => trials.push(*trial),
+                Line::Other => {}
+            }
+        }
+        Ok(Session { cells, outcomes, trials })
+    }
 
-#[derive(Deserialize)]
-struct Estimate {
-    median: Option<f64>,
-}
-
-/// The fastest confirmed cell that moves bytes.
-fn fastest(report: &Report) -> Result<(f64, Sizes)> {
-    let moves_bytes = |cell: &&Cell| cell.factors.engine != "null" && cell.stage.as_deref() == Some("confirm");
-    let fastest = report
-        .cells
-        .iter()
-        .filter(moves_bytes)
-        .filter_map(|cell| {
-            let sizes = Sizes { read: cell.factors.read_size, write: cell.factors.write_size? };
-            Some((cell.estimate.as_ref()?.median?, sizes))
+    /// The trials of confirmation that moved bytes, with their cells, in the order of measurement. A twin counts
+    /// as no cell of its own.
+    pub fn confirmed(&self) -> impl Iterator<Item = (&Cell, &Trial)> {
+        let measured = |trial: &&Trial| trial.stage == Stage::Confirm && trial.outcome == Outcome::Measured;
+        self.trials.iter().filter(measured).filter_map(|trial| {
+            let cell = self.cells.get(&trial.cell).filter(|cell| cell.kind == CellKind::Candidate)?;
+            Some((cell, trial))
         })
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    fastest.with_context(|| {
-        let reason = report.cells.iter().find_map(|cell| cell.reason.clone()).unwrap_or_default();
-        format!("bytegauge confirmed no cell: {reason}")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(cells: &str, expected: Result<(f64, Sizes), &str>) {
-        let report: Report = serde_json::from_str(&format!(r#"{{"environment":{{}},"cells":[{cells}]}}"#)).unwrap();
-        assert_eq!(fastest(&report).map_err(|error| error.to_string()), expected.map_err(str::to_owned));
     }
 
-    fn cell(engine: &str, stage: &str, read: u64, median: &str) -> String {
-        format!(
-            r#"{{"id":"c1","stage":"{stage}","reason":null,"factors":{{"engine":"{engine}","read_size":{read},
-                "write_size":65536}},"estimate":{{"median":{median}}}}}"#
-        )
+    /// Units per second of the only cell that was confirmed.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn rate(&self) -> Result<f64> {
+        let rates: Vec<f64> = self.confirmed().filter_map(|(_, trial)| trial.rate()).collect();
+        median(&rates).with_context(|| format!("bytegauge measured nothing: {}", self.reasons().join("; ")))
     }
 
-    #[test]
-    fn only_confirmed_cells_that_move_bytes_count() {
-        let cells = [
-            cell("blocking", "confirm", 1024, "10.0"),
-            cell("blocking", "confirm", 4096, "20.0"),
-            cell("blocking", "screen", 8192, "90.0"),
-            cell("blocking", "confirm", 2048, "null"),
-            cell("null", "confirm", 1, "1e12"),
-        ];
-        check(&cells.join(","), Ok((20.0, Sizes { read: 4096, write: 65_536 })));
-        check(&cells[4], Err("bytegauge confirmed no cell: "));
+    /// Calls that the clients completed with a server, over the whole session.
+    pub fn completed(&self) -> u64 {
+        let met_a_server =
+            |trial: &&Trial| self.cells.get(&trial.cell).is_some_and(|cell| cell.kind != CellKind::Floor);
+        let calls = self.trials.iter().filter(met_a_server).filter_map(|trial| trial.source.as_ref()?.call.as_ref());
+        calls.map(|call| call.completed).sum()
+    }
+
+    /// Why cells were not measured, each reason once.
+    pub fn reasons(&self) -> Vec<String> {
+        let outcomes = self.trials.iter().map(|trial| &trial.outcome).chain(&self.outcomes);
+        let reasons: BTreeSet<String> = outcomes.filter_map(|outcome| outcome.reason().map(str::to_owned)).collect();
+        reasons.into_iter().collect()
     }
 }

@@ -1,6 +1,4 @@
-//! What was found, in words and tables.
-//!
-//! Names the machine by its CPU and kernel, never by its host name.
+//! What was found of streams, in words and tables.
 
 use bytegauge_model::Bytes;
 use bytegauge_model::unit::{byte_rate, significant};
@@ -9,7 +7,9 @@ use serde_json::Value;
 
 use super::Effort;
 use super::rounds::{Arm, Panel};
-use crate::markdown::{code, table};
+use crate::markdown::table;
+use crate::peers::compare::interval;
+use crate::peers::machine;
 
 /// What surrounds the figures.
 pub struct Facts<'a> {
@@ -44,7 +44,7 @@ pub fn line(panel: &Panel) -> String {
 pub fn text(facts: &Facts<'_>, panels: &[Panel]) -> String {
     let Facts { peer, date, seed, effort, .. } = facts;
     let mut text = format!(
-        "## TCP over loopback, beside {peer}\n\nMade by `cargo xtask peers --rounds {} --seconds {} --seed {seed}` on \
+        "## TCP over loopback, beside {peer}\n\nMade by `cargo xtask peers stream --rounds {} --seconds {} --seed {seed}` on \
          {date}. Above 1, bytegauge is faster.\n\n",
         effort.rounds, effort.seconds
     );
@@ -60,7 +60,7 @@ pub fn text(facts: &Facts<'_>, panels: &[Panel]) -> String {
         ],
         panels.iter().map(row),
     ));
-    text.push_str(&format!("\n### Machine\n\n{}", machine(facts.environment)));
+    text.push_str(&format!("\n### Machine\n\n{}", machine::text(facts.environment)));
     text.push_str(&method(facts));
     text.push_str(&chosen(panels));
     text.push_str(&raw(panels));
@@ -90,53 +90,12 @@ fn verdict(ratio: &Estimate) -> &'static str {
     }
 }
 
-fn interval(estimate: &Estimate) -> String {
-    let shown = |value: f64| format!("{value:.3}");
-    match (estimate.median, estimate.lower, estimate.upper) {
-        (Some(median), Some(lower), Some(upper)) => {
-            format!("{} ({} to {})", shown(median), shown(lower), shown(upper))
-        }
-        (Some(median), ..) => format!("{} (no interval below 6 rounds)", shown(median)),
-        _ => "–".to_owned(),
-    }
-}
-
 fn rate(estimate: &Estimate) -> String {
     let spread = estimate
         .relative_half_width()
         .map(|share| format!(" ± {} %", significant(share * 100.0, 2)))
         .unwrap_or_default();
     estimate.median.map(|median| byte_rate(median) + &spread).unwrap_or_default()
-}
-
-fn machine(environment: &Value) -> String {
-    let at = |pointer: &str| match environment.pointer(pointer) {
-        None | Some(Value::Null) => "unknown".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(items)) => items
-            .iter()
-            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
-            .collect::<Vec<_>>()
-            .join(", "),
-        Some(other) => other.to_string(),
-    };
-    // The part behind the version is the builder's own and may name whom it was built for.
-    let kernel = at("/kernel_release");
-    let kernel = kernel.split(['-', '+']).next().unwrap_or_default();
-    let virtual_machine =
-        if environment.pointer("/hypervisor") == Some(&Value::Bool(true)) { " (virtual machine)" } else { "" };
-    let rows = [
-        ("CPU", format!("{}{virtual_machine}", at("/cpu/model"))),
-        ("CPUs that the programs may use", at("/cpu/allowed")),
-        ("kernel", format!("Linux {kernel}")),
-        ("system", at("/os_pretty_name")),
-        ("congestion control, both programs", code(at("/network/congestion_control"))),
-        ("MTU of loopback", at("/network/loopback_mtu_bytes")),
-        ("`tcp_rmem`", at("/network/tcp_rmem_bytes")),
-        ("`tcp_wmem`", at("/network/tcp_wmem_bytes")),
-        ("environment at the end", format!("grade {}: {}", at("/grade"), at("/reasons"))),
-    ];
-    table(&["what", "value"], rows.map(|(what, value)| vec![what.to_owned(), value]))
 }
 
 fn method(facts: &Facts<'_>) -> String {
@@ -206,18 +165,5 @@ mod tests {
         check(1.0, Some((0.97, 1.02)), ("1.000 (0.970 to 1.020)", "not told apart"));
         check(0.9, Some((0.85, 0.95)), ("0.900 (0.850 to 0.950)", "**slower**"));
         check(1.2, None, ("1.200 (no interval below 6 rounds)", "too few rounds to say"));
-    }
-
-    #[test]
-    fn the_machine_is_named_without_its_builder() {
-        let environment = serde_json::json!({
-            "kernel_release": "6.1.0-builder", "hypervisor": true, "grade": "B", "reasons": ["turbo unknown"],
-            "cpu": {"model": "CPU X", "allowed": [0, 1]}, "network": {"congestion_control": "cubic"},
-        });
-        let text = machine(&environment);
-        assert!(text.contains("| kernel | Linux 6.1.0 |"), "{text}");
-        assert!(text.contains("| CPU | CPU X (virtual machine) |"), "{text}");
-        assert!(text.contains("| environment at the end | grade B: turbo unknown |"), "{text}");
-        assert!(text.contains("| MTU of loopback | unknown |"), "{text}");
     }
 }

@@ -4,15 +4,17 @@ use anyhow::{Context, Result};
 use bytegauge_model::Bytes;
 use bytegauge_model::level::Kind;
 use bytegauge_model::unit::byte_rate;
-use bytegauge_stats::interval::{Estimate, sign_interval};
+use bytegauge_stats::interval::Estimate;
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::rng::Stream;
 use bytegauge_sys::topology::Topology;
 
 use super::Effort;
-use super::iperf3::{Iperf3, Job};
-use super::ours::{Ours, Sizes};
 use super::setting::Setting;
+use super::sizes::{OurStream, Sizes};
+use crate::peers::bench::seed;
+use crate::peers::compare::ratio;
+use crate::peers::iperf3::{Iperf3, Job};
 
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +80,7 @@ pub struct Runner<'a> {
     /// The peer.
     pub iperf3: &'a Iperf3,
     /// The product.
-    pub ours: &'a Ours,
+    pub ours: OurStream<'a>,
     /// The CPUs to pin to.
     pub topology: &'a Topology,
     /// How much to run.
@@ -157,36 +159,9 @@ fn sizes_of(text: &str) -> Result<Vec<u64>> {
     Ok(levels.iter().filter_map(bytegauge_model::Level::number).collect())
 }
 
-fn seed(random: &mut Stream) -> u64 {
-    random.bits() >> 11
-}
-
-fn ratio(ours: &[f64], peer: &[f64]) -> Estimate {
-    let differences: Vec<f64> = ours.iter().zip(peer).map(|(ours, peer)| (ours / peer).ln()).collect();
-    let estimate = sign_interval(&differences, 0.95);
-    Estimate {
-        median: estimate.median.map(f64::exp),
-        lower: estimate.lower.map(f64::exp),
-        upper: estimate.upper.map(f64::exp),
-        ..estimate
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ratios_pair_within_rounds() {
-        // The machine halves its speed midway; the ratio does not notice.
-        let peer = [8.0, 8.0, 8.0, 4.0, 4.0, 4.0];
-        let ours: Vec<f64> = peer.iter().map(|rate| rate * 1.25).collect();
-        let got = ratio(&ours, &peer);
-        for end in [got.median, got.lower, got.upper] {
-            assert!((end.unwrap() - 1.25).abs() < 1e-12, "{got:?}");
-        }
-        assert_eq!(ratio(&ours[..5], &peer[..5]).lower, None);
-    }
 
     #[test]
     fn lengths() {

@@ -1,0 +1,253 @@
+//! Where the engines of a server differ: Unix sockets, depth, small pieces, and work on a request.
+//!
+//! One session of `bytegauge run` over a plan that only this comparison needs (`xtask/peers/engines.toml`): its own
+//! blocks are the rounds. Both ends are ours, so that system calls and a submission thread's CPU are in the count.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use bytegauge_model::{Cell, Trial};
+use bytegauge_stats::interval::Estimate;
+use bytegauge_stats::quantile::median;
+use bytegauge_stats::rng::Stream;
+
+use super::bench::{Bench, seed};
+use super::compare::{self, interval, ratio};
+use super::machine;
+use super::ours::Session;
+use crate::cargo;
+use crate::markdown::table;
+
+const PLAN: &str = "xtask/peers/engines.toml";
+
+/// What the others are compared with.
+const BASE: &str = "epoll";
+/// What stands for io_uring where work is done on a request.
+const RING: &str = "uring:multishot";
+
+/// Bytes of a request in the plan.
+const REQUEST_BYTES: f64 = 512.0;
+
+/// Under which conditions a server was called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Setting {
+    transport: String,
+    depth: u64,
+    chunk: Option<u64>,
+    /// Work on a byte, picoseconds.
+    work_ps: u64,
+}
+
+/// What one server did, by block.
+#[derive(Default)]
+struct Served {
+    rates: BTreeMap<u64, f64>,
+    per_cpu_second: BTreeMap<u64, f64>,
+    system_calls: Vec<f64>,
+}
+
+type Panel = BTreeMap<String, Served>;
+
+/// Measures, and makes the document's part.
+///
+/// # Errors
+/// When nothing was measured.
+pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
+    let plan = cargo::root().join(PLAN).display().to_string();
+    let (blocks, seed) = (bench.effort.rounds.to_string(), seed(random).to_string());
+    let mut args = vec!["run", &plan, "--seed", &seed, "--blocks", &blocks];
+    if bench.effort.quick {
+        args.extend(["--duration", "10ms"]);
+    }
+    let session = bench.ours.session(&args, None)?;
+    let panels = panels(&session)?;
+    ensure!(!panels.is_empty(), "nothing was measured: {}", session.reasons().join("; "));
+    let mut text = head(bench);
+    for (setting, panel) in panels.iter().filter(|(setting, _)| setting.work_ps == 0) {
+        let part = format!("### {setting}\n\n{}\n", rows(panel));
+        println!("{part}");
+        text.push_str(&part);
+    }
+    let work = of_work(&panels);
+    println!("{work}");
+    text.push_str(&work);
+    for reason in session.reasons() {
+        text.push_str(&format!("\nLeft out: {reason}.\n"));
+    }
+    text.push_str(&format!("\n{}\n\n{}", machine::line(&bench.ours.environment()?), METHOD));
+    Ok(text)
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, depth {}", self.transport, self.depth)?;
+        self.chunk.map_or(Ok(()), |bytes| write!(f, ", a request in pieces of {bytes} B"))
+    }
+}
+
+impl Setting {
+    fn of(cell: &Cell) -> Result<Setting> {
+        let level = |name: &str| cell.factors.get(name);
+        let work = level("work").to_string();
+        Ok(Setting {
+            transport: level("transport").to_string(),
+            depth: level("depth").number().context("a cell without a depth")?,
+            chunk: level("request_chunk").number(),
+            work_ps: work_ps(&work).with_context(|| format!("work that is no time: {work}"))?,
+        })
+    }
+}
+
+/// `2ns` a byte as picoseconds.
+fn work_ps(work: &str) -> Option<u64> {
+    if work == "none" {
+        return Some(0);
+    }
+    let ns: f64 = work.strip_suffix("ns")?.parse().ok()?;
+    Some((ns * 1000.0) as u64)
+}
+
+fn panels(session: &Session) -> Result<BTreeMap<Setting, Panel>> {
+    let mut panels: BTreeMap<Setting, Panel> = BTreeMap::new();
+    for (cell, trial) in session.confirmed() {
+        let engine = cell.factors.get("server_engine").to_string();
+        let served = panels.entry(Setting::of(cell)?).or_default().entry(engine).or_default();
+        served.add(trial);
+    }
+    Ok(panels)
+}
+
+impl Served {
+    fn add(&mut self, trial: &Trial) {
+        let (Some(rate), Some(cpu_ns)) = (trial.rate(), trial.server_cpu_ns_per_call()) else { return };
+        self.rates.insert(trial.block, rate);
+        self.per_cpu_second.insert(trial.block, 1e9 / cpu_ns);
+        let Some(sink) = &trial.sink else { return };
+        if let (Some(engine), Some(call)) = (sink.engine, &sink.call)
+            && call.completed > 0
+        {
+            self.system_calls.push(engine.system_calls as f64 / call.completed as f64);
+        }
+    }
+}
+
+/// The ratio of two servers in the blocks that both were measured in.
+fn over(ours: &BTreeMap<u64, f64>, theirs: &BTreeMap<u64, f64>) -> Estimate {
+    let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    ratio(&ours, &theirs)
+}
+
+fn values(by_block: &BTreeMap<u64, f64>) -> Vec<f64> {
+    by_block.values().copied().collect()
+}
+
+fn rows(panel: &Panel) -> String {
+    let base = panel.get(BASE);
+    let over_base = |ours: &BTreeMap<u64, f64>, read: fn(&Served) -> &BTreeMap<u64, f64>| {
+        base.map(|base| interval(&over(ours, read(base)))).unwrap_or_default()
+    };
+    let rows = panel.iter().map(|(engine, served)| {
+        vec![
+            engine.clone(),
+            compare::thousands(&values(&served.rates)),
+            over_base(&served.rates, |base| &base.rates),
+            compare::thousands(&values(&served.per_cpu_second)),
+            over_base(&served.per_cpu_second, |base| &base.per_cpu_second),
+            median(&served.system_calls).map(|calls| format!("{calls:.2}")).unwrap_or_default(),
+        ]
+    });
+    let over = format!("over {BASE} (95 %)");
+    let headings = [
+        "server",
+        "1000 calls/s",
+        &over,
+        "1000 calls per CPU second of the server",
+        &over,
+        "system calls of the server a call",
+    ];
+    table(&headings, rows)
+}
+
+/// What work on a request leaves of the ring's gain.
+fn of_work(panels: &BTreeMap<Setting, Panel>) -> String {
+    let plain = panels.iter().filter(|(setting, _)| setting.depth == 1 && setting.chunk.is_none());
+    let mut rows = Vec::new();
+    let mut said: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (setting, panel) in plain {
+        let (Some(base), Some(ring)) = (panel.get(BASE), panel.get(RING)) else { continue };
+        let (rate, per_cpu) = (over(&ring.rates, &base.rates), over(&ring.per_cpu_second, &base.per_cpu_second));
+        let work = work_text(setting.work_ps);
+        said.entry(&setting.transport).or_default().push(format!("{} with {work}", word(&per_cpu)));
+        rows.push(vec![setting.transport.clone(), work, interval(&rate), interval(&per_cpu)]);
+    }
+    let headings = ["transport", "work on a request", "calls/s (95 %)", "calls per CPU second of the server (95 %)"];
+    let sentences: String =
+        said.iter().map(|(transport, words)| format!("Over {transport} {RING} {}.\n", words.join(", "))).collect();
+    format!("### {RING} over {BASE} by work on a request\n\n{}\n{sentences}", table(&headings, rows))
+}
+
+fn work_text(work_ps: u64) -> String {
+    match work_ps {
+        0 => "none".into(),
+        ps => format!("{:.1} µs", ps as f64 * REQUEST_BYTES / 1e6),
+    }
+}
+
+fn word(per_cpu: &Estimate) -> &'static str {
+    match (per_cpu.lower, per_cpu.upper) {
+        (Some(lower), _) if lower > 1.0 => "wins",
+        (_, Some(upper)) if upper < 1.0 => "loses",
+        (Some(_), Some(_)) => "is not told apart",
+        _ => "was measured too seldom",
+    }
+}
+
+fn head(bench: &Bench) -> String {
+    format!(
+        "## Servers by engine\n\nMade by `cargo xtask peers engines {} --seed {}` on {}. 50 connections, requests of 512 B \
+         that are echoed, the client's engine is epoll. Above 1, the engine of that row is better than {BASE}.\n\n",
+        bench.effort.flags(),
+        bench.seed,
+        bench.date
+    )
+}
+
+const METHOD: &str = "\
+- One session of `bytegauge run xtask/peers/engines.toml`: every block visits all servers of a setting in random order, \
+100 ms each, server and client on a CPU of their own whose parts a coin swaps.
+- CPU time is that of the server's threads in the window, and of what the kernel runs for them: a submission thread's \
+(`sqpoll`) counts, which shares the server's CPU here.
+- System calls are those that the engine makes itself, accepts included, over all calls that it served. A submission \
+thread saves calls, not work.
+- Work is time that the server spends on each byte of a request before it replies.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_pair_by_number() {
+        let ours: BTreeMap<u64, f64> = (0..7).map(|block| (block, 2.0)).collect();
+        let theirs: BTreeMap<u64, f64> = (1..9).map(|block| (block, 1.0)).collect();
+        let found = over(&ours, &theirs);
+        assert_eq!((found.n, found.lower.map(f64::round)), (6, Some(2.0)));
+        assert_eq!(word(&found), "wins");
+    }
+
+    #[test]
+    fn work_in_words() {
+        assert_eq!(work_ps("none"), Some(0));
+        assert_eq!(work_ps("0.5ns"), Some(500));
+        assert_eq!(work_ps("sum"), None);
+        assert_eq!(work_text(2000), "1.0 µs");
+    }
+
+    #[test]
+    fn the_plan_is_where_it_is_looked_for() {
+        let text = std::fs::read_to_string(cargo::root().join(PLAN)).unwrap();
+        let spec = bytegauge_plan::file::parse(PLAN, &text).unwrap();
+        assert_eq!(spec.name, "engines");
+    }
+}

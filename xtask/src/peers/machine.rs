@@ -1,0 +1,86 @@
+//! The machine of a comparison: by its CPU and kernel, never by its host name.
+
+use serde_json::Value;
+
+use crate::markdown::{code, table};
+
+/// A table of what matters to a stream or a call over loopback, from the environment in bytegauge's JSON.
+pub fn text(environment: &Value) -> String {
+    let at = |pointer: &str| shown(environment, pointer);
+    let rows = [
+        ("CPU", cpu(environment)),
+        ("CPUs that the programs may use", at("/cpu/allowed")),
+        ("kernel", kernel(environment)),
+        ("system", at("/os_pretty_name")),
+        ("congestion control, both programs", code(at("/network/congestion_control"))),
+        ("MTU of loopback", at("/network/loopback_mtu_bytes")),
+        ("`tcp_rmem`", at("/network/tcp_rmem_bytes")),
+        ("`tcp_wmem`", at("/network/tcp_wmem_bytes")),
+        ("environment at the end", format!("grade {}: {}", at("/grade"), at("/reasons"))),
+    ];
+    table(&["what", "value"], rows.map(|(what, value)| vec![what.to_owned(), value]))
+}
+
+/// The same in a line.
+pub fn line(environment: &Value) -> String {
+    let at = |pointer: &str| shown(environment, pointer);
+    format!(
+        "Machine: {}, CPUs {}, {}, {}, congestion control {}; environment at the end: grade {}: {}.",
+        cpu(environment),
+        at("/cpu/allowed"),
+        kernel(environment),
+        at("/os_pretty_name"),
+        code(at("/network/congestion_control")),
+        at("/grade"),
+        at("/reasons")
+    )
+}
+
+fn cpu(environment: &Value) -> String {
+    let virtual_machine =
+        if environment.pointer("/hypervisor") == Some(&Value::Bool(true)) { " (virtual machine)" } else { "" };
+    format!("{}{virtual_machine}", shown(environment, "/cpu/model"))
+}
+
+/// The part behind the version is the builder's own and may name whom it was built for.
+fn kernel(environment: &Value) -> String {
+    let release = shown(environment, "/kernel_release");
+    format!("Linux {}", release.split(['-', '+']).next().unwrap_or_default())
+}
+
+fn shown(environment: &Value, pointer: &str) -> String {
+    match environment.pointer(pointer) {
+        None | Some(Value::Null) => "unknown".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_named_without_its_builder() {
+        let environment = serde_json::json!({
+            "kernel_release": "6.1.0-builder", "hypervisor": true, "grade": "B", "reasons": ["turbo unknown"],
+            "os_pretty_name": "System Y", "cpu": {"model": "CPU X", "allowed": [0, 1]},
+            "network": {"congestion_control": "cubic"},
+        });
+        let text = text(&environment);
+        assert!(text.contains("| kernel | Linux 6.1.0 |"), "{text}");
+        assert!(text.contains("| CPU | CPU X (virtual machine) |"), "{text}");
+        assert!(text.contains("| environment at the end | grade B: turbo unknown |"), "{text}");
+        assert!(text.contains("| MTU of loopback | unknown |"), "{text}");
+        assert_eq!(
+            line(&environment),
+            "Machine: CPU X (virtual machine), CPUs 0, 1, Linux 6.1.0, System Y, congestion control `cubic`; \
+             environment at the end: grade B: turbo unknown."
+        );
+    }
+}

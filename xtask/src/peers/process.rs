@@ -1,0 +1,117 @@
+//! Other programs: on a CPU of their own, never longer than they should, and gone when we are.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail};
+use bytegauge_sys::{affinity, process};
+
+/// A program under coreutils' `timeout`, so that it does not outlive a stall.
+pub fn bounded(program: impl AsRef<std::ffi::OsStr>, seconds: u64) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "--kill-after=5", &seconds.to_string()]).arg(program);
+    command
+}
+
+/// Runs a program to its end, on one CPU if that is given.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn output(command: &mut Command, cpu: Option<usize>) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    spawn(command, cpu)?.wait_with_output().with_context(|| format!("waiting for {name}"))
+}
+
+/// Starts a program without standard input, on one CPU if that is given.
+fn spawn(command: &mut Command, cpu: Option<usize>) -> Result<Child> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null());
+    // A child inherits the mask of the thread that starts it, which must be this one: the child ends with it.
+    let allowed = affinity::allowed_cpus().context("reading this process's CPUs")?;
+    if let Some(cpu) = cpu {
+        affinity::pin_thread(&[cpu]).with_context(|| format!("pinning to CPU {cpu}"))?;
+    }
+    let child = process::die_with_parent(command).spawn();
+    affinity::pin_thread(&allowed).context("going back to all CPUs")?;
+    child.with_context(|| format!("starting {name}"))
+}
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    child: Child,
+    /// Held open: a server that may not print any more might end.
+    said: BufReader<ChildStdout>,
+    line: String,
+}
+
+impl Server {
+    /// Starts a server on a CPU and waits for the line of its output that says it is ready.
+    ///
+    /// # Errors
+    /// When it ends instead.
+    pub fn start(command: &mut Command, cpu: usize, ready: &str) -> Result<Server> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()), Some(cpu))?;
+        let stdout = child.stdout.take().with_context(|| format!("{name} has no output"))?;
+        let mut server = Server { child, said: BufReader::new(stdout), line: String::new() };
+        loop {
+            server.line.clear();
+            match server.said.read_line(&mut server.line) {
+                Ok(0) | Err(_) => bail!("{name} ended before it was ready"),
+                Ok(_) if server.line.contains(ready) => return Ok(server),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// The last word of the line that said it was ready: where it listens.
+    pub fn place(&self) -> &str {
+        self.line.split_whitespace().last().unwrap_or_default()
+    }
+
+    /// CPU time so far, nanoseconds: all threads, those included that the kernel runs for it.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        process::cpu_time_ns(self.child.id()).context("reading the server's CPU time: it has ended")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended, and then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_waited_for_and_ended() {
+        let cpu = affinity::allowed_cpus().unwrap()[0];
+        let mut command = Command::new("sh");
+        let server = Server::start(command.args(["-c", "echo one; echo ready at 1:2; exec sleep 60"]), cpu, "ready");
+        let server = server.unwrap();
+        assert_eq!(server.place(), "1:2");
+        assert!(server.cpu_ns().is_ok());
+        drop(server);
+        let ended = Server::start(Command::new("true").arg("x"), cpu, "ready").map(drop);
+        assert_eq!(ended.unwrap_err().to_string(), "true ended before it was ready");
+    }
+
+    #[test]
+    fn a_program_runs_on_its_cpu_and_we_on_ours() {
+        let allowed = affinity::allowed_cpus().unwrap();
+        let cpu = allowed[allowed.len() - 1];
+        let mut command = bounded("grep", 20);
+        let output = output(command.args(["Cpus_allowed_list", "/proc/self/status"]), Some(cpu)).unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text.split_whitespace().last(), Some(cpu.to_string().as_str()), "{text}");
+        assert_eq!(affinity::allowed_cpus().unwrap(), allowed);
+    }
+}
