@@ -4,6 +4,7 @@ mod call;
 mod channel;
 pub(crate) mod crew;
 mod flows;
+mod foreign;
 mod gate;
 mod serve;
 mod streams;
