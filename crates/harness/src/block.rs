@@ -1,7 +1,7 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellKind, GroupId, Outcome, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::{Channel, Pair, PathSetup};
@@ -35,6 +35,12 @@ pub(crate) struct BlockTask<'a> {
 
 /// Series are kept for trials at least this long.
 const SERIES_FROM_NS: u64 = 1_000_000_000;
+
+/// Fewer completed calls than this tell no rate: the next trials of such a cell are longer.
+const CALLS_FEW: u64 = 10;
+
+/// What a trial is lengthened to at most, nanoseconds.
+const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 
 impl Run<'_> {
     /// Visits the cells once, in random order, and records the block.
@@ -133,12 +139,34 @@ impl Run<'_> {
         }
         self.tell_trial(cell, &record);
         let good = record.outcome == Outcome::Measured;
+        if self.lengthen(task, cell, &record, setup.window_ns) && !good {
+            // It was too short and nothing else: once more, longer.
+            return self.trial(task, cell, block, position);
+        }
         if good {
             self.failures.remove(&cell.id);
         } else {
             self.trouble(cell, &record.outcome)?;
         }
         Ok(Some(good))
+    }
+
+    /// Lengthens the next trials of a cell whose calls take so long that hardly any is completed in one. Whether it
+    /// did: not beyond a limit, and not where calls fail or the user fixed the duration.
+    fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, record: &Trial, window_ns: u64) -> bool {
+        let Some(call) = record.source.as_ref().and_then(|source| source.call.as_ref()) else { return false };
+        // A search chooses its own lengths.
+        let fixed = cell.factors.slo().is_some()
+            || task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
+        if cell.kind == CellKind::Floor || fixed || call.calls >= CALLS_FEW || !call.errors.is_empty() {
+            return false;
+        }
+        let longer_ns = (window_ns * 2 * CALLS_FEW / call.calls.max(5)).min(LENGTHENED_MAX_NS);
+        if longer_ns <= window_ns {
+            return false;
+        }
+        self.lengthened.insert(subject(cell).clone(), longer_ns);
+        true
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<PathSetup, RunError> {
@@ -148,7 +176,9 @@ impl Run<'_> {
         let explicit_ns = cell.factors.get("duration").number().filter(|_| task.stage == Stage::Confirm);
         setup.window_ns = match cell.kind {
             CellKind::Floor => design.floor_ns,
-            _ => explicit_ns.unwrap_or(task.window_ns),
+            _ => explicit_ns.unwrap_or_else(|| {
+                self.lengthened.get(subject(cell)).map_or(task.window_ns, |longer_ns| task.window_ns.max(*longer_ns))
+            }),
         };
         // The null loop has nothing to warm up but its lap length and the CPU's clock.
         setup.warmup_ns = if cell.kind == CellKind::Floor { 500_000 } else { task.warmup_ns };
@@ -195,4 +225,9 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Whom a cell stands for: a twin for the cell that it repeats.
+fn subject(cell: &Cell) -> &CellId {
+    cell.twin_of.as_ref().unwrap_or(&cell.id)
 }

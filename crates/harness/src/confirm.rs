@@ -35,6 +35,10 @@ impl Run<'_> {
     /// Confirms the finalists of every group. `false` if interrupted.
     pub(crate) fn confirm(&mut self) -> Result<bool, RunError> {
         let mut groups = self.confirmed_groups()?;
+        if groups.is_empty() {
+            // Every cell has left its group, and each said why.
+            return Ok(true);
+        }
         let blocks = self.fix_blocks(&mut groups)?;
         let aside_blocks = self.plan.design.aside_blocks(blocks);
         let trials =
@@ -166,7 +170,8 @@ impl Run<'_> {
                     continue;
                 }
                 let explicit_ns = cell.factors.get("duration").number();
-                let window_ns = explicit_ns.unwrap_or(confirmed.window_ns);
+                let lengthened_ns = self.lengthened.get(&cell.id).copied().unwrap_or(0);
+                let window_ns = explicit_ns.unwrap_or(confirmed.window_ns.max(lengthened_ns));
                 let each_ns = self.warmup(&confirmed.group) + overhead_ns;
                 let trial_ns = search::trial_ns(&cell.factors, window_ns, each_ns, self.pace(&confirmed.group));
                 // Windows of a search are as long as its percentile needs.

@@ -78,6 +78,8 @@ pub struct Run<'a> {
     pub(crate) fixed_blocks: Option<u64>,
     /// Trials that were shortened before the session was interrupted, nanoseconds.
     pub(crate) shortened: BTreeMap<GroupId, u64>,
+    /// Trials of cells whose calls are slow, nanoseconds: learnt as they come.
+    pub(crate) lengthened: BTreeMap<CellId, u64>,
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
     pub(crate) left: BTreeSet<CellId>,
@@ -207,6 +209,7 @@ impl<'a> Run<'a> {
             finalists: BTreeMap::new(),
             fixed_blocks: None,
             shortened: BTreeMap::new(),
+            lengthened: BTreeMap::new(),
             visited: BTreeMap::new(),
             failures: BTreeMap::new(),
             left: BTreeSet::new(),

@@ -15,7 +15,7 @@ use bytegauge_stats::compare::{Terms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::verify::{Row, Scale};
 use bytegauge_sys::affinity;
-use bytegauge_traffic::{Pair, PathSetup, Plant};
+use bytegauge_traffic::{Pair, PathSetup, Plant, spin};
 use thiserror::Error;
 
 use crate::trial::{measure, stream_throughput};
@@ -103,7 +103,8 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
     let mut bench = Bench::start(PATHS[0], seed)?;
     let mut injected = Vec::new();
     for repeat in 0..size.injected_repeats {
-        // Anew each time: what a call takes drifts, and with it the share that a spin of so long is.
+        // Anew each time: what a call takes drifts, and so does what a step of the spin takes.
+        spin::calibrate();
         let call_ns = bench.call_ns(size.injected_window_ns)?;
         for (index, share) in INJECTED.iter().enumerate() {
             let done = equal_arms + repeat * INJECTED.len() as u64 + index as u64;

@@ -265,9 +265,9 @@ pub struct TcpReport {
     pub delivery_rate: Option<u64>,
     /// Smallest round-trip time seen, µs.
     pub min_rtt_us: Option<u64>,
-    /// Window scale sent.
+    /// Window scale that the peer announced: by it this end reads the peer's windows.
     pub snd_wscale: Option<u8>,
-    /// Window scale received.
+    /// Window scale that this end announced.
     pub rcv_wscale: Option<u8>,
     /// Bytes sent, retransmissions included.
     pub bytes_sent: Option<u64>,

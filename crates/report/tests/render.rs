@@ -47,6 +47,46 @@ bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · comp
     }
 }
 
+/// Eight questions: four transports, two placements.
+fn many() -> View {
+    let plan = Plan {
+        transports: vec!["unix", "tcp", "tcp6", "pipe"],
+        placements: vec!["cross-core", "same-cpu"],
+        profiles: vec!["sum"],
+        read_sizes: vec![4096, 65_536],
+        write_sizes: vec![65_536],
+        finalists: 2,
+        confirm_blocks: 12,
+        noise: 0.001,
+        ..Plan::default()
+    };
+    View::of(&session(&plan), &Settings::default())
+}
+
+#[test]
+fn many_answers_are_a_grid_and_their_sentences_stand_with_their_groups() {
+    let view = many();
+    let text = terminal(&view, 110, false);
+    let (top, groups) = text.split_once("── ").unwrap();
+    let lines: Vec<&str> = top.lines().skip(2).collect();
+    let proven = view.verdicts.iter().filter(|verdict| verdict.recommendation.proven).count();
+    assert!(lines[0].starts_with(&format!("best by its median, GiB/s: {proven} of 8 proven (✓)")), "{text}");
+    let grid: Vec<&str> = lines.iter().skip_while(|line| !line.contains('↓')).copied().collect();
+    assert!(grid[0].contains("transport ↓  placement →") && grid[0].contains("same-cpu"), "{text}");
+    for (row, name) in grid[1..5].iter().zip(["pipe", "tcp", "tcp6", "unix"]) {
+        assert!(row.trim_start().starts_with(name) && row.matches("64K").count() == 2, "{row}");
+    }
+    // Each sentence once, with its group.
+    let squeezed = groups.split_whitespace().collect::<Vec<_>>().join(" ");
+    for verdict in &view.verdicts {
+        let sentence = verdict.recommendation.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(squeezed.matches(&sentence).count(), 1, "{sentence}: {text}");
+    }
+    // Where it does not fit, the sentences are read one by one.
+    assert!(!terminal(&view, 40, false).contains("of 8 proven"));
+    assert!(render::markdown::render(&view).contains("| transport ↓  placement → | cross-core | same-cpu |"));
+}
+
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for columns in [50, 80, 120] {

@@ -64,6 +64,37 @@ pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     sockopt::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
 }
 
+/// Sends on a connected socket (send(2)), as the socket blocks or not: what write(2) does, without its detour
+/// through the file layer and glibc's cancellation point. `SIGPIPE` is not raised.
+///
+/// # Errors
+///
+/// The kernel's error untouched, `EINTR` and `EAGAIN` included; `ENOTSOCK` for a pipe or a file
+/// ([`is_no_socket`]).
+#[inline]
+pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
+    outcome::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
+}
+
+/// Receives from a connected socket (recv(2)), as the socket blocks or not; 0 at the end of the stream.
+///
+/// # Errors
+///
+/// As [`send`].
+#[inline]
+pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
+    // `buffer.len()` bytes at `buffer`, which is borrowed exclusively.
+    outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+}
+
+/// Whether an error says that the descriptor is no socket.
+#[must_use]
+pub fn is_no_socket(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOTSOCK)
+}
+
 /// Sends without waiting, whether the socket blocks or not (`MSG_DONTWAIT`).
 ///
 /// # Errors

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod count;
 pub mod end;
 pub mod engine;
 pub mod fault;

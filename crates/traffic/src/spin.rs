@@ -1,10 +1,11 @@
 //! Spinning for a given time without reading a clock: the stand-in for work that a program does.
 //!
-//! One step is a dependent multiplication, whose length was measured once in the process. Reading the
-//! clock instead would cost some 25 ns a time, more than the work that is to be imitated.
+//! One step is a dependent multiplication, whose length was measured before: once in the process, or whenever
+//! somebody asks for it. Reading the clock instead would cost some 25 ns a time, more than the work that is to be
+//! imitated.
 
 use std::hint::black_box;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_sys::clock::monotonic_ns;
 
@@ -28,23 +29,32 @@ fn steps(count: u64) {
     black_box(value);
 }
 
-/// How many steps one nanosecond holds: the median of several samples, because calls that the spin is compared
-/// with are slowed as often by the same neighbours.
+/// Steps in a nanosecond, as the bits of a `f64`; 0 until they were measured.
+static STEPS_PER_NS: AtomicU64 = AtomicU64::new(0);
+
 fn steps_per_ns() -> f64 {
-    static STEPS: OnceLock<f64> = OnceLock::new();
-    *STEPS.get_or_init(|| {
-        let sample_ns = || {
-            let begin_ns = monotonic_ns();
-            steps(SAMPLE_STEPS);
-            monotonic_ns() - begin_ns
-        };
-        let mut samples_ns: Vec<u64> = (0..SAMPLES).map(|_| sample_ns()).collect();
-        samples_ns.sort_unstable();
-        SAMPLE_STEPS as f64 / samples_ns[SAMPLES / 2].max(1) as f64
-    })
+    match STEPS_PER_NS.load(Ordering::Relaxed) {
+        0 => calibrate(),
+        bits => f64::from_bits(bits),
+    }
 }
 
-/// Measures the step now, so that the first trial does not pay for it.
-pub fn calibrate() {
+/// Measures the step if nobody has yet, so that the first trial does not pay for it.
+pub fn prepare() {
     steps_per_ns();
+}
+
+/// Measures now how many steps one nanosecond holds: the CPU's speed may have changed. The median of several samples, because calls that the spin is compared with
+/// are slowed as often by the same neighbours.
+pub fn calibrate() -> f64 {
+    let sample_ns = || {
+        let begin_ns = monotonic_ns();
+        steps(SAMPLE_STEPS);
+        monotonic_ns() - begin_ns
+    };
+    let mut samples_ns: Vec<u64> = (0..SAMPLES).map(|_| sample_ns()).collect();
+    samples_ns.sort_unstable();
+    let found = SAMPLE_STEPS as f64 / samples_ns[SAMPLES / 2].max(1) as f64;
+    STEPS_PER_NS.store(found.to_bits(), Ordering::Relaxed);
+    found
 }

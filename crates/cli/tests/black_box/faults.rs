@@ -53,17 +53,17 @@ fn check_one_fails(flags: &str, fault: &str, reason: &str) -> Ran {
 
 #[test]
 fn a_sink_that_dies() {
-    check_all_fail("--plant die:100000", "died");
-    check_all_fail("--plant die:100000 --ends processes", "the sink died in the middle of a trial");
-    check_one_fails("", "die:100000", "died");
-    check_one_fails("--ends processes", "die:100000", "the sink died");
+    check_all_fail("--plant die:5000", "died");
+    check_all_fail("--plant die:5000 --ends processes", "the sink died in the middle of a trial");
+    check_one_fails("", "die:5000", "died");
+    check_one_fails("--ends processes", "die:5000", "the sink died");
 }
 
 #[test]
 fn a_trial_that_stalls() {
-    check_all_fail("--plant stall:100000 --grace 300ms", "stalled");
-    check_all_fail("--plant stall:100000 --grace 300ms --ends processes", "stalled");
-    check_one_fails("--grace 300ms", "stall:100000", "watchdog");
+    check_all_fail("--plant stall:5000 --grace 300ms", "stalled");
+    check_all_fail("--plant stall:5000 --grace 300ms --ends processes", "stalled");
+    check_one_fails("--grace 300ms", "stall:5000", "watchdog");
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn a_sink_that_loses_count() {
 
 #[test]
 fn all_flows_end_with_the_one_that_dies() {
-    check_all_fail("--flows 3 --plant die:100000", "died");
-    check_all_fail("--flows 3 --plant stall:100000 --grace 300ms", "stalled");
+    check_all_fail("--flows 3 --plant die:5000", "died");
+    check_all_fail("--flows 3 --plant stall:5000 --grace 300ms", "stalled");
 }
 
 #[test]

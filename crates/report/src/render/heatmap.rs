@@ -19,6 +19,7 @@ const SHADES: [u8; 10] = [53, 54, 60, 24, 30, 36, 35, 77, 148, 220];
 /// From this step on the ground is light enough for black text.
 const LIGHT_FROM: usize = 5;
 
+/// Width of a field: a number between two marks.
 const FIELD: usize = 6;
 const BAR_WIDTH: usize = 32;
 
@@ -37,6 +38,11 @@ pub fn lines(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<
     let marks = Marks::of_group(view, group);
     match sizes.as_slice() {
         [down, across, ..] => grid(&cells, &marks, group.varied.len() > 2, down, across, width, paint),
+        // One size and one name: the names side by side.
+        [down] if group.varied.len() == 2 => {
+            let across = group.varied.iter().find(|name| name.as_str() != *down).map_or("", String::as_str);
+            grid(&cells, &marks, false, down, across, width, paint)
+        }
         [one] if group.varied.len() == 1 => bars(&cells, &marks, one, width, paint),
         _ => Vec::new(),
     }

@@ -1,6 +1,7 @@
 //! A session as markdown: verdicts, one table a group, environment and notes.
 
 use super::cell_text::Marks;
+use super::overview::{Grid, Overview};
 use super::table::{columns, rows};
 use crate::View;
 use crate::sentence::percent;
@@ -11,6 +12,14 @@ pub fn render(view: &View) -> String {
     let mut out = vec![format!("# bytegauge: {}, session {}", view.plan.name, view.session), String::new()];
     out.push(format!("{} · {} · bytegauge {}", view.started, view.status.name(), view.version));
     out.push(String::new());
+    if let Some(overview) = Overview::of(view) {
+        out.push(escape(&overview.legend));
+        for grid in &overview.grids {
+            out.push(String::new());
+            out.extend(self::grid(grid));
+        }
+        out.push(String::new());
+    }
     for verdict in &view.verdicts {
         out.push(format!("- {}", escape(&verdict.recommendation.text)));
     }
@@ -28,6 +37,16 @@ pub fn render(view: &View) -> String {
     }
     out.extend(view.notes.iter().map(|note| format!("- {}", escape(note))));
     out.join("\n") + "\n"
+}
+
+fn grid(grid: &Grid) -> Vec<String> {
+    let row = |name: &str, fields: &[String]| {
+        let fields: Vec<String> = fields.iter().map(|text| escape(text)).collect();
+        format!("| {} | {} |", escape(name), fields.join(" | "))
+    };
+    let title = (!grid.title.is_empty()).then(|| format!("**{}**\n", escape(&grid.title)));
+    let head = [row(&grid.corner, &grid.columns), format!("| --- |{}", " --- |".repeat(grid.columns.len()))];
+    title.into_iter().chain(head).chain(grid.rows.iter().map(|(name, fields)| row(name, fields))).collect()
 }
 
 fn group(view: &View, group: &GroupView) -> Vec<String> {

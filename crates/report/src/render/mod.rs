@@ -9,6 +9,7 @@ pub mod terminal;
 mod calls;
 mod cell_text;
 mod heatmap;
+mod overview;
 mod table;
 
 pub use terminal::TerminalStyle;

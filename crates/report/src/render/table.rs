@@ -4,10 +4,11 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::cell_text::{
-    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, share, time,
+    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, rate_unit, share, time,
 };
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
+use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Stage, factor};
 
 /// More confirmed cells than this are for CSV; imports may have hundreds.
@@ -91,7 +92,7 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     let heading = format!("{:.0} % interval", view.plan.level * 100.0);
     let mut columns: Vec<Column> = levels.collect();
     if of_calls(group) {
-        columns.extend(columns_of_calls(&heading));
+        columns.extend(columns_of_calls(&heading, group.varied.iter().any(|name| name == "rcvbuf")));
         return columns;
     }
     columns.push(Column::new("throughput", true, 0, cell_rate));
@@ -106,12 +107,13 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns
 }
 
-/// What follows the levels of calls.
-fn columns_of_calls(interval_heading: &str) -> Vec<Column> {
+/// What follows the levels of calls. Receive buffers are compared as published tables do, by mean and deviation too.
+fn columns_of_calls(interval_heading: &str, receive_buffers: bool) -> Vec<Column> {
     let microseconds = |name: &'static str| move |cell: &CellView| number(cell.median(name).map(|ns| ns / 1e3));
     vec![
         Column::new("rate", true, 0, cell_rate),
         Column::new(interval_heading, true, 2, |cell| interval(&cell.estimate)),
+        Column::new("mean ± sd", true, if receive_buffers { 2 } else { 8 }, mean_and_sd),
         Column::new("p50", true, 1, |cell| time(cell, "total_p50_ns")),
         Column::new("p99", true, 1, |cell| time(cell, "total_p99_ns")),
         Column::new("p99.9", true, 6, |cell| time(cell, "total_p99_9_ns")),
@@ -120,6 +122,15 @@ fn columns_of_calls(interval_heading: &str) -> Vec<Column> {
         Column::new("errors", true, 5, failed),
         Column::new("limited by", false, 3, |cell| cell.limit.name.to_owned()),
     ]
+}
+
+/// Mean and standard deviation over the trials in the unit of the rate, as older benchmarks report them.
+fn mean_and_sd(cell: &CellView) -> String {
+    let Some((mean, sd)) = cell.call.as_ref().and_then(|call| call.mean_per_second.zip(call.sd_per_second)) else {
+        return UNKNOWN.into();
+    };
+    let (unit, _) = rate_unit(cell.estimate.unit, cell.estimate.median.unwrap_or(mean));
+    format!("{} ± {}", significant(mean / unit, 3), significant(sd / unit, 2))
 }
 
 /// The table as lines of equal width, heading first, no wider than `width` where dropping columns can help.

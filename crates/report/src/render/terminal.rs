@@ -5,6 +5,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::cell_text::{Mark, Marks, number, share};
+use super::overview::Overview;
 use super::table::{columns, lines, rows};
 use super::{heatmap, table};
 use crate::View;
@@ -62,15 +63,21 @@ pub fn render(view: &View, style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     let width = style.columns.max(COLUMNS_MIN);
     let mut out = vec![header(view, paint), String::new()];
-    for (at, verdict) in view.verdicts.iter().enumerate() {
-        if at > 0 {
-            out.push(String::new());
+    let overview = Overview::of(view).filter(|overview| overview.width() <= width);
+    match &overview {
+        Some(overview) => out.extend(self::overview(overview, width, paint)),
+        None => {
+            for (at, verdict) in view.verdicts.iter().enumerate() {
+                if at > 0 {
+                    out.push(String::new());
+                }
+                out.extend(self::verdict(verdict, width, paint));
+            }
         }
-        out.extend(self::verdict(verdict, width, paint));
     }
     for group in &view.groups {
         out.push(String::new());
-        out.extend(self::group(view, group, width, paint));
+        out.extend(self::group(view, group, overview.is_some(), width, paint));
     }
     out.push(String::new());
     out.extend(footer(view, style, width, paint));
@@ -83,6 +90,18 @@ fn header(view: &View, paint: Paint) -> String {
     let parts = [Some(format!("session {}", view.session)), Some(view.plan.name.clone()), Some(started), took];
     let rest: Vec<String> = parts.into_iter().flatten().chain([view.status.name().to_owned()]).collect();
     format!("{} {}", paint.bold("bytegauge"), paint.dim(&rest.join(" · ")))
+}
+
+fn overview(overview: &Overview, width: usize, paint: Paint) -> Vec<String> {
+    let mut out: Vec<String> =
+        wrap(&overview.legend, width.min(PROSE_MAX)).iter().map(|line| paint.dim(line)).collect();
+    for grid in &overview.grids {
+        out.push(String::new());
+        let head = 1 + usize::from(!grid.title.is_empty());
+        let lines = grid.lines();
+        out.extend(lines.iter().enumerate().map(|(at, line)| if at < head { paint.dim(line) } else { line.clone() }));
+    }
+    out
 }
 
 fn verdict(verdict: &VerdictView, width: usize, paint: Paint) -> Vec<String> {
@@ -101,12 +120,18 @@ fn verdict(verdict: &VerdictView, width: usize, paint: Paint) -> Vec<String> {
     indented.collect()
 }
 
-fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
+/// One group; with its verdict's sentence where an overview stands in for the sentences.
+fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint: Paint) -> Vec<String> {
     let mut out = vec![group_heading(group, width, paint)];
     let rows = rows(view, group);
     if rows.cells.is_empty() {
         out.extend(prose(&group.recommendation.text, width));
         return out;
+    }
+    // Over several profiles the sentence stands once, with the first of its groups.
+    let own = view.verdicts.iter().find(|verdict| verdict.groups.first() == Some(&group.id));
+    if let Some(verdict) = own.filter(|_| spelled_out) {
+        out.extend(self::verdict(verdict, width, paint));
     }
     if !rows.confirmed {
         let text = "looks so far: medians of screening, without intervals; they prove nothing";
@@ -219,10 +244,10 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
         }
     };
     say("harness", &floor_text(view));
-    say("cpu", billing(view));
+    say("cpu", &billing(view));
     say("machine", &environment_text(&view.environment));
-    for note in &view.notes {
-        say("note", note);
+    for note in alike(&view.notes) {
+        say("note", &note);
     }
     if let Some(store) = &style.store {
         say("results", store);
@@ -231,15 +256,43 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
     out
 }
 
-fn billing(view: &View) -> &'static str {
-    match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
-        Some(true) => "time of both ends' threads; soft interrupts are billed to whom they interrupt",
-        Some(false) => "time of both ends' threads; soft interrupts are accounted apart",
-        None => {
-            "time of both ends' threads; soft interrupts are billed to whom they interrupt, unless the kernel accounts \
-             interrupt time apart (not known here)"
+/// Notes that say the same of several groups, as one: `g2, g5: …`.
+fn alike(notes: &[String]) -> Vec<String> {
+    let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+    for note in notes {
+        let (group, text) = match note.split_once(": ") {
+            Some((group, text)) if group.starts_with('g') && group[1..].bytes().all(|byte| byte.is_ascii_digit()) => {
+                (Some(group), text)
+            }
+            _ => (None, note.as_str()),
+        };
+        match said.iter_mut().find(|(groups, other)| group.is_some() && !groups.is_empty() && *other == text) {
+            Some((groups, _)) => groups.extend(group),
+            None => said.push((group.into_iter().collect(), text)),
         }
     }
+    let joined = |(groups, text): (Vec<&str>, &str)| match groups.is_empty() {
+        true => text.to_owned(),
+        false => format!("{}: {text}", groups.join(", ")),
+    };
+    said.into_iter().map(joined).collect()
+}
+
+fn billing(view: &View) -> String {
+    let foreign = |cell: &CellView| cell.factors.get("connect").is_some_and(|at| at != "auto" && !at.is_null());
+    let ends = match view.cells.iter().any(foreign) {
+        true => "our end's threads (what a foreign server uses is not seen)",
+        false => "both ends' threads",
+    };
+    let interrupts = match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
+        Some(true) => "soft interrupts are billed to whom they interrupt",
+        Some(false) => "soft interrupts are accounted apart",
+        None => {
+            "soft interrupts are billed to whom they interrupt, unless the kernel accounts interrupt time apart (not \
+             known here)"
+        }
+    };
+    format!("time of {ends}; {interrupts}")
 }
 
 fn floor_text(view: &View) -> String {
@@ -332,6 +385,13 @@ mod tests {
         assert_eq!(wrap("read with 32 KiB and write", 13), ["read with", "32 KiB and", "write"]);
         assert_eq!(wrap("", 10), [""]);
         assert_eq!(wrap("aaaaaaaaaaaaaaa b", 5), ["aaaaaaaaaaaaaaa", "b"]);
+    }
+
+    #[test]
+    fn notes_that_are_alike_are_one() {
+        let notes = ["g1: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off", "g3: 1 block broke off"];
+        let said = alike(&notes.map(String::from));
+        assert_eq!(said, ["g1, g3: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off"]);
     }
 
     #[test]

@@ -131,6 +131,7 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
         rcv_wscale: tcp.rcv_wscale,
         source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source.as_ref())),
         sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink.as_ref())),
+        sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink.as_ref())),
         verified_bytes: sink.map(|end| end.verified).filter(|verified| *verified > 0),
         options: options(levels, trials),
         per_flow: per_flow(trials),
@@ -247,6 +248,10 @@ fn add(sum: &mut Option<u64>, value: Option<u64>) {
     if let Some(value) = value {
         *sum = Some(sum.unwrap_or(0).saturating_add(value));
     }
+}
+
+fn queued<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64> {
+    reports.flat_map(|report| &report.flows).filter_map(|flow| flow.queued_bytes).max()
 }
 
 fn socket_memory<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64> {

@@ -237,14 +237,16 @@ pub struct Counters {
     pub delivery_rate: Option<f64>,
     /// Smallest round-trip time seen, µs.
     pub min_rtt_us: Option<u64>,
-    /// Window scale that the writer sent.
+    /// Window scale that the reader announced (a server, to its client): the writer's `tcpi_snd_wscale`.
     pub snd_wscale: Option<u8>,
-    /// Window scale that the writer received.
+    /// Window scale that the writer announced.
     pub rcv_wscale: Option<u8>,
     /// Median of the kernel memory that the writer's sockets held, bytes.
     pub source_socket_memory: Option<u64>,
     /// Median of the kernel memory that the reader's sockets held, bytes.
     pub sink_socket_memory: Option<u64>,
+    /// Most bytes that lay unread in a connection of the reader when it was looked at.
+    pub sink_queued_bytes: Option<u64>,
     /// Bytes whose content was compared with the pattern; absent unless `--verify`.
     pub verified_bytes: Option<u64>,
     /// Options as asked for and as the kernel set them.

@@ -52,7 +52,7 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
     } else {
         "Whether to set SO_RCVBUF at all is not settled: leave it to the system until it is.".into()
     };
-    let parts = [Some(advice), smallest(&sweeps, margin), memory(&sweeps, margin), failures(&sweeps)];
+    let parts = [Some(advice), smallest(&sweeps, margin), memory(&sweeps, margin), windows(&sweeps), failures(&sweeps)];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
@@ -125,6 +125,43 @@ fn memory(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
     let auto = auto.map(|bytes| format!("{} left to the system (more as it grows)", Bytes(bytes)));
     let parts: Vec<String> = [auto, set].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("A connection's receive buffer may hold {}.", parts.join(", or ")))
+}
+
+/// The window scale that the server announced at each size, and what lay unread at most. The scale is settled in the
+/// handshake and stays for the connection's life (RFC 7323, 2.2), whatever is set afterwards.
+fn windows(sweeps: &[Vec<Size>]) -> Option<String> {
+    let name = |size: &Size| size.bytes().map_or("left to the system".to_owned(), |bytes| Bytes(bytes).to_string());
+    let widest = sweeps.iter().max_by_key(|sweep| sweep.len())?;
+    // Runs of neighbouring sizes with one scale: (scale, first, last).
+    let mut runs: Vec<(u8, &Size, &Size)> = Vec::new();
+    // Set after accept, a size comes too late for the handshake.
+    let early = |size: &&Size| size.cell.factors.get("rcvbuf_on").is_none_or(|on| on == "listener");
+    for size in widest.iter().filter(early) {
+        let Some(scale) = size.cell.counters.snd_wscale else { continue };
+        match runs.last_mut() {
+            Some((last_scale, first, last))
+                if *last_scale == scale && first.level.is_auto() == size.level.is_auto() =>
+            {
+                *last = size;
+            }
+            _ => runs.push((scale, size, size)),
+        }
+    }
+    let scales: Vec<String> = runs
+        .iter()
+        .map(|(scale, first, last)| match first.bytes() == last.bytes() {
+            true if first.level.is_auto() => format!("{scale} {}", name(first)),
+            true => format!("{scale} at {}", name(first)),
+            false => format!("{scale} from {} to {}", name(first), name(last)),
+        })
+        .collect();
+    let fullest = sweeps.iter().flatten().max_by_key(|size| size.cell.counters.sink_queued_bytes)?;
+    let queued = fullest.cell.counters.sink_queued_bytes.filter(|bytes| *bytes > 0);
+    let queued =
+        queued.map(|bytes| format!(" Most that lay unread in one connection: {} ({}).", Bytes(bytes), name(fullest)));
+    (!scales.is_empty()).then(|| {
+        format!("The window scale that the server announces is {}.{}", join(&scales, "and"), queued.unwrap_or_default())
+    })
 }
 
 /// Sizes at which calls failed, with the share of the worst.

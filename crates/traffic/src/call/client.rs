@@ -13,6 +13,7 @@ use crate::call::arrival::Arrival;
 use crate::call::classify::class_of;
 use crate::call::record::{Counts, Record, Times, Trouble};
 use crate::call::terms::Terms;
+use crate::count::Count;
 use crate::flow::{Doing, End, Flow, Want};
 
 /// The first pause after a connection that did not come about; it doubles.
@@ -25,7 +26,7 @@ const RETRY_MAX_NS: u64 = 100_000_000;
 const RETRIES: u32 = 14;
 
 /// What all flows of a client share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Client {
     /// What messages are made of.
     pub terms: Terms,
@@ -46,7 +47,7 @@ pub struct Client {
     /// Set when no call shall begin any more.
     pub told: Arc<AtomicBool>,
     /// Calls completed, as the meter's marks see them.
-    pub tally: Arc<AtomicU64>,
+    pub tally: Count,
     /// Flows that found no server any more.
     pub gave_up: Arc<AtomicU64>,
 }
@@ -286,7 +287,7 @@ impl ClientFlow {
         self.got = 0;
         self.failures = 0;
         self.counts.completed += 1;
-        self.client.tally.fetch_add(1, Ordering::Relaxed);
+        self.client.tally.add();
         let times = Times {
             connect_ns: self.connect_ns.take(),
             write_ns: call.write_ns,

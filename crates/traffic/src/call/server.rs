@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytegauge_model::Work;
+use bytegauge_model::{Engine, Work};
 
+use crate::call::setup::CallSetup;
 use crate::call::terms::{HEAD, Terms};
+use crate::count::Count;
 use crate::end::Body;
 use crate::fault::Fault;
 use crate::flow::{End, Flow, Want};
@@ -25,8 +27,8 @@ pub struct Desk {
     connect_per_call: bool,
     read_size: usize,
     /// Requests served, as the meter's marks see them.
-    served: Arc<AtomicU64>,
-    begun: AtomicU64,
+    served: Count,
+    begun: Count,
     verified_bytes: AtomicU64,
     labour: Option<Mutex<Labour>>,
     plant: Option<Plant>,
@@ -84,8 +86,9 @@ enum State {
 }
 
 impl Desk {
-    /// The desk of one thread.
-    pub fn new(setup: &PathSetup, terms: Terms, connect_per_call: bool, body: Body, abort: Arc<AtomicBool>) -> Desk {
+    /// The desk of one thread, or of those that an engine with a thread a connection makes.
+    pub fn new(setup: &PathSetup, call: &CallSetup, body: Body, abort: Arc<AtomicBool>) -> Desk {
+        let shared = call.server_engine == Engine::Blocking;
         let effort = match setup.work {
             Work::None => AnyEffort::None,
             Work::Sum => AnyEffort::Sum(Sum::default()),
@@ -95,11 +98,11 @@ impl Desk {
         let walk = (setup.walk > 0).then(|| Walk::new(setup.walk));
         let works = setup.work != Work::None || walk.is_some();
         Desk {
-            terms,
-            connect_per_call,
+            terms: Terms::of(setup, call),
+            connect_per_call: call.connect_per_call,
             read_size: setup.read_size,
-            served: Arc::default(),
-            begun: AtomicU64::new(0),
+            served: Count::new(shared),
+            begun: Count::new(shared),
             verified_bytes: AtomicU64::new(0),
             labour: works.then(|| Mutex::new(Labour { effort, walk })),
             plant: setup.plant,
@@ -111,13 +114,13 @@ impl Desk {
     }
 
     /// Requests served, counted where the meter can see it.
-    pub fn served(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.served)
+    pub fn served(&self) -> &Count {
+        &self.served
     }
 
     /// Requests of which at least a byte arrived.
     pub fn begun(&self) -> u64 {
-        self.begun.load(Ordering::Relaxed)
+        self.begun.value()
     }
 
     /// Bytes of requests that were compared.
@@ -174,7 +177,7 @@ impl ServerFlow {
     fn served_one(&mut self) {
         self.have = 0;
         self.desk.walks();
-        let served = self.desk.served.fetch_add(1, Ordering::Relaxed) + 1;
+        let served = self.desk.served.add();
         if self.desk.terms.echo {
             self.ready = self.out.len();
         } else {
@@ -190,7 +193,7 @@ impl ServerFlow {
         let terms = &self.desk.terms;
         let (part, rest) = bytes.split_at(bytes.len().min(terms.request - self.have));
         if self.have == 0 {
-            self.desk.begun.fetch_add(1, Ordering::Relaxed);
+            self.desk.begun.add();
         }
         if self.have < HEAD {
             let head = part.len().min(HEAD - self.have);

@@ -14,6 +14,7 @@ use bytegauge_sys::limit;
 use crate::call::{
     CallSetup, Client, Clients, Connector, Desk, Record, Samples, Servers, Terms, Waiting, carry_alone, listen,
 };
+use crate::count::Count;
 use crate::end::crew::{Crew, Flags, Left};
 use crate::end::flows::{Body, meter, sum};
 use crate::end::gate::Gate;
@@ -47,16 +48,15 @@ pub(super) fn serve(
     call: &Arc<CallSetup>,
     body: Body,
 ) -> Result<Option<(EndReport, Option<Fault>)>, Fault> {
-    spin::calibrate();
+    spin::prepare();
     enough_files(setup, call, Side::Sink, body)?;
     let (listeners, address) = listen(setup, call)?;
     if !peer.reply(Reply::Listening(address)) {
         return Ok(None);
     }
     let (flags, begins_ns) = (Flags::default(), Arc::new(AtomicU64::new(0)));
-    let terms = Terms::of(setup, call);
     let desks: Vec<Arc<Desk>> = (0..threads(call.server_engine, call.server_threads))
-        .map(|_| Arc::new(Desk::new(setup, terms, call.connect_per_call, body, Arc::clone(&flags.abort))))
+        .map(|_| Arc::new(Desk::new(setup, call, body, Arc::clone(&flags.abort))))
         .collect();
     // Held by the threads alone: a server that dies listens no more.
     let listeners: Vec<Arc<OwnedFd>> = listeners.into_iter().map(Arc::new).collect();
@@ -91,7 +91,7 @@ pub(super) fn serve(
         fault = Some(Fault::Impossible("a thread died in the middle of serving calls".into()));
     }
     fault = fault.or_else(|| desks.iter().find_map(|desk| desk.take_fault()));
-    let served = desks.iter().map(|desk| desk.served().load(Ordering::Relaxed)).sum();
+    let served = desks.iter().map(|desk| desk.served().value()).sum();
     let begun = desks.iter().map(|desk| desk.begun()).sum();
     let verified_bytes = desks.iter().map(|desk| desk.verified_bytes()).sum();
     let (mut report, part_fault) = summed(parts);
@@ -117,7 +117,7 @@ fn serve_thread(
     let mut party = Servers::new(setup, call, Arc::clone(desk));
     let schedule = schedule(setup);
     let mut meter = Meter::start(&schedule, 0);
-    meter.watch(desk.served());
+    meter.watch(desk.served().watched());
     meter.hold(begins_ns, &schedule);
     let station = Station {
         listener: Some(listener.as_fd()),
@@ -243,10 +243,10 @@ impl Caller {
             close_ns: start_ns + setup.warmup_ns + setup.window_ns,
             until_told: call.until_told,
             told: Arc::clone(&flags.told),
-            tally: Arc::default(),
+            tally: Count::new(call.client_engine == Engine::Blocking),
             gave_up,
         });
-        meter.watch(Arc::clone(&client.tally));
+        meter.watch(client.tally.watched());
         let mut party = waiting.begin(client, start_ns);
         // Clients leave by themselves, when what they have in flight is answered.
         let never = AtomicBool::new(false);

@@ -70,7 +70,7 @@ impl Flows {
     /// Starts a thread a flow and waits until all of them are ready.
     pub(super) fn prepare(setup: &Arc<PathSetup>, side: Side, fds: Vec<OwnedFd>, body: Body) -> Result<Flows, Fault> {
         // The spin's length is measured before anything counts.
-        spin::calibrate();
+        spin::prepare();
         let (tell, news) = mpsc::channel();
         let (report_ready, ready) = mpsc::channel();
         let mut flows = Flows {

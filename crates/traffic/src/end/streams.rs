@@ -39,7 +39,7 @@ pub(super) fn carry(
     fds: Vec<OwnedFd>,
     body: Body,
 ) -> Result<Option<Ended>, Fault> {
-    spin::calibrate();
+    spin::prepare();
     let (gate, flags) = (Arc::new(Gate::new()), Flags::default());
     let (tell_closed, closed) = mpsc::channel();
     let mut fds = Some(fds);

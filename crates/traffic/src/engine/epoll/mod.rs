@@ -56,6 +56,8 @@ struct Loop<'a, P: Party> {
     again: VecDeque<u32>,
     buffer: AlignedBuffer,
     accepting: Accepting,
+    /// When the clock was read last, for flows that ask for the time; 0 for others.
+    now_ns: u64,
     report: EngineReport,
 }
 
@@ -78,6 +80,7 @@ pub(super) fn drive<P: Party>(
         again: VecDeque::new(),
         buffer: AlignedBuffer::new(station.buffer_size.max(1)),
         accepting: Accepting::Never,
+        now_ns: 0,
         report: EngineReport::default(),
     };
     let stopped = engine.begin().and_then(|()| engine.run());
@@ -125,6 +128,7 @@ impl<P: Party> Loop<'_, P> {
                 Ok(0) => {}
                 Ok(count) => {
                     self.report.wakeups += 1;
+                    self.tick();
                     for index in 0..count {
                         match events.at(index) {
                             (LISTENER, _) => self.accept()?,

@@ -7,6 +7,7 @@
 use std::os::fd::AsFd;
 
 use bytegauge_model::UringKind;
+use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{Errno, Taken};
 
 use crate::engine::unconnected;
@@ -94,7 +95,7 @@ impl<P: Party> Loop<'_, P> {
             let size = self.receive_size;
             let bytes = slot.spill.take(size);
             self.meter.count(bytes.len(), size);
-            *now_ns = if P::Flow::TIMED { bytegauge_sys::clock::monotonic_ns() } else { 0 };
+            *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
             let Some(flow) = &mut slot.flow else { return Ok(Then::Rest) };
             let goes_on = flow.received(bytes, *now_ns);
             slot.spill.tidy();
@@ -156,7 +157,7 @@ impl<P: Party> Loop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let mut wanted = slot.waits.listens() || self.is_last_wish(index);
         let mut left = moved;
-        let mut goes_on = true;
+        let (mut goes_on, mut now_ns) = (true, 0);
         while left > 0 {
             let slot = &mut self.slots[index as usize];
             let piece = match (&mut taken, slot.memory.receive) {
@@ -172,7 +173,7 @@ impl<P: Party> Loop<'_, P> {
             }
             let Some(flow) = &mut slot.flow else { break };
             self.meter.count(piece.len(), self.receive_size);
-            let now_ns = if P::Flow::TIMED { bytegauge_sys::clock::monotonic_ns() } else { 0 };
+            now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
             goes_on = flow.received(piece, now_ns);
             if !goes_on {
                 break;
@@ -186,7 +187,6 @@ impl<P: Party> Loop<'_, P> {
             self.leave(index);
         } else if slot.leaving == Leaving::No && slot.waits.listens() {
             self.timers.clear(index);
-            let now_ns = self.tick();
             self.advance(index, now_ns)?;
         } else if slot.spill.held() > SPILL_MAX && !slot.called_off {
             slot.called_off = true;

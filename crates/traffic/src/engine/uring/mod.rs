@@ -206,6 +206,7 @@ impl<P: Party> Loop<'_, P> {
             let mut now_ns = monotonic_ns();
             if (now_ns >= self.meter.next_mark_ns() || self.station.told.load(Ordering::Relaxed))
                 && !self.meter.lap(self.station.told)
+                || !self.looks_at_the_clock()
             {
                 return Ok(Stop::Time);
             }
@@ -216,12 +217,22 @@ impl<P: Party> Loop<'_, P> {
                 return Ok(Stop::Done);
             }
             let timeout_ns = if self.again.is_empty() { self.until_ns(now_ns) - now_ns } else { 0 };
-            self.wait(timeout_ns)?;
+            if !self.wait(timeout_ns)? {
+                return Ok(Stop::Time);
+            }
         }
     }
 
-    /// Submits what is queued, waits for completions and works them off.
-    fn wait(&mut self, timeout_ns: u64) -> Result<(), Fault> {
+    /// Ends a lap whose calls were made: a round over many busy connections takes longer than a window's marks may
+    /// wait. `false` when the time is up.
+    #[inline]
+    fn looks_at_the_clock(&mut self) -> bool {
+        !self.meter.is_lap_used_up() || self.meter.lap(self.station.told)
+    }
+
+    /// Submits what is queued, waits for completions and works them off; the rest of them stays in the ring when the
+    /// time is up, which `false` says.
+    fn wait(&mut self, timeout_ns: u64) -> Result<bool, Fault> {
         let want = u32::from(timeout_ns > 0);
         let waited =
             self.ring.wait(want, (want > 0).then_some(timeout_ns)).map_err(Fault::io("waiting in io_uring"))?;
@@ -230,9 +241,12 @@ impl<P: Party> Loop<'_, P> {
         while let Some(completion) = self.ring.reap() {
             any = true;
             self.on_completion(completion)?;
+            if !self.looks_at_the_clock() {
+                return Ok(false);
+            }
         }
         self.report.wakeups += u64::from(any && waited == Wait::Ready);
-        Ok(())
+        Ok(true)
     }
 
     /// Everything that is due without a completion. Whether there was anything.
@@ -250,6 +264,10 @@ impl<P: Party> Loop<'_, P> {
             self.slots[index as usize].queued = false;
             let now_ns = self.tick();
             self.advance(index, now_ns)?;
+            if self.meter.is_lap_used_up() {
+                // The others keep their places in the queue.
+                break;
+            }
         }
         if matches!(self.accepting, Accepting::From(at_ns) if at_ns <= now_ns) {
             self.listen();
@@ -385,7 +403,8 @@ impl<P: Party> Loop<'_, P> {
             if left_ns == 0 {
                 break;
             }
-            self.wait(left_ns.min(WAIT_MAX_NS))?;
+            // Time is up already: what the marks say of it does not matter any more.
+            let _ = self.wait(left_ns.min(WAIT_MAX_NS))?;
         }
         Ok(())
     }
