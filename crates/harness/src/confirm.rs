@@ -199,11 +199,13 @@ fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
     let null = || Level::Name("null".into());
     factors.set("engine", null());
+    if *factors.get("connect") != Level::Absent {
+        factors.set("connect", Level::auto());
+    }
     // Of calls the client alone is left, with one call at a time and as fast as it goes.
     let ones = ["depth", "flows"].map(|name| (name, Level::Number(1)));
     let none = ["idle_flows", "competing_flows", "think"].map(|name| (name, Level::Number(0)));
     let other = [
-        ("connect", Level::auto()),
         ("client_engine", null()),
         ("server_engine", null()),
         ("call_rate", Level::Name("max".into())),

@@ -2,6 +2,7 @@
 
 mod call;
 mod datagram;
+mod foreign;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -49,6 +50,7 @@ pub fn measure(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<
         Workload::Call => call::open(pair, setup),
     };
     match (opened, setup.workload()) {
+        (Ok(()), Workload::Stream) if setup.foreign().is_some() => foreign::run(pair, setup, stop),
         (Ok(()), Workload::Stream) => run(pair, setup, stop),
         (Ok(()), Workload::Call) => call::run(pair, setup, stop),
         // The other end may still wait for a connection that never comes.
@@ -69,6 +71,10 @@ impl From<ChannelError> for Stopped {
 
 /// Prepares both ends up to the moment before the first byte.
 fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
+    if let Some(server) = setup.foreign() {
+        pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(server.clone())))?;
+        return ready(&mut pair.source);
+    }
     let address = listening(pair, setup)?;
     if setup.has_two_ends() {
         pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address)))?;
@@ -242,18 +248,19 @@ fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
 }
 
 /// Bytes at the end that measures and the length of its window. Of a stream these are bytes divided by the sum
-/// of the flows' rates; of calls, the client's bytes both ways and its window.
+/// of the flows' rates, at the sink, or at the source where the sink is not ours; of calls, the client's bytes both ways
+/// and its window.
 pub fn throughput(measured: &Measured) -> (u64, u64) {
     if let Some(client) = measured.source.as_ref().filter(|source| source.call.is_some()) {
         return (client.bytes, client.call.as_ref().map_or(0, |call| call.window_ns));
     }
-    measured.sink.as_ref().map_or((0, 0), stream_throughput)
+    measured.sink.as_ref().or(measured.source.as_ref()).map_or((0, 0), stream_throughput)
 }
 
-/// Bytes at the sink of a stream and the length of the window.
-pub fn stream_throughput(sink: &EndReport) -> (u64, u64) {
+/// Bytes at one end of a stream and the length of the window.
+pub fn stream_throughput(end: &EndReport) -> (u64, u64) {
     let per_ns: f64 =
-        sink.flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.bytes as f64 / flow.window_ns as f64).sum();
-    let wall_ns = if per_ns > 0.0 { (sink.bytes as f64 / per_ns).round() as u64 } else { 0 };
-    (sink.bytes, wall_ns)
+        end.flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.bytes as f64 / flow.window_ns as f64).sum();
+    let wall_ns = if per_ns > 0.0 { (end.bytes as f64 / per_ns).round() as u64 } else { 0 };
+    (end.bytes, wall_ns)
 }

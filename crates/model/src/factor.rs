@@ -427,9 +427,9 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(place_or_auto),
-        defaults: call("auto"),
+        defaults: both("auto"),
         heading: "server at",
-        summary: "a server that is not ours: HOST:PORT or unix:/path; it must echo, or send --response bytes; auto: ours",
+        summary: "a server that is not ours: HOST:PORT or unix:/path; called, it echoes or sends --response bytes; of a stream, it reads",
         fits: SOCKETS,
     },
     Factor {

@@ -3,14 +3,20 @@
 //! Where such a server runs, what it does with a request and how its sockets are set is nobody's business here: it
 //! is measured from outside. Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Level, Place, Placement, Transport, factor};
+use bytegauge_model::{Level, Place, Placement, Transport, Workload, factor};
 
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
 /// Factors of a server that only ours has.
-pub(crate) const OF_OUR_SERVER: &[&str] =
-    &["profile", "work", "walk", "server_engine", "server_threads", "linger", "backlog", "reuseport"];
+pub(crate) fn of_our_server(workload: Workload) -> &'static [&'static str] {
+    match workload {
+        Workload::Stream => &["profile", "work", "walk", "read_size", "rcvbuf", "rcvlowat"],
+        Workload::Call => {
+            &["profile", "work", "walk", "server_engine", "server_threads", "linger", "backlog", "reuseport"]
+        }
+    }
+}
 
 /// The places of a part's foreign servers; none where the server is ours.
 pub(crate) fn places(part: &Part) -> Vec<Place> {
@@ -29,16 +35,22 @@ pub(crate) fn is_foreign(part: &Part) -> bool {
 /// [`PlanError::OfForeign`] if something was asked for that such a server cannot be told.
 pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
     let mut spec = spec.clone();
-    let verify = spec.verify;
+    let (verify, workload) = (spec.verify, spec.workload);
     for part in spec.parts.iter_mut().filter(|part| is_foreign(part)) {
         if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
             return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
         }
-        if let Some(name) = OF_OUR_SERVER.iter().find(|name| part.levels.contains_key(*name)) {
+        if let Some(name) = of_our_server(workload).iter().find(|name| part.levels.contains_key(*name)) {
             return refused(name, of_the_server(name));
         }
         settle_transport(part)?;
         settle_placement(part)?;
+        if workload == Workload::Stream {
+            if verify {
+                return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
+            }
+            continue;
+        }
         settle_rcvbuf(part)?;
         let lengths_alone =
             part.levels.get("response").is_some_and(|levels| levels.iter().any(|l| l.number().is_some()));
@@ -57,10 +69,14 @@ pub(crate) fn note(plan: &mut Plan) {
             places.push(place);
         }
     }
+    let counted = match plan.workload {
+        Workload::Stream => "; what counts is what its kernel acknowledged, or took, not what it has read",
+        Workload::Call => "",
+    };
     plan.notes.extend(places.iter().map(|place| {
         format!(
             "the server at {place} is not ours and is measured from outside: its CPU time, its socket options, its \
-             queues and where it runs cannot be seen, so nothing is said of them"
+             queues and where it runs cannot be seen, so nothing is said of them{counted}"
         )
     }));
 }
@@ -126,7 +142,7 @@ fn set(part: &mut Part, name: &str, levels: Vec<Level>) {
 fn of_the_server(name: &str) -> &'static str {
     match name {
         "server_engine" => "it is of our server, as --engine is: leave it out, or use --client-engine",
-        "profile" => "profiles say what our server does with a request: leave it out (--idle-flows may be given)",
+        "profile" => "profiles say what our server does: leave it out (in call, --idle-flows may be given)",
         _ => "it is of our server: leave it out",
     }
 }
@@ -137,13 +153,15 @@ fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Workload;
-
     use super::*;
     use crate::{Catalog, resolve};
 
     fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
-        let mut spec = Spec::named("call", Workload::Call);
+        plan_of(Workload::Call, flags)
+    }
+
+    fn plan_of(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
+        let mut spec = Spec::named("a test", workload);
         let flags: Vec<_> =
             flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
         spec.set_all(&flags).unwrap();
@@ -155,12 +173,34 @@ mod tests {
         let plan = plan(&[("connect", "127.0.0.1:7000,127.0.0.1:7001")]).unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         for cell in &plan.cells {
-            assert!(OF_OUR_SERVER.iter().all(|name| *cell.factors.get(name) == Level::Absent), "{cell:?}");
+            let absent = |name: &&str| *cell.factors.get(name) == Level::Absent;
+            assert!(of_our_server(Workload::Call).iter().all(absent), "{cell:?}");
             assert_eq!(cell.factors.get("transport").name(), Some("tcp"));
             assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
         }
         assert_eq!(plan.notes.iter().filter(|note| note.contains("cannot be seen")).count(), 2);
         assert!(plan.notes[0].contains("127.0.0.1:7000"));
+    }
+
+    #[test]
+    fn of_a_stream_only_the_writer_is_ours() {
+        let at = ("connect", "127.0.0.1:7000");
+        let plan = plan_of(Workload::Stream, &[at, ("write_size", "64K,256K")]).unwrap();
+        assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
+        let absent = |name: &&str| *plan.cells[0].factors.get(name) == Level::Absent;
+        assert!(of_our_server(Workload::Stream).iter().all(absent), "{:?}", plan.cells[0]);
+        assert!(plan.notes.iter().any(|note| note.contains("not what it has read")), "{:?}", plan.notes);
+        for name in ["read_size", "rcvbuf", "rcvlowat", "work", "profile"] {
+            let text = if name == "work" {
+                "sum"
+            } else if name == "profile" {
+                "drain"
+            } else {
+                "64K"
+            };
+            let error = plan_of(Workload::Stream, &[at, (name, text)]).unwrap_err();
+            assert!(error.contains(&format!("--{} does not go with --connect", name.replace('_', "-"))), "{error}");
+        }
     }
 
     #[test]

@@ -326,7 +326,9 @@ fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> 
         let levels = match factor.name {
             "transport" => vec![Level::Name(transport.to_string())],
             "profile" if sets_by_hand(part) => vec![Level::Absent],
-            name if foreign::OF_OUR_SERVER.contains(&name) && foreign::is_foreign(part) => vec![Level::Absent],
+            name if foreign::of_our_server(workload).contains(&name) && foreign::is_foreign(part) => {
+                vec![Level::Absent]
+            }
             _ if (factor.fits)(transport) => suiting(factor, part.levels(workload, factor, transport), transport),
             _ => vec![Level::Absent],
         };

@@ -224,7 +224,13 @@ fn both_cpus(signs: &Signs) -> Option<Finding> {
 }
 
 fn sender_cpu(signs: &Signs) -> Option<Finding> {
-    let (source, sink) = signs.both_ends()?;
+    let source = signs.per_flow(signs.source_cpus)?;
+    let Some(sink) = signs.per_flow(signs.sink_cpus) else {
+        return (source >= BUSY).then(|| Finding {
+            sentence: format!("the writer runs {} of the time; what the reader does was not recorded", percent(source)),
+            evidence: vec![("sender_busy", source)],
+        });
+    };
     (source >= BUSY && source >= sink).then(|| Finding {
         sentence: format!("the writer runs {} of the time, the reader {}", percent(source), percent(sink)),
         evidence: vec![("sender_busy", source), ("receiver_busy", sink)],
@@ -495,6 +501,14 @@ mod tests {
     fn a_busy_reader_hides_a_full_window() {
         let signs = Signs { rwnd_limited_share: Some(0.9), ..pair(0.4, 0.99) };
         assert_eq!(find(&signs).name, "receiver CPU");
+    }
+
+    #[test]
+    fn a_writer_whose_reader_is_not_known_may_be_the_limit() {
+        let alone = Signs { source_cpus: Some(0.97), sink_cpus: None, ..pair(0.97, 0.0) };
+        let found = find(&alone);
+        assert!(found.name == "sender CPU" && found.sentence.contains("was not recorded"), "{found:?}");
+        assert_eq!(find(&Signs { source_cpus: Some(0.5), ..alone }).name, UNKNOWN);
     }
 
     #[test]

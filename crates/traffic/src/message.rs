@@ -7,11 +7,12 @@
 //! Calls go the same way with the roles changed: the source is the client, which measures and says `Closed`;
 //! the sink is the server, which serves as soon as it listens, and until it is told to `Stop`.
 
-use bytegauge_model::{EndReport, Engine, Fill, Levels, Transport, Work, Workload};
+use bytegauge_model::{EndReport, Engine, Fill, Level, Levels, Transport, Work, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallSetup, READ_SIZE};
 use crate::fault::Fault;
+use crate::place;
 
 /// Which end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +194,9 @@ pub struct PathSetup {
     pub cpus: Vec<(usize, usize)>,
     /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
     pub grace_ns: u64,
+    /// Where a server listens that is not ours and reads this stream. A call's is in its own setup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<Address>,
     /// What is called, where the workload is `call`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallSetup>,
@@ -218,19 +222,25 @@ impl PathSetup {
         let number = |name: &str| levels.get(name).number();
         let required = |name: &str| number(name).ok_or_else(|| Fault::Impossible(format!("a cell without {name}")));
         let switch = |name: &str| match levels.get(name) {
-            bytegauge_model::Level::Switch(on) => Some(*on),
+            Level::Switch(on) => Some(*on),
             _ => None,
         };
-        let read_size = number("read_size").map_or(READ_SIZE, |bytes| bytes as usize);
         let call = CallSetup::of(levels)?;
         let streams = call.is_none();
+        let read_size = match number("read_size") {
+            Some(bytes) => bytes as usize,
+            // Where another's server reads, of ours only the harness's own loop does: as much as is written.
+            None if streams && *levels.get("connect") != Level::Absent => required("write_size")? as usize,
+            None if streams => required("read_size")? as usize,
+            None => READ_SIZE,
+        };
         Ok(PathSetup {
             flows: number("flows").unwrap_or(1) as usize,
             engine: match &call {
                 Some(call) => call.client_engine,
                 None => parsed(levels, "engine")?.unwrap_or(Engine::Blocking),
             },
-            read_size: if streams { required("read_size")? as usize } else { read_size },
+            read_size,
             write_size: if streams && transport.two_ended() { Some(required("write_size")? as usize) } else { None },
             batch: number("batch").map(|datagrams| datagrams as usize),
             outstanding: number("outstanding").map_or(OUTSTANDING, |receives| receives as usize),
@@ -255,6 +265,10 @@ impl PathSetup {
             series: false,
             cpus: Vec::new(),
             grace_ns: GRACE_NS,
+            reader: match levels.foreign() {
+                Some(at) if call.is_none() => Some(place::address(&at)?),
+                _ => None,
+            },
             call,
             plant: None,
         })
@@ -271,9 +285,12 @@ impl PathSetup {
         self.transport.two_ended() && self.engine != Engine::Null && self.foreign().is_none()
     }
 
-    /// Where a server listens that is not ours, if it is such a one that is called.
+    /// Where a server listens that is not ours, if it is such a one that is called, or that reads.
     pub fn foreign(&self) -> Option<&Address> {
-        self.call.as_ref()?.foreign.as_ref()
+        match &self.call {
+            Some(call) => call.foreign.as_ref(),
+            None => self.reader.as_ref().filter(|_| self.engine != Engine::Null),
+        }
     }
 
     /// The CPU that one side of a flow is pinned to.
@@ -332,7 +349,6 @@ pub enum Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytegauge_model::Level;
 
     fn levels() -> Levels {
         let mut levels = Levels::default();

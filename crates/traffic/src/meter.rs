@@ -4,6 +4,7 @@
 //! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,6 +13,7 @@ use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
 use bytegauge_sys::run_delay::RunDelay;
+use bytegauge_sys::socket_memory::queued_out;
 
 use crate::tally::{Phase, Tally};
 
@@ -116,6 +118,8 @@ pub struct Meter {
     run_delay: Option<RunDelay>,
     tally: Option<Arc<Tally>>,
     watched: Option<Arc<AtomicU64>>,
+    /// Connections of which only what the peer acknowledged counts.
+    unacknowledged: Vec<OwnedFd>,
     /// Until the loop is told when its schedule began: that moment, 0 before it is known.
     held: Option<(Arc<AtomicU64>, Schedule)>,
 }
@@ -150,6 +154,7 @@ impl Meter {
             run_delay,
             tally: None,
             watched: None,
+            unacknowledged: Vec::new(),
             held: None,
         };
         if schedule.warmup_ns == 0 {
@@ -164,6 +169,12 @@ impl Meter {
         if self.opened.is_some() {
             self.opened = Some(self.mark(self.start_ns));
         }
+    }
+
+    /// Marks subtract what these connections hold that the peer has not acknowledged: for an end whose peer reports
+    /// nothing. Bins and totals stay what was written.
+    pub fn subtract_unacknowledged(&mut self, connections: Vec<OwnedFd>) {
+        self.unacknowledged = connections;
     }
 
     /// Holds the schedule back until `begins_ns` holds a moment of the monotonic clock: a server serves before
@@ -297,7 +308,8 @@ impl Meter {
         }
         Window {
             ns: closed.at_ns - opened.at_ns,
-            bytes: closed.bytes - opened.bytes,
+            // Of a peer that acknowledges late, the count may seem to stand still, but it never goes back.
+            bytes: closed.bytes.saturating_sub(opened.bytes),
             calls: closed.calls - opened.calls,
             short_calls: closed.short_calls - opened.short_calls,
             datagrams: closed.datagrams - opened.datagrams,
@@ -344,9 +356,11 @@ impl Meter {
 
     fn mark(&self, at_ns: u64) -> Mark {
         let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
+        let waiting = |fd: &OwnedFd| queued_out(fd.as_fd()).map_or(0, |bytes| bytes as u64);
+        let waiting: u64 = self.unacknowledged.iter().map(waiting).sum();
         Mark {
             at_ns,
-            bytes: self.bytes + others.bytes,
+            bytes: (self.bytes + others.bytes).saturating_sub(waiting),
             calls: self.calls + others.calls,
             short_calls: self.short_calls + others.short_calls,
             datagrams: self.datagrams,
@@ -436,7 +450,8 @@ mod tests {
 
     #[test]
     fn a_held_meter_counts_from_the_moment_it_is_told() {
-        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 1_000_000, until_told: true };
+        // Long enough that a busy machine does not miss the moment between two marks.
+        let schedule = Schedule { warmup_ns: 200_000_000, window_ns: 200_000_000, until_told: true };
         let (mut meter, begins_ns, tally) = (Meter::start(&schedule, 0), Arc::default(), Arc::default());
         meter.watch(Arc::clone(&tally));
         meter.hold(Arc::clone(&begins_ns), &schedule);
@@ -477,6 +492,27 @@ mod tests {
         assert_eq!((window.bytes, window.calls, window.short_calls), (total, total - 9, total - 10));
         assert!(window.usage.total_ns >= 2_000_000);
         assert_eq!(window.queued_ns, None);
+    }
+
+    #[test]
+    fn what_the_peer_has_not_acknowledged_does_not_count() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut writer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_reader, _) = listener.accept().unwrap();
+        writer.set_nonblocking(true).unwrap();
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
+        let mut meter = Meter::start(&long, 0);
+        meter.subtract_unacknowledged(vec![writer.try_clone().unwrap().into()]);
+        // Nobody reads: the window fills, and then the send buffer.
+        while let Ok(n) = std::io::Write::write(&mut writer, &[0; 65_536]) {
+            meter.count(n, 65_536);
+        }
+        while queued_out(writer.as_fd()).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+        meter.close_early();
+        assert!(meter.window().bytes < meter.total_bytes(), "{:?}", meter.window());
+        assert!(meter.window().bytes > 0);
     }
 
     #[test]

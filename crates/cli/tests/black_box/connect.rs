@@ -225,7 +225,6 @@ fn what_is_of_our_server_is_refused() {
         bench.run(&format!("call --connect {bad}")).exits(2).complains(&["--connect", "is not a place"]);
     }
     bench.run("call --connect no-such-name.invalid:7").exits(2).complains(&["cannot be resolved"]);
-    bench.run("stream --connect 127.0.0.1:7").exits(2).complains(&["--connect"]);
 }
 
 #[test]

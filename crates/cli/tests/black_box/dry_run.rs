@@ -47,6 +47,7 @@ fn transport(factor: &Factor) -> &'static str {
 fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static str)> {
     let mut small = vec![("transport", transport(factor))];
     small.extend(match (workload, factor.name) {
+        (Workload::Stream, "connect") => vec![("write_size", "64K")],
         (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
         (Workload::Call, "arrivals") => vec![("rate", "10k")],
         (Workload::Call, "rcvbuf_on") => vec![("rcvbuf", "64K")],

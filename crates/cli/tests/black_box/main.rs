@@ -14,6 +14,7 @@ mod contract;
 mod dry_run;
 mod exchange;
 mod faults;
+mod feed;
 mod interrupt;
 mod kill;
 mod knee;

@@ -15,8 +15,8 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::{affinity, file, io as sys_io, tcp_info};
 
-use crate::end::datagrams;
 use crate::end::gate::Gate;
+use crate::end::{datagrams, foreign};
 use crate::engine::{self, Slot, Stop};
 use crate::fault::Fault;
 use crate::flow::End;
@@ -194,10 +194,7 @@ impl Flows {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let what = match self.side {
-                        Side::Source => format!("writing to {}", self.setup.transport),
-                        Side::Sink => format!("reading from {}", self.setup.transport),
-                    };
+                    let what = doing(&self.setup, self.side);
                     let after_ms = patience.as_millis() as u64;
                     return first.or(Some(Fault::Stalled { what, after_ms }));
                 }
@@ -283,15 +280,20 @@ impl Job {
     fn write(self, announce: impl FnOnce()) -> (FlowReport, Option<Fault>) {
         let setup = &*self.setup;
         let mut flow = SourceFlow::new(setup, self.flow, setup.write_size.unwrap_or(setup.read_size));
+        let unacknowledged = foreign::watched(setup, self.fd().into_iter());
         announce();
         if !self.gate.wait() {
             return (FlowReport::default(), None);
         }
-        let mut meter = meter(setup, true);
+        let mut meter = meter(setup, setup.foreign().is_none());
+        meter.subtract_unacknowledged(unacknowledged);
         let pace = Pace::of(setup.rate, setup.flows, setup.think_ns);
         let slot = Slot { fd: self.fd(), buffer: &mut [], pace, abort: &self.abort, told: &self.told, rewind: false };
         let stopped = engine::run(setup.engine, &mut flow, slot, &mut meter);
         meter.close_early();
+        if matches!(stopped, Ok(Stop::Time)) {
+            foreign::await_acknowledged(setup, self.fd(), &self.abort);
+        }
         let mut report = self.report(&meter);
         report.total_bytes = meter.total_bytes();
         report.series = meter.into_bins();
@@ -397,6 +399,19 @@ impl Job {
                 Err(source) => return Err(Fault::Io { doing: "draining what was on its way".into(), source }),
             }
         }
+    }
+}
+
+/// What an end does to its path, for the watchdog.
+pub(super) fn doing(setup: &PathSetup, side: Side) -> String {
+    match (side, setup.foreign()) {
+        (Side::Source, Some(_)) => format!(
+            "writing to a server over {} that takes nothing more (does it read? or does it wait until somebody reads what \
+             it sends?)",
+            setup.transport
+        ),
+        (Side::Source, None) => format!("writing to {}", setup.transport),
+        (Side::Sink, _) => format!("reading from {}", setup.transport),
     }
 }
 

@@ -5,6 +5,7 @@ mod channel;
 pub(crate) mod crew;
 mod datagrams;
 mod flows;
+mod foreign;
 mod gate;
 mod serve;
 mod streams;

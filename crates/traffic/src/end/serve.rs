@@ -105,7 +105,8 @@ fn open(
         let (engine, transport) = (setup.engine, &setup.transport);
         return Err(Fault::Missing(format!("engine {engine} carries sockets, not {transport}: use --engine blocking")));
     }
-    let joint: &dyn Joint = if setup.has_two_ends() { joint(&setup.transport) } else { lone(setup) };
+    let joins = setup.has_two_ends() || setup.foreign().is_some();
+    let joint: &dyn Joint = if joins { joint(&setup.transport) } else { lone(setup) };
     // Held until `Go`: a pipe keeps its name until the source, too, has opened it.
     let mut listening;
     let fds = match (side, address) {
@@ -139,6 +140,10 @@ fn open(
     let (report, fault) = match side {
         Side::Sink => flows.finish(setup.warmup_ns + setup.window_ns, || {
             // If nobody hears it, nobody waits for the report either.
+            let _ = peer.reply(Reply::Closed);
+        }),
+        // Nobody says when it is enough: the writer measures.
+        Side::Source if setup.foreign().is_some() => flows.finish(setup.warmup_ns + setup.window_ns, || {
             let _ = peer.reply(Reply::Closed);
         }),
         Side::Source => {

@@ -12,7 +12,8 @@ use bytegauge_model::{EndReport, EngineReport, FlowReport, Work};
 use bytegauge_sys::io as sys_io;
 
 use crate::end::crew::{Crew, Flags};
-use crate::end::flows::{Body, DRAIN_SIZE, meter, miscounted, refused, sum};
+use crate::end::flows::{Body, DRAIN_SIZE, doing, meter, miscounted, refused, sum};
+use crate::end::foreign;
 use crate::end::gate::Gate;
 use crate::end::serve::Peer;
 use crate::engine::{self, Station, Stop};
@@ -41,13 +42,9 @@ pub(super) fn carry(
     spin::prepare();
     let (gate, flags) = (Arc::new(Gate::new()), Flags::default());
     let (tell_closed, closed) = mpsc::channel();
-    let what = match side {
-        Side::Source => format!("writing to {}", setup.transport),
-        Side::Sink => format!("reading from {}", setup.transport),
-    };
     let mut fds = Some(fds);
     let crew = Crew::start(
-        what,
+        doing(setup, side),
         1,
         flags.clone(),
         |_| setup.cpu(side, 0),
@@ -65,6 +62,8 @@ pub(super) fn carry(
     }
     gate.open();
     let lasting_ns = match side {
+        // Nobody says when it is enough: the writer measures.
+        Side::Source if setup.foreign().is_some() => setup.warmup_ns + setup.window_ns,
         Side::Source => {
             // `Stop`, or nobody is left to say it: both end the sending.
             let _ = peer.command();
@@ -80,6 +79,10 @@ pub(super) fn carry(
         }
     };
     let left = crew.finish(Duration::from_nanos(lasting_ns + setup.grace_ns));
+    if setup.foreign().is_some() {
+        // If nobody hears it, nobody waits for the report either.
+        let _ = peer.reply(Reply::Closed);
+    }
     let (report, fault) = left.parts.into_iter().next().unwrap_or_default();
     Ok(Some((report, left.fault.or(fault))))
 }
@@ -111,7 +114,11 @@ impl Job {
         let size = setup.write_size.unwrap_or(setup.read_size);
         let flow = |index| Carried::<_, PACED>::new(SourceFlow::new(setup, index, size), index, pace);
         let mut reports = Vec::with_capacity(fds.len());
+        let abort = Arc::clone(&self.flags.abort);
         let farewell = |flow: &Carried<_, PACED>, fd: Option<&OwnedFd>| {
+            if flow.ended.is_none() {
+                foreign::await_acknowledged(setup, fd.map(AsFd::as_fd), &abort);
+            }
             reports.push((flow.index, self.report(flow, fd)));
             if let Some(fd) = fd {
                 // The sink drains one flow after another, each until it hears that nothing more comes: it must
@@ -119,7 +126,9 @@ impl Job {
                 let _ = sys_io::shutdown(fd.as_fd(), std::net::Shutdown::Write);
             }
         };
-        let Some((meter, driven, left)) = self.drive(fds, flow, true, farewell) else { return Ended::default() };
+        let until_told = setup.foreign().is_none();
+        let driven = self.drive(fds, flow, until_told, farewell);
+        let Some((meter, driven, left)) = driven else { return Ended::default() };
         let (_, engine, mut fault) = outcome(driven);
         if left.iter().any(|(flow, _)| flow.ended.is_some()) {
             fault.get_or_insert_with(|| Fault::PeerGone("the sink takes no more data".into()));
@@ -166,12 +175,14 @@ impl Job {
         farewell: impl FnMut(&F, Option<&OwnedFd>) + Send,
     ) -> Option<(Meter, Driven, Given<F>)> {
         let setup = &*self.setup;
+        let unacknowledged = foreign::watched(setup, fds.iter().map(AsFd::as_fd));
         let flows = fds.into_iter().enumerate().map(|(index, fd)| (flow(index), fd)).collect();
         let mut party = Streams::new(flows, farewell);
         if !self.gate.wait() {
             return None;
         }
         let mut meter = meter(setup, until_told);
+        meter.subtract_unacknowledged(unacknowledged);
         let station =
             Station { listener: None, buffer_size: setup.read_size, abort: &self.flags.abort, told: &self.flags.told };
         let driven = engine::drive(setup.engine, &mut party, station, &mut meter);

@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytegauge_model::{EffectiveOptions, Transport};
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_sys::pipe as sys_pipe;
+use socket2::{SockAddr, Socket};
 
 use crate::fault::Fault;
 use crate::message::{Address, Options, PathSetup, Side};
@@ -60,6 +61,14 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
         Transport::UnixDatagram => &datagram::Unix,
         Transport::Source(_) => &source::Alone,
     }
+}
+
+/// Connects, for a while: a server that is not ours may never answer, or leave its backlog full.
+fn connect_in_time(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    // SO_SNDTIMEO bounds connect(2) too (socket(7)).
+    socket.set_write_timeout(Some(JOIN_TIMEOUT))?;
+    uninterrupted(|| socket.connect(address))?;
+    socket.set_write_timeout(None)
 }
 
 /// Repeats a blocking call that was interrupted.

@@ -13,7 +13,7 @@ use socket2::{Domain, Socket, Type};
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup, Side};
 use crate::transport::unix::accept_all;
-use crate::transport::{Joint, Listening, set_options};
+use crate::transport::{Joint, Listening, connect_in_time, set_options};
 
 /// The joint of `tcp` and `tcp6`.
 pub struct Tcp;
@@ -46,7 +46,7 @@ impl Joint for Tcp {
             .map(|_| {
                 let socket = stream(address)?;
                 set_options(&socket, Side::Source, &setup.options)?;
-                socket.connect(&(*address).into()).map_err(Fault::io(format!("connecting to {address}")))?;
+                connect_in_time(&socket, &(*address).into()).map_err(Fault::io(format!("connecting to {address}")))?;
                 Ok(socket.into())
             })
             .collect()

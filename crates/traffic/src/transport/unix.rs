@@ -7,7 +7,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup, Side};
-use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
+use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, set_options, uninterrupted};
 
 /// The joint of `unix`.
 pub struct Unix;
@@ -29,15 +29,16 @@ impl Joint for Unix {
     }
 
     fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
-        let Address::Abstract(name) = address else {
-            return Err(Fault::Impossible(format!("a Unix socket cannot connect to {address:?}")));
+        let address = match address {
+            Address::Abstract(name) => abstract_address(name)?,
+            Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?,
+            other => return Err(Fault::Impossible(format!("a Unix socket cannot connect to {other:?}"))),
         };
-        let address = abstract_address(name)?;
         (0..setup.flows)
             .map(|_| {
                 let socket = stream()?;
                 set_options(&socket, Side::Source, &setup.options)?;
-                socket.connect(&address).map_err(Fault::io("connecting a Unix socket"))?;
+                connect_in_time(&socket, &address).map_err(Fault::io("connecting a Unix socket"))?;
                 Ok(socket.into())
             })
             .collect()

@@ -1,0 +1,169 @@
+//! `stream --connect`: our writer and readers that are not ours, good and bad.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, json_lines};
+
+const FLAGS: &str = "--write-size 64K --duration 20ms --blocks 2 --budget 2s --grace 300ms";
+
+fn feeding(bench: &Bench, at: &str, flags: &str) -> Ran {
+    bench.run(&format!("stream --connect {at} {FLAGS} {flags}"))
+}
+
+/// A server that does `serve` with each connection, in a thread that ends with it.
+fn reader(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    // Waits for connections until the test's process is over.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    at
+}
+
+fn read_all(mut stream: TcpStream, pause: Duration) {
+    let mut bytes = [0; 64 << 10];
+    while stream.read(&mut bytes).is_ok_and(|n| n > 0) {
+        std::thread::sleep(pause);
+    }
+}
+
+/// A run into a server that takes nothing says why.
+fn check_failure(at: SocketAddr, flags: &str, parts: &[&str]) {
+    let bench = Bench::new();
+    let ran = feeding(&bench, &at.to_string(), flags).exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    for part in parts {
+        assert!(reasons.contains(part), "no `{part}` in {reasons}\n{ran}");
+    }
+}
+
+/// Bytes that our writers wrote in all trials of a session.
+fn written(bench: &Bench) -> u64 {
+    let lines = json_lines(&bench.run("export 1").exits(0).stdout);
+    let source =
+        |line: &Value| line["source"]["total_bytes"].as_u64().or(line["trial"]["source"]["total_bytes"].as_u64());
+    lines.iter().filter_map(source).sum()
+}
+
+#[test]
+fn what_was_written_is_what_a_sink_received() {
+    for (place, flags) in [
+        ("127.0.0.1:0", ""),
+        ("127.0.0.1:0", "--engine epoll --flows 3"),
+        ("127.0.0.1:0", "--ends processes --flows 2"),
+        ("unix", ""),
+        ("unix", "--engine tokio"),
+    ] {
+        let bench = Bench::new();
+        let place = if place == "unix" { format!("unix:{}", bench.path("socket").display()) } else { place.into() };
+        let mut server = bench.start(&format!("serve sink --listen {place}"));
+        server.until("listening", |server| server.stdout().contains('\n'));
+        let at = server.stdout().trim().trim_start_matches("listening on ").to_owned();
+        let document = feeding(&bench, &at, &format!("{flags} --format json")).exits(0).json();
+        let cell = &document["cells"][0];
+        assert_eq!((&cell["outcome"], &cell["factors"]["connect"]), (&"measured".into(), &at.clone().into()), "{cell}");
+        assert!(cell["factors"]["read_size"].is_null() && cell["cpu"]["sink"].is_null(), "{cell}");
+        let text = document.to_string();
+        assert!(text.contains(&format!("the server at {at} is not ours")) && text.contains("not what it has read"));
+        server.signal("TERM");
+        let served = server.wait().exits(0).stderr;
+        let received = format!(" {} bytes in", written(&bench));
+        assert!(served.contains(&received), "written{received}, {served} ({flags})");
+        bench.run("report").exits(0).prints(&[&at, "measured from outside"]);
+    }
+}
+
+#[test]
+fn two_sinks_are_compared() {
+    let (quick, slow) = (
+        reader(|stream| read_all(stream, Duration::ZERO)),
+        reader(|stream| read_all(stream, Duration::from_millis(1))),
+    );
+    let bench = Bench::new();
+    let ran = feeding(&bench, &format!("{quick},{slow}"), "").exits(0);
+    ran.prints(&[&quick.to_string(), &slow.to_string()]);
+    // What would be compared cannot be seen.
+    let document = feeding(&bench, &format!("{quick},{slow}"), "--rate 50M --format json");
+    let text =
+        document.exits(0).json()["verdicts"][0]["recommendation"]["text"].as_str().unwrap_or_default().to_owned();
+    assert!(text.contains("leave out --rate"), "{text}");
+}
+
+#[test]
+fn a_server_that_never_reads_costs_a_little_time_and_no_more() {
+    // Held for longer than the test may take, and never read.
+    let silent = reader(|stream| {
+        std::thread::sleep(Duration::from_secs(120));
+        drop(stream);
+    });
+    check_failure(silent, "", &["takes nothing more", "does it read?"]);
+    check_failure(silent, "--engine epoll", &["took no byte within the window"]);
+}
+
+#[test]
+fn a_server_that_never_accepts_is_no_different() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    check_failure(listener.local_addr().unwrap(), "", &["takes nothing more"]);
+}
+
+#[test]
+fn an_echo_is_no_sink() {
+    let echo = reader(|mut stream| {
+        let mut bytes = [0; 64 << 10];
+        while let Ok(n @ 1..) = stream.read(&mut bytes) {
+            if stream.write_all(&bytes[..n]).is_err() {
+                return;
+            }
+        }
+    });
+    check_failure(echo, "", &["takes nothing more", "until somebody reads what it sends"]);
+}
+
+#[test]
+fn a_server_that_leaves_fails_the_cell() {
+    // At once; and with data unread, which is a reset.
+    for before in [0, 100_000] {
+        let leaving = reader(move |mut stream| {
+            let _ = stream.read_exact(&mut vec![0; before]);
+        });
+        let bench = Bench::new();
+        feeding(&bench, &leaving.to_string(), "").exits(5);
+        let reasons = bench.run("report --format csv").stdout;
+        assert!(reasons.contains("went away in the middle") || reasons.contains("connecting to"), "{reasons}");
+    }
+}
+
+#[test]
+fn nobody_there_is_said_before_anything_is_measured() {
+    let bench = Bench::new();
+    // A port that was free a moment ago: nobody listens there.
+    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    feeding(&bench, &at, "").exits(5).complains(&[&format!("cannot connect to {at}"), "start the server"]);
+    assert!(!bench.path("data").exists());
+}
+
+#[test]
+fn what_is_of_our_reader_is_refused() {
+    let bench = Bench::new();
+    let check = |flags: &str, parts: &[&str]| {
+        feeding(&bench, "127.0.0.1:9", flags).exits(2).complains(parts);
+    };
+    check("--read-size 4K", &["--read-size does not go with --connect", "of our server"]);
+    check("--rcvbuf 4K", &["--rcvbuf does not go with --connect"]);
+    check("--rcvlowat 4K", &["--rcvlowat does not go with --connect"]);
+    check("--work sum", &["--work does not go with --connect"]);
+    check("--profile drain", &["--profile does not go with --connect"]);
+    check("--verify", &["--verify does not go with --connect"]);
+    check("--transport unix", &["--transport does not go with --connect"]);
+    check("--placement same-cpu", &["--placement does not go with --connect"]);
+    bench.run("stream --connect 127.0.0.1").exits(2).complains(&["--connect", "is not a place"]);
+    feeding(&bench, "127.0.0.1:9", "--dry-run").exits(0).prints(&["127.0.0.1:9", "cannot be seen"]);
+}
