@@ -64,6 +64,7 @@ fn calls_over_datagrams_are_measured_with_every_engine_of_theirs() {
     for transport in [Transport::Udp, Transport::UnixDatagram] {
         for row in ENGINES.iter().filter(|row| row.value.suits(&transport) && row.value != Engine::Gso) {
             let mut setup = setup(&transport.to_string(), row.value);
+            setup.window_ns = 200_000_000;
             if row.value != Engine::Null {
                 call(&mut setup).client_engine = Engine::Plain;
             }
@@ -90,7 +91,10 @@ fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
     let mut short = PathSetup { read_size: 4096, ..setup("udp", Engine::Plain) };
     (call(&mut short).request, call(&mut short).response) = (8192, 8192);
     let Outcome::Failed(reason) = run(&short).outcome else { panic!("nothing came back whole") };
-    assert!(reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"), "{reason}");
+    assert!(
+        reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"),
+        "{reason}"
+    );
 }
 
 #[test]
