@@ -123,6 +123,17 @@ mod tests {
     }
 
     #[test]
+    fn idle_connections_are_none_of_datagrams() {
+        let text = "workload = \"call\"\ntransport = \"udp,tcp\"\nrequest = 100";
+        let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
+        let profiles = |transport: &str| -> Vec<String> {
+            let groups = plan.groups.iter().filter(|group| group.factors.get("transport").name() == Some(transport));
+            groups.map(|group| group.factors.get("profile").to_string()).collect()
+        };
+        assert_eq!((profiles("udp").join(","), profiles("tcp").join(",")), ("rpc".into(), "rpc,many-idle".into()));
+    }
+
+    #[test]
     fn what_is_over_the_mtu_is_said() {
         check("write-size = 1472\nengine = \"plain\"", 1500, "");
         check("write-size = 1473\nengine = \"plain\"", 1500, "over the loopback's MTU of 1500 B: IP cuts each into");

@@ -141,4 +141,18 @@ mod tests {
         let error = plan_of("transport = \"tcp,udp\"\nengine = \"mmsg\"").unwrap_err().to_string();
         assert!(error.starts_with("--engine: mmsg does not carry tcp: use one of"), "{error}");
     }
+
+    #[test]
+    fn an_engine_that_this_machine_lacks_is_skipped_with_its_reason() {
+        let lacks = |engine: &str, reason: &str| (engine.to_owned(), reason.to_owned());
+        let disabled = "engine uring:plain: io_uring is disabled (kernel.io_uring_disabled)";
+        let catalog = Catalog {
+            missing_engines: [lacks("uring:plain", disabled), lacks("gso", "engine gso: no UDP_SEGMENT")].into(),
+            ..Catalog::default()
+        };
+        let text = "transport = \"udp\"\nprofile = \"drain\"\nwrite-size = 1000\nengine = \"plain,gso,uring:plain\"";
+        let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
+        assert_eq!(plan.notes, ["skipped: engine gso: no UDP_SEGMENT".to_owned(), format!("skipped: {disabled}")]);
+        assert_eq!((plan.cells.len(), plan.skipped.len()), (3, 2));
+    }
 }

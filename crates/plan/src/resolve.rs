@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::slo::PACE_ASSUMED;
 use bytegauge_model::{
@@ -329,6 +330,10 @@ fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> 
             name if foreign::of_our_server(workload).contains(&name) && foreign::is_foreign(part) => {
                 vec![Level::Absent]
             }
+            "profile" if !part.levels.contains_key("profile") => {
+                let levels = part.levels(workload, factor, transport);
+                levels.into_iter().filter(|level| means_something(level, transport)).collect()
+            }
             _ if (factor.fits)(transport) => suiting(factor, part.levels(workload, factor, transport), transport),
             _ => vec![Level::Absent],
         };
@@ -345,6 +350,13 @@ fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> 
             .collect();
     }
     combinations
+}
+
+/// Whether a profile that nobody named says something over a transport: idle connections are none of datagrams.
+fn means_something(profile: &Level, transport: &Transport) -> bool {
+    let row = PROFILES.iter().find(|row| Some(row.name) == profile.name());
+    let fits = |name: &str| factor::find(name).is_none_or(|factor| (factor.fits)(transport));
+    !transport.is_datagram() || row.is_none_or(|row| row.sets.iter().all(|(name, level)| *level == "0" || fits(name)))
 }
 
 /// Whether the part names something itself that profiles set, so that no profile has a say.

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, CallError, CallReport, Cell, CellId, CellKind, EffectiveOptions, EncodedHistogram, EndReport,
-    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, Outcome, Probe, Stage, Trial,
+    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EffectiveOptions, EncodedHistogram,
+    EndReport, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, Outcome, Probe, Stage, Trial,
 };
 use bytegauge_report::view::document::CellView;
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -339,6 +339,43 @@ fn errors_are_results_with_their_cause() {
 }
 
 #[test]
+fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
+    let mut data = engines();
+    let udp = support::levels(&[("transport", "udp".to_owned())]);
+    data.groups.iter_mut().for_each(|row| row.group.factors.0.extend(udp.0.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(udp.0.clone()));
+    for trial in &mut data.trials {
+        let seen = CallDatagrams { sent: 1000, received: 940, late: 2, ..CallDatagrams::default() };
+        let server = CallDatagrams { sent: 950, received: 950, dropped: 40, ..CallDatagrams::default() };
+        let [Some(client), Some(sink)] = [&mut trial.source, &mut trial.sink] else { panic!("two ends") };
+        client.call.as_mut().expect("calls").datagrams = Some(seen);
+        sink.call = Some(CallReport { datagrams: Some(server), ..CallReport::default() });
+    }
+    let view = view(&data);
+    let seen = cell(&view, "c2").call.as_ref().and_then(|call| call.datagrams).expect("datagrams");
+    let trials = BLOCKS;
+    assert_eq!((seen.requests_sent, seen.replies_received), (1000 * trials, 940 * trials));
+    assert_eq!((seen.requests_dropped, seen.requests_lost_elsewhere), (Some(40 * trials), Some(10 * trials)));
+    assert_eq!(seen.replies_lost_elsewhere, Some(10 * trials));
+    let bytes = seen.reply_bytes_per_second.expect("a rate");
+    assert!((512.0 * 209_000.0..512.0 * 214_000.0).contains(&bytes), "{bytes}");
+    check(&view.notes[0], &["best packet rate: 21", "k replies/s came back", "server epoll"]);
+    check(&view.notes[1], &["best bandwidth: 10", "MiB/s of replies came back", "not what was sent"]);
+    let style = render::TerminalStyle { columns: 140, colour: false, store: None };
+    let terminal = render::terminal::render(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
+    check(&terminal, &["800 requests found the server's receive buffer full", "200 requests died where nobody tells"]);
+    check_schema(&view);
+}
+
+fn check_schema(view: &View) {
+    let document: Value = serde_json::from_str(&render::json::render(view)).expect("one document");
+    let schema: Value = serde_json::from_str(render::json::SCHEMA).expect("a schema");
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+#[test]
 fn every_renderer_prints_calls() {
     let view = view(&buffers(20_000.0, 0.02));
     let style = render::TerminalStyle { columns: 140, colour: false, store: None };
@@ -363,9 +400,5 @@ fn every_renderer_prints_calls() {
     check(&render::markdown::render(&view), &["| rate |", "- percentiles are service time"]);
     let csv = render::csv::render(&view);
     check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
-    let document: Value = serde_json::from_str(&render::json::render(&view)).expect("one document");
-    let schema: Value = serde_json::from_str(render::json::SCHEMA).expect("a schema");
-    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
-    let errors: Vec<String> = validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
+    check_schema(&view);
 }

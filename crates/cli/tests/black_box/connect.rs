@@ -1,7 +1,7 @@
 //! `call --connect`: servers that are not ours, here written with the standard library's sockets, good and bad.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -237,4 +237,71 @@ fn a_dry_run_connects_to_nobody() {
         return;
     }
     ran.exits(0).prints(&["127.0.0.1:9", "cannot be seen"]);
+}
+
+/// A socket that takes datagrams and does with each what the test wants, until the test is over.
+fn taking_datagrams(answer: impl Fn(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok((len, peer)) = socket.recv_from(&mut buffer) {
+            answer(&socket, &buffer[..len], peer);
+        }
+    });
+    address
+}
+
+fn calling_by_datagrams(bench: &Bench, at: SocketAddr, flags: &str) -> Ran {
+    calling(bench, &at.to_string(), &format!("--transport udp {flags}"))
+}
+
+#[test]
+fn an_echo_of_datagrams_is_measured_from_outside() {
+    let at = taking_datagrams(|socket, bytes, peer| drop(socket.send_to(bytes, peer)));
+    for flags in ["", "--verify --client-engine mmsg --depth 4", "--ends processes", "--rate 500"] {
+        let bench = Bench::new();
+        let ran = calling_by_datagrams(&bench, at, &format!("{flags} --format json")).exits(0);
+        let document = ran.json();
+        let cell = &document["cells"][0];
+        assert_eq!((&cell["outcome"], &cell["factors"]["transport"]), (&"measured".into(), &"udp".into()), "{flags}");
+        let datagrams = &cell["call"]["datagrams"];
+        assert!(datagrams["requests_sent"].as_u64() > Some(0) && datagrams["requests_received"].is_null(), "{cell}");
+        let notes = document["notes"].to_string();
+        assert!(notes.contains("best packet rate: ") && notes.contains("best bandwidth: "), "{notes}");
+    }
+}
+
+#[test]
+fn a_server_that_never_answers_a_datagram_costs_time_outs_and_no_more() {
+    let at = taking_datagrams(|_, _, _| {});
+    let bench = Bench::new();
+    calling_by_datagrams(&bench, at, "").exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    assert!(
+        reasons.contains("no call was completed") && reasons.contains("timed-out in phase first-byte"),
+        "{reasons}"
+    );
+}
+
+#[test]
+fn datagrams_that_nobody_takes_are_refused() {
+    // A port that was free a moment ago.
+    let at = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let bench = Bench::new();
+    calling_by_datagrams(&bench, at, "").exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    assert!(reasons.contains("refused in phase first-byte"), "{reasons}");
+    calling(&bench, "unix:/no/such/socket", "--transport unix-dgram").exits(5).complains(&["cannot connect to unix:"]);
+}
+
+#[test]
+fn datagrams_that_were_cut_off_are_named() {
+    // The buffer of a well-known benchmark.
+    let at = taking_datagrams(|socket, bytes, peer| drop(socket.send_to(&bytes[..bytes.len().min(40)], peer)));
+    let bench = Bench::new();
+    calling_by_datagrams(&bench, at, "").exits(5);
+    let reasons = bench.run("report --format csv").stdout;
+    assert!(reasons.contains("short-reply in phase reply"), "{reasons}");
 }

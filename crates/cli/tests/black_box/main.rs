@@ -11,6 +11,7 @@ mod bad_input;
 mod bench;
 mod connect;
 mod contract;
+mod datagrams;
 mod dry_run;
 mod exchange;
 mod faults;

@@ -4,7 +4,7 @@ use bytegauge_model::{Workload, factor};
 use serde_json::Value;
 
 use crate::View;
-use crate::view::document::{CallView, CellView};
+use crate::view::document::{CallView, CellView, DatagramView};
 
 /// A column after the factors.
 type Column = (&'static str, fn(&CellView) -> String);
@@ -77,11 +77,33 @@ const AFTER_FACTORS_OF_CALLS: &[Column] = &[
     ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
-fn after_factors(view: &View) -> &'static [Column] {
-    match workload(view) {
+/// What a stream of datagrams has beside that.
+const OF_DATAGRAMS: &[Column] = &[
+    ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
+    ("packets_per_s", |cell| more(cell, "packets_per_second")),
+    ("datagrams_sent", |cell| of_datagrams(cell, |datagrams| Some(datagrams.sent))),
+    ("datagrams_arrived", |cell| of_datagrams(cell, |datagrams| Some(datagrams.arrived))),
+    ("lost", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost))),
+    ("lost_share", |cell| of_datagrams(cell, |datagrams| datagrams.lost_share)),
+    ("lost_at_socket", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost_at_socket))),
+    ("lost_unknown", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost_unknown))),
+    ("reordered", |cell| of_datagrams(cell, |datagrams| Some(datagrams.reordered))),
+    ("duplicated", |cell| of_datagrams(cell, |datagrams| Some(datagrams.duplicated))),
+    ("truncated", |cell| of_datagrams(cell, |datagrams| Some(datagrams.truncated))),
+    ("sends_refused", |cell| of_datagrams(cell, |datagrams| Some(datagrams.sends_refused))),
+];
+
+fn after_factors(view: &View) -> impl Iterator<Item = &'static Column> {
+    let columns = match workload(view) {
         Workload::Stream => AFTER_FACTORS,
         Workload::Call => AFTER_FACTORS_OF_CALLS,
-    }
+    };
+    let of_datagrams = if view.cells.iter().any(|cell| cell.datagrams.is_some()) { OF_DATAGRAMS } else { &[] };
+    columns.iter().chain(of_datagrams)
+}
+
+fn of_datagrams<T: ToString>(cell: &CellView, read: impl Fn(&DatagramView) -> Option<T>) -> String {
+    text(cell.datagrams.as_ref().and_then(read))
 }
 
 fn of_calls<T: ToString>(cell: &CellView, read: impl Fn(&CallView) -> Option<T>) -> String {
@@ -104,7 +126,7 @@ pub fn render(view: &View) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let names = ["session", "cell", "group", "kind", "stage", "in_best_set", "recommended"];
     let factors = factor::of(workload(view)).map(|factor| factor.name);
-    let heading = names.into_iter().chain(factors).chain(after_factors(view).iter().map(|(name, _)| *name));
+    let heading = names.into_iter().chain(factors).chain(after_factors(view).map(|(name, _)| *name));
     // Writing to memory, with as many fields as the heading has, cannot fail.
     writer.write_record(heading).expect("memory takes a row");
     for cell in &view.cells {
@@ -134,7 +156,7 @@ fn row(view: &View, cell: &CellView) -> Vec<String> {
         recommended.to_string(),
     ];
     row.extend(factor::of(workload(view)).map(|factor| cell.factors.get(factor.name).map_or_else(String::new, plain)));
-    row.extend(after_factors(view).iter().map(|(_, read)| read(cell)));
+    row.extend(after_factors(view).map(|(_, read)| read(cell)));
     row
 }
 

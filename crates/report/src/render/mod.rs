@@ -8,6 +8,7 @@ pub mod terminal;
 
 mod calls;
 mod cell_text;
+mod datagrams;
 mod heatmap;
 mod overview;
 mod table;

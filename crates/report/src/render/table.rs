@@ -7,7 +7,7 @@ use super::cell_text::{
     Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, rate_unit, share, time,
 };
 use crate::view::View;
-use crate::view::document::{CellView, GroupView};
+use crate::view::document::{CellView, DatagramView, GroupView};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Stage, factor};
 
@@ -95,6 +95,10 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
         columns.extend(columns_of_calls(&heading, group.varied.iter().any(|name| name == "rcvbuf")));
         return columns;
     }
+    if view.cells_of(&group.id).any(|cell| cell.datagrams.is_some()) {
+        columns.extend(columns_of_datagrams(&heading));
+        return columns;
+    }
     columns.push(Column::new("throughput", true, 0, cell_rate));
     columns.push(Column::new(&heading, true, 1, |cell| interval(&cell.estimate)));
     columns.push(Column::new("reads", true, 4, |cell| calls(cell, "calls_per_second")));
@@ -105,6 +109,24 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
     columns.push(Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()));
     columns
+}
+
+/// What follows the levels of datagrams.
+fn columns_of_datagrams(interval_heading: &str) -> Vec<Column> {
+    let lost = |cell: &CellView| share(cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_share));
+    let per =
+        |of: fn(&DatagramView) -> Option<f64>| move |cell: &CellView| number(cell.datagrams.as_ref().and_then(of));
+    vec![
+        Column::new("goodput", true, 0, cell_rate),
+        Column::new(interval_heading, true, 2, |cell| interval(&cell.estimate)),
+        Column::new("datagrams", true, 0, |cell| calls(cell, "datagrams_per_second")),
+        Column::new("packets", true, 4, |cell| calls(cell, "packets_per_second")),
+        Column::new("lost", true, 0, lost),
+        Column::new("a send", true, 7, per(|datagrams| datagrams.datagrams_per_send)),
+        Column::new("a receive", true, 6, per(|datagrams| datagrams.datagrams_per_receive)),
+        Column::new("CPU s/GiB", true, 5, |cell| number(cell.cpu.ends_s_per_gib)),
+        Column::new("limited by", false, 3, |cell| cell.limit.name.to_owned()),
+    ]
 }
 
 /// What follows the levels of calls. Receive buffers are compared as published tables do, by mean and deviation too.

@@ -152,6 +152,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
     out.extend(legend(&rows, &marks, paint));
     out.extend(evidence(&rows, &marks, width, paint));
     out.extend(super::calls::lines(&rows, &marks).iter().flat_map(|text| prose(text, width)).map(|l| paint.dim(&l)));
+    out.extend(super::datagrams::lines(&rows).iter().flat_map(|text| prose(text, width)).map(|l| paint.dim(&l)));
     let map = heatmap::lines(view, group, width - 2, paint);
     if !map.is_empty() {
         out.push(String::new());

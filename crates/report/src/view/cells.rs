@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::calls::calls;
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
+use super::datagrams::datagrams;
 use super::document::{CellView, Estimate, Factors, ModeView, ModesView};
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
@@ -109,6 +110,7 @@ fn view(
         cpu,
         limit,
         call,
+        datagrams: datagrams(&settled.trials),
     }
 }
 

@@ -5,6 +5,7 @@
 //! the name. Holds no logic beyond looking a thing up.
 
 mod call;
+mod datagram;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use call::{CallDatagramView, CallView, CompetingView, EngineView, ErrorView, KneeView};
+pub use datagram::{DatagramView, UdpView};
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -165,6 +167,9 @@ pub struct CellView {
     /// What the calls were like; absent in a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallView>,
+    /// What became of datagrams; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramView>,
 }
 
 /// Rates that fall into more than one heap.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndReport, Trial, Workload};
+use bytegauge_model::{DatagramReport, EndReport, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
@@ -31,7 +31,15 @@ const MORE: &[Metric] = &[
     Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
     Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source.as_ref()?) },
     Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink.as_ref()?) },
+    Metric { name: "datagrams_per_second", unit: "datagrams/s", of: |trial| per_second(trial, |d| d.datagrams) },
+    Metric { name: "packets_per_second", unit: "packets/s", of: |trial| per_second(trial, |d| d.packets) },
 ];
+
+/// Datagrams, or the packets that held them, at the sink: per second of the window that the goodput has.
+fn per_second(trial: &Trial, of: fn(&DatagramReport) -> u64) -> Option<f64> {
+    let count = of(trial.sink.as_ref()?.datagrams.as_ref()?);
+    ratio(count, trial.wall_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
+}
 
 /// Of calls. The server's CPU time is what an answer costs; the client's is what measuring it costs.
 const MORE_OF_CALLS: &[Metric] = &[

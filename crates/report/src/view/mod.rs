@@ -10,6 +10,7 @@ mod cells;
 mod compare;
 mod cost;
 mod counters;
+mod datagrams;
 pub mod document;
 mod environment;
 mod estimate;

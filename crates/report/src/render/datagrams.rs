@@ -1,0 +1,76 @@
+//! What stands beside a table of datagrams, in words: the best packet rate, the best bandwidth, and where datagrams
+//! died. Goodput is what the sink kept; what was merely sent is no result.
+
+use bytegauge_model::unit::{byte_rate, count_rate};
+
+use super::cell_text::{number, share};
+use super::table::Rows;
+use crate::view::document::{CellView, DatagramView};
+
+/// A loss below this share of what was sent is told by the table alone.
+const LOSS_TOLD: f64 = 0.0001;
+/// More cells that lost something than this are for JSON.
+const CELLS_MAX: usize = 6;
+
+/// The lines; none where there are no datagrams.
+pub fn lines(rows: &Rows) -> Vec<String> {
+    if rows.cells.iter().all(|cell| cell.datagrams.is_none()) {
+        return Vec::new();
+    }
+    let mut lines: Vec<String> = [best_rate(rows), best_bandwidth(rows)].into_iter().flatten().collect();
+    let lossy: Vec<String> = rows.cells.iter().filter_map(|cell| deaths(cell, cell.datagrams.as_ref()?)).collect();
+    let more = lossy.len().saturating_sub(CELLS_MAX);
+    lines.extend(lossy.into_iter().take(CELLS_MAX));
+    lines.extend((more > 0).then(|| format!("{more} more lost some: --format json")));
+    lines
+}
+
+fn best_rate(rows: &Rows) -> Option<String> {
+    let rate = |cell: &CellView| cell.median("datagrams_per_second").unwrap_or(0.0);
+    let cell = rows.cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let packets = cell
+        .median("packets_per_second")
+        .map_or_else(String::new, |rate| format!(" in {} packets of the kernel", count_rate(rate)));
+    Some(format!(
+        "most datagrams that came: {} with {}{packets}, {} lost",
+        count_rate(rate(cell)),
+        cell.label,
+        lost(cell)
+    ))
+}
+
+fn best_bandwidth(rows: &Rows) -> Option<String> {
+    let rate = |cell: &CellView| cell.estimate.median.unwrap_or(0.0);
+    let cell = rows.cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    Some(format!("most bytes that came (goodput): {} with {}, {} lost", byte_rate(rate(cell)), cell.label, lost(cell)))
+}
+
+fn lost(cell: &CellView) -> String {
+    share(cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_share))
+}
+
+/// Where a cell's datagrams died, and what else befell them; `None` if next to nothing did.
+fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
+    let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let mut said: Vec<String> = Vec::new();
+    if datagrams.lost_share.is_some_and(|share| share >= LOSS_TOLD) {
+        let places: Vec<String> = [
+            (datagrams.lost_at_socket, "at the receiver's full socket buffer"),
+            (datagrams.lost_unknown, "nobody tells where"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, place)| format!("{} {place}", share(Some(count as f64 / datagrams.lost.max(1) as f64))))
+        .collect();
+        said.push(format!("{} of {} sent were lost: {}", lost(cell), datagrams.sent, places.join(", ")));
+    }
+    let cut_per = number(Some(datagrams.cut_bytes as f64 / datagrams.truncated.max(1) as f64));
+    let namespace = datagrams.namespace.as_ref();
+    said.extend(some(datagrams.truncated, &format!("cut off by --read-size, {cut_per} B of each on average")));
+    said.extend(some(datagrams.reordered, "came late"));
+    said.extend(some(datagrams.duplicated, "came twice"));
+    said.extend(some(datagrams.sends_refused, "sends were refused for want of room and tried again"));
+    said.extend(some(namespace.map_or(0, |udp| udp.memory_errors), "dropped for want of memory (net.ipv4.udp_mem)"));
+    said.extend(some(namespace.map_or(0, |udp| udp.checksum_errors), "dropped for a wrong checksum"));
+    (!said.is_empty()).then(|| format!("{}: {}", cell.label, said.join("; ")))
+}

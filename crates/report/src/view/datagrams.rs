@@ -1,0 +1,71 @@
+//! What became of a cell's datagrams: how many came, in how many packets, and where the others died.
+//!
+//! Sums over the trials behind the estimate, of the flows' whole lives: what is lost in a warm-up is lost too.
+
+use bytegauge_model::{DatagramReport, Deaths, Trial, UdpUse};
+
+use super::counters::ratio;
+use super::document::{DatagramView, UdpView};
+
+/// The datagrams of a cell; `None` where no trial counted any at both ends.
+pub fn datagrams(trials: &[&Trial]) -> Option<DatagramView> {
+    let mut sums: Option<(DatagramReport, DatagramReport, Deaths)> = None;
+    for trial in trials {
+        let end = |end: &Option<bytegauge_model::EndReport>| end.as_ref()?.datagrams;
+        let (Some(source), Some(sink)) = (end(&trial.source), end(&trial.sink)) else { continue };
+        let deaths = Deaths::of(&source, &sink);
+        sums = Some(match sums {
+            None => (source, sink, deaths),
+            Some(sum) => (sum.0.plus(&source), sum.1.plus(&sink), sum.2.plus(&deaths)),
+        });
+    }
+    let (source, sink, deaths) = sums?;
+    Some(DatagramView {
+        sent: source.total,
+        arrived: sink.total,
+        lost: deaths.lost,
+        lost_share: ratio(deaths.lost, source.total),
+        lost_at_socket: deaths.at_socket,
+        lost_unknown: deaths.unknown,
+        reordered: sink.reordered,
+        duplicated: sink.duplicated,
+        truncated: sink.truncated,
+        cut_bytes: sink.cut_bytes,
+        sends_refused: source.refused,
+        packets_sent: source.total_packets,
+        packets_arrived: sink.total_packets,
+        packets_dropped: sink.socket_drops,
+        packets_dropped_told: sink.told_drops,
+        datagrams_per_packet: ratio(sink.total, sink.total_packets),
+        datagrams_per_receive: per_call(trials, |trial| trial.sink.as_ref()),
+        datagrams_per_send: per_call(trials, |trial| trial.source.as_ref()),
+        namespace: namespace(trials),
+    })
+}
+
+/// Datagrams of the window that a call moved on average.
+fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&bytegauge_model::EndReport>) -> Option<f64> {
+    let ends = trials.iter().filter_map(|trial| Some((end(trial)?.calls, end(trial)?.datagrams?.datagrams)));
+    let (calls, datagrams) =
+        ends.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
+    ratio(datagrams, calls)
+}
+
+/// What the kernel counted of UDP meanwhile, whoever spoke it.
+fn namespace(trials: &[&Trial]) -> Option<UdpView> {
+    let counted: Vec<UdpUse> = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp).collect();
+    if counted.is_empty() {
+        return None;
+    }
+    let sum = |of: fn(&UdpUse) -> u64| counted.iter().map(of).fold(0, u64::saturating_add);
+    Some(UdpView {
+        received: sum(|udp| udp.received),
+        sent: sum(|udp| udp.sent),
+        no_port: sum(|udp| udp.no_port),
+        receive_errors: sum(|udp| udp.receive_errors),
+        receive_buffer_errors: sum(|udp| udp.receive_buffer_errors),
+        send_buffer_errors: sum(|udp| udp.send_buffer_errors),
+        checksum_errors: sum(|udp| udp.checksum_errors),
+        memory_errors: sum(|udp| udp.memory_errors),
+    })
+}
