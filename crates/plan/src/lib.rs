@@ -13,6 +13,7 @@ mod missing;
 pub mod order;
 pub mod ready;
 pub mod resolve;
+mod ring;
 pub mod spec;
 
 pub use catalog::Catalog;

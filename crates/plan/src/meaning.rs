@@ -65,6 +65,9 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanEr
 
 /// A factor that was named but fits no transport at all is an error.
 pub(crate) fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
+    if !spec.workload.has_path() {
+        return Ok(());
+    }
     for factor in FACTORS {
         let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
         let transports: Vec<Transport> = naming.iter().flat_map(|part| transports(spec.workload, part)).collect();
@@ -94,7 +97,12 @@ pub(crate) fn note_collapsed(plan: &mut Plan, spec: &Spec) {
     }
 }
 
-/// The transports of a part.
+/// What joins the ends in a part: each of its transports, or nothing at all where there is no path.
+pub(crate) fn joints(workload: Workload, part: &Part) -> Vec<Option<Transport>> {
+    if workload.has_path() { transports(workload, part).into_iter().map(Some).collect() } else { vec![None] }
+}
+
+/// The transports of a part; none where there is no path.
 pub(crate) fn transports(workload: Workload, part: &Part) -> Vec<Transport> {
     part.levels(workload, &FACTORS[0]).iter().filter_map(|level| level.name()?.parse().ok()).collect()
 }

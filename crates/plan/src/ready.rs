@@ -12,6 +12,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("socket-buffers", include_str!("../../../plans/socket-buffers.toml")),
     ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),
     ("receive-buffer", include_str!("../../../plans/receive-buffer.toml")),
+    ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
 ];
 
 /// The ready plan of that name.

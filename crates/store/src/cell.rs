@@ -204,6 +204,7 @@ pub(crate) fn kind_name(kind: CellKind) -> &'static str {
         CellKind::Candidate => "candidate",
         CellKind::Twin => "twin",
         CellKind::Floor => "floor",
+        CellKind::Artefact => "artefact",
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
         flows: _,
         call: _,
         engine: _,
+        ring: _,
     } = *end;
     [
         bytes,
@@ -88,6 +89,7 @@ pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
         flows,
         call: None,
         engine: None,
+        ring: None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! thousand trials are read for one report. Interval series are never in here.
 
 use bytegauge_model::{
-    CallReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, TcpReport, Trial,
+    CallReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, RingReport, TcpReport, Trial,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,6 +35,8 @@ struct EndDetail {
     call: Option<CallReport>,
     /// What the engine did.
     engine: Option<EngineReport>,
+    /// What a ring counted.
+    ring: Option<RingReport>,
     /// The only flow, whose counters are the end's.
     only: Option<Kernel>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -100,13 +102,20 @@ impl EndDetail {
 
     /// Everything but the flows.
     fn beside(end: &EndReport) -> EndDetail {
-        let EndReport { queued_ns, call, engine, .. } = end;
-        EndDetail { queued_ns: *queued_ns, call: call.clone(), engine: *engine, only: None, flows: Vec::new() }
+        let EndReport { queued_ns, call, engine, ring, .. } = end;
+        EndDetail {
+            queued_ns: *queued_ns,
+            call: call.clone(),
+            engine: *engine,
+            ring: *ring,
+            only: None,
+            flows: Vec::new(),
+        }
     }
 
     fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let EndDetail { queued_ns, call, engine, .. } = self;
-        let mut end = EndReport { queued_ns, call, engine, ..counters::end(numbers, self.flows) };
+        let EndDetail { queued_ns, call, engine, ring, .. } = self;
+        let mut end = EndReport { queued_ns, call, engine, ring, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }

@@ -4,6 +4,8 @@
 //! both answer `Ready`; `Go` to both. When the sink's windows have closed it says `Closed`, and `Stop` is
 //! passed to the source, which has fed it until then. Both answer `Done`, `Skipped` or `Failed`.
 //!
+//! A ring has no path: `OpenRing` to one end, which answers `Ready`; `Go`; it answers as above.
+//!
 //! Calls go the same way with the roles changed: the source is the client, which measures and says `Closed`;
 //! the sink is the server, which serves as soon as it listens, and until it is told to `Stop`.
 
@@ -12,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{CallSetup, READ_SIZE};
 use crate::fault::Fault;
+use crate::ring::RingSetup;
 
 /// Which end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +103,16 @@ pub enum Plant {
     },
     /// A server takes the first bytes for the whole request, as those do that call read(2) once a message.
     Hasty,
+    /// A ring stops taking completions after so many rounds.
+    Untaken {
+        /// Rounds before.
+        after_rounds: u64,
+    },
+    /// A ring expects other user data than it submits after so many rounds.
+    WrongUserData {
+        /// Rounds before.
+        after_rounds: u64,
+    },
     /// The reader spins after each read.
     Spin {
         /// Nanoseconds a read.
@@ -245,7 +258,7 @@ impl PathSetup {
 }
 
 /// Parses a named level; absent and `auto` are `None`.
-fn parsed<T: std::str::FromStr>(levels: &Levels, name: &str) -> Result<Option<T>, Fault>
+pub(crate) fn parsed<T: std::str::FromStr>(levels: &Levels, name: &str) -> Result<Option<T>, Fault>
 where
     T::Err: std::fmt::Display,
 {
@@ -261,6 +274,8 @@ where
 pub enum Command {
     /// Prepare a side of a path; the source is told where the sink listens.
     Open(Side, Box<PathSetup>, Option<Address>),
+    /// Prepare a ring, which has no other end.
+    OpenRing(Box<RingSetup>),
     /// Begin.
     Go,
     /// The end that measures has what it wanted: send, or serve, no more.

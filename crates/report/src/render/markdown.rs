@@ -48,7 +48,8 @@ fn group(view: &View, group: &GroupView) -> Vec<String> {
         let mark = marks.of(cell).symbol().trim().to_owned();
         out.push(cells([mark].into_iter().chain(columns.iter().map(|column| escape(&column.text(cell)))).collect()));
     }
-    let beside = super::calls::lines(&rows, &marks);
+    let mut beside = super::calls::lines(&rows, &marks);
+    beside.extend(super::rings::lines(view, group, &rows, &marks));
     if !beside.is_empty() {
         out.push(String::new());
         out.extend(beside.iter().map(|text| format!("- {}", escape(text))));

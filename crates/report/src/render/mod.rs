@@ -9,6 +9,7 @@ pub mod terminal;
 mod calls;
 mod cell_text;
 mod heatmap;
+mod rings;
 mod table;
 
 pub use terminal::TerminalStyle;

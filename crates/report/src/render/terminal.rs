@@ -126,7 +126,8 @@ fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<Stri
     }
     out.extend(legend(&rows, &marks, paint));
     out.extend(evidence(&rows, &marks, width, paint));
-    out.extend(super::calls::lines(&rows, &marks).iter().flat_map(|text| prose(text, width)).map(|l| paint.dim(&l)));
+    let beside = super::calls::lines(&rows, &marks).into_iter().chain(super::rings::lines(view, group, &rows, &marks));
+    out.extend(beside.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
     let map = heatmap::lines(view, group, width - 2, paint);
     if !map.is_empty() {
         out.push(String::new());
@@ -232,6 +233,9 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
 }
 
 fn billing(view: &View) -> &'static str {
+    if view.cells.iter().any(|cell| cell.ring.is_some()) {
+        return "time of the thread that runs the ring, and of the kernel's thread that submits for it (sqpoll)";
+    }
     match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
         Some(true) => "time of both ends' threads; soft interrupts are billed to whom they interrupt",
         Some(false) => "time of both ends' threads; soft interrupts are accounted apart",
@@ -245,13 +249,14 @@ fn billing(view: &View) -> &'static str {
 fn floor_text(view: &View) -> String {
     let floor = &view.floor;
     let Some(ns) = floor.ns_per_call else { return "its cost was not measured (no null engine in the plan)".into() };
+    let call = if view.cells.iter().any(|cell| cell.ring.is_some()) { "NOP" } else { "call" };
     let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
         (Some(part), Some(fastest), Some(cell)) => {
-            format!(", {} of the fastest real call ({}, {} ns)", share(Some(part)), cell, number(Some(fastest)))
+            format!(", {} of the fastest real {call} ({}, {} ns)", share(Some(part)), cell, number(Some(fastest)))
         }
         _ => String::new(),
     };
-    format!("{} ns a call{of_fastest}", number(Some(ns)))
+    format!("{} ns a {call}{of_fastest}", number(Some(ns)))
 }
 
 fn environment_text(environment: &EnvironmentView) -> String {

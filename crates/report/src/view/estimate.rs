@@ -24,6 +24,20 @@ const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Tri
 
 const CALLS: Metric = Metric { name: "calls", unit: "calls/s", of: Trial::rate };
 
+const NOPS: Metric = Metric { name: "nops", unit: "NOPs/s", of: Trial::rate };
+
+/// Of rings. What was submitted stands beside what was completed: of a loop that takes no completion it is all.
+const MORE_OF_RINGS: &[Metric] = &[
+    Metric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
+    Metric { name: "cpu_ns_per_nop", unit: "ns", of: Trial::cpu_ns_per_nop },
+    Metric { name: "submissions_per_second", unit: "NOPs/s", of: |trial| per_second(trial, trial.ring()?.submitted) },
+    Metric { name: "system_calls_per_second", unit: "calls/s", of: |trial| per_second(trial, trial.ring()?.enters) },
+];
+
+fn per_second(trial: &Trial, count: u64) -> Option<f64> {
+    ratio(count, trial.wall_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
+}
+
 const MORE: &[Metric] = &[
     Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink.as_ref()?) },
     Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source.as_ref()?) },
@@ -96,6 +110,7 @@ pub fn throughput(settled: &Settled, level: f64) -> Estimate {
     match settled.workload() {
         Workload::Stream => estimate(&THROUGHPUT, settled, level),
         Workload::Call => estimate(&CALLS, settled, level),
+        Workload::Ring => estimate(&NOPS, settled, level),
     }
 }
 
@@ -104,6 +119,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let metrics = match settled.workload() {
         Workload::Stream => MORE,
         Workload::Call => MORE_OF_CALLS,
+        Workload::Ring => MORE_OF_RINGS,
     };
     let all = metrics.iter().map(|metric| (metric.name, estimate(metric, settled, level)));
     let known = all.filter(|(_, estimate)| estimate.median.is_some());

@@ -18,6 +18,7 @@ mod groups;
 mod latency;
 mod notes;
 mod receive_buffer;
+mod rings;
 mod settled;
 mod signs;
 mod time;

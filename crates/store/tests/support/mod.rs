@@ -232,6 +232,7 @@ fn end() -> impl Strategy<Value = EndReport> {
             flows,
             call: differs.then(call_report),
             engine: differs.then(|| EngineReport { accepted: first.calls, ..EngineReport::default() }),
+            ring: differs.then(|| RingReport { left: first.calls, ..Default::default() }),
         }
     })
 }

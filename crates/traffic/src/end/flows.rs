@@ -450,5 +450,6 @@ pub(super) fn sum(flows: Vec<FlowReport>) -> EndReport {
         flows,
         call: None,
         engine: None,
+        ring: None,
     }
 }

@@ -5,6 +5,7 @@ mod channel;
 pub(crate) mod crew;
 mod flows;
 mod gate;
+mod ring;
 mod serve;
 mod streams;
 
