@@ -11,15 +11,23 @@ use crate::raw::{Raw, name};
 #[test]
 fn every_ready_plan_is_planned() {
     let bench = Bench::new();
-    for (name, fewest) in
-        [("buffer-size", 100), ("read-sweep", 100), ("socket-buffers", 100), ("tcp-echo", 96), ("receive-buffer", 120)]
-    {
+    for (name, fewest) in [
+        ("buffer-size", 100),
+        ("read-sweep", 100),
+        ("socket-buffers", 100),
+        ("tcp-echo", 96),
+        ("receive-buffer", 120),
+        ("ring-nop", 42),
+    ] {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
         assert!(ran.stdout.starts_with(&format!("plan {name}: ")), "{ran}");
         let plan = bench.run(&format!("run {name} --dry-run --format json")).exits(0).json();
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
-    bench.run("run --help").exits(0).prints(&["buffer-size, read-sweep, socket-buffers, tcp-echo, receive-buffer"]);
+    bench
+        .run("run --help")
+        .exits(0)
+        .prints(&["buffer-size, read-sweep, socket-buffers, tcp-echo, receive-buffer, ring-nop"]);
 }
 
 #[test]

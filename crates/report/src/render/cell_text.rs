@@ -109,6 +109,11 @@ fn shown(cell: &CellView, name: &str, show: impl Fn(&factor::Factor, &Level) -> 
     }
 }
 
+/// What the harness's cost is counted by.
+pub fn call_noun(view: &View) -> &'static str {
+    if view.cells.iter().any(|cell| cell.ring.is_some()) { "NOP" } else { "call" }
+}
+
 /// Whether a group compares calls.
 pub fn of_calls(group: &GroupView) -> bool {
     group.cost.ends_with("per_call")

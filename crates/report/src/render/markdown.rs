@@ -1,6 +1,6 @@
 //! A session as markdown: verdicts, one table a group, environment and notes.
 
-use super::cell_text::Marks;
+use super::cell_text::{Marks, call_noun};
 use super::table::{columns, rows};
 use crate::View;
 use crate::sentence::percent;
@@ -23,8 +23,10 @@ pub fn render(view: &View) -> String {
     out.push(String::new());
     out.extend(view.environment.reasons.iter().map(|reason| format!("- {}", escape(reason))));
     if let Some(ns) = view.floor.ns_per_call {
-        let share = view.floor.share.map_or_else(String::new, |s| format!(", {} of the fastest real call", percent(s)));
-        out.push(format!("- harness: {ns:.1} ns a call{share}"));
+        let call = call_noun(view);
+        let share =
+            view.floor.share.map_or_else(String::new, |s| format!(", {} of the fastest real {call}", percent(s)));
+        out.push(format!("- harness: {ns:.1} ns a {call}{share}"));
     }
     out.extend(view.notes.iter().map(|note| format!("- {}", escape(note))));
     out.join("\n") + "\n"

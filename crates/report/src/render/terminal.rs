@@ -4,7 +4,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::cell_text::{Mark, Marks, number, share};
+use super::cell_text::{Mark, Marks, call_noun, number, share};
 use super::table::{columns, lines, rows};
 use super::{heatmap, table};
 use crate::View;
@@ -233,7 +233,7 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
 }
 
 fn billing(view: &View) -> &'static str {
-    if view.cells.iter().any(|cell| cell.ring.is_some()) {
+    if call_noun(view) == "NOP" {
         return "time of the thread that runs the ring, and of the kernel's thread that submits for it (sqpoll)";
     }
     match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
@@ -249,7 +249,7 @@ fn billing(view: &View) -> &'static str {
 fn floor_text(view: &View) -> String {
     let floor = &view.floor;
     let Some(ns) = floor.ns_per_call else { return "its cost was not measured (no null engine in the plan)".into() };
-    let call = if view.cells.iter().any(|cell| cell.ring.is_some()) { "NOP" } else { "call" };
+    let call = call_noun(view);
     let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
         (Some(part), Some(fastest), Some(cell)) => {
             format!(", {} of the fastest real {call} ({}, {} ns)", share(Some(part)), cell, number(Some(fastest)))
