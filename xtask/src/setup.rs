@@ -59,6 +59,22 @@ pub fn file(path: &Path, package: &str) -> Result<(), String> {
     if path.exists() { Ok(()) } else { Err(format!("the package {package} did not bring {shown}")) }
 }
 
+/// Sees to it that a library of a Debian package can be built against; the reason if it cannot in the end.
+pub fn library(library: &str, package: &str) -> Result<(), String> {
+    self::package("pkg-config", "pkg-config")?;
+    if is_known(library) {
+        return Ok(());
+    }
+    println!("   {library} is not here: installing the Debian package {package}");
+    install(package).map_err(|reason| format!("{library} is missing and cannot be installed: {reason}"))?;
+    if is_known(library) { Ok(()) } else { Err(format!("the package {package} did not bring {library}")) }
+}
+
+fn is_known(library: &str) -> bool {
+    let status = Command::new("pkg-config").args(["--exists", library]).stdin(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
 fn exists(program: &str) -> bool {
     let status = Command::new(program).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
@@ -115,5 +131,6 @@ mod tests {
         assert_eq!(package("true", "no-such-package"), Ok(()));
         assert_eq!(file(Path::new("/"), "no-such-package"), Ok(()));
         assert!(!exists("no-such-program-anywhere"));
+        assert!(!is_known("no-such-library-anywhere"));
     }
 }

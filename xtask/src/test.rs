@@ -25,6 +25,8 @@ pub fn run(_: &ArgMatches) -> Result<()> {
             repeat: "rustup component add rustfmt clippy".into(),
             work: Box::new(|| setup::components().map(|()| Done::Passed)),
         },
+        // Before anything is built: what is built against it is decided then.
+        Step { name: "liburing", repeat: "apt-get install liburing-dev".into(), work: Box::new(liburing) },
         cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
         Step {
             name: "rules",
@@ -65,6 +67,14 @@ fn rules() -> Result<()> {
         return Ok(());
     }
     bail!("{} breaches:\n  {}", breaches.len(), breaches.join("\n  "))
+}
+
+/// Without it the ring over liburing is not built, and its tests say that they were skipped.
+fn liburing() -> Result<Done> {
+    match setup::library("liburing", "liburing-dev") {
+        Ok(()) => Ok(Done::Passed),
+        Err(reason) => Ok(Done::Skipped(reason)),
+    }
 }
 
 /// The comparisons with peers in miniature, so that they never rot; figures of so short a run mean nothing.

@@ -38,6 +38,10 @@ pub fn command() -> Command {
             Command::new("call").about("Request and response: engines, connections, latency, socket options"),
             Some(Workload::Call),
         ))
+        .subcommand(measuring(
+            Command::new("ring").about("io_uring's ceiling: how many operations that do nothing a ring completes"),
+            Some(Workload::Ring),
+        ))
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
             Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
         ), None))

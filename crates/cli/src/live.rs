@@ -37,6 +37,7 @@ fn describe(event: &Event<'_>) -> Value {
             "calls": trial.calls,
             "bytes_per_second": trial.rate().filter(|_| trial.workload() == Workload::Stream),
             "calls_per_second": trial.rate().filter(|_| trial.workload() == Workload::Call),
+            "nops_per_second": trial.rate().filter(|_| trial.workload() == Workload::Ring),
             "elapsed_ns": elapsed_ns,
             "left_ns": left_ns,
         }),

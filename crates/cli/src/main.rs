@@ -53,6 +53,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("stream", matches)) => measure::stream(matches),
         Some(("call", matches)) => measure::call(matches),
+        Some(("ring", matches)) => measure::ring(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),

@@ -1,4 +1,4 @@
-//! `stream`, `call` and `run`: from flags or a plan to a session, and its report.
+//! `stream`, `call`, `ring` and `run`: from flags or a plan to a session, and its report.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -25,6 +25,11 @@ pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
 /// `bytegauge call`.
 pub fn call(matches: &ArgMatches) -> Result<u8, Failure> {
     measure(Spec::named("call", Workload::Call), matches)
+}
+
+/// `bytegauge ring`.
+pub fn ring(matches: &ArgMatches) -> Result<u8, Failure> {
+    measure(Spec::named("ring", Workload::Ring), matches)
 }
 
 /// `bytegauge run PLAN`.
@@ -155,7 +160,8 @@ fn options(matches: &ArgMatches) -> Result<RunOptions, Failure> {
 }
 
 /// The faults that can be planted.
-pub const PLANTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:NS";
+pub const PLANTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:NS, \
+                          untaken:ROUNDS, wrong-user-data:ROUNDS";
 
 /// `die:1000`, or `c3@spin:20` for one cell.
 fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
@@ -175,6 +181,8 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
         "spin" => Plant::Spin { ns: number },
         "modes" => Plant::Modes { ns: number },
         "cold" => Plant::Cold { ns: count },
+        "untaken" => Plant::Untaken { after_rounds: count },
+        "wrong-user-data" => Plant::WrongUserData { after_rounds: count },
         _ => return Err(bad()),
     };
     Ok((cell, plant))

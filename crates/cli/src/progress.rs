@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytegauge_harness::{Event, Observer};
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::Stage;
-use bytegauge_model::unit::{byte_rate, call_rate, significant};
+use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos, Workload};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -62,6 +62,7 @@ impl Bar {
         let rate = match cell.factors.workload() {
             Workload::Stream => byte_rate(median),
             Workload::Call => call_rate(median),
+            Workload::Ring => nop_rate(median),
         };
         Some(format!("{}: {rate}{}", describe(cell), spread.unwrap_or_default()))
     }
@@ -103,7 +104,7 @@ fn describe(cell: &Cell) -> String {
         let level_text = factor.kind.compact(level);
         let neutral = level.is_auto() || matches!(level, Level::Name(name) if name == "none" || name == "max");
         match (factor.name, factor.role) {
-            ("transport" | "placement" | "profile", _) => words.push(level_text),
+            ("transport" | "placement" | "profile" | "mode" | "implementation", _) => words.push(level_text),
             (_, Role::Choice) if !neutral && factor.name != "engine" => {
                 words.push(format!("{} {level_text}", factor.heading));
             }

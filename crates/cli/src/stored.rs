@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bytegauge_model::{Bytes, CellKind, GroupId, SessionId};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View, beside, render};
 use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
@@ -91,7 +91,9 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The settled numbers of a session.
 pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<View, Failure> {
     let data = SessionData::load(store, session)?;
-    Ok(View::of(&data, &settings(matches)?))
+    let mut view = View::of(&data, &settings(matches)?);
+    view.notes.extend(beside::notes(store, &view)?);
+    Ok(view)
 }
 
 /// What the user says about the analysis.

@@ -1,15 +1,18 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, MachineUse, Outcome, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, MachineUse, Outcome, Trial, Workload};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
-use bytegauge_traffic::{Channel, Pair, PathSetup};
+use bytegauge_traffic::message::GRACE_NS;
+use bytegauge_traffic::{Channel, Pair, PathSetup, Plant, RingSetup};
 
 use crate::event::Event;
+use crate::knee;
+use crate::placing;
 use crate::run::{Run, RunError};
 use crate::surroundings::{udp_counts, udp_use};
-use crate::{knee, placing, trial};
+use crate::trial::{self, Setup};
 
 /// How a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,37 +102,39 @@ impl Run<'_> {
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
         let machine = self.watch.sample();
-        let udp = udp_counts(&setup);
+        let transport = cell.factors.transport();
+        let udp = udp_counts(transport.as_ref());
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
-        let measured = match (self.pair(), &slo) {
-            (Ok(pair), None) => trial::measure(pair, &setup, stop),
-            (Ok(pair), Some(slo)) => knee::measure(pair, &setup, slo, stop),
-            (Err(error), _) => Some(trial::Measured::nothing(Outcome::Failed(error.to_string()))),
+        let measured = match (self.pair(), &slo, &setup) {
+            (Ok(pair), Some(slo), Setup::Path(path)) => knee::measure(pair, path, slo, stop),
+            (Ok(pair), _, setup) => setup.measure(pair, stop),
+            (Err(error), ..) => Some(trial::Measured::nothing(Outcome::Failed(error.to_string()))),
         };
         let Some(measured) = measured else {
             self.pair = None;
             return Ok(None);
         };
-        let udp = udp.and_then(|earlier| Some(udp_use(&earlier, &udp_counts(&setup)?)));
+        let udp = udp.and_then(|earlier| Some(udp_use(&earlier, &udp_counts(transport.as_ref())?)));
         let machine = self.watch.machine_use(machine.as_ref()).map(|machine| MachineUse { udp, ..machine });
         if !measured.pair_is_sound {
             self.pair = None;
         }
         let (bytes, wall_ns) = trial::throughput(&measured);
+        let (warmup_ns, window_ns) = setup.schedule_ns();
         let record = Trial {
             cell: cell.id.clone(),
             stage: task.stage,
             block,
             position,
             started_unix_ns,
-            outcome: measured.outcome,
             bytes,
-            calls: measured.source.as_ref().and_then(|source| source.call.as_ref()).map_or(0, |call| call.calls),
+            calls: trial::calls(&measured),
+            outcome: measured.outcome,
             wall_ns,
-            warmup_ns: setup.warmup_ns,
-            cpus: setup.cpus.first().copied(),
+            warmup_ns,
+            cpus: setup.cpus(),
             source: measured.source,
             sink: measured.sink,
             competing: measured.competing,
@@ -138,11 +143,11 @@ impl Run<'_> {
         self.store.record_trial(self.session, &record)?;
         let spent_ns = monotonic_ns() - began_ns;
         if record.outcome == Outcome::Measured {
-            self.learn_overhead(&record, setup.window_ns, spent_ns, cell.kind);
+            self.learn_overhead(&record, window_ns, spent_ns, cell.kind);
         }
         self.tell_trial(cell, &record);
         let good = record.outcome == Outcome::Measured;
-        if self.lengthen(task, cell, &record, setup.window_ns) && !good {
+        if self.lengthen(task, cell, &record, window_ns) && !good {
             // It was too short and nothing else: once more, longer.
             return self.trial(task, cell, block, position);
         }
@@ -172,33 +177,38 @@ impl Run<'_> {
         true
     }
 
-    fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<PathSetup, RunError> {
-        let mut setup = PathSetup::of(&cell.factors)?;
+    fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
         let design = &self.plan.design;
         // A duration is what is reported: calibration and screening keep their own lengths.
         let explicit_ns = cell.factors.get("duration").number().filter(|_| task.stage == Stage::Confirm);
-        setup.window_ns = match cell.kind {
+        let window_ns = match cell.kind {
             CellKind::Floor => design.floor_ns,
             _ => explicit_ns.unwrap_or_else(|| {
                 self.lengthened.get(subject(cell)).map_or(task.window_ns, |longer_ns| task.window_ns.max(*longer_ns))
             }),
         };
         // The null loop has nothing to warm up but its lap length and the CPU's clock.
-        setup.warmup_ns = if cell.kind == CellKind::Floor { 500_000 } else { task.warmup_ns };
-        setup.series = task.series || setup.window_ns >= SERIES_FROM_NS;
-        setup.verify = self.plan.verify;
-        setup.seed = self.plan.seed ^ block;
-        setup.cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));
-        if let Some(grace_ns) = self.options.grace_ns {
-            setup.grace_ns = grace_ns;
+        let warmup_ns = if cell.kind == CellKind::Floor { 500_000 } else { task.warmup_ns };
+        let series = task.series || window_ns >= SERIES_FROM_NS;
+        let cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));
+        let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
+        let plant = self.plant(cell);
+        if cell.factors.workload() == Workload::Ring {
+            let cpu = cpus.first().map(|(_, cpu)| *cpu);
+            let ring = RingSetup::of(&cell.factors)?;
+            return Ok(Setup::Ring(RingSetup { warmup_ns, window_ns, series, cpu, grace_ns, plant, ..ring }));
         }
-        if let Some((choice, plant)) = &self.options.plant
-            && cell.kind != CellKind::Floor
-            && choice.as_ref().is_none_or(|id| *id == cell.id)
-        {
-            setup.plant = Some(*plant);
-        }
-        Ok(setup)
+        let (verify, seed) = (self.plan.verify, self.plan.seed ^ block);
+        let path = PathSetup::of(&cell.factors)?;
+        let path = PathSetup { warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, ..path };
+        Ok(Setup::Path(Box::new(path)))
+    }
+
+    /// The fault that is planted in a cell, if one is.
+    fn plant(&self, cell: &Cell) -> Option<Plant> {
+        let (choice, plant) = self.options.plant.as_ref()?;
+        let meant = cell.kind != CellKind::Floor && choice.as_ref().is_none_or(|id| *id == cell.id);
+        meant.then_some(*plant)
     }
 
     /// The two ends, started if there are none.

@@ -4,7 +4,7 @@
 //! them, from the time that is left; a block that breaks is repeated whole.
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos, Workload};
 use bytegauge_plan::{order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
@@ -107,6 +107,8 @@ impl Run<'_> {
                 let leader = named.and_then(|id| cells.iter().find(|cell| cell.id == *id).cloned());
                 let Some(leader) = leader.or_else(|| cells.first().cloned()) else { continue };
                 let extra = if cells.len() > 1 { vec![twin(&leader), floor(&leader)] } else { vec![floor(&leader)] };
+                let beside: Vec<Cell> = self.plan.artefacts_of(group).cloned().collect();
+                let extra: Vec<Cell> = extra.into_iter().chain(beside).collect();
                 self.store.add_cells(self.session, &extra)?;
                 cells.extend(extra);
                 groups.push(Confirmed {
@@ -198,9 +200,12 @@ fn twin(leader: &Cell) -> Cell {
 fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
     let null = || Level::Name("null".into());
-    factors.set("engine", null());
     if *factors.get("connect") != Level::Absent {
         factors.set("connect", Level::auto());
+    }
+    // Every workload has a name for it.
+    for name in ["engine", "implementation"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent) {
+        factors.set(name, null());
     }
     // Of calls the client alone is left, with one call at a time and as fast as it goes.
     let ones = ["depth", "flows"].map(|name| (name, Level::Number(1)));
@@ -211,13 +216,15 @@ fn floor(leader: &Cell) -> Cell {
         ("call_rate", Level::Name("max".into())),
         ("slo", Level::Name("none".into())),
     ];
-    if *factors.get("request") != Level::Absent {
+    if leader.factors.workload() == Workload::Call {
         for (name, level) in ones.into_iter().chain(none).chain(other) {
             factors.set(name, level);
         }
     }
-    factors.set("work", Level::Name("none".into()));
-    factors.set("walk", Level::Number(0));
+    if leader.factors.workload().has_path() {
+        factors.set("work", Level::Name("none".into()));
+        factors.set("walk", Level::Number(0));
+    }
     Cell {
         id: CellId(format!("{}n", leader.group)),
         group: leader.group.clone(),

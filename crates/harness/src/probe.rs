@@ -3,12 +3,12 @@
 use std::fs;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
-use bytegauge_model::{Level, Transport};
+use bytegauge_model::{Level, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, Spec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, limit, option};
-use bytegauge_traffic::engine;
 use bytegauge_traffic::transport::source;
+use bytegauge_traffic::{engine, ring};
 
 use crate::placing;
 
@@ -22,12 +22,34 @@ pub fn catalog(spec: &Spec) -> Catalog {
         ..Catalog::default()
     };
     probe_placements(&mut catalog);
+    if spec.workload == Workload::Ring {
+        probe_rings(&mut catalog, spec);
+        return catalog;
+    }
     let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
     catalog.missing_engines.extend(lacking);
     for level in spec.parts.iter().filter_map(|part| part.levels.get("transport")).flatten() {
         probe_transport(&mut catalog, level);
     }
     catalog
+}
+
+/// Tries every ring of the spec: which set-ups a kernel knows, and which of them a library, it alone can say.
+fn probe_rings(catalog: &mut Catalog, spec: &Spec) {
+    let levels = |part: &bytegauge_plan::Part, name: &str| {
+        factor::find(name).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default()
+    };
+    for part in &spec.parts {
+        for implementation in levels(part, "implementation") {
+            for setup in levels(part, "setup") {
+                let (Some(by), Some(made)) = (implementation.name(), setup.name()) else { continue };
+                let parsed = by.parse().ok().zip(made.parse().ok());
+                if let Some(reason) = parsed.and_then(|(implementation, flags)| ring::lacks(implementation, flags)) {
+                    catalog.missing_rings.insert((by.to_owned(), made.to_owned()), reason);
+                }
+            }
+        }
+    }
 }
 
 fn probe_placements(catalog: &mut Catalog) {

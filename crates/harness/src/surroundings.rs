@@ -1,14 +1,13 @@
 //! What went on around a block and a trial: counters read before and after, turned into shares.
 
 use bytegauge_model::session::Surroundings;
-use bytegauge_model::{MachineUse, UdpUse};
+use bytegauge_model::{MachineUse, Transport, UdpUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::process_usage;
 use bytegauge_sys::environment::{CgroupCpu, Pressure};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 use bytegauge_sys::process::cpu_time_ns;
 use bytegauge_sys::snmp::{self, Snmp, UdpCounts};
-use bytegauge_traffic::PathSetup;
 
 /// Reads the machine's counters; without `/proc` everything stays unknown.
 #[derive(Debug)]
@@ -84,9 +83,9 @@ impl Watch {
     }
 }
 
-/// The kernel's counts of UDP, where the trial speaks it.
-pub fn udp_counts(setup: &PathSetup) -> Option<Snmp> {
-    if setup.transport.is_udp() { snmp::read().ok() } else { None }
+/// The kernel's counts of UDP, where a path speaks it.
+pub fn udp_counts(transport: Option<&Transport>) -> Option<Snmp> {
+    if transport.is_some_and(Transport::is_udp) { snmp::read().ok() } else { None }
 }
 
 /// What the kernel counted between two readings, of both protocols.

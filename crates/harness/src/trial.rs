@@ -3,6 +3,7 @@
 mod call;
 mod datagram;
 mod foreign;
+pub mod ring;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{EndReport, Engine, Outcome, Workload};
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::engine::proof;
-use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, Side};
+use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, RingSetup, Side};
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
 const PREPARE: Duration = Duration::from_secs(30);
@@ -43,16 +44,51 @@ impl Measured {
     }
 }
 
+/// What one trial is told.
+#[derive(Clone, Debug)]
+pub enum Setup {
+    /// Something is said over a path.
+    Path(Box<PathSetup>),
+    /// A ring runs.
+    Ring(RingSetup),
+}
+
+impl Setup {
+    /// Warm-up and window, nanoseconds.
+    pub fn schedule_ns(&self) -> (u64, u64) {
+        match self {
+            Setup::Path(path) => (path.warmup_ns, path.window_ns),
+            Setup::Ring(ring) => (ring.warmup_ns, ring.window_ns),
+        }
+    }
+
+    /// The CPUs of the first flow's two ends, where they are pinned; a ring's one thread is both.
+    pub fn cpus(&self) -> Option<(usize, usize)> {
+        match self {
+            Setup::Path(path) => path.cpus.first().copied(),
+            Setup::Ring(ring) => ring.cpu.map(|cpu| (cpu, cpu)),
+        }
+    }
+
+    /// Carries the trial. `None` if `stop` was set in the middle of a long one.
+    pub fn measure(&self, pair: &mut Pair, stop: &AtomicBool) -> Option<Measured> {
+        match self {
+            Setup::Path(path) => measure(pair, path, stop),
+            Setup::Ring(ring) => ring::measure(pair, ring, stop),
+        }
+    }
+}
+
 /// Carries one trial over two ends. `None` if `stop` was set in the middle of a long one.
 pub fn measure(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
     let opened = match setup.workload() {
-        Workload::Stream => open(pair, setup),
         Workload::Call => call::open(pair, setup),
+        _ => open(pair, setup),
     };
     match (opened, setup.workload()) {
         (Ok(()), Workload::Stream) if setup.foreign().is_some() => foreign::run(pair, setup, stop),
-        (Ok(()), Workload::Stream) => run(pair, setup, stop),
         (Ok(()), Workload::Call) => call::run(pair, setup, stop),
+        (Ok(()), _) => run(pair, setup, stop),
         // The other end may still wait for a connection that never comes.
         (Err(stopped), _) => Some(Measured::nothing(stopped.outcome)),
     }
@@ -110,6 +146,13 @@ fn stopped(reply: Reply) -> Stopped {
     Stopped { outcome }
 }
 
+/// Units that were counted beside bytes: calls that the client completed, completions that were taken from a ring.
+pub fn calls(measured: &Measured) -> u64 {
+    let client = measured.source.as_ref().and_then(|source| source.call.as_ref()).map(|call| call.calls);
+    let ring = measured.sink.as_ref().filter(|end| end.ring.is_some()).map(|end| end.calls);
+    client.or(ring).unwrap_or(0)
+}
+
 /// How long an end may take before it counts as stuck. Its own watchdog comes first.
 fn patience(setup: &PathSetup) -> Duration {
     let per_call_ns = setup.call.as_ref().map_or(0, |call| call.timeout_ns);
@@ -129,7 +172,7 @@ fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured
         return Some(Measured::nothing(Outcome::Failed(error.to_string())));
     }
     let patience = patience(setup);
-    let first = reply_or_stop(&mut pair.sink, patience, setup, stop)?;
+    let first = reply_or_stop(&mut pair.sink, patience, setup.window_ns, stop)?;
     let closed = matches!(first, Ok(Reply::Closed));
     // Whatever the sink says, it needs no more data.
     let stopped = if setup.has_two_ends() { pair.source.send(Command::Stop) } else { Ok(()) };
@@ -151,10 +194,10 @@ fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured
 fn reply_or_stop(
     end: &mut Channel,
     patience: Duration,
-    setup: &PathSetup,
+    window_ns: u64,
     stop: &AtomicBool,
 ) -> Option<Result<Reply, ChannelError>> {
-    if setup.window_ns < LONG_NS {
+    if window_ns < LONG_NS {
         return Some(end.reply(patience));
     }
     let deadline = Instant::now() + patience;
@@ -247,14 +290,17 @@ fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
     Outcome::Failed(format!("engine {engine} did not run in its mode: {reason}"))
 }
 
-/// Bytes at the end that measures and the length of its window. Of a stream these are bytes divided by the sum
-/// of the flows' rates, at the sink, or at the source where the sink is not ours; of calls, the client's bytes both ways
-/// and its window.
+/// Bytes at the end that measures and the length of its window; a ring moves none. Of a stream these are bytes divided by
+/// the sum of the flows' rates, at the sink, or at the source where the sink is not ours; of calls, the client's bytes
+/// both ways and its window.
 pub fn throughput(measured: &Measured) -> (u64, u64) {
     if let Some(client) = measured.source.as_ref().filter(|source| source.call.is_some()) {
         return (client.bytes, client.call.as_ref().map_or(0, |call| call.window_ns));
     }
-    measured.sink.as_ref().or(measured.source.as_ref()).map_or((0, 0), stream_throughput)
+    match measured.sink.as_ref().or(measured.source.as_ref()) {
+        Some(ring) if ring.ring.is_some() => (0, ring.window_ns),
+        end => end.map_or((0, 0), stream_throughput),
+    }
 }
 
 /// Bytes at one end of a stream and the length of the window.

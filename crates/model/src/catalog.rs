@@ -57,7 +57,7 @@ pub struct Row<T: 'static> {
     pub summary: &'static str,
 }
 
-fn lookup<T: Copy>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
+pub(crate) fn lookup<T: Copy>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
     table.iter().find(|row| row.name == name).map(|row| row.value).ok_or_else(|| NameError::Unknown {
         kind,
         name: name.into(),
@@ -65,7 +65,7 @@ fn lookup<T: Copy>(kind: &'static str, table: &'static [Row<T>], name: &str) -> 
     })
 }
 
-fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'static str {
+pub(crate) fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'static str {
     table.iter().find(|row| row.value == *value).map_or("?", |row| row.name)
 }
 
@@ -90,6 +90,7 @@ macro_rules! named {
         }
     };
 }
+pub(crate) use named;
 
 /// How two ends are joined, or a one-ended source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -627,6 +628,7 @@ macro_rules! text_serde {
         }
     };
 }
+pub(crate) use text_serde;
 text_serde!(Engine);
 text_serde!(Work);
 text_serde!(Fill);

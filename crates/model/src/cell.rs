@@ -49,7 +49,7 @@ impl Levels {
         self.0.insert(name.to_owned(), level);
     }
 
-    /// The transport, which every cell of a path has.
+    /// The transport, which every cell of a path has, and none of a ring.
     pub fn transport(&self) -> Option<Transport> {
         self.get("transport").name().and_then(|name| name.parse().ok())
     }
@@ -66,9 +66,15 @@ impl Levels {
         self.get("connect").name().filter(|name| *name != "auto").and_then(|name| name.parse().ok())
     }
 
-    /// The workload whose cell or group this is: every one of `call` has a request.
+    /// The workload whose cell or group this is: every one of `call` has a request, every one of `ring` a mode.
     pub fn workload(&self) -> Workload {
-        if *self.get("request") == Level::Absent { Workload::Stream } else { Workload::Call }
+        if *self.get("mode") != Level::Absent {
+            Workload::Ring
+        } else if *self.get("request") != Level::Absent {
+            Workload::Call
+        } else {
+            Workload::Stream
+        }
     }
 
     /// Whether a load below the maximum is offered. Then every choice reaches the same rate, and what is
@@ -104,6 +110,8 @@ pub enum CellKind {
     Twin,
     /// The null engine: what the harness itself costs.
     Floor,
+    /// A published loop that measures something else than it seems to: shown beside, never compared.
+    Artefact,
 }
 
 /// One combination of factor levels.

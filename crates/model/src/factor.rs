@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Row, Transport, Work};
 use crate::level::Kind;
 use crate::place::Place;
+use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingSetup, UserData};
 use crate::slo::Slo;
 use crate::suggest;
 
@@ -38,12 +39,19 @@ pub enum Workload {
     Stream,
     /// Request and response.
     Call,
+    /// Operations that do nothing, through an io_uring: there is no path.
+    Ring,
 }
 
 /// The workloads.
 pub const WORKLOADS: &[Row<Workload>] = &[
     Row { value: Workload::Stream, name: "stream", summary: "bulk, one way" },
     Row { value: Workload::Call, name: "call", summary: "request and response" },
+    Row {
+        value: Workload::Ring,
+        name: "ring",
+        summary: "io_uring's ceiling: operations that do nothing, without a path",
+    },
 ];
 
 impl fmt::Display for Workload {
@@ -65,9 +73,18 @@ impl FromStr for Workload {
 }
 
 impl Workload {
+    /// Whether anything is said over a path, so that there is a transport.
+    pub fn has_path(self) -> bool {
+        self != Workload::Ring
+    }
+
     /// Whether the workload can be carried over a transport.
     pub fn runs_over(self, transport: &Transport) -> bool {
-        self == Workload::Stream || transport.is_socket()
+        match self {
+            Workload::Stream => true,
+            Workload::Call => transport.is_socket(),
+            Workload::Ring => false,
+        }
     }
 }
 
@@ -80,7 +97,11 @@ pub struct Defaults {
     pub call: Option<&'static str>,
     /// Over datagrams, in those workloads in which the factor has a meaning; `None`: the same.
     pub datagrams: Option<&'static str>,
+    /// In `ring`.
+    pub ring: Option<&'static str>,
 }
+
+const NOWHERE: Defaults = Defaults { stream: None, call: None, datagrams: None, ring: None };
 
 impl Defaults {
     /// The same, with another list over datagrams.
@@ -90,19 +111,27 @@ impl Defaults {
 }
 
 const fn both(text: &'static str) -> Defaults {
-    Defaults { stream: Some(text), call: Some(text), datagrams: None }
+    each(text, text)
+}
+
+const fn everywhere(text: &'static str) -> Defaults {
+    Defaults { ring: Some(text), ..both(text) }
 }
 
 const fn each(stream: &'static str, call: &'static str) -> Defaults {
-    Defaults { stream: Some(stream), call: Some(call), datagrams: None }
+    Defaults { stream: Some(stream), call: Some(call), ..NOWHERE }
 }
 
 const fn stream(text: &'static str) -> Defaults {
-    Defaults { stream: Some(text), call: None, datagrams: None }
+    Defaults { stream: Some(text), ..NOWHERE }
 }
 
 const fn call(text: &'static str) -> Defaults {
-    Defaults { stream: None, call: Some(text), datagrams: None }
+    Defaults { call: Some(text), ..NOWHERE }
+}
+
+const fn ring(text: &'static str) -> Defaults {
+    Defaults { ring: Some(text), ..NOWHERE }
 }
 
 /// One thing that can be varied.
@@ -122,7 +151,7 @@ pub struct Factor {
     pub heading: &'static str,
     /// One line of help.
     pub summary: &'static str,
-    /// The transports it makes sense for; elsewhere it is absent.
+    /// The transports it makes sense for; elsewhere it is absent. Of a workload without a path nothing is asked.
     pub fits: fn(&Transport) -> bool,
 }
 
@@ -137,13 +166,15 @@ impl Factor {
         match workload {
             Workload::Stream => self.defaults.stream,
             Workload::Call => self.defaults.call,
+            Workload::Ring => self.defaults.ring,
         }
     }
 
-    /// The default list of levels in a workload over a transport; `None` where the factor has no meaning.
-    pub fn default_over(&self, workload: Workload, transport: &Transport) -> Option<&'static str> {
+    /// The default list of levels in a workload over a transport, or without one; `None` where the factor has no
+    /// meaning.
+    pub fn default_over(&self, workload: Workload, transport: Option<&Transport>) -> Option<&'static str> {
         let default = self.default_in(workload)?;
-        Some(self.defaults.datagrams.filter(|_| transport.is_datagram()).unwrap_or(default))
+        Some(self.defaults.datagrams.filter(|_| transport.is_some_and(Transport::is_datagram)).unwrap_or(default))
     }
 
     /// Whether the factor has a meaning in a workload.
@@ -151,9 +182,9 @@ impl Factor {
         self.default_in(workload).is_some()
     }
 
-    /// Whether the factor has a meaning in a workload over a transport.
-    pub fn applies(&self, workload: Workload, transport: &Transport) -> bool {
-        self.is_in(workload) && (self.fits)(transport)
+    /// Whether the factor has a meaning in a workload over a transport, or without one.
+    pub fn applies(&self, workload: Workload, transport: Option<&Transport>) -> bool {
+        self.is_in(workload) && transport.is_none_or(|transport| (self.fits)(transport))
     }
 }
 
@@ -171,6 +202,7 @@ const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
 const TCP: fn(&Transport) -> bool = Transport::is_tcp;
 const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
+const NO_PATH: fn(&Transport) -> bool = |_| false;
 const BUFFER: Kind = Kind::Size { min: 1, max: SIZE_MAX, auto: false };
 const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
 
@@ -406,7 +438,7 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
-        defaults: both("auto"),
+        defaults: everywhere("auto"),
         heading: "duration",
         summary: "measured time of one trial (100ms), or auto: the design chooses",
         fits: EVERYWHERE,
@@ -601,6 +633,68 @@ pub const FACTORS: &[Factor] = &[
         heading: "pipe",
         summary: "capacity of the pipe (F_SETPIPE_SZ), or auto",
         fits: Transport::is_pipe,
+    },
+    // What a program needs of its ring is a condition: whether it must know which operation completed, and whether it
+    // looks at all. How large the ring is, how it is made and who drives it can be chosen.
+    Factor {
+        name: "mode",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<Mode>().map(|mode| mode.to_string())),
+        defaults: ring("ceiling,checked"),
+        heading: "mode",
+        summary: "ceiling: as little as goes, every completion counted; checked: whole entries, every completion compared",
+        fits: NO_PATH,
+    },
+    Factor {
+        name: "user_data",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<UserData>().map(|data| data.to_string())),
+        defaults: ring("none"),
+        heading: "user data",
+        summary: "what goes out with each operation: none, unique (a number), boxed (an object on the heap)",
+        fits: NO_PATH,
+    },
+    Factor {
+        name: "entries",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::PowerOfTwo { max: ENTRIES_MAX },
+        defaults: ring("1,64..4096"),
+        heading: "entries",
+        summary: "submissions that fit the ring, a power of two; completions are twice as many",
+        fits: NO_PATH,
+    },
+    Factor {
+        name: "submit_batch",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Count { min: 1, max: ENTRIES_MAX, auto: true },
+        defaults: ring("auto"),
+        heading: "batch",
+        summary: "operations of one submission, at most the entries; auto: as many as there are entries",
+        fits: NO_PATH,
+    },
+    Factor {
+        name: "implementation",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Name(|s| s.parse::<Implementation>().map(|name| name.to_string())),
+        defaults: ring("raw,io-uring,liburing"),
+        heading: "ring",
+        summary: "who drives the ring: raw, io-uring, liburing; liburing-undrained is shown beside (docs/factors.md)",
+        fits: NO_PATH,
+    },
+    Factor {
+        name: "setup",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Name(|s| s.parse::<RingSetup>().map(|setup| setup.to_string())),
+        defaults: ring("default,single-issuer"),
+        heading: "set-up",
+        summary: "default, single-issuer, coop, sqpoll, no-sqarray, registered, or several joined by +",
+        fits: NO_PATH,
     },
 ];
 

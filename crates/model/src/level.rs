@@ -95,6 +95,11 @@ pub enum Kind {
         /// Whether `auto` is a level.
         auto: bool,
     },
+    /// A power of two, up to `max`.
+    PowerOfTwo {
+        /// The largest, itself a power of two.
+        max: u64,
+    },
     /// A duration; with `auto` where the design chooses.
     Duration {
         /// The shortest, in nanoseconds.
@@ -135,6 +140,16 @@ pub enum LevelError {
         min: String,
         /// The largest allowed.
         max: String,
+    },
+    /// `100` entries.
+    #[error("{given} is not a power of two, and the kernel would make it {above}: use {below} or {above}")]
+    NotPowerOfTwo {
+        /// The value given.
+        given: u64,
+        /// The next smaller power.
+        below: u64,
+        /// The next larger power.
+        above: u64,
     },
     /// `64K..1K`.
     #[error("the range {0} is upside down: write the smaller end first")]
@@ -192,6 +207,19 @@ impl Kind {
                     _ => UnitError::NotANumber(text.into(), "50"),
                 })?;
                 bounded(n, min, max, |n| n.to_string())
+            }
+            Kind::PowerOfTwo { max } => {
+                let n = text.parse::<u64>().map_err(|_| match text.parse::<Bytes>() {
+                    Err(error @ UnitError::Negative(_)) => error,
+                    _ => UnitError::NotANumber(text.into(), "256"),
+                })?;
+                let level = bounded(n, 1, max, |n| n.to_string())?;
+                let above = n.next_power_of_two();
+                if above == n {
+                    Ok(level)
+                } else {
+                    Err(LevelError::NotPowerOfTwo { given: n, below: above / 2, above })
+                }
             }
             Kind::Duration { min_ns, max_ns, .. } => {
                 let Nanos(n) = text.parse()?;
@@ -352,6 +380,13 @@ mod tests {
         let count = Kind::Count { min: 1, max: 5000, auto: false };
         check(count, "1,50,150", "1 50 150");
         check(count, "-2", "`-2` is negative: sizes, counts and durations start at 0");
+        let entries = Kind::PowerOfTwo { max: 32_768 };
+        check(entries, "1,64..512", "1 64 128 256 512");
+        check(entries, "100", "100 is not a power of two, and the kernel would make it 128: use 64 or 128");
+        check(entries, "64..1000", "1000 is not a power of two, and the kernel would make it 1024: use 512 or 1024");
+        check(entries, "65536", "65536 is out of range: use 1 to 32768");
+        check(entries, "0", "0 is out of range: use 1 to 32768");
+        check(entries, "-8", "`-8` is negative: sizes, counts and durations start at 0");
         check(Kind::Switch { auto: true }, "on,off,auto", "on off auto");
         check(Kind::Switch { auto: false }, "auto", "`auto` is not a switch: use on or off");
         check(Kind::SizeOr { min: 1, max: 4096, name: "same" }, "same,1K", "same 1K");

@@ -9,6 +9,7 @@ use crate::call::{CallReport, EngineReport};
 use crate::cell::CellId;
 use crate::datagram::{DatagramReport, UdpUse};
 use crate::factor::Workload;
+use crate::ring::RingReport;
 use crate::session::Stage;
 
 /// How a trial, or a cell, ended.
@@ -60,7 +61,8 @@ pub struct Trial {
     /// Bytes that arrived at the sink within its measured window, all flows; of calls, those that the client
     /// sent and received.
     pub bytes: u64,
-    /// Calls that the client completed within its measured window; 0 for a stream.
+    /// Calls that the client completed, or completions that were taken from a ring, within the measured window; 0 for
+    /// a stream.
     #[serde(default)]
     pub calls: u64,
     /// Length of the measured window: `bytes` (or `calls`) divided by the sum of the flows' rates, nanoseconds.
@@ -84,19 +86,30 @@ impl Trial {
     /// What was said over the path: only a client of calls reports on them.
     pub fn workload(&self) -> Workload {
         let calls = |end: &Option<EndReport>| end.as_ref().is_some_and(|end| end.call.is_some());
-        if self.calls > 0 || calls(&self.source) { Workload::Call } else { Workload::Stream }
-    }
-
-    /// Bytes moved, or calls completed, within the window: what the trial is rated and charged by.
-    pub fn units(&self) -> u64 {
-        match self.workload() {
-            Workload::Stream => self.bytes,
-            Workload::Call => self.calls,
+        if self.ring().is_some() {
+            Workload::Ring
+        } else if self.calls > 0 || calls(&self.source) {
+            Workload::Call
+        } else {
+            Workload::Stream
         }
     }
 
-    /// Units per second: bytes at the sink, or calls completed at the client. `None` unless something was
-    /// measured.
+    /// What a ring counted, which is an end of its own.
+    pub fn ring(&self) -> Option<&RingReport> {
+        self.sink.as_ref()?.ring.as_ref()
+    }
+
+    /// Bytes moved, calls completed or completions taken within the window: what the trial is rated and charged by.
+    pub fn units(&self) -> u64 {
+        match self.workload() {
+            Workload::Stream => self.bytes,
+            Workload::Call | Workload::Ring => self.calls,
+        }
+    }
+
+    /// Units per second: bytes at the sink, calls completed at the client, completions taken from a ring. `None`
+    /// unless something was measured.
     pub fn rate(&self) -> Option<f64> {
         (self.outcome == Outcome::Measured && self.wall_ns > 0 && self.units() > 0)
             .then(|| self.units() as f64 * 1e9 / self.wall_ns as f64)
@@ -114,6 +127,7 @@ impl Trial {
         match self.workload() {
             Workload::Stream => self.cpu_ns_per_byte(),
             Workload::Call => self.server_cpu_ns_per_call(),
+            Workload::Ring => self.cpu_ns_per_nop(),
         }
     }
 
@@ -124,6 +138,16 @@ impl Trial {
             Some(source) => Some(sink + source.cpu_ns_per_byte()?),
             None => Some(sink),
         }
+    }
+
+    /// CPU time of a ring for each completion that was taken, nanoseconds, that of the kernel's thread included which
+    /// submits for it: its share by completions, since it is counted over the ring's whole life.
+    pub fn cpu_ns_per_nop(&self) -> Option<f64> {
+        let (end, ring) = (self.sink.as_ref()?, self.ring()?);
+        let kernel_ns = end.engine.and_then(|engine| engine.kernel_threads_ns).unwrap_or(0) as f64;
+        let share = end.calls as f64 / ring.total_completed.max(end.calls).max(1) as f64;
+        let ns = end.cpu_time_ns() as f64 + kernel_ns * share;
+        (end.calls > 0 && ns > 0.0).then(|| ns / end.calls as f64)
     }
 
     /// CPU time of the server for each request that it served, nanoseconds, threads that the kernel runs for it
@@ -166,7 +190,7 @@ pub struct EndReport {
     /// Bytes moved in the window.
     pub bytes: u64,
     /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window. Of the workload `call`:
-    /// requests that were served, or completed.
+    /// requests that were served, or completed. Of a ring: completions that were taken.
     pub calls: u64,
     /// Calls in the window that moved less than the buffer held.
     pub short_calls: u64,
@@ -200,6 +224,9 @@ pub struct EndReport {
     /// What became of datagrams, where there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramReport>,
+    /// What a ring counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring: Option<RingReport>,
 }
 
 /// What one flow of one end counted.
@@ -247,7 +274,7 @@ pub struct FlowReport {
     pub series: Vec<Bin>,
 }
 
-/// One bin of a flow's interval series.
+/// One bin of a flow's interval series. Of a ring its bytes are completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
     /// Length, nanoseconds.

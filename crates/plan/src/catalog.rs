@@ -13,6 +13,8 @@ pub struct Catalog {
     pub missing_transports: BTreeMap<String, String>,
     /// Engines that this machine's kernel or its settings do not allow, and why.
     pub missing_engines: BTreeMap<String, String>,
+    /// Rings, by implementation and set-up, that this machine or this build does not have, and why.
+    pub missing_rings: BTreeMap<(String, String), String>,
     /// Congestion controls that the kernel offers; empty if unknown.
     pub congestion: Vec<String>,
     /// Files that the process may have open at most, after raising its soft limit.
@@ -32,6 +34,11 @@ impl Catalog {
     /// Why this engine cannot be had, if so.
     pub fn lacks_engine(&self, engine: &str) -> Option<&str> {
         self.missing_engines.get(engine).map(String::as_str)
+    }
+
+    /// Why a ring of this implementation and set-up cannot be had, if so.
+    pub fn lacks_ring(&self, implementation: &str, setup: &str) -> Option<&str> {
+        self.missing_rings.get(&(implementation.to_owned(), setup.to_owned())).map(String::as_str)
     }
 
     /// Why this transport cannot be had, if so.

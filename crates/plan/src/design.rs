@@ -107,6 +107,8 @@ impl Design {
     pub fn of(workload: Workload) -> Design {
         match workload {
             Workload::Stream => Design::default(),
+            // One thread that never waits: nothing is opened but a ring.
+            Workload::Ring => Design { warmup_ns: 1_000_000, overhead_ns: 1_000_000, ..Design::default() },
             Workload::Call => Design {
                 screen_ns: 20_000_000,
                 confirm_ns: CONFIRM_CALLS_NS,

@@ -164,7 +164,7 @@ impl Reader<'_> {
 
     fn workload(&self, key: &str, value: &Value) -> Result<Workload, PlanError> {
         let text = self.text(key, value)?;
-        text.parse().map_err(|_| self.bad(key, "is \"stream\" or \"call\""))
+        text.parse().map_err(|_| self.bad(key, "is \"stream\", \"call\" or \"ring\""))
     }
 
     fn ends(&self, key: &str, value: &Value) -> Result<Ends, PlanError> {
@@ -260,7 +260,7 @@ mod tests {
         check_error("read-size = -1", "--read-size: `-1` is negative: sizes, counts and durations start at 0");
         check_error("budget = 60", "p.toml: `budget` takes a text in quotes");
         check_error("finalists = 1", "p.toml: `finalists` takes a number from 2 to 64, or \"all\"");
-        check_error("workload = \"strem\"", "p.toml: `workload` is \"stream\" or \"call\"");
+        check_error("workload = \"strem\"", "p.toml: `workload` is \"stream\", \"call\" or \"ring\"");
         check_error("workload = 1", "p.toml: `workload` takes a text in quotes");
         check_error(
             "read-size = \"4K\"\nwrite-size = 1\nworkload = \"call\"",

@@ -15,6 +15,7 @@ pub(crate) fn of_our_server(workload: Workload) -> &'static [&'static str] {
         Workload::Call => {
             &["profile", "work", "walk", "server_engine", "server_threads", "linger", "backlog", "reuseport"]
         }
+        Workload::Ring => &[],
     }
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn note(plan: &mut Plan) {
     }
     let counted = match plan.workload {
         Workload::Stream => "; what counts is what its kernel acknowledged, or took, not what it has read",
-        Workload::Call => "",
+        Workload::Call | Workload::Ring => "",
     };
     plan.notes.extend(places.iter().map(|place| {
         format!(

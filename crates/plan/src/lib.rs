@@ -15,6 +15,7 @@ mod missing;
 pub mod order;
 pub mod ready;
 pub mod resolve;
+mod ring;
 pub mod search;
 pub mod spec;
 

@@ -3,7 +3,7 @@
 
 use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Level, Levels, Transport};
+use bytegauge_model::{Level, Levels, Transport, Workload};
 
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
@@ -118,6 +118,9 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanEr
 
 /// A factor that was named but fits no transport at all is an error.
 pub(crate) fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
+    if !spec.workload.has_path() {
+        return Ok(());
+    }
     for factor in FACTORS {
         let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
         let transports: Vec<Transport> = naming.iter().flat_map(|part| part.transports(spec.workload)).collect();
@@ -145,6 +148,11 @@ pub(crate) fn note_collapsed(plan: &mut Plan, spec: &Spec) {
             }
         }
     }
+}
+
+/// What joins the ends in a part: each of its transports, or nothing at all where there is no path.
+pub(crate) fn joints(workload: Workload, part: &Part) -> Vec<Option<Transport>> {
+    if workload.has_path() { part.transports(workload).into_iter().map(Some).collect() } else { vec![None] }
 }
 
 fn fits(factor: &Factor) -> String {

@@ -16,6 +16,8 @@ const DATAGRAMS_AT_ONCE: u64 = 64;
 /// Marks the cells that this machine cannot measure.
 pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     let mut reasons: Vec<String> = Vec::new();
+    // What is only shown beside the others is not missed where it cannot be had.
+    plan.artefacts.retain(|cell| missing(cell, plan.ends, catalog).is_none());
     for cell in &plan.cells {
         if let Some(reason) = missing(cell, plan.ends, catalog) {
             if !reasons.contains(&reason) {
@@ -34,6 +36,10 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
 }
 
 fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
+    if cell.factors.workload() == Workload::Ring {
+        let name = |factor: &str| cell.factors.get(factor).name().unwrap_or_default();
+        return catalog.lacks_ring(name("implementation"), name("setup")).map(str::to_owned);
+    }
     let transport = cell.factors.transport()?;
     if let Some(reason) = catalog.lacks_transport(&transport) {
         return Some(reason.to_owned());
@@ -97,6 +103,8 @@ fn memory(levels: &Levels) -> u64 {
                 if at_once > 1 { number("read_size").min(number("write_size") + 4096) } else { number("read_size") };
             flows * (at_once * (read + number("write_size")) + number("walk") + (512 << 10))
         }
+        // A submission takes 64 bytes, two completions 32: nothing beside what a process takes anyway.
+        Workload::Ring => 0,
         Workload::Call => {
             // Of a thread that only carries a connection little more is touched than its stacks and its entry in
             // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.

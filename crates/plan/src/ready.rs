@@ -13,6 +13,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),
     ("udp-echo", include_str!("../../../plans/udp-echo.toml")),
     ("receive-buffer", include_str!("../../../plans/receive-buffer.toml")),
+    ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
 ];
 
 /// The ready plan of that name.

@@ -16,9 +16,10 @@ use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, 
 use crate::engines::{self, suiting};
 use crate::foreign;
 use crate::meaning::{
-    is_moot, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
+    is_moot, joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
 };
 use crate::missing::{connections, skip_what_is_missing};
+use crate::ring::{is_artefact, is_too_large, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
@@ -84,6 +85,9 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// Cells of all groups.
     pub cells: Vec<Cell>,
+    /// What is shown beside them in confirmation and never compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artefacts: Vec<Cell>,
     /// Groups by what they have in common.
     pub families: Vec<Family>,
     /// Cells that cannot be measured here, and why.
@@ -111,6 +115,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         verify: spec.verify,
         groups: Vec::new(),
         cells: Vec::new(),
+        artefacts: Vec::new(),
         families: Vec::new(),
         skipped: Vec::new(),
         notes: Vec::new(),
@@ -123,10 +128,14 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         plan.budget_ns = SEARCH_BUDGET_NS;
     }
     refuse_what_is_elsewhere(spec)?;
+    refuse_what_no_ring_can(spec)?;
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
     for part in &spec.parts {
         add_part(&mut plan, spec, part)?;
+    }
+    if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {
+        return Err(PlanError::ArtefactAlone { name: artefact.factors.get("implementation").to_string() });
     }
     refuse_what_is_moot(&plan, spec)?;
     note_collapsed(&mut plan, spec);
@@ -147,6 +156,11 @@ impl Plan {
     pub fn measurable<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Cell> {
         let skipped = |id: &CellId| self.skipped.iter().any(|(cell, _)| cell == id);
         self.cells.iter().filter(move |cell| cell.group == *group && !skipped(&cell.id))
+    }
+
+    /// What is shown beside the cells of a group.
+    pub fn artefacts_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Cell> {
+        self.artefacts.iter().filter(move |cell| cell.group == *group)
     }
 
     /// A group by its name.
@@ -208,7 +222,8 @@ impl Plan {
                 let conditions = self.group(group).map(|g| g.factors.clone()).unwrap_or_default();
                 let window_ns = explicit.unwrap_or(family.trial_ns);
                 let trial_ns = search::trial_ns(&conditions, window_ns, each, PACE_ASSUMED);
-                let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1);
+                let beside = self.artefacts_of(group).count() as u64;
+                let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
                 let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
                 if family.aside.contains(group) {
                     schedule.aside_round_ns += round_ns;
@@ -264,9 +279,16 @@ impl Plan {
 fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
-    for joint in part.transports(spec.workload) {
-        let crossed = |role| cross(spec.workload, part, role, &joint);
-        let choices = crossed(Role::Choice);
+    for joint in joints(spec.workload, part) {
+        let crossed = |role| cross(spec.workload, part, role, joint.as_ref());
+        let (fitting, too_large): (Vec<_>, Vec<_>) = crossed(Role::Choice).into_iter().partition(|c| !is_too_large(c));
+        if !too_large.is_empty() {
+            let note = "batches larger than their ring were left out".to_owned();
+            if !plan.notes.contains(&note) {
+                plan.notes.push(note);
+            }
+        }
+        let (artefacts, choices): (Vec<_>, Vec<_>) = fitting.into_iter().partition(is_artefact);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
             if plan.groups.iter().any(|group| group.factors == conditions) {
@@ -281,6 +303,15 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
                 factors.0.extend(choice.0.clone());
                 let id = CellId(format!("c{}", plan.cells.len() + 1));
                 plan.cells.push(Cell { id, group: group.clone(), kind: CellKind::Candidate, twin_of: None, factors });
+            }
+            if shows_artefacts(&conditions) {
+                for artefact in &artefacts {
+                    let mut factors = conditions.clone();
+                    factors.0.extend(artefact.0.clone());
+                    let id = CellId(format!("a{}", plan.artefacts.len() + 1));
+                    let (group, kind) = (group.clone(), CellKind::Artefact);
+                    plan.artefacts.push(Cell { id, group, kind, twin_of: None, factors });
+                }
             }
             let mut key = conditions.clone();
             key.0.retain(|name, _| !WITHIN_FAMILY.contains(&name.as_str()));
@@ -320,22 +351,25 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
 }
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
-/// fit the transport, or means nothing beside the others' levels, is absent.
-fn cross(workload: Workload, part: &Part, role: Role, transport: &Transport) -> Vec<Levels> {
+/// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
+fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Levels> {
     let mut combinations = vec![Levels::default()];
     for factor in factor::of(workload).filter(|factor| factor.role == role) {
         let levels = match factor.name {
-            "transport" => vec![Level::Name(transport.to_string())],
+            "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
             "profile" if sets_by_hand(part) => vec![Level::Absent],
             name if foreign::of_our_server(workload).contains(&name) && foreign::is_foreign(part) => {
                 vec![Level::Absent]
             }
-            "profile" if !part.levels.contains_key("profile") => {
-                let levels = part.levels(workload, factor, transport);
-                levels.into_iter().filter(|level| means_something(level, transport)).collect()
-            }
-            _ if (factor.fits)(transport) => suiting(factor, part.levels(workload, factor, transport), transport),
-            _ => vec![Level::Absent],
+            _ if !factor.applies(workload, transport) => vec![Level::Absent],
+            name => match transport {
+                Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {
+                    let levels = part.levels(workload, factor, Some(transport));
+                    levels.into_iter().filter(|level| means_something(level, transport)).collect()
+                }
+                Some(transport) => suiting(factor, part.levels(workload, factor, Some(transport)), transport),
+                None => part.levels(workload, factor, None),
+            },
         };
         combinations = combinations
             .into_iter()
@@ -392,7 +426,7 @@ fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
         }
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
         let Some(transport) = conditions.transport() else { return true };
-        let levels = part.levels(workload, factor, &transport);
+        let levels = part.levels(workload, factor, Some(&transport));
         let by_profiles = SET_BY_PROFILES.contains(name) || *name == "fill";
         let set_by_profile = *conditions.get("profile") != Level::Absent && by_profiles;
         set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))

@@ -68,6 +68,28 @@ pub enum PlanError {
         /// What would give it a meaning.
         needs: &'static str,
     },
+    /// More operations in a submission than any ring of the plan holds.
+    #[error(
+        "--submit-batch: {batch} operations do not fit a ring of {entries} --entries: use {entries} or fewer, or auto"
+    )]
+    BatchTooLarge {
+        /// The batch.
+        batch: u64,
+        /// The largest ring.
+        entries: u64,
+    },
+    /// Only what is shown beside others.
+    #[error(
+        "--implementation {name} is an artefact that is shown beside others, in mode ceiling without user data, and never \
+         measured alone: add liburing to --implementation"
+    )]
+    ArtefactAlone {
+        /// The implementation.
+        name: String,
+    },
+    /// Bytes are to be compared where none move.
+    #[error("--verify compares bytes, and a ring moves none: use --mode checked")]
+    NoBytes,
     /// A factor that a server which is not ours cannot be told.
     #[error("--{flag} does not go with --connect: {why}")]
     OfForeign {
@@ -307,8 +329,8 @@ impl Part {
         levels.iter().filter_map(|level| level.name()?.parse().ok()).collect()
     }
 
-    /// The levels of a factor over a transport, given or default.
-    pub fn levels(&self, workload: Workload, factor: &Factor, transport: &Transport) -> Vec<Level> {
+    /// The levels of a factor over a transport, or where there is none, given or default.
+    pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         self.given_or(factor, factor.default_over(workload, transport))
     }
 

@@ -5,6 +5,7 @@
 //! Reads results from any machine and never measures, so it knows nothing of sockets.
 #![forbid(unsafe_code)]
 
+pub mod beside;
 mod data;
 pub mod errors;
 pub mod limit;

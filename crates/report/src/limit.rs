@@ -4,6 +4,7 @@
 //! guesses, never reads a factor's level as a proof of what it did.
 
 pub mod call;
+pub mod ring;
 
 use std::collections::BTreeMap;
 
@@ -121,8 +122,14 @@ pub const UNKNOWN: &str = "unknown";
 /// Every name that a cell's limit can have.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let of_calls = call::RULES.iter().map(|rule| rule.name);
-    let own = of_calls.filter(|name| RULES.iter().all(|rule| rule.name != *name));
-    RULES.iter().map(|rule| rule.name).chain(own).chain([UNKNOWN])
+    let others = of_calls.chain(ring::RULES.iter().map(|rule| rule.name));
+    let mut names: Vec<&'static str> = RULES.iter().map(|rule| rule.name).collect();
+    for name in others {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.into_iter().chain([UNKNOWN])
 }
 
 /// The first rule that fires, with its evidence.

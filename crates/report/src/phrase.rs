@@ -41,6 +41,9 @@ pub fn placement(levels: &Levels) -> Option<&'static str> {
 pub fn subject(conditions: &Levels) -> String {
     // A condition that only an import knows says where it was measured, which was not this machine's loopback.
     let elsewhere: Vec<String> = foreign(conditions).map(|(name, level)| format!("{name} {level}")).collect();
+    if conditions.workload() == Workload::Ring {
+        return ring(conditions).into_iter().chain(elsewhere).collect::<Vec<_>>().join(", ");
+    }
     let joint = transport(conditions);
     let joint = if elsewhere.is_empty() { joint } else { joint.replace(" over loopback", "") };
     let mut parts: Vec<String> = [joint].into_iter().chain(elsewhere).collect();
@@ -49,6 +52,20 @@ pub fn subject(conditions: &Levels) -> String {
     parts.extend(call(conditions));
     parts.extend(load(conditions));
     parts.join(", ")
+}
+
+/// A ring that does nothing, and what is asked of it.
+fn ring(conditions: &Levels) -> Vec<String> {
+    let mode = match conditions.get("mode").name() {
+        Some("checked") => "every completion checked",
+        _ => "at its ceiling",
+    };
+    let user_data = match conditions.get("user_data").name() {
+        Some("unique") => "a number with each operation",
+        Some("boxed") => "a heap object with each operation",
+        _ => "without user data",
+    };
+    ["NOPs through an io_uring", mode, user_data].map(str::to_owned).to_vec()
 }
 
 /// What is called, and how.
@@ -83,7 +100,7 @@ fn load(conditions: &Levels) -> Vec<String> {
     let offered = |name: &str| conditions.get(name).number().map(|_| format!("{} offered", shown(name)));
     let think = conditions.get("think").number().filter(|ns| *ns > 0).map(|_| match conditions.workload() {
         Workload::Stream => format!("the writer pausing {} between writes", shown("think")),
-        Workload::Call => format!("each client pausing {} between calls", shown("think")),
+        Workload::Call | Workload::Ring => format!("each client pausing {} between calls", shown("think")),
     });
     let slo =
         conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
@@ -97,7 +114,7 @@ pub fn group_label(conditions: &Levels) -> String {
         .map(|(factor, level)| {
             let text = factor.kind.show(level);
             match factor.name {
-                "transport" | "placement" | "profile" => text,
+                "transport" | "placement" | "profile" | "mode" => text,
                 "flows" => format!("{text} flows"),
                 "idle_flows" => format!("{text} idle"),
                 "competing_flows" => format!("{text} competing"),
@@ -116,7 +133,7 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
     let set_by_profile =
         |profile: &str| PROFILES.iter().any(|p| p.name == profile && p.sets.iter().any(|(factor, _)| *factor == name));
     match name {
-        "transport" | "placement" | "profile" | "request" => true,
+        "transport" | "placement" | "profile" | "request" | "mode" | "user_data" => true,
         "flows" => level.number() != Some(1) || conditions.workload() == Workload::Call,
         _ => {
             let is_default = factor::find(name).is_some_and(|factor| is_default(factor, level, conditions));
@@ -127,10 +144,7 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
 
 fn is_default(factor: &factor::Factor, level: &Level, conditions: &Levels) -> bool {
     let workload = conditions.workload();
-    let default = match conditions.transport() {
-        Some(transport) => factor.default_over(workload, &transport),
-        None => factor.default_in(workload),
-    };
+    let default = factor.default_over(workload, conditions.transport().as_ref());
     default.is_some_and(|default| factor.kind.parse(default).as_ref() == Ok(level))
 }
 
@@ -143,6 +157,9 @@ pub fn level(name: &str, level: &Level) -> String {
 pub fn profile_name(conditions: &Levels) -> String {
     if let Some(name) = conditions.get("profile").name() {
         return name.to_owned();
+    }
+    if let Some(mode) = conditions.get("mode").name() {
+        return mode.to_owned();
     }
     let given = PROFILE_FACTORS.iter().filter(|name| *conditions.get(name) != Level::Absent);
     let parts: Vec<String> = given.map(|name| format!("{name} {}", level(name, conditions.get(name)))).collect();
@@ -170,6 +187,7 @@ pub fn worker(workload: Workload) -> &'static str {
     match workload {
         Workload::Stream => "reader",
         Workload::Call => "server",
+        Workload::Ring => "program",
     }
 }
 
@@ -178,6 +196,7 @@ pub fn idle_worker(workload: Workload) -> &'static str {
     match workload {
         Workload::Stream => "a reader that throws the bytes away",
         Workload::Call => "a server that does nothing with a request",
+        Workload::Ring => "a program that does nothing",
     }
 }
 
@@ -201,6 +220,16 @@ fn setting(name: &str, value: &Level) -> Option<String> {
         ("connect", _) => format!("use the server at {text}"),
         ("server_engine", _) => format!("serve with the engine {text}"),
         ("server_threads", _) => format!("serve with {text} {}", if text == "1" { "thread" } else { "threads" }),
+        ("entries", _) => format!("make room for {text} {}", if text == "1" { "entry" } else { "entries" }),
+        ("submit_batch", level) if level.is_auto() => "submit as many at once as fit".into(),
+        ("submit_batch", _) => format!("submit {text} at once"),
+        ("implementation", _) => match text.as_str() {
+            "raw" => "drive the ring by hand (raw)".into(),
+            "io-uring" => "use the io-uring crate".into(),
+            other => format!("use {other}"),
+        },
+        ("setup", _) if text == "default" => "set no flag".into(),
+        ("setup", _) => format!("set the ring up with {text}"),
         ("rcvbuf_on", _) => match text.as_str() {
             "accepted" => "set it on each accepted socket".into(),
             "client" => "set it on the client's socket".into(),

@@ -4,7 +4,7 @@
 //! Only puts together what the view has decided: no rule of evidence stands here.
 
 use bytegauge_model::Workload;
-use bytegauge_model::unit::{byte_rate, call_rate, significant};
+use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
 
 use crate::phrase::{capital, idle_worker, join, profile_phrase, worker};
 
@@ -135,7 +135,7 @@ impl Verdict {
                 let (idle, who) = (idle_worker(self.workload), worker(self.workload));
                 let profiles = match self.workload {
                     Workload::Stream => "sum,parser",
-                    Workload::Call => "rpc,many-idle",
+                    Workload::Call | Workload::Ring => "rpc,many-idle",
                 };
                 format!(
                     "{choice} serves {idle}. {shown}. Nothing is recommended from that alone: a {who} that works \
@@ -241,7 +241,7 @@ impl Verdict {
         let weight = match (placement.beats_choices, self.workload) {
             (false, _) => "",
             (true, Workload::Stream) => ": placement matters more than buffers here",
-            (true, Workload::Call) => ": placement matters more than what was compared here",
+            (true, Workload::Call | Workload::Ring) => ": placement matters more than what was compared here",
         };
         let rate = self.shown(placement.per_second);
         format!("{} would reach {only}{rate}{weight}.", capital(&placement.phrase))
@@ -251,6 +251,7 @@ impl Verdict {
         match self.workload {
             Workload::Stream => byte_rate(per_second),
             Workload::Call => call_rate(per_second),
+            Workload::Ring => nop_rate(per_second),
         }
     }
 }

@@ -196,7 +196,7 @@ pub(crate) fn outcome(name: &str, reason: Option<String>) -> Option<Outcome> {
         .find(|outcome| outcome.name() == name)
 }
 
-const KINDS: [CellKind; 3] = [CellKind::Candidate, CellKind::Twin, CellKind::Floor];
+const KINDS: [CellKind; 4] = [CellKind::Candidate, CellKind::Twin, CellKind::Floor, CellKind::Artefact];
 
 /// The name of a kind of cell.
 pub(crate) fn kind_name(kind: CellKind) -> &'static str {
@@ -204,6 +204,7 @@ pub(crate) fn kind_name(kind: CellKind) -> &'static str {
         CellKind::Candidate => "candidate",
         CellKind::Twin => "twin",
         CellKind::Floor => "floor",
+        CellKind::Artefact => "artefact",
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
         call: _,
         engine: _,
         datagrams: _,
+        ring: _,
     } = *end;
     [
         bytes,
@@ -90,6 +91,7 @@ pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
         call: None,
         engine: None,
         datagrams: None,
+        ring: None,
     }
 }
 

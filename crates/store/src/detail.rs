@@ -4,7 +4,8 @@
 //! thousand trials are read for one report. Interval series are never in here.
 
 use bytegauge_model::{
-    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, TcpReport, Trial,
+    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, RingReport,
+    TcpReport, Trial,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,6 +38,8 @@ struct EndDetail {
     engine: Option<EngineReport>,
     /// What became of datagrams.
     datagrams: Option<DatagramReport>,
+    /// What a ring counted.
+    ring: Option<RingReport>,
     /// The only flow, whose counters are the end's.
     only: Option<Kernel>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -103,20 +106,21 @@ impl EndDetail {
 
     /// Everything but the flows.
     fn beside(end: &EndReport) -> EndDetail {
-        let EndReport { queued_ns, call, engine, datagrams, .. } = end;
+        let EndReport { queued_ns, call, engine, datagrams, ring, .. } = end;
         EndDetail {
             queued_ns: *queued_ns,
             call: call.clone(),
             engine: *engine,
             datagrams: *datagrams,
+            ring: *ring,
             only: None,
             flows: Vec::new(),
         }
     }
 
     fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let EndDetail { queued_ns, call, engine, datagrams, .. } = self;
-        let mut end = EndReport { queued_ns, call, engine, datagrams, ..counters::end(numbers, self.flows) };
+        let EndDetail { queued_ns, call, engine, datagrams, ring, .. } = self;
+        let mut end = EndReport { queued_ns, call, engine, datagrams, ring, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }

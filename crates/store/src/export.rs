@@ -48,6 +48,20 @@ const RESULT_OF_CALLS: [&str; 9] = [
     "sink_cpu",
 ];
 
+/// The same of rings.
+const RESULT_OF_RINGS: [&str; 10] = [
+    "completed_nops",
+    "wall_ns",
+    "nops_per_second",
+    "submitted_nops",
+    "system_calls",
+    "checked_nops",
+    "overflowed_after_rounds",
+    "warmup_ns",
+    "source_cpu",
+    "sink_cpu",
+];
+
 /// The columns at the end.
 const MACHINE: [&str; 4] = ["machine_wall_ns", "machine_busy_ns", "machine_softirq_ns", "machine_steal_ns"];
 
@@ -125,6 +139,7 @@ fn header(workload: Workload, extra: &BTreeSet<&str>) -> Vec<String> {
     header.extend(match workload {
         Workload::Stream => owned(&RESULT),
         Workload::Call => owned(&RESULT_OF_CALLS),
+        Workload::Ring => owned(&RESULT_OF_RINGS),
     });
     header.extend(ends);
     header.extend(owned(&MACHINE));
@@ -159,15 +174,24 @@ fn record(
         Level::Absent => String::new(),
         level => level.to_string(),
     }));
-    record.push(trial.bytes.to_string());
     record.extend(match workload {
-        Workload::Stream => vec![trial.wall_ns.to_string(), text(trial.rate())],
+        Workload::Stream => vec![trial.bytes.to_string(), trial.wall_ns.to_string(), text(trial.rate())],
         Workload::Call => vec![
+            trial.bytes.to_string(),
             trial.calls.to_string(),
             trial.wall_ns.to_string(),
             text(trial.rate()),
             text(failed_calls(trial)),
             text(trial.competing.as_ref().and_then(|end| Some(end.call.as_ref()?.calls))),
+        ],
+        Workload::Ring => vec![
+            trial.calls.to_string(),
+            trial.wall_ns.to_string(),
+            text(trial.rate()),
+            text(trial.ring().map(|ring| ring.submitted)),
+            text(trial.ring().map(|ring| ring.enters)),
+            text(trial.ring().map(|ring| ring.checked)),
+            text(trial.ring().and_then(|ring| ring.overflowed_after_rounds)),
         ],
     });
     record.extend([

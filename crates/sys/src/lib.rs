@@ -28,6 +28,7 @@ pub mod interrupt;
 pub mod io;
 pub mod limit;
 pub mod machine;
+pub mod nop;
 pub mod option;
 pub mod pipe;
 pub mod process;

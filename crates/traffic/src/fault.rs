@@ -42,6 +42,17 @@ pub enum Fault {
     /// The other end went away while data was still due.
     #[error("the other end went away in the middle of the trial ({0})")]
     PeerGone(String),
+    /// Completions of a ring found no room, so that the kernel keeps them and grows.
+    #[error(
+        "the completion queue overflowed within {rounds} rounds of {batch} (IORING_SQ_CQ_OVERFLOW): completions were not \
+         taken as they came, so what was counted is not what the ring can do"
+    )]
+    Overflowed {
+        /// Rounds until it was seen.
+        rounds: u64,
+        /// Operations of a round.
+        batch: u32,
+    },
     /// Two counts of the same bytes differ.
     #[error("{0}: what was counted is not what moved")]
     Miscounted(String),

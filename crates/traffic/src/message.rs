@@ -4,6 +4,8 @@
 //! both answer `Ready`; `Go` to both. When the sink's windows have closed it says `Closed`, and `Stop` is
 //! passed to the source, which has fed it until then. Both answer `Done`, `Skipped` or `Failed`.
 //!
+//! A ring has no path: `OpenRing` to one end, which answers `Ready`; `Go`; it answers as above.
+//!
 //! Calls go the same way with the roles changed: the source is the client, which measures and says `Closed`;
 //! the sink is the server, which serves as soon as it listens, and until it is told to `Stop`.
 
@@ -13,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::{CallSetup, READ_SIZE};
 use crate::fault::Fault;
 use crate::place;
+use crate::ring::RingSetup;
 
 /// Which end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +127,16 @@ pub enum Plant {
         every: u64,
         /// For how long, nanoseconds; then it goes out with the next reply.
         ns: u64,
+    },
+    /// A ring stops taking completions after so many rounds.
+    Untaken {
+        /// Rounds before.
+        after_rounds: u64,
+    },
+    /// A ring expects other user data than it submits after so many rounds.
+    WrongUserData {
+        /// Rounds before.
+        after_rounds: u64,
     },
     /// The reader spins after each read.
     Spin {
@@ -304,7 +317,7 @@ impl PathSetup {
 }
 
 /// Parses a named level; absent and `auto` are `None`.
-fn parsed<T: std::str::FromStr>(levels: &Levels, name: &str) -> Result<Option<T>, Fault>
+pub(crate) fn parsed<T: std::str::FromStr>(levels: &Levels, name: &str) -> Result<Option<T>, Fault>
 where
     T::Err: std::fmt::Display,
 {
@@ -320,6 +333,8 @@ where
 pub enum Command {
     /// Prepare a side of a path; the source is told where the sink listens.
     Open(Side, Box<PathSetup>, Option<Address>),
+    /// Prepare a ring, which has no other end.
+    OpenRing(Box<RingSetup>),
     /// Begin.
     Go,
     /// The end that measures has what it wanted: send, or serve, no more.

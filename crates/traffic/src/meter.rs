@@ -229,6 +229,13 @@ impl Meter {
         self.packets += packets;
     }
 
+    /// A lap's calls, counted by whoever made them: `moved` of whatever is counted, in so many calls.
+    #[inline]
+    pub fn count_many(&mut self, moved: u64, calls: u64) {
+        self.bytes += moved;
+        self.calls += calls;
+    }
+
     /// Where threads or tasks that work for this meter count. Their counts are in every mark from now on, and
     /// their CPU time is in the window once they have ended.
     pub fn tally(&mut self) -> Arc<Tally> {

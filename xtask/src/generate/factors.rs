@@ -4,13 +4,14 @@ use anyhow::Result;
 use bytegauge_model::catalog::{ARRIVALS, ENDS, ENGINES, PLACEMENTS, PROFILES, RCVBUF_ON, Row, TRANSPORTS};
 use bytegauge_model::factor::{self, Factor, Role, WORKLOADS};
 use bytegauge_model::level::Kind;
+use bytegauge_model::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
 use bytegauge_model::{Bytes, Nanos, Transport, Workload};
 
 use crate::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 
-Everything that `bytegauge stream`, `bytegauge call` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
+Everything that `bytegauge stream`, `bytegauge call`, `bytegauge ring` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
 a plan file. It takes one level, a list (`4K,64K,1M`), or, where levels are numbers, a range (`4K..1M`: doubling, both
 ends included). A **choice** is what you may set: choices are compared. A **condition** is what life imposes: it is
 never compared, it tells where an answer holds.
@@ -38,6 +39,14 @@ pub fn text() -> Result<String> {
     text.push_str(&names(ARRIVALS));
     text.push_str("\n## Sockets (`--rcvbuf-on`)\n\n");
     text.push_str(&names(RCVBUF_ON));
+    text.push_str("\n## Rings (`--implementation`)\n\n");
+    text.push_str(&names(IMPLEMENTATIONS));
+    text.push_str("\n## Ring set-ups (`--setup`)\n\nSeveral go together: `single-issuer+no-sqarray`.\n\n");
+    text.push_str(&names(SETUPS));
+    text.push_str("\n## User data of a ring (`--user-data`)\n\n");
+    text.push_str(&names(USER_DATA));
+    text.push_str("\n## Modes of a ring (`--mode`)\n\n");
+    text.push_str(&names(MODES));
     text.push_str("\n## Kinds of ends (`--ends`)\n\n");
     text.push_str(&names(ENDS));
     text.push_str("\n## Profiles\n\nA profile sets several conditions at once. A plan file may define more.\n\n");
@@ -85,6 +94,7 @@ fn levels(kind: Kind) -> String {
         Kind::Duration { min_ns, max_ns, auto } => {
             or_auto(format!("{} to {}", Nanos(min_ns).compact(), Nanos(max_ns).compact()), auto)
         }
+        Kind::PowerOfTwo { max } => format!("powers of two, 1 to {max}"),
         Kind::Rate => "bytes per second, or `max`".to_owned(),
         Kind::CallRate => "calls per second, or `max`".to_owned(),
         Kind::Switch { auto: true } => "`on`, `off`, `auto`".to_owned(),
@@ -95,6 +105,9 @@ fn levels(kind: Kind) -> String {
 
 /// The transports that a factor fits, in words.
 fn transports(workload: Workload, factor: &Factor) -> String {
+    if !workload.has_path() {
+        return "none: there is no path".to_owned();
+    }
     let source = Transport::Source("/dev/zero".into());
     let carries = |transport: &Transport| workload.runs_over(transport);
     let two_ended: Vec<Transport> = TRANSPORTS.iter().filter_map(|row| row.name.parse().ok()).filter(carries).collect();

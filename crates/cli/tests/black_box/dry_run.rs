@@ -18,6 +18,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (Kind::Count { auto: true, .. }, _) => ["auto", "3"],
         (Kind::Count { .. }, _) => ["1", "3"],
         (Kind::CallRate, _) => ["max", "20k"],
+        (Kind::PowerOfTwo { .. }, _) => ["64", "1"],
         (Kind::Duration { .. }, _) => ["20ms", "1500us"],
         (Kind::Rate, _) => ["max", "100M"],
         (Kind::Switch { .. }, _) => ["on", "off"],
@@ -32,6 +33,10 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "server_engine" | "client_engine") => ["blocking", "epoll"],
         (_, "engine") => ["blocking", "null"],
         (_, "congestion") => ["auto", "reno"],
+        (_, "mode") => ["checked", "ceiling"],
+        (_, "user_data") => ["boxed", "none"],
+        (_, "implementation") => ["raw", "io-uring"],
+        (_, "setup") => ["coop", "default"],
         (_, "connect") => ["unix:/one", "unix:/two"],
         (_, name) => panic!("{name}: say here which two levels to try"),
     }
@@ -45,7 +50,7 @@ fn transport(factor: &Factor) -> &'static str {
 
 /// The other factors of such a plan: few cells.
 fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static str)> {
-    let mut small = vec![("transport", transport(factor))];
+    let mut small = if workload.has_path() { vec![("transport", transport(factor))] } else { Vec::new() };
     small.extend(match (workload, factor.name) {
         (Workload::Stream, "connect") => vec![("write_size", "64K")],
         (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
@@ -54,6 +59,8 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Call, "server_threads" | "server_engine") => vec![("server_engine", "epoll")],
         (Workload::Call, "client_threads") => vec![("client_engine", "epoll")],
         (Workload::Call, _) => Vec::new(),
+        (Workload::Ring, "submit_batch") => vec![("entries", "64")],
+        (Workload::Ring, _) => vec![("implementation", "raw")],
     });
     small.into_iter().filter(|(name, _)| *name != factor.name).collect()
 }

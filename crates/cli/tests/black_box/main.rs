@@ -23,6 +23,7 @@ mod machine_limits;
 mod output;
 mod plans;
 mod raw;
+mod ring;
 mod serve;
 mod store_faults;
 mod stored;

@@ -18,6 +18,7 @@ fn every_ready_plan_is_planned() {
         ("tcp-echo", 96),
         ("udp-echo", 144),
         ("receive-buffer", 120),
+        ("ring-nop", 42),
     ] {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
         assert!(ran.stdout.starts_with(&format!("plan {name}: ")), "{ran}");
@@ -27,7 +28,7 @@ fn every_ready_plan_is_planned() {
     bench
         .run("run --help")
         .exits(0)
-        .prints(&["buffer-size, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer"]);
+        .prints(&["buffer-size, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, ring-nop"]);
 }
 
 #[test]

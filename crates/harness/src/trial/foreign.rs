@@ -19,7 +19,7 @@ pub(super) fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Opti
         return Some(Measured::nothing(Outcome::Failed(error.to_string())));
     }
     let patience = patience(setup);
-    let first = reply_or_stop(&mut pair.source, patience, setup, stop)?;
+    let first = reply_or_stop(&mut pair.source, patience, setup.window_ns, stop)?;
     let closed = matches!(first, Ok(Reply::Closed));
     let source = Answer::of(if closed { pair.source.reply(patience) } else { first });
     let outcome = source.trouble.clone().unwrap_or_else(|| judge(setup, source.report.as_ref()));

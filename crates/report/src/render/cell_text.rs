@@ -109,17 +109,32 @@ fn shown(cell: &CellView, name: &str, show: impl Fn(&factor::Factor, &Level) -> 
     }
 }
 
+/// What the harness's cost is counted by.
+pub fn call_noun(view: &View) -> &'static str {
+    if view.cells.iter().any(|cell| cell.ring.is_some()) { "NOP" } else { "call" }
+}
+
 /// Whether a group compares calls.
 pub fn of_calls(group: &GroupView) -> bool {
     group.cost.ends_with("per_call")
 }
 
+/// Whether a group compares rings.
+pub fn of_rings(group: &GroupView) -> bool {
+    group.cost == "ns_per_nop"
+}
+
 /// What a rate in a base unit is best divided by, and the unit's name then: powers of 1024 for bytes, of 1000 for
-/// calls.
+/// calls and NOPs.
 pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
-    if base == "calls/s" {
+    let counted = match base {
+        "calls/s" => Some(["calls/s", "k calls/s", "M calls/s", "G calls/s"]),
+        "NOPs/s" => Some(["NOPs/s", "k NOPs/s", "M NOPs/s", "G NOPs/s"]),
+        _ => None,
+    };
+    if let Some(names) = counted {
         let step = (per_second.max(1.0).log10() / 3.0).floor().clamp(0.0, 3.0) as usize;
-        return (1000f64.powi(step as i32), ["calls/s", "k calls/s", "M calls/s", "G calls/s"][step]);
+        return (1000f64.powi(step as i32), names[step]);
     }
     let step = (per_second.max(1.0).log2() / 10.0).floor().clamp(0.0, 4.0) as usize;
     (1024f64.powi(step as i32), ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"][step])

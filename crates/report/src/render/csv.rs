@@ -4,7 +4,7 @@ use bytegauge_model::{Workload, factor};
 use serde_json::Value;
 
 use crate::View;
-use crate::view::document::{CallView, CellView, DatagramView};
+use crate::view::document::{CallView, CellView, DatagramView, RingView};
 
 /// A column after the factors.
 type Column = (&'static str, fn(&CellView) -> String);
@@ -77,6 +77,30 @@ const AFTER_FACTORS_OF_CALLS: &[Column] = &[
     ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
+const AFTER_FACTORS_OF_RINGS: &[Column] = &[
+    ("outcome", |cell| cell.outcome.to_owned()),
+    ("reason", |cell| cell.reason.clone().unwrap_or_default()),
+    ("trials", |cell| cell.trials.to_string()),
+    ("nops_per_s", |cell| text(cell.estimate.median)),
+    ("nops_lower_per_s", |cell| text(cell.estimate.lower)),
+    ("nops_upper_per_s", |cell| text(cell.estimate.upper)),
+    ("total_rate_nops_per_s", |cell| text(cell.total_rate)),
+    ("ns_per_nop", |cell| more(cell, "ns_per_nop")),
+    ("cpu_ns_per_nop", |cell| more(cell, "cpu_ns_per_nop")),
+    ("submissions_per_s", |cell| more(cell, "submissions_per_second")),
+    ("system_calls_per_s", |cell| more(cell, "system_calls_per_second")),
+    ("submitted", |cell| of_rings(cell, |ring| Some(ring.submitted))),
+    ("completed", |cell| of_rings(cell, |ring| Some(ring.completed))),
+    ("checked", |cell| of_rings(cell, |ring| Some(ring.checked))),
+    ("left", |cell| of_rings(cell, |ring| Some(ring.left))),
+    ("overflowed_after_rounds", |cell| of_rings(cell, |ring| ring.overflowed_after_rounds)),
+    ("kernel_thread_cpus", |cell| of_rings(cell, |ring| ring.kernel_thread_cpus)),
+    ("footprint_bytes", |cell| text(cell.footprint)),
+    ("above_best_upper", |cell| text(cell.above_best_upper)),
+    ("limit", |cell| cell.limit.name.to_owned()),
+    ("limit_sentence", |cell| cell.limit.sentence.clone()),
+];
+
 /// What a stream of datagrams has beside that.
 const OF_DATAGRAMS: &[Column] = &[
     ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
@@ -97,6 +121,7 @@ fn after_factors(view: &View) -> impl Iterator<Item = &'static Column> {
     let columns = match workload(view) {
         Workload::Stream => AFTER_FACTORS,
         Workload::Call => AFTER_FACTORS_OF_CALLS,
+        Workload::Ring => AFTER_FACTORS_OF_RINGS,
     };
     let of_datagrams = if view.cells.iter().any(|cell| cell.datagrams.is_some()) { OF_DATAGRAMS } else { &[] };
     columns.iter().chain(of_datagrams)
@@ -108,6 +133,10 @@ fn of_datagrams<T: ToString>(cell: &CellView, read: impl Fn(&DatagramView) -> Op
 
 fn of_calls<T: ToString>(cell: &CellView, read: impl Fn(&CallView) -> Option<T>) -> String {
     text(cell.call.as_ref().and_then(read))
+}
+
+fn of_rings<T: ToString>(cell: &CellView, read: impl Fn(&RingView) -> Option<T>) -> String {
+    text(cell.ring.as_ref().and_then(read))
 }
 
 /// `reset/first-byte=12 refused/connect=3`.

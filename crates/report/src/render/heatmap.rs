@@ -1,4 +1,5 @@
-//! Small maps of a screened group: two sizes as a grid of shaded numbers, one size as bars.
+//! Small maps of a group: two sizes as a grid of shaded numbers, one size as bars; of rings their size by who drives
+//! them.
 //!
 //! Shade shows the share of the largest rate; the number stands in every field and marks are characters, so
 //! nothing is told by colour alone. Too narrow for numbers, a digit shows tenths of the largest rate.
@@ -36,7 +37,9 @@ pub fn lines(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<
         .filter(|name| cells.iter().filter_map(|cell| cell.level(name).number()).count() >= 2)
         .collect();
     let marks = Marks::of_group(view, group);
+    let by_ring = group.varied.iter().any(|name| name == "implementation");
     match sizes.as_slice() {
+        [down, ..] if by_ring => grid(&cells, &marks, group.varied.len() > 2, down, "implementation", width, paint),
         [down, across, ..] => grid(&cells, &marks, group.varied.len() > 2, down, across, width, paint),
         // One size and one name: the names side by side.
         [down] if group.varied.len() == 2 => {
@@ -88,8 +91,10 @@ fn grid(
     let base = cells.first().map_or("", |cell| cell.estimate.unit);
     let (unit, unit_name) = rate_unit(base, most);
     let label_width = rows.iter().map(|level| short(down, level).chars().count()).max().unwrap_or(0).max(5) + 2;
-    let numbers = label_width + columns.len() * (FIELD + 1) <= width;
-    let field = if numbers { FIELD } else { 2 };
+    // Names of rings are longer than sizes.
+    let wide = columns.iter().map(|level| short(across, level).chars().count()).max().unwrap_or(0).max(FIELD);
+    let numbers = label_width + columns.len() * (wide + 1) <= width;
+    let field = if numbers { wide } else { 2 };
     if label_width + columns.len() * (field + 1) > width {
         return Vec::new();
     }
@@ -176,7 +181,7 @@ fn framed(text: &str, mark: Mark, field: usize) -> String {
         Mark::BestSet => ("[", "]"),
         Mark::None => (" ", " "),
     };
-    if field < 3 { format!("{left}{text}") } else { format!("{left}{text:>4}{right}") }
+    if field < 3 { format!("{left}{text}") } else { format!("{:>field$}", format!("{left}{text:>4}{right}")) }
 }
 
 fn step(share: f64) -> usize {

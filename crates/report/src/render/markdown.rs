@@ -1,6 +1,6 @@
 //! A session as markdown: verdicts, one table a group, environment and notes.
 
-use super::cell_text::Marks;
+use super::cell_text::{Marks, call_noun};
 use super::overview::{Grid, Overview};
 use super::table::{columns, rows};
 use crate::View;
@@ -32,8 +32,10 @@ pub fn render(view: &View) -> String {
     out.push(String::new());
     out.extend(view.environment.reasons.iter().map(|reason| format!("- {}", escape(reason))));
     if let Some(ns) = view.floor.ns_per_call {
-        let share = view.floor.share.map_or_else(String::new, |s| format!(", {} of the fastest real call", percent(s)));
-        out.push(format!("- harness: {ns:.1} ns a call{share}"));
+        let call = call_noun(view);
+        let share =
+            view.floor.share.map_or_else(String::new, |s| format!(", {} of the fastest real {call}", percent(s)));
+        out.push(format!("- harness: {ns:.1} ns a {call}{share}"));
     }
     out.extend(view.notes.iter().map(|note| format!("- {}", escape(note))));
     out.join("\n") + "\n"
@@ -67,7 +69,8 @@ fn group(view: &View, group: &GroupView) -> Vec<String> {
         let mark = marks.of(cell).symbol().trim().to_owned();
         out.push(cells([mark].into_iter().chain(columns.iter().map(|column| escape(&column.text(cell)))).collect()));
     }
-    let beside = super::calls::lines(&rows, &marks);
+    let mut beside = super::calls::lines(&rows, &marks);
+    beside.extend(super::rings::lines(view, group, &rows, &marks));
     if !beside.is_empty() {
         out.push(String::new());
         out.extend(beside.iter().map(|text| format!("- {}", escape(text))));

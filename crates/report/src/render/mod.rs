@@ -11,6 +11,7 @@ mod cell_text;
 mod datagrams;
 mod heatmap;
 mod overview;
+mod rings;
 mod table;
 
 pub use terminal::TerminalStyle;

@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::cell_text::{
-    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, rate_unit, share, time,
+    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rate_unit, share, time,
 };
 use crate::view::View;
 use crate::view::document::{CellView, DatagramView, GroupView};
@@ -99,6 +99,10 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
         columns.extend(columns_of_datagrams(&heading));
         return columns;
     }
+    if of_rings(group) {
+        columns.extend(columns_of_rings(&heading));
+        return columns;
+    }
     columns.push(Column::new("throughput", true, 0, cell_rate));
     columns.push(Column::new(&heading, true, 1, |cell| interval(&cell.estimate)));
     columns.push(Column::new("reads", true, 4, |cell| calls(cell, "calls_per_second")));
@@ -109,6 +113,18 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
     columns.push(Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()));
     columns
+}
+
+/// What follows the levels of rings.
+fn columns_of_rings(interval_heading: &str) -> Vec<Column> {
+    vec![
+        Column::new("rate", true, 0, cell_rate),
+        Column::new(interval_heading, true, 1, |cell| interval(&cell.estimate)),
+        Column::new("ns/NOP", true, 3, |cell| number(cell.median("ns_per_nop"))),
+        Column::new("CPU ns/NOP", true, 4, |cell| number(cell.median("cpu_ns_per_nop"))),
+        Column::new("system calls", true, 5, |cell| calls(cell, "system_calls_per_second")),
+        Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()),
+    ]
 }
 
 /// What follows the levels of datagrams.

@@ -4,7 +4,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::cell_text::{Mark, Marks, number, share};
+use super::cell_text::{Mark, Marks, call_noun, number, share};
 use super::overview::Overview;
 use super::table::{columns, lines, rows};
 use super::{heatmap, table};
@@ -151,8 +151,11 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
     }
     out.extend(legend(&rows, &marks, paint));
     out.extend(evidence(&rows, &marks, width, paint));
-    out.extend(super::calls::lines(&rows, &marks).iter().flat_map(|text| prose(text, width)).map(|l| paint.dim(&l)));
-    out.extend(super::datagrams::lines(&rows).iter().flat_map(|text| prose(text, width)).map(|l| paint.dim(&l)));
+    let beside = super::calls::lines(&rows, &marks)
+        .into_iter()
+        .chain(super::datagrams::lines(&rows))
+        .chain(super::rings::lines(view, group, &rows, &marks));
+    out.extend(beside.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
     let map = heatmap::lines(view, group, width - 2, paint);
     if !map.is_empty() {
         out.push(String::new());
@@ -280,6 +283,9 @@ fn alike(notes: &[String]) -> Vec<String> {
 }
 
 fn billing(view: &View) -> String {
+    if call_noun(view) == "NOP" {
+        return "time of the thread that runs the ring, and of the kernel's thread that submits for it (sqpoll)".into();
+    }
     let foreign = |cell: &CellView| cell.factors.get("connect").is_some_and(|at| at != "auto" && !at.is_null());
     let ends = match view.cells.iter().any(foreign) {
         true => "our end's threads (what a foreign server uses is not seen)",
@@ -299,13 +305,14 @@ fn billing(view: &View) -> String {
 fn floor_text(view: &View) -> String {
     let floor = &view.floor;
     let Some(ns) = floor.ns_per_call else { return "its cost was not measured (no null engine in the plan)".into() };
+    let call = call_noun(view);
     let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
         (Some(part), Some(fastest), Some(cell)) => {
-            format!(", {} of the fastest real call ({}, {} ns)", share(Some(part)), cell, number(Some(fastest)))
+            format!(", {} of the fastest real {call} ({}, {} ns)", share(Some(part)), cell, number(Some(fastest)))
         }
         _ => String::new(),
     };
-    format!("{} ns a call{of_fastest}", number(Some(ns)))
+    format!("{} ns a {call}{of_fastest}", number(Some(ns)))
 }
 
 fn environment_text(environment: &EnvironmentView) -> String {

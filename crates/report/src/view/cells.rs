@@ -17,8 +17,9 @@ use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
 use super::footprint::footprint;
+use super::rings::{artefact, cheapest_siblings, ring};
 use super::settled::{Blocks, Settled};
-use super::signs::{Known, flows, gather, gather_of_calls, larger_buffers};
+use super::signs::{Known, flows, gather, gather_of_calls, gather_of_rings, larger_buffers};
 use crate::{SessionData, limit, phrase};
 
 /// What all cells of a session share.
@@ -39,11 +40,14 @@ pub struct Context<'a> {
 pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec<CellView> {
     let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
     let mut larger: HashMap<usize, (&'static str, f64)> = HashMap::new();
+    let mut cheapest_nops: HashMap<usize, f64> = HashMap::new();
     let mut above: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
     for group in families.iter().flat_map(|family| &family.groups) {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
         let gains = group.candidates.iter().zip(larger_buffers(&rated));
         larger.extend(gains.filter_map(|(&at, gain)| Some((at, gain?))));
+        let cheapest = group.candidates.iter().zip(cheapest_siblings(&rated));
+        cheapest_nops.extend(cheapest.filter_map(|(&at, ns)| Some((at, ns?))));
         let bounds = group.cells.iter().zip(group.verdict.lower.iter().zip(&group.verdict.upper));
         let share = |bound: &Option<f64>| bound.map(f64::exp_m1).filter(|share| share.is_finite());
         above.extend(
@@ -53,18 +57,20 @@ pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec
     let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
     rows.map(|(at, ((cell, row), rate))| {
         let (above_best_lower, above_best_upper) = above.get(&cell.cell.id).copied().unwrap_or_default();
-        CellView { above_best_lower, above_best_upper, ..view(cell, row, rate, larger.get(&at).copied(), context) }
+        let beside =
+            Beside { larger_buffer: larger.get(&at).copied(), cheapest_nop_ns: cheapest_nops.get(&at).copied() };
+        CellView { above_best_lower, above_best_upper, ..view(cell, row, rate, &beside, context) }
     })
     .collect()
 }
 
-fn view(
-    settled: &Settled,
-    row: &CellRow,
-    estimate: Estimate,
+/// What the other cells of its group tell about a cell.
+struct Beside {
     larger_buffer: Option<(&'static str, f64)>,
-    context: &Context,
-) -> CellView {
+    cheapest_nop_ns: Option<f64>,
+}
+
+fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
     let machine = &context.data.record.machine;
     let (outcome, reason) = settled.outcome(row.outcome.as_ref());
@@ -78,13 +84,17 @@ fn view(
         cpu: &cpu,
         cpus: cpus(machine),
         floor_ns: context.floors.of_group(&settled.cell.group),
-        larger_buffer,
+        larger_buffer: beside.larger_buffer,
+        cheapest_nop_ns: beside.cheapest_nop_ns,
     };
     let call = calls(settled, context.level);
-    let limit = match (estimate.median, &call) {
-        (Some(_), Some(call)) => limit::call::find(&gather_of_calls(&known, call)),
-        (Some(_), None) => limit::find(&gather(&known)),
-        (None, _) => limit::not_measured(),
+    let ring = ring(settled);
+    let reason = artefact(settled, ring.as_ref()).or(reason);
+    let limit = match (estimate.median, &call, &ring) {
+        (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
+        (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
+        (Some(_), None, None) => limit::find(&gather(&known)),
+        (None, ..) => limit::not_measured(),
     };
     CellView {
         id: settled.cell.id.clone(),
@@ -111,6 +121,7 @@ fn view(
         limit,
         call,
         datagrams: datagrams(&settled.trials),
+        ring,
     }
 }
 

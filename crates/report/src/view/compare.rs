@@ -1,7 +1,7 @@
 //! Compares choices: groups that differ in their profile alone form a family, whose choices are lined up so
 //! that `stats` can judge each group and then all of them together.
 //!
-//! Only confirmation blocks enter. Twins, floors and engines that move nothing never compete.
+//! Only confirmation blocks enter. Twins, floors, artefacts and engines that move nothing never compete.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -148,9 +148,11 @@ fn competes(settled: &Settled) -> bool {
         && !moves_nothing(&settled.cell.factors)
 }
 
-/// Whether the cell's engine moves no bytes.
+/// Whether the cell's engine moves no bytes, or its ring is none.
 pub fn moves_nothing(levels: &Levels) -> bool {
-    ["engine", "server_engine", "client_engine"].iter().any(|engine| levels.get(engine).name() == Some("null"))
+    ["engine", "server_engine", "client_engine", "implementation"]
+        .iter()
+        .any(|engine| levels.get(engine).name() == Some("null"))
 }
 
 /// Every confirmed choice of the family, in the order of the plan.

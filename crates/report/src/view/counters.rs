@@ -103,13 +103,16 @@ pub fn sink_sums(trials: &[&Trial]) -> Option<EndSums> {
 pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
     // An import may lack an end's report or single counts of it: zero calls are calls that nobody counted.
-    let calls = |end: Option<EndSums>| end.filter(|end| end.calls > 0);
+    // A ring reads and writes nothing: its counts are its own.
+    let moves = trials.iter().all(|trial| trial.ring().is_none());
+    let calls = |end: Option<EndSums>| end.filter(|end| moves && end.calls > 0);
     let (writer, reader) = (calls(source), calls(sink));
     let switches =
         |end: Option<EndSums>, read: fn(&EndSums) -> u64| end.filter(|end| end.cpu_ns > 0).as_ref().map(read);
     let tcp = Tcp::of(trials);
     Counters {
-        bytes: (!trials.is_empty()).then(|| trials.iter().map(|trial| trial.bytes).fold(0, u64::saturating_add)),
+        bytes: (moves && !trials.is_empty())
+            .then(|| trials.iter().map(|trial| trial.bytes).fold(0, u64::saturating_add)),
         reads: reader.map(|end| end.calls),
         writes: writer.map(|end| end.calls),
         short_reads: reader.map(|end| end.short_calls),

@@ -6,6 +6,7 @@
 
 mod call;
 mod datagram;
+mod ring;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use call::{CallDatagramView, CallView, CompetingView, EngineView, ErrorView, KneeView};
 pub use datagram::{DatagramView, UdpView};
+pub use ring::RingView;
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -60,7 +62,7 @@ pub struct View {
 pub struct PlanView {
     /// The plan's name.
     pub name: String,
-    /// The workload: `stream` or `call`.
+    /// The workload: `stream`, `call` or `ring`.
     pub workload: String,
     /// "Within x of the best", as a share.
     pub margin: f64,
@@ -124,7 +126,7 @@ pub struct CellView {
     pub id: CellId,
     /// Its group.
     pub group: GroupId,
-    /// Candidate, twin or floor.
+    /// Candidate, twin, floor or artefact.
     pub kind: CellKind,
     /// The cell that a twin repeats.
     pub twin_of: Option<CellId>,
@@ -142,9 +144,10 @@ pub struct CellView {
     pub trials: usize,
     /// Trials of any stage that failed.
     pub failed_trials: usize,
-    /// The primary rate: bytes per second at the sink, or calls per second at the client.
+    /// The primary rate: bytes per second at the sink, calls per second at the client, completions per second of a
+    /// ring.
     pub estimate: Estimate,
-    /// All bytes, or calls, over all time: what a user pays.
+    /// All bytes, calls or completions over all time: what a user pays.
     pub total_rate: Option<f64>,
     /// Other estimates by name.
     pub more: BTreeMap<&'static str, Estimate>,
@@ -170,6 +173,9 @@ pub struct CellView {
     /// What became of datagrams; absent where there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramView>,
+    /// What the ring counted; absent where there is a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring: Option<RingView>,
 }
 
 /// Rates that fall into more than one heap.

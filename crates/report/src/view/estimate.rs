@@ -24,6 +24,21 @@ const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Tri
 
 const CALLS: Metric = Metric { name: "calls", unit: "calls/s", of: Trial::rate };
 
+const NOPS: Metric = Metric { name: "nops", unit: "NOPs/s", of: Trial::rate };
+
+/// Of rings. What was submitted stands beside what was completed: of a loop that takes no completion it is all.
+const MORE_OF_RINGS: &[Metric] = &[
+    Metric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
+    Metric { name: "cpu_ns_per_nop", unit: "ns", of: Trial::cpu_ns_per_nop },
+    Metric { name: "submissions_per_second", unit: "NOPs/s", of: |trial| per_second(trial, trial.ring()?.submitted) },
+    Metric { name: "system_calls_per_second", unit: "calls/s", of: |trial| per_second(trial, trial.ring()?.enters) },
+];
+
+/// A count within the window, per second of the window that the rate has.
+fn per_second(trial: &Trial, count: u64) -> Option<f64> {
+    ratio(count, trial.wall_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
+}
+
 const MORE: &[Metric] = &[
     Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink.as_ref()?) },
     Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source.as_ref()?) },
@@ -31,14 +46,17 @@ const MORE: &[Metric] = &[
     Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
     Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source.as_ref()?) },
     Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink.as_ref()?) },
-    Metric { name: "datagrams_per_second", unit: "datagrams/s", of: |trial| per_second(trial, |d| d.datagrams) },
-    Metric { name: "packets_per_second", unit: "packets/s", of: |trial| per_second(trial, |d| d.packets) },
+    Metric {
+        name: "datagrams_per_second",
+        unit: "datagrams/s",
+        of: |trial| per_second(trial, arrived(trial)?.datagrams),
+    },
+    Metric { name: "packets_per_second", unit: "packets/s", of: |trial| per_second(trial, arrived(trial)?.packets) },
 ];
 
-/// Datagrams, or the packets that held them, at the sink: per second of the window that the goodput has.
-fn per_second(trial: &Trial, of: fn(&DatagramReport) -> u64) -> Option<f64> {
-    let count = of(trial.sink.as_ref()?.datagrams.as_ref()?);
-    ratio(count, trial.wall_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
+/// What became of datagrams at the sink.
+fn arrived(trial: &Trial) -> Option<&DatagramReport> {
+    trial.sink.as_ref()?.datagrams.as_ref()
 }
 
 /// Of calls. The server's CPU time is what an answer costs; the client's is what measuring it costs.
@@ -104,6 +122,7 @@ pub fn throughput(settled: &Settled, level: f64) -> Estimate {
     match settled.workload() {
         Workload::Stream => estimate(&THROUGHPUT, settled, level),
         Workload::Call => estimate(&CALLS, settled, level),
+        Workload::Ring => estimate(&NOPS, settled, level),
     }
 }
 
@@ -112,6 +131,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let metrics = match settled.workload() {
         Workload::Stream => MORE,
         Workload::Call => MORE_OF_CALLS,
+        Workload::Ring => MORE_OF_RINGS,
     };
     let all = metrics.iter().map(|metric| (metric.name, estimate(metric, settled, level)));
     let known = all.filter(|(_, estimate)| estimate.median.is_some());

@@ -7,8 +7,10 @@ use super::counters::effective;
 /// Buffers of both ends and, where the plan varies them, of the kernel; bytes over all flows. `None` where the
 /// cell has no read size, or a varied buffer's size is not known.
 pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64> {
-    if levels.workload() == Workload::Call {
-        return of_calls(levels, trials, varied);
+    match levels.workload() {
+        Workload::Stream => {}
+        Workload::Call => return of_calls(levels, trials, varied),
+        Workload::Ring => return levels.get("entries").number().map(|entries| entries.saturating_mul(ENTRY_BYTES)),
     }
     let flows = levels.get("flows").number().unwrap_or(1);
     let mut each = levels.get("read_size").number()?;
@@ -21,6 +23,9 @@ pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Optio
     }
     Some(each.saturating_mul(flows))
 }
+
+/// A submission of 64 bytes, two completions of 16.
+const ENTRY_BYTES: u64 = 96;
 
 /// What the server's kernel may hold for its connections in the buffers that the plan varies, and its receive
 /// buffers where those vary: one a thread, or a connection where each has a thread. `None` where neither does: an
@@ -73,7 +78,7 @@ impl Buffer {
         match (levels.workload(), levels.get("rcvbuf_on").name()) {
             (Workload::Stream, _) => self.end,
             (Workload::Call, Some("client")) if self.factor == "rcvbuf" => |trial| trial.source.as_ref(),
-            (Workload::Call, _) => |trial| trial.sink.as_ref(),
+            (Workload::Call | Workload::Ring, _) => |trial| trial.sink.as_ref(),
         }
     }
 }

@@ -97,6 +97,8 @@ fn cost(judged: &Judged) -> &'static str {
         (Workload::Stream, true) => "cpu_ns_per_byte",
         (Workload::Call, false) => "ns_per_call",
         (Workload::Call, true) => "cpu_ns_per_call",
+        // Nobody offers a ring less than it can take.
+        (Workload::Ring, _) => "ns_per_nop",
     }
 }
 

@@ -21,6 +21,7 @@ mod knee;
 mod latency;
 mod notes;
 mod receive_buffer;
+mod rings;
 mod settled;
 mod signs;
 mod time;

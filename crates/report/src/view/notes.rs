@@ -1,7 +1,7 @@
 //! What a reader of the numbers must know beside them: what the plan left out, and what the analysis noticed.
 
 use bytegauge_model::CellKind;
-use bytegauge_model::unit::{byte_rate, call_rate};
+use bytegauge_model::unit::{byte_rate, call_rate, nop_rate};
 
 use super::call_datagrams;
 use super::document::{CellView, FloorView, GroupView};
@@ -79,7 +79,11 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     // A twin repeats what its cell says, and the harness's own loop is no answer.
     for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
         if let Some(modes) = cell.modes.as_ref().filter(|modes| !modes.modes.is_empty()) {
-            let shown = if cell.call.is_some() { call_rate } else { byte_rate };
+            let shown = match (&cell.call, &cell.ring) {
+                (Some(_), _) => call_rate,
+                (None, Some(_)) => nop_rate,
+                (None, None) => byte_rate,
+            };
             let heaps: Vec<String> =
                 modes.modes.iter().map(|mode| format!("{} ({})", shown(mode.median), percent(mode.share))).collect();
             notes.push(format!("{} ({}) has more than one mode: {}", cell.id, cell.label, heaps.join(", ")));

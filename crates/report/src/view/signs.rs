@@ -6,12 +6,13 @@ use bytegauge_model::{Level, Levels, Role, Workload};
 
 use super::compare::moves_nothing;
 use super::counters::{EndSums, sink_sums, source_sums};
-use super::document::{CallView, Counters, CpuView};
+use super::document::{CallView, Counters, CpuView, RingView};
 use super::footprint::BUFFERS;
 use super::knee::objective;
 use super::settled::Settled;
 use crate::limit::Signs;
 use crate::limit::call::CallSigns;
+use crate::limit::ring::RingSigns;
 
 /// What is known of a cell before its limit is looked for.
 pub struct Known<'a> {
@@ -29,6 +30,8 @@ pub struct Known<'a> {
     pub floor_ns: Option<f64>,
     /// See [`larger_buffers`].
     pub larger_buffer: Option<(&'static str, f64)>,
+    /// See [`super::rings::cheapest_siblings`].
+    pub cheapest_nop_ns: Option<f64>,
 }
 
 /// Gathers the signs of one cell.
@@ -47,9 +50,7 @@ pub fn gather(known: &Known) -> Signs {
         cpus: known.cpus,
         source_cpus: source.and_then(|end| end.cpus()),
         sink_cpus: sink.and_then(|end| end.cpus()),
-        sink_system_share: sink
-            .filter(|end| end.user_ns > 0 || end.system_ns > 0)
-            .map(|end| end.system_ns as f64 / (end.user_ns as f64 + end.system_ns as f64)),
+        sink_system_share: system_share(sink),
         source_idle_per_sleep_us: idle(source),
         sink_idle_per_sleep_us: idle(sink),
         source_queued_share: queued(source),
@@ -66,6 +67,28 @@ pub fn gather(known: &Known) -> Signs {
         rate: known.rate,
         think_share: source.and_then(|end| think_share(&end, levels, flows)),
         floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
+    }
+}
+
+fn system_share(end: Option<EndSums>) -> Option<f64> {
+    let spent = end.filter(|end| end.user_ns > 0 || end.system_ns > 0)?;
+    Some(spent.system_ns as f64 / (spent.user_ns as f64 + spent.system_ns as f64))
+}
+
+/// Gathers the signs of one cell of rings.
+pub fn gather_of_rings(known: &Known, ring: &RingView) -> RingSigns {
+    let end = sink_sums(&known.settled.trials);
+    let nop_ns = known.rate.filter(|rate| *rate > 0.0).map(|rate| 1e9 / rate);
+    RingSigns {
+        moves_nothing: moves_nothing(&known.settled.cell.factors),
+        nop_ns,
+        cheapest_nop_ns: known.cheapest_nop_ns,
+        nops_per_enter: ring.nops_per_enter,
+        busy: end.and_then(|end| end.cpus()),
+        system_share: system_share(end),
+        kernel_thread_cpus: ring.kernel_thread_cpus,
+        queued_share: end.and_then(|end| queued_share(&end, 1)),
+        floor_share: known.floor_ns.zip(nop_ns).map(|(floor, nop)| floor / nop),
     }
 }
 
@@ -132,6 +155,7 @@ pub fn lanes(levels: &Levels) -> u64 {
     match levels.workload() {
         Workload::Stream => flows(levels),
         Workload::Call => threads(levels, "client"),
+        Workload::Ring => 1,
     }
 }
 

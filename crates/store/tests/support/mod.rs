@@ -236,6 +236,7 @@ fn end() -> impl Strategy<Value = EndReport> {
             call: differs.then(call_report),
             engine: differs.then(|| EngineReport { accepted: first.calls, ..EngineReport::default() }),
             datagrams: first.datagrams,
+            ring: differs.then(|| RingReport { left: first.calls, ..Default::default() }),
         }
     })
 }

@@ -71,7 +71,7 @@ pub enum Missing {
 
 impl Missing {
     /// The reason behind a failed set-up call.
-    pub(super) fn of(doing: &'static str, error: &io::Error) -> Missing {
+    pub(crate) fn of(doing: &'static str, error: &io::Error) -> Missing {
         let limit_kib = crate::limit::locked_memory_bytes().map_or(0, |limit| limit.soft >> 10);
         classify(doing, error.raw_os_error().unwrap_or(libc::EIO), switched_off(), limit_kib)
     }

@@ -146,8 +146,7 @@ impl Ring {
     /// nanoseconds. Absent without procfs. Read it before the ring goes, and they with it.
     #[must_use]
     pub fn helper_cpu_ns(&self) -> Option<u64> {
-        // SAFETY: gettid takes no arguments and cannot fail.
-        helpers::cpu_ns(unsafe { libc::gettid() })
+        helper_cpu_ns()
     }
 
     /// Submits what is queued and waits until `want` completions are there, at most so long.
@@ -476,6 +475,12 @@ impl Drop for Ring {
             ManuallyDrop::drop(&mut self.template);
         }
     }
+}
+
+/// What the kernel's own threads have cost that work for rings of the calling thread, nanoseconds.
+pub(crate) fn helper_cpu_ns() -> Option<u64> {
+    // SAFETY: gettid takes no arguments and cannot fail.
+    helpers::cpu_ns(unsafe { libc::gettid() })
 }
 
 /// Tries the flags of young kernels first. Says whether work is deferred to waits.

@@ -474,6 +474,7 @@ pub(super) fn sum(flows: Vec<FlowReport>) -> EndReport {
         verified_bytes: total(|f| f.verified_bytes),
         call: None,
         engine: None,
+        ring: None,
         datagrams: flows.iter().filter_map(|flow| flow.datagrams).reduce(|one, other| one.plus(&other)),
         flows,
     }

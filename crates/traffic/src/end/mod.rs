@@ -7,6 +7,7 @@ mod datagrams;
 mod flows;
 mod foreign;
 mod gate;
+mod ring;
 mod serve;
 mod streams;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytegauge_model::{EndReport, Engine};
 
 use crate::end::flows::{Body, Flows};
-use crate::end::{call, streams};
+use crate::end::{call, ring, streams};
 use crate::fault::Fault;
 use crate::message::{Address, Command, PathSetup, Reply, Side};
 use crate::transport::source::Alone;
@@ -32,8 +32,17 @@ pub fn serve(peer: &mut impl Peer, body: Body) {
                 let reply = match open(peer, &mut kept, side, &Arc::from(setup), address, body) {
                     Ok(Some(reply)) => reply,
                     Ok(None) => continue,
-                    Err(Fault::Missing(reason)) => Reply::Skipped(reason),
-                    Err(fault) => Reply::Failed(fault.to_string(), Box::default()),
+                    Err(fault) => failed(&fault),
+                };
+                if !peer.reply(reply) {
+                    return;
+                }
+            }
+            Command::OpenRing(setup) => {
+                let reply = match ring::carry(peer, &Arc::from(setup)) {
+                    Ok(Some((report, fault))) => reply(report, fault),
+                    Ok(None) => continue,
+                    Err(fault) => failed(&fault),
                 };
                 if !peer.reply(reply) {
                     return;
@@ -163,6 +172,13 @@ fn lone(setup: &PathSetup) -> &'static dyn Joint {
 
 fn no_address() -> Fault {
     Fault::Impossible("a source was opened without an address".into())
+}
+
+fn failed(fault: &Fault) -> Reply {
+    match fault {
+        Fault::Missing(reason) => Reply::Skipped(reason.clone()),
+        fault => Reply::Failed(fault.to_string(), Box::default()),
+    }
 }
 
 fn reply(report: EndReport, fault: Option<Fault>) -> Reply {

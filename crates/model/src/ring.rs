@@ -1,0 +1,251 @@
+//! The names of the workload `ring`: who drives the ring, what goes out with each operation, how the ring is made,
+//! and what is counted on. A ring has no path, so it has no transport.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{NameError, Row, lookup, name_of, named, text_serde};
+
+/// Submissions that a ring holds at most (`IORING_MAX_ENTRIES`, io_uring_setup(2)).
+pub const ENTRIES_MAX: u64 = 32_768;
+
+/// Who drives the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Implementation {
+    /// Our own ring.
+    Raw,
+    /// The `io-uring` crate.
+    IoUring,
+    /// liburing, in C.
+    Liburing,
+    /// liburing as a published benchmark used it.
+    LiburingUndrained,
+    /// No ring: what the harness itself costs.
+    Null,
+}
+
+/// The implementations.
+pub const IMPLEMENTATIONS: &[Row<Implementation>] = &[
+    Row {
+        value: Implementation::Raw,
+        name: "raw",
+        summary: "our own ring: mapped queues and system calls, nothing between",
+    },
+    Row { value: Implementation::IoUring, name: "io-uring", summary: "the io-uring crate" },
+    Row {
+        value: Implementation::Liburing,
+        name: "liburing",
+        summary: "liburing, a loop in C; if it was there at build time",
+    },
+    Row {
+        value: Implementation::LiburingUndrained,
+        name: "liburing-undrained",
+        summary: "an artefact, shown beside and never compared: liburing as a published benchmark used it, whose loop \
+                  takes no completion and counts submissions",
+    },
+    Row { value: Implementation::Null, name: "null", summary: "no ring at all: measures the harness itself" },
+];
+named!(Implementation, "implementation", IMPLEMENTATIONS);
+text_serde!(Implementation);
+
+impl Implementation {
+    /// Whether it measures something else than it seems to, and is shown for that alone.
+    pub fn is_artefact(self) -> bool {
+        self == Implementation::LiburingUndrained
+    }
+}
+
+/// What goes out with each operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UserData {
+    /// Nothing.
+    #[default]
+    None,
+    /// A number of its own.
+    Unique,
+    /// The address of an object on the heap.
+    Boxed,
+}
+
+/// The kinds of user data.
+pub const USER_DATA: &[Row<UserData>] = &[
+    Row { value: UserData::None, name: "none", summary: "nothing" },
+    Row { value: UserData::Unique, name: "unique", summary: "a number of its own for every operation" },
+    Row {
+        value: UserData::Boxed,
+        name: "boxed",
+        summary: "an object on the heap for every operation, made at submission and freed at completion",
+    },
+];
+named!(UserData, "user data", USER_DATA);
+
+/// What is asked of the loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// As little as the user data needs: how fast it could be at best.
+    #[default]
+    Ceiling,
+    /// What a careful program does.
+    Checked,
+}
+
+/// The modes.
+pub const MODES: &[Row<Mode>] = &[
+    Row {
+        value: Mode::Ceiling,
+        name: "ceiling",
+        summary: "writes the opcode (and user data) alone; reads a completion only to free its object; counts all",
+    },
+    Row {
+        value: Mode::Checked,
+        name: "checked",
+        summary: "writes the whole entry, and compares the result and user data of every completion",
+    },
+];
+named!(Mode, "mode", MODES);
+
+/// How a ring is made: any of these together, or `default`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct RingSetup {
+    /// One thread submits and does the completion work in its own calls.
+    pub single_issuer: bool,
+    /// No interrupts for completion work.
+    pub coop: bool,
+    /// A thread of the kernel submits.
+    pub sqpoll: bool,
+    /// No array of indices.
+    pub no_sqarray: bool,
+    /// The ring's descriptor is registered.
+    pub registered: bool,
+}
+
+/// The parts of a set-up, as `--setup` names them, joined by `+`.
+pub const SETUPS: &[Row<RingSetup>] = &[
+    Row { value: RingSetup::NONE, name: "default", summary: "no flag" },
+    Row {
+        value: RingSetup { single_issuer: true, ..RingSetup::NONE },
+        name: "single-issuer",
+        summary: "IORING_SETUP_SINGLE_ISSUER and IORING_SETUP_DEFER_TASKRUN (Linux 6.1)",
+    },
+    Row {
+        value: RingSetup { coop: true, ..RingSetup::NONE },
+        name: "coop",
+        summary: "IORING_SETUP_COOP_TASKRUN (Linux 5.19)",
+    },
+    Row {
+        value: RingSetup { sqpoll: true, ..RingSetup::NONE },
+        name: "sqpoll",
+        summary: "IORING_SETUP_SQPOLL: a thread of the kernel submits, and takes a CPU of its own",
+    },
+    Row {
+        value: RingSetup { no_sqarray: true, ..RingSetup::NONE },
+        name: "no-sqarray",
+        summary: "IORING_SETUP_NO_SQARRAY (Linux 6.6)",
+    },
+    Row {
+        value: RingSetup { registered: true, ..RingSetup::NONE },
+        name: "registered",
+        summary: "IORING_REGISTER_RING_FDS: no descriptor is looked up in a call (Linux 5.18)",
+    },
+];
+
+impl RingSetup {
+    const NONE: RingSetup =
+        RingSetup { single_issuer: false, coop: false, sqpoll: false, no_sqarray: false, registered: false };
+
+    fn with(self, other: RingSetup) -> RingSetup {
+        RingSetup {
+            single_issuer: self.single_issuer || other.single_issuer,
+            coop: self.coop || other.coop,
+            sqpoll: self.sqpoll || other.sqpoll,
+            no_sqarray: self.no_sqarray || other.no_sqarray,
+            registered: self.registered || other.registered,
+        }
+    }
+}
+
+impl FromStr for RingSetup {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<RingSetup, NameError> {
+        text.split('+').try_fold(RingSetup::NONE, |sum, name| lookup("set-up", SETUPS, name).map(|part| sum.with(part)))
+    }
+}
+
+impl fmt::Display for RingSetup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The first row is that of no part at all.
+        let parts = SETUPS.iter().skip(1).filter(|row| self.with(row.value) == *self).map(|row| row.name);
+        let named: Vec<&str> = parts.collect();
+        f.pad(&if named.is_empty() { SETUPS[0].name.to_owned() } else { named.join("+") })
+    }
+}
+text_serde!(RingSetup);
+
+/// What a ring counted: the evidence that what was submitted was completed, and that a mode did run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RingReport {
+    /// Operations handed to the kernel in the window.
+    pub submitted: u64,
+    /// The same over the ring's whole life.
+    pub total_submitted: u64,
+    /// Completions taken by the loop over the ring's whole life.
+    pub total_completed: u64,
+    /// Completions that the loop left and that were taken when it was over.
+    pub left: u64,
+    /// Completions of which result and user data were compared, over the ring's whole life.
+    pub checked: u64,
+    /// Calls of io_uring_enter(2) in the window.
+    pub enters: u64,
+    /// Rounds after which the completion queue had overflowed (`IORING_SQ_CQ_OVERFLOW`), if it had.
+    pub overflowed_after_rounds: Option<u64>,
+    /// Submissions that fit the ring that the kernel made.
+    pub submission_entries: u32,
+    /// Completions that fit it.
+    pub completion_entries: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for row in IMPLEMENTATIONS {
+            assert_eq!(row.name.parse::<Implementation>().unwrap().to_string(), row.name);
+        }
+        for row in USER_DATA {
+            assert_eq!(row.name.parse::<UserData>().unwrap().to_string(), row.name);
+        }
+        for row in MODES {
+            assert_eq!(row.name.parse::<Mode>().unwrap().to_string(), row.name);
+        }
+        for row in SETUPS {
+            assert_eq!(row.name.parse::<RingSetup>().unwrap().to_string(), row.name);
+        }
+    }
+
+    #[test]
+    fn parts_of_a_setup_go_together_in_any_order() {
+        let check = |text: &str, expected: &str| assert_eq!(text.parse::<RingSetup>().unwrap().to_string(), expected);
+        check("no-sqarray+single-issuer", "single-issuer+no-sqarray");
+        check("default+coop", "coop");
+        check("sqpoll+sqpoll", "sqpoll");
+    }
+
+    #[test]
+    fn unknown_names_suggest() {
+        let check = |error: String, expected: &str| assert!(error.contains(expected), "{error}");
+        check("libruing".parse::<Implementation>().unwrap_err().to_string(), "did you mean `liburing`?");
+        check("uniqe".parse::<UserData>().unwrap_err().to_string(), "did you mean `unique`?");
+        check("ceilling".parse::<Mode>().unwrap_err().to_string(), "did you mean `ceiling`?");
+        check("coop+sqpol".parse::<RingSetup>().unwrap_err().to_string(), "did you mean `sqpoll`?");
+    }
+}

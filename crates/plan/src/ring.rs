@@ -1,0 +1,135 @@
+//! What a ring asks of a plan: batches that fit it, nothing about bytes, and artefacts that are shown beside the cells
+//! and never among them.
+
+use bytegauge_model::{Implementation, Level, Levels, Workload, factor};
+
+use crate::spec::{PlanError, Spec};
+
+/// Whether a batch does not fit the ring that a combination makes.
+pub(crate) fn is_too_large(combination: &Levels) -> bool {
+    let number = |name: &str| combination.get(name).number();
+    number("submit_batch").zip(number("entries")).is_some_and(|(batch, entries)| batch > entries)
+}
+
+/// Whether a combination is only shown beside the others.
+pub(crate) fn is_artefact(combination: &Levels) -> bool {
+    let implementation = combination.get("implementation").name().and_then(|name| name.parse::<Implementation>().ok());
+    implementation.is_some_and(Implementation::is_artefact)
+}
+
+/// Whether an artefact has anything to show under these conditions: a loop that takes no completion checks none, and
+/// sets no user data that it would never see again.
+pub(crate) fn shows_artefacts(conditions: &Levels) -> bool {
+    conditions.get("mode").name() == Some("ceiling") && conditions.get("user_data").name() == Some("none")
+}
+
+/// A batch that fits no ring of its part, and bytes that are to be compared where none move.
+pub(crate) fn refuse_what_no_ring_can(spec: &Spec) -> Result<(), PlanError> {
+    if spec.workload != Workload::Ring {
+        return Ok(());
+    }
+    if spec.verify {
+        return Err(PlanError::NoBytes);
+    }
+    for part in &spec.parts {
+        let most = |name: &str| {
+            let levels = factor::find(name).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
+            levels.iter().filter_map(Level::number).max()
+        };
+        if let (Some(batch), Some(entries)) = (most("submit_batch"), most("entries"))
+            && batch > entries
+        {
+            return Err(PlanError::BatchTooLarge { batch, entries });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::CellKind;
+
+    use super::*;
+    use crate::file::parse;
+    use crate::{Catalog, Plan, resolve};
+
+    fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
+        resolve(&parse("t", &format!("workload = \"ring\"\n{text}")).unwrap(), catalog, 1)
+    }
+
+    fn plan(text: &str) -> Result<Plan, PlanError> {
+        plan_with(text, &Catalog::default())
+    }
+
+    fn check_error(text: &str, expected: &str) {
+        assert_eq!(plan(text).expect_err(text).to_string(), expected, "{text}");
+    }
+
+    #[test]
+    fn a_ring_has_no_path_and_every_factor_of_its_own() {
+        let plan = plan("").unwrap();
+        assert_eq!((plan.groups.len(), plan.cells.len()), (2, 2 * 8 * 3 * 2));
+        for cell in &plan.cells {
+            assert_eq!((cell.factors.workload(), cell.factors.transport()), (Workload::Ring, None));
+            assert!(
+                factor::of(Workload::Ring).all(|factor| *cell.factors.get(factor.name) != Level::Absent),
+                "{cell:?}"
+            );
+        }
+        assert_eq!(plan.families.len(), 2);
+    }
+
+    #[test]
+    fn what_no_ring_can_do_is_refused() {
+        check_error(
+            "entries = 64\nsubmit-batch = 128",
+            "--submit-batch: 128 operations do not fit a ring of 64 --entries: use 64 or fewer, or auto",
+        );
+        check_error("verify = true", "--verify compares bytes, and a ring moves none: use --mode checked");
+        check_error(
+            "implementation = \"liburing-undrained\"",
+            "--implementation liburing-undrained is an artefact that is shown beside others, in mode ceiling without user \
+             data, and never measured alone: add liburing to --implementation",
+        );
+        let error = parse("t", "workload = \"ring\"\ntransport = \"tcp\"").unwrap_err().to_string();
+        assert!(error.starts_with("--transport says nothing about the workload ring"), "{error}");
+    }
+
+    #[test]
+    fn batches_that_do_not_fit_are_left_out_and_said() {
+        let plan =
+            plan("entries = [1, 64]\nsubmit-batch = [1, 64]\nimplementation = \"raw\"\nsetup = \"coop\"").unwrap();
+        let each: Vec<_> = plan
+            .cells
+            .iter()
+            .map(|c| ["entries", "submit_batch"].map(|name| c.factors.get(name).to_string()))
+            .collect();
+        assert_eq!(each[..3], [["1", "1"], ["64", "1"], ["64", "64"]].map(|pair| pair.map(str::to_owned)));
+        assert!(plan.notes.iter().any(|note| note.contains("left out")), "{:?}", plan.notes);
+    }
+
+    #[test]
+    fn an_artefact_stands_beside_where_it_has_something_to_show() {
+        let text = "entries = 64\nimplementation = \"raw,liburing-undrained\"\nsetup = \"default\"\nuser-data = \"none,unique\"";
+        let plan = plan(text).unwrap();
+        assert_eq!(plan.cells.len(), 4);
+        let [artefact] = &plan.artefacts[..] else { panic!("{:?}", plan.artefacts) };
+        assert_eq!(artefact.kind, CellKind::Artefact);
+        assert!(shows_artefacts(&artefact.factors));
+        assert_eq!(plan.measurable(&artefact.group).count(), 1);
+        assert_eq!(plan.artefacts_of(&artefact.group).count(), 1);
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_skipped_with_its_reason() {
+        let lack = |setup: &str| (("raw".to_owned(), setup.to_owned()), format!("no {setup} here"));
+        let text = "entries = 64\nmode = \"ceiling\"\nimplementation = \"raw\"\nsetup = \"default,coop\"";
+        let some = Catalog { missing_rings: [lack("coop")].into(), ..Catalog::default() };
+        let plan = plan_with(text, &some).unwrap();
+        assert_eq!(plan.skipped.len(), 1);
+        assert_eq!(plan.notes, ["skipped: no coop here"]);
+        let all = Catalog { missing_rings: [lack("coop"), lack("default")].into(), ..Catalog::default() };
+        let error = plan_with(text, &all).unwrap_err().to_string();
+        assert_eq!(error, "nothing of this plan can be measured here: no default here");
+    }
+}

@@ -1,0 +1,193 @@
+//! What limits a ring: rules over recorded numbers, as those of streams are.
+//!
+//! One thread that never waits for anybody is limited by what it does itself: entering the kernel, the kernel's work,
+//! or its own. Where a thread of the kernel submits, by that one.
+
+use bytegauge_model::unit::significant;
+
+use super::{BUSY, Finding, HARNESS_SHARE, QUEUED, UNKNOWN, percent, view};
+use crate::view::document::LimitView;
+
+/// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RingSigns {
+    /// No ring: what is measured is the harness.
+    pub moves_nothing: bool,
+    /// Time of an operation, ns.
+    pub nop_ns: Option<f64>,
+    /// The same in the cheapest cell of the same ring, where a system call is shared by more operations.
+    pub cheapest_nop_ns: Option<f64>,
+    /// Operations for each io_uring_enter(2).
+    pub nops_per_enter: Option<f64>,
+    /// CPU time of the thread over its window.
+    pub busy: Option<f64>,
+    /// Share of that in the kernel.
+    pub system_share: Option<f64>,
+    /// CPU time of the kernel's thread that submits, over the window.
+    pub kernel_thread_cpus: Option<f64>,
+    /// Share of the window in which the thread could have run but waited for a CPU.
+    pub queued_share: Option<f64>,
+    /// The harness's floor over an operation's time.
+    pub floor_share: Option<f64>,
+}
+
+/// One rule: its name and its test.
+pub struct Rule {
+    /// The limit that it finds.
+    pub name: &'static str,
+    test: fn(&RingSigns) -> Option<Finding>,
+}
+
+/// An operation that costs so much more than one that shares its system call with many pays mostly for the call.
+const CALL_SHARE: f64 = 0.5;
+
+/// The rules in their order.
+pub const RULES: &[Rule] = &[
+    Rule { name: "the harness", test: harness },
+    Rule { name: "other programs", test: other_programs },
+    Rule { name: "the kernel's thread", test: kernels_thread },
+    Rule { name: "the system call", test: system_call },
+    Rule { name: "the kernel's work", test: kernels_work },
+    Rule { name: "the loop itself", test: loop_itself },
+];
+
+/// The first rule that fires, with its evidence.
+pub fn find(signs: &RingSigns) -> LimitView {
+    let fired = RULES.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
+    let (name, finding) = fired.unwrap_or_else(|| {
+        let sentence = match signs.busy {
+            Some(busy) => format!("the thread runs {}: no recorded number explains the rest", percent(busy)),
+            None => "CPU time was not recorded".into(),
+        };
+        (UNKNOWN, Finding { sentence, evidence: signs.busy.map(|busy| ("busy", busy)).into_iter().collect() })
+    });
+    view(name, finding)
+}
+
+fn harness(signs: &RingSigns) -> Option<Finding> {
+    if signs.moves_nothing {
+        return Some(Finding {
+            sentence: "there is no ring: this is the harness's own loop".into(),
+            evidence: vec![("moves_nothing", 1.0)],
+        });
+    }
+    let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
+    Some(Finding {
+        sentence: format!("the harness takes {} of an operation: the number is ours, not the ring's", percent(share)),
+        evidence: vec![("floor_share", share)],
+    })
+}
+
+fn other_programs(signs: &RingSigns) -> Option<Finding> {
+    let share = signs.queued_share.filter(|share| *share >= QUEUED)?;
+    Some(Finding {
+        sentence: format!("the thread could run but waits {} of the time for a CPU that others have", percent(share)),
+        evidence: vec![("queued_share", share)],
+    })
+}
+
+fn kernels_thread(signs: &RingSigns) -> Option<Finding> {
+    let cpus = signs.kernel_thread_cpus?;
+    let busy = signs.busy?;
+    Some(Finding {
+        sentence: format!(
+            "a thread of the kernel submits and runs {} of the time on a CPU of its own, beside ours with {}: both are in \
+             the CPU time",
+            percent(cpus),
+            percent(busy)
+        ),
+        evidence: vec![("kernel_thread_cpus", cpus), ("busy", busy)],
+    })
+}
+
+fn system_call(signs: &RingSigns) -> Option<Finding> {
+    let (own, least, nops) = (signs.nop_ns?, signs.cheapest_nop_ns?, signs.nops_per_enter?);
+    let share = 1.0 - least / own;
+    (share >= CALL_SHARE).then(|| Finding {
+        sentence: format!(
+            "{} of the {} ns are io_uring_enter(2) itself, which {} share: in larger batches an operation takes {} ns",
+            percent(share),
+            significant(own, 3),
+            if nops < 1.5 { "no other operations".into() } else { format!("{} operations", significant(nops, 3)) },
+            significant(least, 3)
+        ),
+        evidence: vec![("nop_ns", own), ("cheapest_nop_ns", least), ("nops_per_enter", nops)],
+    })
+}
+
+fn kernels_work(signs: &RingSigns) -> Option<Finding> {
+    let busy = signs.busy.filter(|busy| *busy >= BUSY)?;
+    let system = signs.system_share.filter(|share| *share > 0.5)?;
+    let ns = signs.nop_ns?;
+    Some(Finding {
+        sentence: format!(
+            "{} of the thread's time is the kernel's: some {} of the {} ns that an operation takes",
+            percent(system),
+            significant(system * ns, 2),
+            significant(ns, 3)
+        ),
+        evidence: vec![("busy", busy), ("system_share", system), ("nop_ns", ns)],
+    })
+}
+
+fn loop_itself(signs: &RingSigns) -> Option<Finding> {
+    let busy = signs.busy.filter(|busy| *busy >= BUSY)?;
+    let system = signs.system_share?;
+    Some(Finding {
+        sentence: format!("{} of the thread's time is spent outside the kernel", percent(1.0 - system)),
+        evidence: vec![("busy", busy), ("system_share", system)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(signs: RingSigns, name: &str, sentence: &str) {
+        let found = find(&signs);
+        assert_eq!((found.name, found.sentence.as_str()), (name, sentence), "{signs:?}");
+    }
+
+    #[test]
+    fn each_rule_fires_on_planted_numbers() {
+        let busy = RingSigns { busy: Some(0.99), system_share: Some(0.9), nop_ns: Some(40.0), ..RingSigns::default() };
+        check(
+            RingSigns { moves_nothing: true, ..busy },
+            "the harness",
+            "there is no ring: this is the harness's own loop",
+        );
+        check(
+            RingSigns { floor_share: Some(0.07), ..busy },
+            "the harness",
+            "the harness takes 7 % of an operation: the number is ours, not the ring's",
+        );
+        check(
+            RingSigns { queued_share: Some(0.4), ..busy },
+            "other programs",
+            "the thread could run but waits 40 % of the time for a CPU that others have",
+        );
+        check(
+            RingSigns { kernel_thread_cpus: Some(0.97), ..busy },
+            "the kernel's thread",
+            "a thread of the kernel submits and runs 97 % of the time on a CPU of its own, beside ours with 99 %: both are in \
+             the CPU time",
+        );
+        check(
+            RingSigns { nop_ns: Some(150.0), cheapest_nop_ns: Some(30.0), nops_per_enter: Some(1.0), ..busy },
+            "the system call",
+            "80 % of the 150 ns are io_uring_enter(2) itself, which no other operations share: in larger batches an \
+             operation takes 30 ns",
+        );
+        check(
+            RingSigns { cheapest_nop_ns: Some(38.0), nops_per_enter: Some(64.0), ..busy },
+            "the kernel's work",
+            "90 % of the thread's time is the kernel's: some 36 of the 40 ns that an operation takes",
+        );
+        check(
+            RingSigns { system_share: Some(0.3), ..busy },
+            "the loop itself",
+            "70 % of the thread's time is spent outside the kernel",
+        );
+        check(RingSigns::default(), UNKNOWN, "CPU time was not recorded");
+    }
+}

@@ -1,0 +1,66 @@
+//! What a ring counted beside its rate, and what is known against a cell of it.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellKind, Level, Levels, RingReport, Trial};
+
+use super::counters::ratio;
+use super::document::RingView;
+use super::settled::Settled;
+
+/// The ring of a cell; `None` where none ran.
+pub fn ring(settled: &Settled) -> Option<RingView> {
+    let reports: Vec<&RingReport> = settled.trials.iter().filter_map(|trial| trial.ring()).collect();
+    let first = reports.first()?;
+    let sum = |read: fn(&RingReport) -> u64| reports.iter().map(|report| read(report)).fold(0, u64::saturating_add);
+    let completed = settled.trials.iter().map(|trial| trial.calls).fold(0, u64::saturating_add);
+    Some(RingView {
+        submitted: sum(|report| report.submitted),
+        completed,
+        checked: sum(|report| report.checked),
+        left: sum(|report| report.left),
+        enters: sum(|report| report.enters),
+        nops_per_enter: ratio(completed, sum(|report| report.enters)).filter(|n| *n > 0.0),
+        overflowed_after_rounds: first.overflowed_after_rounds,
+        completion_entries: first.completion_entries,
+        kernel_thread_cpus: kernel_thread_cpus(&settled.trials),
+    })
+}
+
+/// The kernel's thread lives as long as its ring: what it took is shared out by completions.
+fn kernel_thread_cpus(trials: &[&Trial]) -> Option<f64> {
+    let part = |trial: &&Trial| {
+        let (end, ring) = (trial.sink.as_ref()?, trial.ring()?);
+        let ns = end.engine?.kernel_threads_ns? as f64;
+        Some((ns * end.calls as f64 / ring.total_completed.max(1) as f64, end.window_ns as f64))
+    };
+    let parts = trials.iter().filter_map(part);
+    let (busy_ns, window_ns) = parts.fold((0.0, 0.0), |sums, (busy, window)| (sums.0 + busy, sums.1 + window));
+    (busy_ns > 0.0 && window_ns > 0.0).then(|| busy_ns / window_ns)
+}
+
+/// Why a cell is shown and not compared: a loop that takes no completion measures something else.
+pub fn artefact(settled: &Settled, ring: Option<&RingView>) -> Option<String> {
+    if settled.cell.kind != CellKind::Artefact {
+        return None;
+    }
+    let rounds = ring?.overflowed_after_rounds?;
+    Some(format!(
+        "an artefact, not compared: its loop never takes a completion; after {rounds} rounds the completion queue has \
+         overflowed, and what it counts are submissions"
+    ))
+}
+
+/// For each cell of a group the cheapest operation among the cells with the same ring and set-up, whatever their
+/// size, ns: what remains when a system call is shared by many.
+pub fn cheapest_siblings(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<f64>> {
+    let ring = |levels: &Levels| ["implementation", "setup"].map(|name| levels.get(name).clone());
+    let mut cheapest: BTreeMap<[Level; 2], f64> = BTreeMap::new();
+    for (settled, rate) in cells {
+        if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
+            let ns = cheapest.entry(ring(&settled.cell.factors)).or_insert(f64::INFINITY);
+            *ns = ns.min(1e9 / rate);
+        }
+    }
+    cells.iter().map(|(settled, _)| cheapest.get(&ring(&settled.cell.factors)).copied()).collect()
+}

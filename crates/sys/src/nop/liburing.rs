@@ -1,0 +1,163 @@
+//! liburing's ring, driven by C (c/nops.c): present if the library was when this crate was built.
+
+use std::ptr::NonNull;
+
+use super::ledger::Wrong;
+use super::{INTERRUPTIONS_MAX, Lacking, Lap, NopRing, SPINS_MAX, Setup, Shape, Trouble, UserData};
+use crate::uring::Missing;
+
+/// `struct nops`, which C alone looks into.
+#[repr(C)]
+struct Nops {
+    _opaque: [u8; 0],
+}
+
+/// `struct lap`.
+#[repr(C)]
+#[derive(Default)]
+struct RawLap {
+    submitted: u64,
+    completed: u64,
+    enters: u64,
+    wrong_user_data: u64,
+    wrong_result: i32,
+    error: i32,
+    asked: u32,
+    came: u32,
+}
+
+/// What the loops return.
+const OK: i32 = 0;
+const WRONG: i32 = 2;
+const INVENTED: i32 = 3;
+
+unsafe extern "C" {
+    fn bytegauge_nops_know_no_sqarray() -> i32;
+    fn bytegauge_nops_open(
+        entries: u32,
+        flags: u32,
+        idle_ms: u32,
+        registered: i32,
+        batch: u32,
+        user_data: i32,
+        checked: i32,
+        error: *mut i32,
+    ) -> *mut Nops;
+    fn bytegauge_nops_close(nops: *mut Nops);
+    fn bytegauge_nops_run(
+        nops: *mut Nops,
+        rounds: u64,
+        spins_max: u32,
+        interruptions_max: u32,
+        lap: *mut RawLap,
+    ) -> i32;
+    fn bytegauge_nops_only_submit(nops: *mut Nops, rounds: u64, lap: *mut RawLap) -> i32;
+    fn bytegauge_nops_overflowed(nops: *mut Nops) -> i32;
+    fn bytegauge_nops_take_rest(nops: *mut Nops, most: u64, error: *mut i32) -> u64;
+    fn bytegauge_nops_misremember(nops: *mut Nops);
+    fn bytegauge_nops_shape(nops: *mut Nops, submissions: *mut u32, completions: *mut u32);
+}
+
+/// A ring of liburing. Closed when dropped.
+pub(super) struct Liburing {
+    nops: NonNull<Nops>,
+    checked: bool,
+    /// Completions are never taken: the published loop.
+    undrained: bool,
+}
+
+impl Liburing {
+    pub(super) fn open(
+        setup: &Setup,
+        batch: u32,
+        user_data: UserData,
+        checked: bool,
+        undrained: bool,
+    ) -> Result<Liburing, Lacking> {
+        // SAFETY: reads a constant.
+        if setup.no_sqarray && unsafe { bytegauge_nops_know_no_sqarray() } == 0 {
+            // It would write indices to an array that is not there.
+            return Err(Lacking::LiburingWithoutNoSqarray);
+        }
+        let idle_ms = if setup.sqpoll { super::POLL_IDLE_MS } else { 0 };
+        let kind = match user_data {
+            UserData::None => 0,
+            UserData::Unique => 1,
+            UserData::Boxed => 2,
+        };
+        let (flags, registered) = (setup.kernel_flags(), i32::from(setup.registered));
+        let mut error = 0;
+        // SAFETY: plain values, and a place for the error that outlives the call.
+        let nops = unsafe {
+            let checked = i32::from(checked);
+            bytegauge_nops_open(setup.entries, flags, idle_ms, registered, batch, kind, checked, &raw mut error)
+        };
+        let refused = || Missing::of("making an io_uring", &std::io::Error::from_raw_os_error(error));
+        let nops = NonNull::new(nops).ok_or_else(refused)?;
+        Ok(Liburing { nops, checked, undrained })
+    }
+
+    fn lap(&self, status: i32, lap: &RawLap) -> Result<Lap, Trouble> {
+        let RawLap { submitted, completed, enters, .. } = *lap;
+        let checked = if self.checked { completed } else { 0 };
+        match status {
+            OK => Ok(Lap { submitted, completed, checked, enters }),
+            WRONG => Err(Wrong { user_data: lap.wrong_user_data, result: lap.wrong_result }.into()),
+            INVENTED => Err(Trouble::Invented { asked: lap.asked, came: lap.came }),
+            _ => Err(Trouble::Refused { errno: lap.error }),
+        }
+    }
+}
+
+impl NopRing for Liburing {
+    fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
+        if self.undrained {
+            return self.only_submit(rounds);
+        }
+        let mut lap = RawLap::default();
+        // SAFETY: the ring was opened and is not closed yet; `lap` outlives the call.
+        let status =
+            unsafe { bytegauge_nops_run(self.nops.as_ptr(), rounds, SPINS_MAX, INTERRUPTIONS_MAX, &raw mut lap) };
+        self.lap(status, &lap)
+    }
+
+    fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble> {
+        let mut lap = RawLap::default();
+        // SAFETY: as in `run`.
+        let status = unsafe { bytegauge_nops_only_submit(self.nops.as_ptr(), rounds, &raw mut lap) };
+        self.lap(status, &lap)
+    }
+
+    fn overflowed(&self) -> bool {
+        // SAFETY: as in `run`.
+        unsafe { bytegauge_nops_overflowed(self.nops.as_ptr()) != 0 }
+    }
+
+    fn take_rest(&mut self, most: u64) -> Result<u64, Trouble> {
+        let mut error = 0;
+        // SAFETY: as in `run`.
+        let taken = unsafe { bytegauge_nops_take_rest(self.nops.as_ptr(), most, &raw mut error) };
+        if error == 0 { Ok(taken) } else { Err(Trouble::Refused { errno: error }) }
+    }
+
+    fn misremember(&mut self) {
+        // SAFETY: as in `run`.
+        unsafe { bytegauge_nops_misremember(self.nops.as_ptr()) };
+    }
+
+    fn shape(&self) -> Shape {
+        let mut shape = Shape { submissions: 0, completions: 0 };
+        // SAFETY: as in `run`, with places that outlive the call.
+        unsafe {
+            bytegauge_nops_shape(self.nops.as_ptr(), &raw mut shape.submissions, &raw mut shape.completions);
+        }
+        shape
+    }
+}
+
+impl Drop for Liburing {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once, here.
+        unsafe { bytegauge_nops_close(self.nops.as_ptr()) };
+    }
+}

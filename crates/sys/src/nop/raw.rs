@@ -1,0 +1,278 @@
+//! Our own ring: mapped queues and io_uring_enter(2), nothing between.
+//!
+//! The tightest loop there is: entries are written in place, the tail is stored once a round, the kernel is
+//! entered once, and the head is stored once. What a mode does not need (user data, reading completions) is not
+//! compiled into its loop.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use super::abi::{self, Cqe, Params, Sqe};
+use super::ledger::Ledger;
+use super::mapping::Mapping;
+use super::{INTERRUPTIONS_MAX, Lap, NopRing, SPINS_MAX, Setup, Shape, Trouble};
+use crate::uring::Missing;
+
+/// A ring with a ledger.
+pub(super) struct Raw<L> {
+    ledger: L,
+    batch: u32,
+    polled: bool,
+    shape: Shape,
+    /// What io_uring_enter(2) is given: the descriptor, or its registered index and the flag that says so.
+    enter_fd: i32,
+    enter_flags: u32,
+    tail: u32,
+    head: u32,
+    sq_mask: u32,
+    cq_mask: u32,
+    sq_head: NonNull<AtomicU32>,
+    sq_tail: NonNull<AtomicU32>,
+    sq_flags: NonNull<AtomicU32>,
+    cq_head: NonNull<AtomicU32>,
+    cq_tail: NonNull<AtomicU32>,
+    sqes: NonNull<Sqe>,
+    cqes: NonNull<Cqe>,
+    // The pointers above lead into these.
+    _queues: Mapping,
+    _entries: Mapping,
+    _fd: OwnedFd,
+}
+
+impl<L: Ledger> Raw<L> {
+    pub(super) fn open(setup: &Setup, batch: u32, ledger: L) -> Result<Raw<L>, Missing> {
+        let missing = |error: std::io::Error| Missing::of("making an io_uring", &error);
+        let idle_ms = if setup.sqpoll { super::POLL_IDLE_MS } else { 0 };
+        let mut params = Params::of(setup.kernel_flags(), idle_ms);
+        let fd = abi::setup(setup.entries, &mut params).map_err(missing)?;
+        if params.features & abi::FEAT_SINGLE_MMAP == 0 || params.features & abi::FEAT_NODROP == 0 {
+            return Err(Missing::NotBuilt);
+        }
+        let (sq, cq) = (params.sq_off, params.cq_off);
+        let array_bytes = if setup.no_sqarray { 0 } else { sq.array as usize + params.sq_entries as usize * 4 };
+        let queues_bytes = array_bytes.max(cq.cqes as usize + params.cq_entries as usize * size_of::<Cqe>());
+        let queues = Mapping::new(fd.as_fd(), queues_bytes, abi::OFF_RINGS).map_err(missing)?;
+        let entries_bytes = params.sq_entries as usize * size_of::<Sqe>();
+        let entries = Mapping::new(fd.as_fd(), entries_bytes, abi::OFF_SQES).map_err(missing)?;
+        if !setup.no_sqarray {
+            // Entry n stands at index n for ever, so the array of indices is written once.
+            let array: NonNull<u32> = queues.at(sq.array, params.sq_entries);
+            for index in 0..params.sq_entries {
+                // SAFETY: `array` holds `sq_entries` indices; the kernel reads none before the tail moves.
+                unsafe { array.add(index as usize).write(index) };
+            }
+        }
+        let (mut enter_fd, mut enter_flags) = (fd.as_raw_fd(), 0);
+        if setup.registered {
+            enter_fd = abi::register_ring_fd(fd.as_fd()).map_err(|error| Missing::of(super::REGISTERING, &error))?;
+            enter_flags = abi::ENTER_REGISTERED_RING;
+        }
+        Ok(Raw {
+            ledger,
+            batch,
+            polled: setup.sqpoll,
+            shape: Shape { submissions: params.sq_entries, completions: params.cq_entries },
+            enter_fd,
+            enter_flags,
+            tail: 0,
+            head: 0,
+            sq_mask: params.sq_entries - 1,
+            cq_mask: params.cq_entries - 1,
+            sq_head: queues.at(sq.head, 1),
+            sq_tail: queues.at(sq.tail, 1),
+            sq_flags: queues.at(sq.flags, 1),
+            cq_head: queues.at(cq.head, 1),
+            cq_tail: queues.at(cq.tail, 1),
+            sqes: entries.at(0, params.sq_entries),
+            cqes: queues.at(cq.cqes, params.cq_entries),
+            _queues: queues,
+            _entries: entries,
+            _fd: fd,
+        })
+    }
+
+    /// Writes a batch of entries and shows them to the kernel.
+    #[inline]
+    fn fill(&mut self) {
+        self.ledger.begin();
+        for slot in 0..self.batch {
+            let at = (self.tail.wrapping_add(slot) & self.sq_mask) as usize;
+            let user_data = self.ledger.next(slot);
+            // SAFETY: the index is masked to the entries of the mapping. The kernel has taken what stood here:
+            // no round begins before all completions of the last one were taken, or it has said so (`only_submit`).
+            unsafe {
+                let entry = self.sqes.add(at).as_ptr();
+                if L::WHOLE {
+                    entry.write(Sqe::nop(user_data));
+                } else {
+                    (&raw mut (*entry).opcode).write(abi::OP_NOP);
+                    if L::SETS {
+                        (&raw mut (*entry).user_data).write(user_data);
+                    }
+                }
+            }
+        }
+        self.tail = self.tail.wrapping_add(self.batch);
+        word(&self.sq_tail).store(self.tail, Ordering::Release);
+    }
+
+    /// Has the kernel take the batch.
+    #[inline]
+    fn submit(&self, lap: &mut Lap) -> Result<(), Trouble> {
+        lap.submitted += u64::from(self.batch);
+        if self.polled {
+            return self.wake(lap);
+        }
+        let mut left = self.batch;
+        while left > 0 {
+            left -= self.enter(left, 0, 0, lap)?.min(left);
+        }
+        Ok(())
+    }
+
+    /// Wakes the kernel's thread if it went to sleep.
+    fn wake(&self, lap: &mut Lap) -> Result<(), Trouble> {
+        // The kernel sets the flag, then looks at the tail; we store the tail, then look at the flag. A full
+        // barrier on both sides, so that one of the two sees the other (io_uring_setup(2), IORING_SETUP_SQPOLL).
+        fence(Ordering::SeqCst);
+        if word(&self.sq_flags).load(Ordering::Relaxed) & abi::SQ_NEED_WAKEUP != 0 {
+            self.enter(self.batch, 0, abi::ENTER_SQ_WAKEUP, lap)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the completions of the batch, all of them.
+    #[inline]
+    fn take(&mut self, lap: &mut Lap) -> Result<(), Trouble> {
+        let mut left = self.batch;
+        let mut spins = 0;
+        let mut waits = 0;
+        loop {
+            let ready = word(&self.cq_tail).load(Ordering::Acquire).wrapping_sub(self.head);
+            if ready > left {
+                return Err(Trouble::Invented { asked: left, came: ready });
+            }
+            if L::READS {
+                self.settle(ready)?;
+            }
+            if ready > 0 {
+                self.head = self.head.wrapping_add(ready);
+                word(&self.cq_head).store(self.head, Ordering::Release);
+                lap.completed += u64::from(ready);
+                left -= ready;
+            }
+            if left == 0 {
+                return Ok(());
+            }
+            if self.polled && spins < SPINS_MAX {
+                spins += 1;
+                std::hint::spin_loop();
+                continue;
+            }
+            self.wait(left, &mut waits, lap)?;
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, ready: u32) -> Result<(), Trouble> {
+        for offset in 0..ready {
+            let at = (self.head.wrapping_add(offset) & self.cq_mask) as usize;
+            // SAFETY: the index is masked to the completions of the mapping, and the kernel's tail, loaded with
+            // acquire, is past it: the kernel writes it no more until our head has moved.
+            let (user_data, result) = unsafe {
+                let entry = self.cqes.add(at).as_ptr();
+                ((&raw const (*entry).user_data).read(), (&raw const (*entry).result).read())
+            };
+            self.ledger.settle(user_data, result)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn wait(&self, want: u32, waits: &mut u32, lap: &mut Lap) -> Result<(), Trouble> {
+        match self.enter(0, want, abi::ENTER_GETEVENTS, lap) {
+            Err(Trouble::Refused { errno: libc::EINTR }) if *waits < INTERRUPTIONS_MAX => {
+                *waits += 1;
+                Ok(())
+            }
+            other => other.map(drop),
+        }
+    }
+
+    #[inline]
+    fn enter(&self, to_submit: u32, min_complete: u32, flags: u32, lap: &mut Lap) -> Result<u32, Trouble> {
+        lap.enters += 1;
+        // SAFETY: the descriptor, or the index that stands for it in the thread that made the ring, is this
+        // ring's, and its entries are NOPs, which name no memory.
+        let taken = unsafe { abi::enter(self.enter_fd, to_submit, min_complete, flags | self.enter_flags) };
+        u32::try_from(taken).map_err(|_| Trouble::Refused { errno: -taken })
+    }
+}
+
+/// A word of the queues, which the kernel writes too.
+#[inline]
+fn word(place: &NonNull<AtomicU32>) -> &AtomicU32 {
+    // SAFETY: it points into a mapping that lives as long as the ring that holds it; both sides access it by
+    // whole words.
+    unsafe { place.as_ref() }
+}
+
+impl<L: Ledger> NopRing for Raw<L> {
+    fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
+        let mut lap = Lap::default();
+        for _ in 0..rounds {
+            self.fill();
+            self.submit(&mut lap)?;
+            self.take(&mut lap)?;
+        }
+        lap.checked = if L::CHECKS { lap.completed } else { 0 };
+        Ok(lap)
+    }
+
+    fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble> {
+        let mut lap = Lap::default();
+        for _ in 0..rounds {
+            self.fill();
+            self.submit(&mut lap)?;
+            let mut waits = 0;
+            while self.polled && word(&self.sq_head).load(Ordering::Acquire) != self.tail {
+                self.wake(&mut lap)?;
+                self.enter(0, 0, abi::ENTER_SQ_WAIT, &mut lap)?;
+                waits += 1;
+                if waits > SPINS_MAX {
+                    return Err(Trouble::Refused { errno: libc::EAGAIN });
+                }
+            }
+        }
+        Ok(lap)
+    }
+
+    fn overflowed(&self) -> bool {
+        word(&self.sq_flags).load(Ordering::Relaxed) & abi::SQ_CQ_OVERFLOW != 0
+    }
+
+    fn take_rest(&mut self, most: u64) -> Result<u64, Trouble> {
+        let mut taken = 0;
+        let mut lap = Lap::default();
+        while taken < most {
+            let ready = word(&self.cq_tail).load(Ordering::Acquire).wrapping_sub(self.head);
+            self.head = self.head.wrapping_add(ready);
+            word(&self.cq_head).store(self.head, Ordering::Release);
+            taken += u64::from(ready);
+            if ready == 0 {
+                // What overflowed is moved to the queue by whoever asks for completions.
+                self.enter(0, 1, abi::ENTER_GETEVENTS, &mut lap)?;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn misremember(&mut self) {
+        self.ledger.misremember();
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+}

@@ -1,0 +1,310 @@
+//! One trial of a ring: rounds until the time is up, and the counts compared.
+//!
+//! The rate is that of completions that were taken. Submissions are counted beside them: at the end both must agree,
+//! and of the published loop, which takes none, they are all that it counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytegauge_model::{EndReport, EngineReport, FlowReport, Implementation, Mode, RingReport};
+use bytegauge_sys::nop::{self, Lap, NopRing, Trouble};
+
+use super::idle::Idle;
+use super::{RingSetup, missing, setup, subject};
+use crate::fault::Fault;
+use crate::message::Plant;
+use crate::meter::{Meter, Schedule};
+
+/// The published loop has the kernel keep every completion, some 64 bytes each at 10 million a second: longer trials
+/// of it would measure the machine's memory.
+const UNDRAINED_MAX_NS: u64 = 20_000_000;
+
+/// A bin is at least half a lap long, and a lap at most a millisecond.
+const BIN_NS_MIN: u64 = 500_000;
+
+/// Bins are kept for at most this many laps.
+const BINS_MAX: u64 = 200_000;
+
+/// Carries one trial in the calling thread: makes the ring, runs it, closes it.
+pub(crate) fn carry(terms: &RingSetup, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
+    let ring: Result<Box<dyn NopRing>, _> = match subject(terms.implementation) {
+        None => Ok(Box::new(Idle { batch: terms.batch })),
+        Some(subject) => nop::open(subject, &setup(terms.entries, terms.flags), &terms.terms()),
+    };
+    match ring {
+        Ok(ring) => Run::new(terms, ring, abort).carry(),
+        Err(lacking) => (EndReport::default(), Some(missing(&lacking))),
+    }
+}
+
+struct Run<'a> {
+    terms: &'a RingSetup,
+    ring: Box<dyn NopRing>,
+    abort: &'a AtomicBool,
+    rounds: u64,
+    /// What the ring counted in its whole life.
+    total: Lap,
+    overflowed_after_rounds: Option<u64>,
+    planted: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(terms: &'a RingSetup, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> Run<'a> {
+        Run { terms, ring, abort, rounds: 0, total: Lap::default(), overflowed_after_rounds: None, planted: false }
+    }
+
+    fn is_undrained(&self) -> bool {
+        self.terms.implementation == Implementation::LiburingUndrained
+    }
+
+    fn carry(mut self) -> (EndReport, Option<Fault>) {
+        // The published loop overflows in its first rounds: which one it is, is seen round by round.
+        let mut trouble = if self.is_undrained() { self.overflow().err() } else { None };
+        let submitted = Arc::new(AtomicU64::new(0));
+        let mut meter = self.meter(&submitted);
+        if trouble.is_none() {
+            trouble = self.rounds(&mut meter, &submitted).err();
+        }
+        meter.close_early();
+        let left = if trouble.is_none() { self.take_rest() } else { Ok(0) };
+        let left = left.unwrap_or_else(|fault| {
+            trouble = Some(fault);
+            0
+        });
+        let report = self.report(meter, left);
+        let fault = trouble.or_else(|| self.miscounted(left));
+        (report, fault)
+    }
+
+    fn meter(&self, submitted: &Arc<AtomicU64>) -> Meter {
+        let RingSetup { mut warmup_ns, mut window_ns, series, .. } = *self.terms;
+        if self.is_undrained() {
+            (warmup_ns, window_ns) = (warmup_ns.min(UNDRAINED_MAX_NS / 4), window_ns.min(UNDRAINED_MAX_NS));
+        }
+        let bins_max = if series { ((warmup_ns + window_ns) / BIN_NS_MIN + 64).min(BINS_MAX) } else { 0 };
+        let mut meter = Meter::start(&Schedule { warmup_ns, window_ns, until_told: false }, bins_max as usize);
+        meter.watch(Arc::clone(submitted));
+        meter
+    }
+
+    /// The measured loop: a lap of rounds, and one look at the clock.
+    fn rounds(&mut self, meter: &mut Meter, submitted: &AtomicU64) -> Result<(), Fault> {
+        let never = AtomicBool::new(false);
+        loop {
+            let lap = self.lap(meter.lap_calls())?;
+            meter.count_many(lap.completed, lap.enters);
+            submitted.store(self.total.submitted, Ordering::Relaxed);
+            if !self.is_undrained() && self.ring.overflowed() {
+                return Err(Fault::Overflowed { rounds: self.rounds, batch: self.terms.batch });
+            }
+            if !meter.lap(&never) {
+                return Ok(());
+            }
+            if self.abort.load(Ordering::Relaxed) {
+                // The watchdog says what was late.
+                return Ok(());
+            }
+        }
+    }
+
+    fn lap(&mut self, rounds: u64) -> Result<Lap, Fault> {
+        let done = match self.terms.plant {
+            Some(Plant::Untaken { after_rounds }) if self.rounds >= after_rounds => self.ring.only_submit(rounds),
+            Some(Plant::WrongUserData { after_rounds }) if self.rounds >= after_rounds => {
+                if !std::mem::replace(&mut self.planted, true) {
+                    self.ring.misremember();
+                }
+                self.ring.run(rounds)
+            }
+            _ => self.ring.run(rounds),
+        };
+        let lap = done.map_err(|trouble| self.failed(trouble))?;
+        self.rounds += rounds;
+        self.total.submitted += lap.submitted;
+        self.total.completed += lap.completed;
+        self.total.checked += lap.checked;
+        self.total.enters += lap.enters;
+        Ok(lap)
+    }
+
+    fn failed(&self, trouble: Trouble) -> Fault {
+        match trouble {
+            Trouble::Refused { errno } => {
+                Fault::Io { doing: "running a ring".into(), source: std::io::Error::from_raw_os_error(errno) }
+            }
+            wrong => Fault::Miscounted(format!("after {} rounds of {}: {wrong}", self.rounds, self.terms.batch)),
+        }
+    }
+
+    /// Runs the published loop until its queue has overflowed: at most as many rounds as completions fit, and one.
+    fn overflow(&mut self) -> Result<(), Fault> {
+        for _ in 0..=self.ring.shape().completions {
+            self.lap(1)?;
+            if self.ring.overflowed() {
+                self.overflowed_after_rounds = Some(self.rounds);
+                return Ok(());
+            }
+        }
+        Err(Fault::Miscounted("a loop that takes no completion did not overflow".into()))
+    }
+
+    /// Takes what the loop left, so that everything that was submitted is accounted for, and the kernel's memory is
+    /// given back before something else is measured.
+    fn take_rest(&mut self) -> Result<u64, Fault> {
+        let due = self.total.submitted - self.total.completed.min(self.total.submitted);
+        if due == 0 {
+            return Ok(0);
+        }
+        self.ring.take_rest(due).map_err(|trouble| self.failed(trouble))
+    }
+
+    fn miscounted(&self, left: u64) -> Option<Fault> {
+        let Lap { submitted, completed, checked, .. } = self.counted();
+        if submitted != completed + left {
+            return Some(Fault::Miscounted(format!("{submitted} NOPs were submitted, {} completed", completed + left)));
+        }
+        let unchecked =
+            self.terms.mode == Mode::Checked && checked != completed && subject(self.terms.implementation).is_some();
+        unchecked.then(|| {
+            Fault::Miscounted(format!("mode checked did not run: {checked} of {completed} completions were compared"))
+        })
+    }
+
+    /// What was counted, with what a planted fault adds.
+    fn counted(&self) -> Lap {
+        let mut counted = self.total;
+        if let Some(Plant::Overcount { bytes }) = self.terms.plant {
+            counted.completed += bytes;
+        }
+        counted
+    }
+
+    fn report(&self, meter: Meter, left: u64) -> EndReport {
+        let window = meter.window();
+        let total = self.counted();
+        let shape = self.ring.shape();
+        let kernel_threads_ns = if self.terms.flags.sqpoll { nop::helper_cpu_ns() } else { None };
+        let ring = RingReport {
+            submitted: window.watched,
+            total_submitted: total.submitted,
+            total_completed: total.completed,
+            left,
+            checked: total.checked,
+            enters: window.calls,
+            overflowed_after_rounds: self.overflowed_after_rounds,
+            submission_entries: shape.submissions,
+            completion_entries: shape.completions,
+        };
+        let engine = EngineReport {
+            system_calls: total.enters,
+            completions: total.completed,
+            kernel_threads_ns,
+            ..EngineReport::default()
+        };
+        let flow =
+            FlowReport { bytes: 0, calls: window.bytes, short_calls: 0, series: meter.into_bins(), ..window.report() };
+        EndReport {
+            calls: flow.calls,
+            window_ns: flow.window_ns,
+            user_ns: flow.user_ns,
+            system_ns: flow.system_ns,
+            cpu_ns: flow.cpu_ns,
+            queued_ns: flow.queued_ns,
+            voluntary_switches: flow.voluntary_switches,
+            involuntary_switches: flow.involuntary_switches,
+            flows: vec![flow],
+            engine: Some(engine),
+            ring: Some(ring),
+            ..EndReport::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::{RingSetup as Flags, UserData};
+
+    use super::*;
+
+    fn terms(implementation: Implementation) -> RingSetup {
+        RingSetup {
+            implementation,
+            entries: 16,
+            batch: 16,
+            user_data: UserData::Unique,
+            flags: Flags::default(),
+            mode: Mode::Checked,
+            warmup_ns: 200_000,
+            window_ns: 2_000_000,
+            series: true,
+            cpu: None,
+            grace_ns: 1_000_000_000,
+            plant: None,
+        }
+    }
+
+    fn run(terms: &RingSetup) -> (EndReport, Option<String>) {
+        let (report, fault) = carry(terms, &AtomicBool::new(false));
+        (report, fault.map(|fault| fault.to_string()))
+    }
+
+    /// The fault of a trial with a planted one; none where the machine lacks the ring.
+    fn check(terms: &RingSetup, expected: &str) {
+        let (_, fault) = carry(terms, &AtomicBool::new(false));
+        let Some(fault) = fault else { panic!("nothing was found: {terms:?}") };
+        if let Fault::Missing(reason) = &fault {
+            eprintln!("SKIPPED: {reason}");
+            return;
+        }
+        assert!(fault.to_string().contains(expected), "{fault}");
+    }
+
+    #[test]
+    fn completions_are_counted_within_the_window() {
+        for implementation in
+            [Implementation::Raw, Implementation::IoUring, Implementation::Liburing, Implementation::Null]
+        {
+            let (report, fault) = run(&terms(implementation));
+            if let Some(reason) = &fault {
+                eprintln!("SKIPPED: {implementation}: {reason}");
+                continue;
+            }
+            let ring = report.ring.unwrap();
+            assert!(report.calls > 0 && report.calls <= ring.total_completed, "{ring:?}");
+            assert_eq!(ring.total_submitted, ring.total_completed);
+            assert_eq!((ring.submitted, ring.left, ring.overflowed_after_rounds), (report.calls, 0, None));
+            assert!(implementation == Implementation::Null || ring.checked == ring.total_completed);
+            assert!(!report.flows[0].series.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_published_loop_counts_submissions_and_nothing_else() {
+        let terms =
+            RingSetup { mode: Mode::Ceiling, user_data: UserData::None, ..terms(Implementation::LiburingUndrained) };
+        let (report, fault) = run(&terms);
+        let Some(ring) = report.ring else {
+            eprintln!("SKIPPED: {}", fault.unwrap());
+            return;
+        };
+        assert_eq!(fault, None);
+        assert_eq!((report.calls, ring.total_completed, ring.overflowed_after_rounds), (0, 0, Some(3)));
+        assert!(ring.submitted > 0);
+        assert_eq!(ring.left, ring.total_submitted);
+    }
+
+    #[test]
+    fn planted_faults_fail_the_trial() {
+        for implementation in [Implementation::Raw, Implementation::IoUring, Implementation::Liburing] {
+            for user_data in [UserData::None, UserData::Unique, UserData::Boxed] {
+                let plant = Some(Plant::WrongUserData { after_rounds: 100 });
+                let wrong = RingSetup { user_data, plant, ..terms(implementation) };
+                check(&wrong, "which was never submitted so");
+            }
+            let untaken = RingSetup { plant: Some(Plant::Untaken { after_rounds: 100 }), ..terms(implementation) };
+            check(&untaken, "the completion queue overflowed");
+            let overcount = RingSetup { plant: Some(Plant::Overcount { bytes: 1 }), ..terms(implementation) };
+            check(&overcount, "what was counted is not what moved");
+        }
+    }
+}

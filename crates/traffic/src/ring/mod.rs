@@ -1,0 +1,154 @@
+//! The workload `ring`: operations that do nothing, through an io_uring, as fast as it goes.
+//!
+//! No path, no other end: one thread makes a ring, runs rounds on it, and closes it before anything else is measured.
+//! What a round is, and the rings themselves, are in `sys::nop`; here they are timed and their counts are compared.
+
+mod carry;
+mod idle;
+
+use bytegauge_model::{Implementation, Levels, Mode, RingSetup as Flags, UserData};
+use bytegauge_sys::nop::{self, Lacking};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::message::{GRACE_NS, Plant, parsed};
+
+pub(crate) use carry::carry;
+
+/// Everything that one trial of a ring needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingSetup {
+    /// Who drives the ring.
+    pub implementation: Implementation,
+    /// Submissions that fit.
+    pub entries: u32,
+    /// Operations of one submission.
+    pub batch: u32,
+    /// What goes out with each.
+    pub user_data: UserData,
+    /// How the ring is made.
+    pub flags: Flags,
+    /// What is asked of the loop.
+    pub mode: Mode,
+    /// Warm-up before the window, nanoseconds.
+    pub warmup_ns: u64,
+    /// Length of the window, nanoseconds.
+    pub window_ns: u64,
+    /// Whether bins are kept.
+    pub series: bool,
+    /// The CPU of the thread; absent leaves it to the scheduler.
+    pub cpu: Option<usize>,
+    /// How long past its schedule it may take before the watchdog ends it, nanoseconds.
+    pub grace_ns: u64,
+    /// A planted fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plant: Option<Plant>,
+}
+
+impl RingSetup {
+    /// Resolves a cell's levels. What the trial adds keeps neutral values.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
+    pub fn of(levels: &Levels) -> Result<RingSetup, Fault> {
+        let number = |name: &str| levels.get(name).number().and_then(|n| u32::try_from(n).ok());
+        let missing = |name: &str| Fault::Impossible(format!("a ring without {name}"));
+        let entries = number("entries").ok_or_else(|| missing("entries"))?;
+        let batch = number("submit_batch").unwrap_or(entries);
+        if batch == 0 || batch > entries {
+            return Err(Fault::Impossible(format!("{batch} operations do not fit a ring of {entries}")));
+        }
+        Ok(RingSetup {
+            implementation: parsed(levels, "implementation")?.ok_or_else(|| missing("implementation"))?,
+            entries,
+            batch,
+            user_data: parsed(levels, "user_data")?.unwrap_or_default(),
+            flags: parsed(levels, "setup")?.unwrap_or_default(),
+            mode: parsed(levels, "mode")?.unwrap_or_default(),
+            warmup_ns: 0,
+            window_ns: 0,
+            series: false,
+            cpu: None,
+            grace_ns: GRACE_NS,
+            plant: None,
+        })
+    }
+
+    fn terms(&self) -> nop::Terms {
+        nop::Terms { batch: self.batch, user_data: user_data(self.user_data), checked: self.mode == Mode::Checked }
+    }
+}
+
+/// What this machine, or this build, lacks for a ring of one implementation made in one way, with the next step:
+/// asked before a plan is made.
+pub fn lacks(implementation: Implementation, flags: Flags) -> Option<String> {
+    let implementation = subject(implementation)?;
+    let terms = nop::Terms { batch: 1, user_data: nop::UserData::None, checked: false };
+    // In a thread of its own: a ring belongs to whoever made it.
+    let tried = std::thread::spawn(move || nop::open(implementation, &setup(1, flags), &terms).map(drop)).join();
+    match tried {
+        Ok(Err(lacking)) => Some(lacking.to_string()),
+        _ => None,
+    }
+}
+
+/// The rings that `sys` makes; none for the loop without one.
+fn subject(implementation: Implementation) -> Option<nop::Implementation> {
+    Some(match implementation {
+        Implementation::Raw => nop::Implementation::Raw,
+        Implementation::IoUring => nop::Implementation::Library,
+        Implementation::Liburing => nop::Implementation::Liburing,
+        Implementation::LiburingUndrained => nop::Implementation::LiburingUndrained,
+        Implementation::Null => return None,
+    })
+}
+
+fn setup(entries: u32, flags: Flags) -> nop::Setup {
+    let Flags { single_issuer, coop, sqpoll, no_sqarray, registered } = flags;
+    nop::Setup { entries, single_issuer, coop, sqpoll, no_sqarray, registered }
+}
+
+fn user_data(kind: UserData) -> nop::UserData {
+    match kind {
+        UserData::None => nop::UserData::None,
+        UserData::Unique => nop::UserData::Unique,
+        UserData::Boxed => nop::UserData::Boxed,
+    }
+}
+
+/// A machine that lacks something is a skip.
+fn missing(lacking: &Lacking) -> Fault {
+    Fault::Missing(lacking.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytegauge_model::Level;
+
+    fn levels(batch: Level) -> Levels {
+        let mut levels = Levels::default();
+        levels.set("mode", Level::Name("checked".into()));
+        levels.set("user_data", Level::Name("none".into()));
+        levels.set("entries", Level::Number(64));
+        levels.set("submit_batch", batch);
+        levels.set("implementation", Level::Name("io-uring".into()));
+        levels.set("setup", Level::Name("single-issuer+registered".into()));
+        levels
+    }
+
+    #[test]
+    fn a_cell_resolves_and_survives_the_wire() {
+        let setup = RingSetup::of(&levels(Level::auto())).unwrap();
+        assert_eq!((setup.entries, setup.batch, setup.mode), (64, 64, Mode::Checked));
+        assert!(setup.flags.single_issuer && setup.flags.registered && !setup.flags.sqpoll);
+        let text = serde_json::to_string(&setup).unwrap();
+        assert_eq!(serde_json::from_str::<RingSetup>(&text).unwrap(), setup);
+    }
+
+    #[test]
+    fn a_batch_that_does_not_fit_is_impossible() {
+        let error = RingSetup::of(&levels(Level::Number(65))).unwrap_err().to_string();
+        assert_eq!(error, "65 operations do not fit a ring of 64");
+    }
+}
