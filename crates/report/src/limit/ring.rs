@@ -123,7 +123,7 @@ fn kernels_work(signs: &RingSigns) -> Option<Finding> {
         sentence: format!(
             "{} of the thread's time is the kernel's: some {} of the {} ns that an operation takes",
             percent(system),
-            significant(system * ns, 2),
+            significant(system * ns, 3),
             significant(ns, 3)
         ),
         evidence: vec![("busy", busy), ("system_share", system), ("nop_ns", ns)],
