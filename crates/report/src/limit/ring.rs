@@ -64,6 +64,12 @@ pub fn find(signs: &RingSigns) -> LimitView {
     view(name, finding)
 }
 
+/// A loop that takes no completion has no rate.
+pub fn of_artefact() -> LimitView {
+    let sentence = "no completion was taken, so there is no rate that anything could limit".into();
+    view(UNKNOWN, Finding { sentence, evidence: Vec::new() })
+}
+
 fn harness(signs: &RingSigns) -> Option<Finding> {
     if signs.moves_nothing {
         return Some(Finding {
