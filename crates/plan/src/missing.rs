@@ -16,8 +16,13 @@ const DATAGRAMS_AT_ONCE: u64 = 64;
 /// Marks the cells that this machine cannot measure.
 pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     let mut reasons: Vec<String> = Vec::new();
-    // What is only shown beside the others is not missed where it cannot be had.
-    plan.artefacts.retain(|cell| missing(cell, plan.ends, catalog).is_none());
+    let ends = plan.ends;
+    // What is only shown beside the others leaves nothing behind but the reason.
+    plan.artefacts.retain(|cell| {
+        let reason = missing(cell, ends, catalog);
+        reasons.extend(reason.iter().filter(|reason| !reasons.contains(reason)).cloned().collect::<Vec<_>>());
+        reason.is_none()
+    });
     for cell in &plan.cells {
         if let Some(reason) = missing(cell, plan.ends, catalog) {
             if !reasons.contains(&reason) {

@@ -19,7 +19,7 @@ use crate::meaning::{
     is_moot, joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
 };
 use crate::missing::{connections, skip_what_is_missing};
-use crate::ring::{is_artefact, is_too_large, refuse_what_no_ring_can, shows_artefacts};
+use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
@@ -142,6 +142,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     engines::note_left_out(&mut plan, spec);
     foreign::note(&mut plan);
     skip_what_is_missing(&mut plan, catalog);
+    note_artefacts(&mut plan);
     plan.screen_what_is_left();
     if plan.skipped.len() == plan.cells.len() {
         let reason = plan.skipped.first().and_then(|(_, outcome)| outcome.reason()).unwrap_or("it has no cells");

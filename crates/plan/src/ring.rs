@@ -3,6 +3,7 @@
 
 use bytegauge_model::{Implementation, Level, Levels, Workload, factor};
 
+use crate::resolve::Plan;
 use crate::spec::{PlanError, Spec};
 
 /// Whether a batch does not fit the ring that a combination makes.
@@ -21,6 +22,14 @@ pub(crate) fn is_artefact(combination: &Levels) -> bool {
 /// sets no user data that it would never see again.
 pub(crate) fn shows_artefacts(conditions: &Levels) -> bool {
     conditions.get("mode").name() == Some("ceiling") && conditions.get("user_data").name() == Some("none")
+}
+
+/// Says what is measured beside the cells.
+pub(crate) fn note_artefacts(plan: &mut Plan) {
+    if let Some(artefact) = plan.artefacts.first() {
+        let (count, name) = (plan.artefacts.len(), artefact.factors.get("implementation"));
+        plan.notes.push(format!("{name} is shown beside the others ({count} cells) and never compared"));
+    }
 }
 
 /// A batch that fits no ring of its part, and bytes that are to be compared where none move.
@@ -51,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::file::parse;
-    use crate::{Catalog, Plan, resolve};
+    use crate::{Catalog, resolve};
 
     fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
         resolve(&parse("t", &format!("workload = \"ring\"\n{text}")).unwrap(), catalog, 1)

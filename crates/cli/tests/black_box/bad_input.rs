@@ -195,7 +195,7 @@ fn plans_in_toml() {
     check_plan("blocks = 0", &["plan.toml", "blocks", "1 to 100000"]);
     check_plan("ends = \"thread\"", &["plan.toml", "ends", "did you mean `threads`?"]);
     check_plan("verify = 1", &["plan.toml", "verify", "true or false"]);
-    check_plan("workload = \"calls\"", &["plan.toml", "`workload` is \"stream\" or \"call\""]);
+    check_plan("workload = \"calls\"", &["plan.toml", "`workload` is \"stream\", \"call\" or \"ring\""]);
     check_plan("workload = \"call\"\nwrite-size = 4096", &["--write-size says nothing about the workload call"]);
     check_plan("workload = \"call\"\nreqest = 4096", &["plan.toml", "did you mean `request`?"]);
     check_plan("part = 1", &["plan.toml", "[[part]]"]);

@@ -64,6 +64,12 @@ pub fn find(signs: &RingSigns) -> LimitView {
     view(name, finding)
 }
 
+/// A loop that takes no completion has no rate.
+pub fn of_artefact() -> LimitView {
+    let sentence = "no completion was taken, so there is no rate that anything could limit".into();
+    view(UNKNOWN, Finding { sentence, evidence: Vec::new() })
+}
+
 fn harness(signs: &RingSigns) -> Option<Finding> {
     if signs.moves_nothing {
         return Some(Finding {
@@ -123,7 +129,7 @@ fn kernels_work(signs: &RingSigns) -> Option<Finding> {
         sentence: format!(
             "{} of the thread's time is the kernel's: some {} of the {} ns that an operation takes",
             percent(system),
-            significant(system * ns, 2),
+            significant(system * ns, 3),
             significant(ns, 3)
         ),
         evidence: vec![("busy", busy), ("system_share", system), ("nop_ns", ns)],
