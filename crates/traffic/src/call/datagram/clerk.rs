@@ -109,13 +109,13 @@ impl Clerk {
         let mut replies = vec![(*from, reply)];
         match plant {
             _ if self.is_stuck => replies.clear(),
-            Plant::Lose { every } if served % every.max(1) == 0 => replies.clear(),
-            Plant::Repeat { every } if served % every.max(1) == 0 => replies.extend(replies.clone()),
+            Plant::Lose { every } if served.is_multiple_of(every.max(1)) => replies.clear(),
+            Plant::Repeat { every } if served.is_multiple_of(every.max(1)) => replies.extend(replies.clone()),
             // The next one overtakes it.
-            Plant::Swap { every } if served % every.max(1) == 0 => {
+            Plant::Swap { every } if served.is_multiple_of(every.max(1)) => {
                 self.held.extend(replies.drain(..).map(|reply| (0, reply)));
             }
-            Plant::Late { every, ns } if served % every.max(1) == 0 => {
+            Plant::Late { every, ns } if served.is_multiple_of(every.max(1)) => {
                 self.held.extend(replies.drain(..).map(|reply| (now_ns + ns, reply)));
             }
             _ => {}
