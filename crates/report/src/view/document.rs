@@ -3,6 +3,8 @@
 //! Field names are the keys of `schema/report.schema.json`. What is not known is `None` (JSON `null`),
 //! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units stand last in
 //! the name. Holds no logic beyond looking a thing up.
+//!
+//! Long because it is one document, key by key.
 
 mod call;
 mod datagram;
