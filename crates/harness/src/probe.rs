@@ -6,7 +6,7 @@ use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, Spec};
 use bytegauge_sys::topology::Topology;
-use bytegauge_sys::{affinity, limit, option};
+use bytegauge_sys::{affinity, interface, limit, option};
 use bytegauge_traffic::transport::source;
 use bytegauge_traffic::{engine, ring};
 
@@ -17,7 +17,7 @@ pub fn catalog(spec: &Spec) -> Catalog {
     let mut catalog = Catalog {
         congestion: option::available_congestion().unwrap_or_default(),
         open_files_max: limit::raise_open_files().ok().map(|limit| limit.soft),
-        loopback_mtu: loopback_mtu(),
+        loopback_mtu: interface::mtu(interface::LOOPBACK).ok(),
         memory_available: memory_available(),
         ..Catalog::default()
     };
@@ -93,11 +93,6 @@ fn probe_transport(catalog: &mut Catalog, level: &Level) {
     if let Some(reason) = missing {
         catalog.missing_transports.insert(transport.to_string(), reason);
     }
-}
-
-/// The largest packet of the loopback interface, its IP header included (sysfs-class-net).
-fn loopback_mtu() -> Option<u64> {
-    fs::read_to_string("/sys/class/net/lo/mtu").ok()?.trim().parse().ok()
 }
 
 /// `MemAvailable` of `/proc/meminfo`: what may be used without swapping (proc_meminfo(5)).

@@ -57,7 +57,9 @@ fn every_engine_carries_every_transport_that_it_suits() {
                 let (sent, came) = (source.datagrams.unwrap(), sink.datagrams.unwrap());
                 assert!(sink.bytes > 0 && came.datagrams > 0 && came.packets > 0);
                 assert_eq!(sink.total_bytes, came.total * size as u64, "{engine} over {}", transport.name);
-                assert_eq!((came.truncated, came.duplicated, came.reordered), (0, 0, 0), "{engine}");
+                assert_eq!((came.truncated, came.duplicated), (0, 0), "{engine}");
+                // Receives that are in flight side by side may complete in another order than that of the datagrams.
+                assert!(came.reordered == 0 || engine == "uring:plain", "{engine}: {came:?}");
                 // Of those whose numbers are below the highest that came, nothing is missing but what was lost.
                 assert!(came.missing <= sent.total - came.total);
                 assert!(!setup.verify || sink.verified_bytes == sink.total_bytes);

@@ -24,6 +24,7 @@ pub mod datagram;
 pub mod environment;
 pub mod epoll;
 pub mod file;
+pub mod interface;
 pub mod interrupt;
 pub mod io;
 pub mod limit;

@@ -140,7 +140,11 @@ mod tests {
 
     #[test]
     fn rows() {
-        check("write_size", "`--write-size` · `write_size` · choice · 1 B to 16 MiB · `16K..1M` · all with two ends");
+        check(
+            "write_size",
+            "`--write-size` · `write_size` · choice · 1 B to 16 MiB · `16K..1M`; over datagrams `64,512,1000,4K,16K,60K` · \
+             all with two ends",
+        );
         check("nodelay", "`--nodelay` · `nodelay` · choice · `on`, `off`, `auto` · `auto` · `tcp`, `tcp6`");
         check("flows", "`--flows` · `flows` · condition · 1 to 65536 · `1` · all");
     }

@@ -45,7 +45,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
 /// A transport that the factor fits.
 fn transport(factor: &Factor) -> &'static str {
     let fits = |name: &&str| name.parse().is_ok_and(|transport| (factor.fits)(&transport));
-    ["unix", "tcp", "pipe"].into_iter().find(fits).expect("a transport that the factor fits")
+    ["unix", "tcp", "pipe", "udp"].into_iter().find(fits).expect("a transport that the factor fits")
 }
 
 /// The other factors of such a plan: few cells.
@@ -53,6 +53,10 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
     let mut small = if workload.has_path() { vec![("transport", transport(factor))] } else { Vec::new() };
     small.extend(match (workload, factor.name) {
         (Workload::Stream, "connect") => vec![("write_size", "64K")],
+        (Workload::Stream, "batch") => vec![("engine", "mmsg"), ("read_size", "4K"), ("write_size", "1000")],
+        (Workload::Stream, "outstanding") => {
+            vec![("engine", "uring:plain"), ("read_size", "4K"), ("write_size", "1000")]
+        }
         (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
         (Workload::Call, "arrivals") => vec![("rate", "10k")],
         (Workload::Call, "rcvbuf_on") => vec![("rcvbuf", "64K")],

@@ -6,7 +6,8 @@ use bytegauge_model::unit::{byte_rate, call_rate};
 use bytegauge_model::{CallDatagrams, CellKind, Levels, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::document::{CallDatagramView, CellView, GroupView};
+use super::datagrams::namespace;
+use super::document::{CallDatagramView, CellView, GroupView, UdpView};
 use super::settled::Settled;
 
 /// The datagrams of a cell; `None` where its calls had connections.
@@ -39,6 +40,7 @@ pub fn view(settled: &Settled) -> Option<CallDatagramView> {
         duplicated: client.duplicated,
         overtaken: client.overtaken,
         strange: client.strange,
+        namespace: namespace(trials),
     })
 }
 
@@ -68,7 +70,12 @@ pub fn deaths(seen: &CallDatagramView) -> Option<String> {
         some(seen.overtaken, "replies were overtaken by later ones"),
         some(seen.strange, "datagrams answered no call"),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let of_all = |read: fn(&UdpView) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
+    let elsewhere = [
+        of_all(|udp| udp.memory_errors, "datagrams of anybody found UDP's memory used up (net.ipv4.udp_mem)"),
+        of_all(|udp| udp.checksum_errors, "datagrams of anybody had a wrong checksum"),
+    ];
+    let parts: Vec<String> = parts.into_iter().chain(elsewhere).flatten().collect();
     (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
 }
 

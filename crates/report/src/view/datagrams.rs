@@ -52,7 +52,7 @@ fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&bytegauge_model::EndRe
 }
 
 /// What the kernel counted of UDP meanwhile, whoever spoke it.
-fn namespace(trials: &[&Trial]) -> Option<UdpView> {
+pub(super) fn namespace(trials: &[&Trial]) -> Option<UdpView> {
     let counted: Vec<UdpUse> = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp).collect();
     if counted.is_empty() {
         return None;

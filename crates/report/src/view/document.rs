@@ -4,7 +4,7 @@
 //! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units stand last in
 //! the name. Holds no logic beyond looking a thing up.
 //!
-//! Long because it is one document; what calls and rings add stands in files of its own.
+//! Long because it is one document; what calls, datagrams and rings add stands in files of its own.
 
 mod call;
 mod datagram;

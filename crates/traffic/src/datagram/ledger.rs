@@ -68,7 +68,7 @@ impl Ledger {
     #[inline]
     pub fn enter(&mut self, first: u64, count: u64) {
         if first == self.next {
-            self.next += count;
+            self.next = self.next.saturating_add(count);
             self.arrived += count;
         } else {
             (first..first.saturating_add(count)).for_each(|number| self.enter_out_of_turn(number));
@@ -82,7 +82,8 @@ impl Ledger {
             if number > self.next {
                 self.leave_out(self.next..number);
             }
-            self.next = number + 1;
+            // Bytes that the path has changed may make any number.
+            self.next = number.saturating_add(1);
         } else if number < self.forgotten {
             // Whether it came before is forgotten too; a late one is more likely.
             self.reordered += 1;
@@ -93,7 +94,7 @@ impl Ledger {
     }
 
     fn leave_out(&mut self, gap: Range<u64>) {
-        self.missing += gap.end - gap.start;
+        self.missing = self.missing.saturating_add(gap.end - gap.start);
         self.gaps.push_back(gap);
         self.bound();
     }
@@ -105,7 +106,7 @@ impl Ledger {
             return;
         };
         self.reordered += 1;
-        self.missing -= 1;
+        self.missing = self.missing.saturating_sub(1);
         let behind = number + 1..gap.end;
         gap.end = number;
         if gap.is_empty() {

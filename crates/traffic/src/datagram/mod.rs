@@ -4,7 +4,7 @@
 //! never a part of something. A flow is a pair of sockets and a thread at each end, whatever the engine; what is
 //! dispatched is dispatched once, and the loops are monomorphic.
 
-mod farewell;
+mod handshake;
 pub mod ledger;
 pub mod number;
 mod ring;
@@ -59,6 +59,11 @@ impl Source {
         Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default() })
     }
 
+    /// Waits until the sink's reader runs.
+    pub(crate) fn await_reader(&self, run: Run<'_>) {
+        handshake::await_reader(run.fd, [run.abort, run.told]);
+    }
+
     /// Sends until told to stop.
     pub(crate) fn run(&mut self, run: Run<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, Fault> {
         let Source { postbox, packer, sent } = self;
@@ -77,7 +82,7 @@ impl Source {
 
     /// Says that there is no more, until the sink has heard it.
     pub(crate) fn part(&self, run: Run<'_>) {
-        farewell::say(run.fd, run.abort);
+        handshake::say(run.fd, run.abort);
     }
 
     /// What was sent.
@@ -133,6 +138,11 @@ impl<E: Effort> Sink<E> {
         Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort) })
     }
 
+    /// Tells the source that the reader runs.
+    pub(crate) fn begin(&self, run: Run<'_>) {
+        handshake::begin(run.fd);
+    }
+
     /// Receives until the time is up.
     pub(crate) fn run(&mut self, run: Run<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
         let desk = &mut self.desk;
@@ -143,7 +153,7 @@ impl<E: Effort> Sink<E> {
             Mailboxes::Multishot(mailbox) => sink::run(&mut **mailbox, desk, run, meter),
         };
         if matches!(stopped, Ok(Stop::Ended(_))) {
-            farewell::answer(run.fd);
+            handshake::answer(run.fd);
         }
         stopped
     }
@@ -160,7 +170,7 @@ impl<E: Effort> Sink<E> {
             Mailboxes::Outstanding(mailbox) => sink::drain(&mut **mailbox, desk, run),
             Mailboxes::Multishot(mailbox) => sink::drain(&mut **mailbox, desk, run),
         };
-        farewell::answer(run.fd);
+        handshake::answer(run.fd);
         drained
     }
 

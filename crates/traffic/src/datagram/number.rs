@@ -39,7 +39,7 @@ fn nearest(low: &[u8], expected: u64) -> Option<u64> {
     let ahead = u64::from_le_bytes(bytes).wrapping_sub(expected) & (range - 1);
     let behind = range - ahead;
     // Before the first one there is none.
-    Some(if ahead < range / 2 || behind > expected { expected + ahead } else { expected - behind })
+    Some(if ahead < range / 2 || behind > expected { expected.saturating_add(ahead) } else { expected - behind })
 }
 
 #[cfg(test)]

@@ -164,16 +164,37 @@ impl Mailbox for Outstanding {
         }
         self.engine.wait()?;
         let mut moved = Moved { full: true, ..Moved::default() };
+        let mut goes = self.take_completions(fd, desk, &mut moved)?;
+        if goes == Goes::Ended {
+            // Completions may come in another order than the datagrams: what was sent before the end may lie behind it.
+            self.engine.ring.wait(0, None)?;
+            if self.take_completions(fd, desk, &mut moved)? == Goes::Refused {
+                goes = Goes::Refused;
+            }
+        }
+        Ok((moved, goes))
+    }
+}
+
+impl Outstanding {
+    /// Takes what is there, to the last, and receives again.
+    fn take_completions<E: Effort>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        desk: &mut Desk<E>,
+        moved: &mut Moved,
+    ) -> io::Result<Goes> {
         let mut goes = Goes::On;
         while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
             let Event::Received { moved: received, .. } = event else { continue };
             let message = self.messages[token as usize];
             match received {
-                Ok(len) if goes == Goes::On => {
+                Ok(len) if goes != Goes::Refused => {
                     let arrived = self.engine.ring.arrived(message, len);
                     if let Some(bytes) = self.engine.ring.message(message) {
                         let kept = len.min(bytes.len());
-                        goes = desk.take(&mut bytes[..kept], arrived, &mut moved);
+                        let taken = desk.take(&mut bytes[..kept], arrived, moved);
+                        goes = if taken == Goes::On { goes } else { taken };
                     }
                 }
                 Ok(_) => {}
@@ -182,7 +203,7 @@ impl Mailbox for Outstanding {
             }
             self.engine.ring.receive_message(token, fd, message);
         }
-        Ok((moved, goes))
+        Ok(goes)
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) struct Desk<E> {
     pub(super) told_drops: Option<u64>,
     pub(super) bytes: u64,
     verified_bytes: u64,
+    /// The window is over: what comes is counted and checked but costs no work.
+    is_late: bool,
 }
 
 impl<E: Effort> Desk<E> {
@@ -70,6 +72,7 @@ impl<E: Effort> Desk<E> {
             told_drops: None,
             bytes: 0,
             verified_bytes: 0,
+            is_late: false,
         }
     }
 
@@ -111,8 +114,9 @@ impl<E: Effort> Desk<E> {
         let (mut first, mut count) = (self.ledger.expected(), 0);
         let mut goes = Goes::On;
         for datagram in bytes.chunks_mut(segment) {
-            let number = number::read(datagram, first + count).unwrap_or(first + count);
-            if number != first + count {
+            let expected = first.wrapping_add(count);
+            let number = number::read(datagram, expected).unwrap_or(expected);
+            if number != expected {
                 self.ledger.enter(first, count);
                 (first, count) = (number, 0);
             }
@@ -133,11 +137,11 @@ impl<E: Effort> Desk<E> {
         if let Some(pattern) = &self.verify {
             // The number itself is not of the pattern.
             let skip = NUMBER_LEN.min(datagram.len());
-            let offset = number.wrapping_mul(self.size) + skip as u64;
+            let offset = number.wrapping_mul(self.size).wrapping_add(skip as u64);
             self.mismatch = self.mismatch.or(pattern.check(offset, &datagram[skip..]).err());
             self.verified_bytes += datagram.len() as u64;
         }
-        self.reader.received(datagram, 0) && self.mismatch.is_none()
+        (self.is_late || self.reader.received(datagram, 0)) && self.mismatch.is_none()
     }
 
     /// Counts what a short buffer cost. Returns how many datagrams came of which not a byte was kept: they follow on
@@ -227,6 +231,7 @@ pub(super) fn run<M: Mailbox, E: Effort>(
 
 /// Takes what is still on its way, until the sender says that there is no more.
 pub(super) fn drain<M: Mailbox, E: Effort>(mailbox: &mut M, desk: &mut Desk<E>, run: Run<'_>) -> Result<(), Fault> {
+    desk.is_late = true;
     loop {
         match mailbox.receive(run.fd, desk) {
             Ok((_, Goes::On)) => {}

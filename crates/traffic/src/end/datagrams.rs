@@ -43,6 +43,7 @@ fn write(job: &Job, fd: BorrowedFd<'_>, announce: impl FnOnce()) -> Result<Carri
     }
     let mut source = prepared?;
     let run = Run { fd, abort: &job.abort, told: &job.told };
+    source.await_reader(run);
     let mut meter = meter(setup, true);
     let stopped = source.run(run, Pace::of(setup.rate, setup.flows, setup.think_ns), &mut meter);
     meter.close_early();
@@ -72,6 +73,7 @@ fn read<E: Effort>(job: &Job, fd: BorrowedFd<'_>, effort: E, announce: impl FnOn
     }
     let mut sink = prepared?;
     let run = Run { fd, abort: &job.abort, told: &job.told };
+    sink.begin(run);
     let mut meter = meter(setup, false);
     let stopped = sink.run(run, &mut meter);
     meter.close_early();

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::datagram::UdpView;
+
 /// What the calls of a cell were like, summed over the trials behind the estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CallView {
@@ -73,6 +75,8 @@ pub struct CallDatagramView {
     pub overtaken: u64,
     /// Datagrams that answer no call.
     pub strange: u64,
+    /// What the kernel counted of UDP in the network namespace; `null` over Unix sockets.
+    pub namespace: Option<UdpView>,
 }
 
 /// The highest offered rate that keeps a latency objective is the cell's rate; this is what stands beside it. Medians

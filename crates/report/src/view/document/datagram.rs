@@ -46,7 +46,7 @@ pub struct DatagramView {
 }
 
 /// The kernel's counts of UDP in the network namespace meanwhile, whoever spoke it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct UdpView {
     /// `InDatagrams`.
     pub received: u64,
