@@ -73,7 +73,12 @@ pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
     println!("{part}");
     let environment = bench.ours.environment()?;
     let left_out: String = left_out.iter().map(|reason| format!("Left out: {reason}.\n")).collect();
-    Ok(format!("{}{part}{left_out}\n{}\n\n{}", head(bench), machine::line(&environment), method(bench)))
+    Ok(format!(
+        "{}{part}{left_out}\n{}\n\n{}",
+        head(bench),
+        machine::line(&environment, &bench.topology),
+        method(bench)
+    ))
 }
 
 /// Calls per second, and per CPU second of the client.
@@ -151,7 +156,7 @@ fn method(bench: &Bench) -> String {
         "- The server is C with epoll, alone on one CPU and started anew for every run; the client runs on another, all \
          its threads together. A coin deals the two CPUs every round.\n\
          - {choosing} rounds choose our best engine, {rounds} later rounds judge it, each of {seconds} s a client in \
-         random order. Ratios and intervals as above.\n\
+         random order. A ratio is the median over rounds, with its sign interval at 95 % or more.\n\
          - Ours times every call and keeps three histograms; the other client only counts.\n\
          - CPU time is that of the calling threads while they are measured.\n"
     )

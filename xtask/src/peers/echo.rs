@@ -85,7 +85,7 @@ pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
     for reason in &left_out {
         text.push_str(&format!("Left out: {reason}.\n"));
     }
-    text.push_str(&format!("\n{}\n\n{}", machine::line(&bench.ours.environment()?), method(bench)));
+    text.push_str(&format!("\n{}\n\n{}", machine::line(&bench.ours.environment()?, &bench.topology), method(bench)));
     Ok(text)
 }
 

@@ -74,7 +74,7 @@ pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
     for reason in session.reasons() {
         text.push_str(&format!("\nLeft out: {reason}.\n"));
     }
-    text.push_str(&format!("\n{}\n\n{}", machine::line(&bench.ours.environment()?), METHOD));
+    text.push_str(&format!("\n{}\n\n{}", machine::line(&bench.ours.environment()?, &bench.topology), METHOD));
     Ok(text)
 }
 

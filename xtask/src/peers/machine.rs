@@ -1,5 +1,6 @@
 //! The machine of a comparison: by its CPU and kernel, never by its host name.
 
+use bytegauge_sys::topology::Topology;
 use serde_json::Value;
 
 use crate::markdown::{code, table};
@@ -21,13 +22,16 @@ pub fn text(environment: &Value) -> String {
     table(&["what", "value"], rows.map(|(what, value)| vec![what.to_owned(), value]))
 }
 
-/// The same in a line.
-pub fn line(environment: &Value) -> String {
+/// The same in a line, for comparisons in which bytegauge's end is pinned: its own view of the CPUs is not the
+/// machine's, and it takes the other end for another program.
+pub fn line(environment: &Value, topology: &Topology) -> String {
+    let cpus: Vec<String> = topology.cpus.iter().map(|place| place.cpu.to_string()).collect();
     let at = |pointer: &str| shown(environment, pointer);
     format!(
-        "Machine: {}, CPUs {}, {}, {}, congestion control {}; environment at the end: grade {}: {}.",
+        "Machine: {}, CPUs {}, {}, {}, congestion control {}; environment at the end, in \
+         which the other end counts as another program: grade {}: {}.",
         cpu(environment),
-        at("/cpu/allowed"),
+        cpus.join(", "),
         kernel(environment),
         at("/os_pretty_name"),
         code(at("/network/congestion_control")),
@@ -78,9 +82,9 @@ mod tests {
         assert!(text.contains("| environment at the end | grade B: turbo unknown |"), "{text}");
         assert!(text.contains("| MTU of loopback | unknown |"), "{text}");
         assert_eq!(
-            line(&environment),
-            "Machine: CPU X (virtual machine), CPUs 0, 1, Linux 6.1.0, System Y, congestion control `cubic`; \
-             environment at the end: grade B: turbo unknown."
+            line(&environment, &Topology { cpus: Vec::new() }),
+            "Machine: CPU X (virtual machine), CPUs , Linux 6.1.0, System Y, congestion control `cubic`; environment at \
+             the end, in which the other end counts as another program: grade B: turbo unknown."
         );
     }
 }

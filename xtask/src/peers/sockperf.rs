@@ -72,7 +72,7 @@ pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
         bench.rounds(bench.effort.rounds, &players, random, |player, cpus, seed| played(bench, player, cpus, seed))?;
     let part = panel(&players, &found);
     println!("{part}");
-    let line = machine::line(&bench.ours.environment()?);
+    let line = machine::line(&bench.ours.environment()?, &bench.topology);
     Ok(format!("{}{part}\n{left_out}\n{line}\n\n{}", head(bench), method(bench)))
 }
 
