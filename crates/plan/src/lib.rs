@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+mod cross;
 mod datagram;
 pub mod design;
 mod engines;

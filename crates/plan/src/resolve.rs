@@ -3,21 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::catalog::PROFILES;
-use bytegauge_model::factor::{self, FACTORS, Role};
+use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::slo::PACE_ASSUMED;
-use bytegauge_model::{
-    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Transport, Workload,
-};
+use bytegauge_model::{Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
+use crate::cross::{apply_profile, cross};
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS, Schedule};
-use crate::engines::{self, suiting};
+use crate::engines;
 use crate::foreign;
-use crate::meaning::{
-    is_moot, joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
-};
+use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
 use crate::missing::{connections, skip_what_is_missing};
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
@@ -349,69 +345,6 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
         }
     }
     Ok(())
-}
-
-/// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
-/// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
-fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Levels> {
-    let mut combinations = vec![Levels::default()];
-    for factor in factor::of(workload).filter(|factor| factor.role == role) {
-        let levels = match factor.name {
-            "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
-            "profile" if sets_by_hand(part) => vec![Level::Absent],
-            name if foreign::of_our_server(workload).contains(&name) && foreign::is_foreign(part) => {
-                vec![Level::Absent]
-            }
-            _ if !factor.applies(workload, transport) => vec![Level::Absent],
-            name => match transport {
-                Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {
-                    let levels = part.levels(workload, factor, Some(transport));
-                    levels.into_iter().filter(|level| means_something(level, transport)).collect()
-                }
-                Some(transport) => suiting(factor, part.levels(workload, factor, Some(transport)), transport),
-                None => part.levels(workload, factor, None),
-            },
-        };
-        combinations = combinations
-            .into_iter()
-            .flat_map(|combination| {
-                let levels = if is_moot(factor, &combination) { vec![Level::Absent] } else { levels.clone() };
-                levels.into_iter().map(move |level| {
-                    let mut longer = combination.clone();
-                    longer.set(factor.name, level);
-                    longer
-                })
-            })
-            .collect();
-    }
-    combinations
-}
-
-/// Whether a profile that nobody named says something over a transport: idle connections are none of datagrams.
-fn means_something(profile: &Level, transport: &Transport) -> bool {
-    let row = PROFILES.iter().find(|row| Some(row.name) == profile.name());
-    let fits = |name: &str| factor::find(name).is_none_or(|factor| (factor.fits)(transport));
-    !transport.is_datagram() || row.is_none_or(|row| row.sets.iter().all(|(name, level)| *level == "0" || fits(name)))
-}
-
-/// Whether the part names something itself that profiles set, so that no profile has a say.
-fn sets_by_hand(part: &Part) -> bool {
-    !part.levels.contains_key("profile") && SET_BY_PROFILES.iter().any(|name| part.levels.contains_key(name))
-}
-
-/// Replaces a profile's name by its name and the levels it sets.
-fn apply_profile(spec: &Spec, part: &Part, mut conditions: Levels) -> Result<Levels, PlanError> {
-    let Some(name) = conditions.get("profile").name().map(str::to_owned) else { return Ok(conditions) };
-    for (factor, level) in spec.profile(&name)? {
-        if part.levels.contains_key(factor) {
-            return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });
-        }
-        // What does not apply here stays absent (a device has no writer to fill).
-        if *conditions.get(factor) != Level::Absent {
-            conditions.set(factor, level);
-        }
-    }
-    Ok(conditions)
 }
 
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and
