@@ -59,20 +59,33 @@ impl Iperf3 {
     /// # Errors
     /// With what iperf3 said.
     pub fn rate(&self, job: &Job) -> Result<f64> {
-        let mut server = Server::start(job)?;
-        let output = bounded(job)
-            .args(["--client", LOOPBACK, "--port", &server.port.to_string(), "--json", "--interval", "0"])
-            .args(["--time", &job.seconds.to_string(), "--omit", &job.omit_seconds.to_string()])
-            .args(["--length", &job.length.to_string(), "--parallel", &job.flows.to_string()])
-            .args(["--congestion", &self.congestion])
-            .args(job.cpus.iter().flat_map(|(sender, receiver)| ["--affinity".into(), format!("{sender},{receiver}")]))
-            .stdin(Stdio::null())
-            .output()
-            .context("starting iperf3")?;
-        let rate = received(&output.stdout).with_context(|| format!("iperf3 client, {}", output.status))?;
-        server.join()?;
-        Ok(rate)
+        rate(&run(job, &["--congestion", &self.congestion])?)
     }
+
+    /// Datagrams as fast as it goes (`-u -b 0`).
+    ///
+    /// # Errors
+    /// With what iperf3 said.
+    pub fn datagrams(job: &Job) -> Result<Sum> {
+        received(&run(job, &["--udp", "--bitrate", "0"])?)
+    }
+}
+
+/// One run; what the client prints.
+fn run(job: &Job, further: &[&str]) -> Result<Vec<u8>> {
+    let mut server = Server::start(job)?;
+    let output = bounded(job)
+        .args(["--client", LOOPBACK, "--port", &server.port.to_string(), "--json", "--interval", "0"])
+        .args(["--time", &job.seconds.to_string(), "--omit", &job.omit_seconds.to_string()])
+        .args(["--length", &job.length.to_string(), "--parallel", &job.flows.to_string()])
+        .args(further)
+        .args(job.cpus.iter().flat_map(|(sender, receiver)| ["--affinity".into(), format!("{sender},{receiver}")]))
+        .stdin(Stdio::null())
+        .output()
+        .context("starting iperf3")?;
+    received(&output.stdout).with_context(|| format!("iperf3 client, {}", output.status))?;
+    server.join()?;
+    Ok(output.stdout)
 }
 
 /// A server that handles one client and ends.
@@ -153,12 +166,38 @@ struct End {
     sum_received: Option<Sum>,
 }
 
-#[derive(Deserialize)]
-struct Sum {
+/// What the receiver counted.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Sum {
     bits_per_second: f64,
+    /// How long it received, seconds.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Datagrams that were sent.
+    #[serde(default)]
+    packets: f64,
+    /// Those of them that did not come.
+    #[serde(default)]
+    lost_packets: f64,
 }
 
-fn received(json: &[u8]) -> Result<f64> {
+impl Sum {
+    /// Datagrams that came.
+    pub fn arrived(&self) -> f64 {
+        self.packets - self.lost_packets
+    }
+
+    /// Share of those sent that did not.
+    pub fn lost_share(&self) -> f64 {
+        self.lost_packets / self.packets
+    }
+}
+
+fn rate(json: &[u8]) -> Result<f64> {
+    Ok(received(json)?.bits_per_second / 8.0)
+}
+
+fn received(json: &[u8]) -> Result<Sum> {
     let document: Document = serde_json::from_slice(json)
         .with_context(|| format!("its output is not JSON: {}", String::from_utf8_lossy(json).trim()))?;
     if let Some(error) = document.error {
@@ -166,7 +205,7 @@ fn received(json: &[u8]) -> Result<f64> {
     }
     let sum = document.end.and_then(|end| end.sum_received).context("its output has no end.sum_received")?;
     ensure!(sum.bits_per_second > 0.0, "it received nothing");
-    Ok(sum.bits_per_second / 8.0)
+    Ok(sum)
 }
 
 #[cfg(test)]
@@ -174,7 +213,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, expected: Result<f64, &str>) {
-        let got = received(json.as_bytes()).map_err(|error| error.to_string());
+        let got = rate(json.as_bytes()).map_err(|error| error.to_string());
         assert_eq!(got, expected.map_err(str::to_owned), "{json}");
     }
 

@@ -15,8 +15,10 @@ mod iperf3;
 mod machine;
 mod ours;
 mod process;
+mod rings;
 mod sockperf;
 mod stream;
+mod udp;
 
 use std::process::Command as Process;
 
@@ -75,6 +77,18 @@ const SECTIONS: &[Section] = &[
         summary: "ping-pong on one connection beside sockperf's",
         prepare: || setup::package("sockperf", "sockperf"),
         run: sockperf::compared,
+    },
+    Section {
+        name: "ring",
+        summary: "io_uring NOPs beside liburing in C and the io-uring crate",
+        prepare: || setup::library("liburing", "liburing-dev"),
+        run: rings::compared,
+    },
+    Section {
+        name: "udp",
+        summary: "datagrams one way beside iperf3's, ping-pong beside sockperf's",
+        prepare: udp::prepare,
+        run: udp::compared,
     },
 ];
 

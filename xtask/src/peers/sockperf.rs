@@ -17,7 +17,8 @@ use super::machine;
 use super::process::{self, Server};
 use crate::markdown::table;
 
-const MESSAGE_BYTES: u64 = 512;
+/// Bytes of a message, both ways.
+pub const MESSAGE_BYTES: u64 = 512;
 
 /// Engines of ours, at both ends.
 const ENGINES: &[&str] = &["blocking", "epoll", "uring:multishot"];
@@ -27,15 +28,26 @@ const WARMUP_SECONDS: u64 = 1;
 /// What a run may take beside that.
 const GRACE_SECONDS: u64 = 30;
 
+/// What the two ends speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speech {
+    /// A TCP connection.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
 /// Who sends and waits.
-enum Player {
+pub enum Player {
+    /// Debian's sockperf.
     Sockperf,
+    /// Both ends ours, on one engine.
     Ours(&'static str),
 }
 
 /// What one run found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Found {
+pub struct Found {
     per_second: f64,
     mean_us: f64,
     median_us: f64,
@@ -60,7 +72,7 @@ pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
     players.extend(ENGINES.iter().map(|engine| Player::Ours(engine)));
     let mut left_out = String::new();
     let cpus = bench.cpus(random)?;
-    players.retain(|player| match played(bench, player, cpus, 1) {
+    players.retain(|player| match played(bench, player, Speech::Tcp, cpus, 1) {
         Ok(_) => true,
         Err(error) => {
             left_out.push_str(&format!("Left out: {player}: {error:#}.\n"));
@@ -68,28 +80,37 @@ pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
         }
     });
     ensure!(matches!(players.first(), Some(Player::Sockperf)) && players.len() > 1, "{left_out}");
-    let found =
-        bench.rounds(bench.effort.rounds, &players, random, |player, cpus, seed| played(bench, player, cpus, seed))?;
+    let found = bench.rounds(bench.effort.rounds, &players, random, |player, cpus, seed| {
+        played(bench, player, Speech::Tcp, cpus, seed)
+    })?;
     let part = panel(&players, &found);
     println!("{part}");
     let line = machine::line(&bench.ours.environment()?, &bench.topology);
     Ok(format!("{}{part}\n{left_out}\n{line}\n\n{}", head(bench), method(bench)))
 }
 
-fn played(bench: &Bench, player: &Player, cpus: Cpus, seed: u64) -> Result<Found> {
-    match player {
-        Player::Sockperf => sockperf(bench.effort.seconds, cpus),
-        Player::Ours(engine) => ours(bench, engine, cpus, seed),
+/// One run.
+///
+/// # Errors
+/// With what the program said.
+pub fn played(bench: &Bench, player: &Player, speech: Speech, cpus: Cpus, seed: u64) -> Result<Found> {
+    match (player, speech) {
+        (Player::Sockperf, _) => sockperf(bench.effort.seconds, speech, cpus),
+        (Player::Ours(engine), Speech::Tcp) => ours(bench, engine, cpus, seed),
+        (Player::Ours(engine), Speech::Udp) => ours_by_datagrams(bench, engine, seed),
     }
 }
 
-fn sockperf(seconds: u64, cpus: Cpus) -> Result<Found> {
+fn sockperf(seconds: u64, speech: Speech, cpus: Cpus) -> Result<Found> {
     let port = TcpListener::bind(("127.0.0.1", 0)).context("looking for a free port")?.local_addr()?.port().to_string();
-    let place = ["--tcp", "--ip", "127.0.0.1", "--port", &port];
+    let mut place = vec!["--ip", "127.0.0.1", "--port", &port];
+    if speech == Speech::Tcp {
+        place.push("--tcp");
+    }
     let mut server = Command::new("sockperf");
-    let _running = Server::start(server.arg("server").args(place), cpus.server, "to block on socket")?;
+    let _running = Server::start(server.arg("server").args(&place), cpus.server, "to block on socket")?;
     let mut client = process::bounded("sockperf", seconds + WARMUP_SECONDS + GRACE_SECONDS);
-    client.arg("ping-pong").args(place).args(["--full-rtt", "--msg-size", &MESSAGE_BYTES.to_string()]);
+    client.arg("ping-pong").args(&place).args(["--full-rtt", "--msg-size", &MESSAGE_BYTES.to_string()]);
     client.args(["--time", &(seconds + WARMUP_SECONDS).to_string()]);
     let output = process::output(&mut client, Some(cpus.client))?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -119,6 +140,21 @@ fn ours(bench: &Bench, engine: &str, cpus: Cpus, seed: u64) -> Result<Found> {
     let mut args = vec!["call", "--connect", running.place(), "--flows", "1", "--request", &request];
     args.extend(["--client-engine", engine, "--duration", &seconds, "--blocks", "1", "--seed", &seed]);
     let per_second = bench.ours.session(&args, Some(cpus.client))?.rate()?;
+    reported(bench, per_second)
+}
+
+/// Both ends in one program, which deals the CPUs itself.
+fn ours_by_datagrams(bench: &Bench, engine: &str, seed: u64) -> Result<Found> {
+    let (request, seconds, seed) = (MESSAGE_BYTES.to_string(), format!("{}s", bench.effort.seconds), seed.to_string());
+    let mut args = vec!["call", "--transport", "udp", "--work", "none", "--flows", "1", "--request", &request];
+    args.extend(["--server-engine", engine, "--client-engine", engine, "--placement", "cross-core"]);
+    args.extend(["--duration", &seconds, "--blocks", "1", "--seed", &seed]);
+    let per_second = bench.ours.session(&args, None)?.rate()?;
+    reported(bench, per_second)
+}
+
+/// The round trips of the latest session.
+fn reported(bench: &Bench, per_second: f64) -> Result<Found> {
     let report = bench.ours.latest()?;
     let cell = report["cells"].as_array().into_iter().flatten().find(|cell| cell["kind"] == "candidate");
     let cell = cell.context("bytegauge reports no cell")?;
@@ -129,7 +165,8 @@ fn ours(bench: &Bench, engine: &str, cpus: Cpus, seed: u64) -> Result<Found> {
     Ok(Found { per_second, mean_us: us("total_mean_ns")?, median_us: us("total_p50_ns")?, p99_us: us("total_p99_ns")? })
 }
 
-fn panel(players: &[Player], found: &[Vec<Found>]) -> String {
+/// The programs side by side; the first is the one that the others are compared with.
+pub fn panel(players: &[Player], found: &[Vec<Found>]) -> String {
     let column = |runs: &[Found], read: fn(&Found) -> f64| runs.iter().map(read).collect::<Vec<f64>>();
     let theirs = found.first().map(|runs| column(runs, |run| run.per_second)).unwrap_or_default();
     let middle = |runs: &[Found], read: fn(&Found) -> f64| {

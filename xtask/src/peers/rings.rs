@@ -1,0 +1,138 @@
+//! Our ring beside liburing in C and the io-uring crate: NOPs per second by depth, and what checking costs.
+//!
+//! One session of `bytegauge run` over a plan that only this comparison needs (`xtask/peers/ring.toml`): its own blocks
+//! are the rounds.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use bytegauge_stats::interval::Estimate;
+use bytegauge_stats::quantile::median;
+use bytegauge_stats::rng::Stream;
+
+use super::bench::{Bench, seed};
+use super::compare::{Aim, interval, ratio};
+use super::machine;
+use super::ours::Session;
+use crate::cargo;
+use crate::markdown::table;
+
+const PLAN: &str = "xtask/peers/ring.toml";
+
+const OURS: &str = "raw";
+const PEERS: [&str; 2] = ["liburing", "io-uring"];
+
+const AIM: Aim = Aim { text: "at the ceiling our ring at least equals liburing", at_least: 1.0 };
+
+/// Rates by block.
+type Rates = BTreeMap<u64, f64>;
+
+/// Rates by mode, depth and implementation.
+type Panel = BTreeMap<(String, u64, String), Rates>;
+
+/// Measures, and makes the document's part.
+///
+/// # Errors
+/// When nothing was measured.
+pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
+    let plan = cargo::root().join(PLAN).display().to_string();
+    let (blocks, seed) = (bench.effort.rounds.to_string(), seed(random).to_string());
+    let mut args = vec!["run", &plan, "--seed", &seed, "--blocks", &blocks];
+    if bench.effort.quick {
+        args.extend(["--duration", "5ms"]);
+    }
+    let session = bench.ours.session(&args, None)?;
+    let panel = panel(&session)?;
+    ensure!(!panel.is_empty(), "nothing was measured: {}", session.reasons().join("; "));
+    let left_out: String = session.reasons().iter().map(|reason| format!("Left out: {reason}.\n")).collect();
+    let part = part(&panel);
+    println!("{part}");
+    let line = machine::line(&bench.ours.environment()?, &bench.topology);
+    Ok(format!("{}{part}\n{left_out}\n{line}\n\n{METHOD}", head(bench)))
+}
+
+fn panel(session: &Session) -> Result<Panel> {
+    let mut panel = Panel::new();
+    for (cell, trial) in session.confirmed() {
+        let name = |factor: &str| cell.factors.get(factor).to_string();
+        let entries = cell.factors.get("entries").number().context("a ring without entries")?;
+        let Some(rate) = trial.rate() else { continue };
+        panel.entry((name("mode"), entries, name("implementation"))).or_default().insert(trial.block, rate);
+    }
+    Ok(panel)
+}
+
+fn part(panel: &Panel) -> String {
+    let empty = Rates::new();
+    let of = |mode: &str, entries: u64, by: &str| panel.get(&(mode.into(), entries, by.into())).unwrap_or(&empty);
+    let mut depths: Vec<u64> = panel.keys().map(|(_, entries, _)| *entries).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let mut text = String::new();
+    for (mode, title) in [("ceiling", "The ceiling"), ("checked", "Every completion checked")] {
+        let rows = depths.iter().map(|&entries| {
+            let ours = of(mode, entries, OURS);
+            let mut row = vec![entries.to_string(), millions(ours)];
+            for peer in PEERS {
+                let theirs = of(mode, entries, peer);
+                row.extend([millions(theirs), interval(&over(ours, theirs))]);
+            }
+            row
+        });
+        let headings =
+            ["entries", "raw, M/s", "liburing, M/s", "raw over it (95 %)", "io-uring, M/s", "raw over it (95 %)"];
+        text.push_str(&format!("### {title}\n\n{}\n", table(&headings, rows)));
+        if mode == "ceiling" {
+            for &entries in &depths {
+                let ratio = over(of(mode, entries, OURS), of(mode, entries, PEERS[0]));
+                text.push_str(&format!("- {}\n", AIM.verdict(&ratio, &format!("{entries} entries"))));
+            }
+            text.push('\n');
+        }
+    }
+    let costs: Vec<String> = depths
+        .iter()
+        .filter_map(|&entries| {
+            let middle = |mode: &str| median(&values(of(mode, entries, OURS)));
+            let (ceiling, checked) = (middle("ceiling")?, middle("checked")?);
+            Some(format!("{:.1} ns at {entries}", 1e9 / checked - 1e9 / ceiling))
+        })
+        .collect();
+    text.push_str(&format!(
+        "To fill the whole entry with user data of its own and to compare result and user data of every completion costs \
+         our ring {} entries (medians).\n",
+        costs.join(", ")
+    ));
+    text
+}
+
+/// The ratio in the blocks that both were measured in.
+fn over(ours: &Rates, theirs: &Rates) -> Estimate {
+    let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    ratio(&ours, &theirs)
+}
+
+fn values(rates: &Rates) -> Vec<f64> {
+    rates.values().copied().collect()
+}
+
+fn millions(rates: &Rates) -> String {
+    median(&values(rates)).map(|rate| format!("{:.2}", rate / 1e6)).unwrap_or_default()
+}
+
+fn head(bench: &Bench) -> String {
+    format!(
+        "## io_uring NOPs, beside liburing and the io-uring crate\n\nMade by `cargo xtask peers ring {} --seed {}` on {}. \
+         Millions of completed NOPs per second, one submission of all entries at a time. Above 1, our ring is faster.\n\n",
+        bench.effort.flags(),
+        bench.seed,
+        bench.date
+    )
+}
+
+const METHOD: &str = "- All rings are made with SINGLE_ISSUER and DEFER_TASKRUN, by one thread on one CPU. liburing is the \
+    distribution's, in C, compiled with the program: prepare, submit and wait for all, walk the completions, advance once.\n\
+    - At the ceiling only the opcode is written and no completion is looked at; they are counted by the queue's tail.\n\
+    - Rounds are the blocks of one session: every block visits all rings in random order. A ratio is the median over \
+    blocks, with its sign interval at 95 % or more.\n";

@@ -1,0 +1,172 @@
+//! Datagrams one way beside iperf3's, and ping-pong of datagrams beside sockperf's.
+//!
+//! What counts is what arrived, and what was lost stands beside it.
+
+use std::fmt;
+
+use anyhow::{Context, Result, ensure};
+use bytegauge_stats::quantile::median;
+use bytegauge_stats::rng::Stream;
+
+use super::bench::{Bench, Cpus};
+use super::compare::{Aim, interval, ratio};
+use super::iperf3::{self, Iperf3};
+use super::sockperf::{self, Found, Player, Speech};
+use super::{machine, today};
+use crate::markdown::table;
+use crate::setup;
+
+const SIZE_BYTES: u64 = 1000;
+
+/// Engines of ours.
+const ENGINES: &[&str] = &["plain", "mmsg", "gso"];
+
+const BATCHES: Aim = Aim { text: "many datagrams a call at least equal one a call", at_least: 1.0 };
+const SEGMENTS: Aim = Aim { text: "segmentation brings ten times the datagrams of one a call", at_least: 10.0 };
+const GOODPUT: Aim = Aim { text: "more goodput than iperf3's", at_least: 1.0 };
+
+/// Who sends datagrams one way.
+enum Sender {
+    Iperf3,
+    Ours(&'static str),
+}
+
+/// What arrived in one run, and the share that did not.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    per_second: f64,
+    lost_share: f64,
+}
+
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sender::Iperf3 => f.write_str("iperf3"),
+            Sender::Ours(engine) => write!(f, "bytegauge {engine}"),
+        }
+    }
+}
+
+/// Installs both peers.
+///
+/// # Errors
+/// Why one cannot be had.
+pub fn prepare() -> Result<(), String> {
+    setup::package("iperf3", "iperf3")?;
+    setup::package("sockperf", "sockperf")
+}
+
+/// Compares, and makes the document's part.
+///
+/// # Errors
+/// When a run fails.
+pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
+    let mut senders = vec![Sender::Iperf3];
+    senders.extend(ENGINES.iter().map(|engine| Sender::Ours(engine)));
+    let one_way = bench.rounds(bench.effort.rounds, &senders, random, |sender, cpus, seed| match sender {
+        Sender::Iperf3 => iperf3(bench, cpus),
+        Sender::Ours(engine) => ours(bench, engine, seed),
+    })?;
+    let part = one_way_part(&senders, &one_way);
+    println!("{part}");
+    let players = [Player::Sockperf, Player::Ours("plain"), Player::Ours("mmsg")];
+    let back: Vec<Vec<Found>> = bench.rounds(bench.effort.rounds, &players, random, |player, cpus, seed| {
+        sockperf::played(bench, player, Speech::Udp, cpus, seed)
+    })?;
+    let ping_pong = sockperf::panel(&players, &back);
+    println!("{ping_pong}");
+    let line = machine::line(&bench.ours.environment()?, &bench.topology);
+    Ok(format!(
+        "{}{part}\n### Ping-pong\n\nOne socket, {} B there and back, then the next.\n\n{ping_pong}\n{line}\n\n{}",
+        head(bench)?,
+        sockperf::MESSAGE_BYTES,
+        method(bench)
+    ))
+}
+
+fn iperf3(bench: &Bench, cpus: Cpus) -> Result<Arrived> {
+    let job = iperf3::Job {
+        length: SIZE_BYTES,
+        flows: 1,
+        cpus: Some((cpus.client, cpus.server)),
+        seconds: bench.effort.seconds,
+        omit_seconds: 0,
+    };
+    let sum = Iperf3::datagrams(&job)?;
+    Ok(Arrived { per_second: sum.arrived() / sum.seconds, lost_share: sum.lost_share() })
+}
+
+fn ours(bench: &Bench, engine: &str, seed: u64) -> Result<Arrived> {
+    let (size, seconds, seed) = (SIZE_BYTES.to_string(), format!("{}s", bench.effort.seconds), seed.to_string());
+    let mut args = vec!["stream", "--transport", "udp", "--work", "none", "--write-size", &size, "--engine", engine];
+    args.extend(["--placement", "cross-core", "--duration", &seconds, "--blocks", "1", "--seed", &seed]);
+    let session = bench.ours.session(&args, None)?;
+    let (_, trial) = session
+        .confirmed()
+        .next()
+        .with_context(|| format!("bytegauge measured nothing: {}", session.reasons().join("; ")))?;
+    let count = |end: &Option<bytegauge_model::EndReport>| end.as_ref().and_then(|end| end.datagrams);
+    let (sent, came) = count(&trial.source).zip(count(&trial.sink)).context("a stream of datagrams without counts")?;
+    ensure!(trial.wall_ns > 0 && sent.total > 0, "nothing was sent");
+    Ok(Arrived {
+        per_second: came.datagrams as f64 * 1e9 / trial.wall_ns as f64,
+        lost_share: sent.total.saturating_sub(came.distinct()) as f64 / sent.total as f64,
+    })
+}
+
+fn one_way_part(senders: &[Sender], found: &[Vec<Arrived>]) -> String {
+    let rates = |at: usize| found[at].iter().map(|run| run.per_second).collect::<Vec<f64>>();
+    let lost =
+        |at: usize| median(&found[at].iter().map(|run| run.lost_share).collect::<Vec<f64>>()).unwrap_or(f64::NAN);
+    let [iperf3, plain] = [rates(0), rates(1)];
+    let rows = senders.iter().enumerate().map(|(at, sender)| {
+        let middle = median(&rates(at)).unwrap_or(f64::NAN);
+        vec![
+            sender.to_string(),
+            format!("{:.0}", middle / 1e3),
+            format!("{:.2}", middle * SIZE_BYTES as f64 / 1e9),
+            format!("{:.2} %", lost(at) * 100.0),
+            interval(&ratio(&rates(at), &iperf3)),
+            interval(&ratio(&rates(at), &plain)),
+        ]
+    });
+    let headings =
+        ["program", "1000 datagrams/s that came", "goodput, GB/s", "lost", "over iperf3 (95 %)", "over plain (95 %)"];
+    let segments = rates(3);
+    let loss = |share: f64| if share < 0.01 { "reached" } else { "**missed**" };
+    format!(
+        "{}\n- {}\n- {}\n- Aim: under 1 % of them lost: {}, {:.2} %.\n- {}\n- Aim: at less loss than iperf3's: {}, {:.2} % \
+         against {:.2} %.\n",
+        table(&headings, rows),
+        BATCHES.verdict(&ratio(&rates(2), &plain), "mmsg over plain"),
+        SEGMENTS.verdict(&ratio(&segments, &plain), "gso over plain"),
+        loss(lost(3)),
+        lost(3) * 100.0,
+        GOODPUT.verdict(&ratio(&segments, &iperf3), "gso over iperf3"),
+        if lost(3) < lost(0) { "reached" } else { "**missed**" },
+        lost(3) * 100.0,
+        lost(0) * 100.0,
+    )
+}
+
+fn head(bench: &Bench) -> Result<String> {
+    Ok(format!(
+        "## Datagrams over loopback, beside {} and sockperf\n\nMade by `cargo xtask peers udp {} --seed {}` on {}. UDP, \
+         {SIZE_BYTES} B a datagram, one flow, as fast as it goes; what counts is what came. Above 1, bytegauge is faster.\n\n",
+        iperf3::version()?,
+        bench.effort.flags(),
+        bench.seed,
+        today()?
+    ))
+}
+
+fn method(bench: &Bench) -> String {
+    format!(
+        "- iperf3 runs `-u -b 0 -l {SIZE_BYTES}` with a CPU for each end; ours the engine named, 4 MiB asked for as the \
+         receive buffer (its default over UDP), a CPU for each end. A coin deals the CPUs.\n\
+         - {} rounds of {} s a program in random order. Lost is what was sent and never came, of the flow's whole life; \
+         medians over rounds.\n\
+         - Ping-pong: each program brings its own server and client; round trips are what each says of its own.\n",
+        bench.effort.rounds, bench.effort.seconds
+    )
+}
