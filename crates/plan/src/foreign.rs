@@ -47,6 +47,11 @@ pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
         settle_transport(part)?;
         settle_placement(part)?;
         if workload == Workload::Stream {
+            if by_datagrams(part) {
+                let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
+                           `bytegauge call --connect`, or measure both ends here";
+                return refused("connect", why);
+            }
             if verify {
                 return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
             }

@@ -138,7 +138,7 @@ impl Verdict {
                     Workload::Call | Workload::Ring => "rpc,many-idle",
                 };
                 format!(
-                    "{choice} serves {idle}. {shown}. Nothing is recommended from that alone: a {who} that works \
+                    "to {choice} is enough for {idle}. {shown}. Nothing is recommended from that alone: a {who} that works \
                      shifts the answer (add --profile {profiles})."
                 )
             }
@@ -395,8 +395,8 @@ mod tests {
     fn draining_alone_recommends_nothing() {
         check(
             &verdict(Answer::DrainOnly { choice: both(), proven: true }, vec![rate("drain", 3.9, 0.018)]),
-            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB serves a reader that throws \
-             the bytes away. 3.9 GiB/s ± 1.8 %, within 5 % of the best confirmed (shown at 95 %, this machine, this \
+            "Unix sockets, ends on different CPUs: to read with 32 KiB and write with 256 KiB is enough for a reader that \
+             throws the bytes away. 3.9 GiB/s ± 1.8 %, within 5 % of the best confirmed (shown at 95 %, this machine, this \
              boot). Nothing is recommended from that alone: a reader that works shifts the answer (add --profile \
              sum,parser).",
         );
@@ -430,8 +430,8 @@ mod tests {
         of_calls.rates = vec![rate("echo", 230.0)];
         check(
             &of_calls,
-            "TCP over loopback, 50 flows: serve with the engine epoll serves a server that does nothing with a request. \
-             230 k calls/s ± 2 %, p99 310 µs, within 5 % of the best confirmed (shown at 95 %, this machine, this boot). \
+            "TCP over loopback, 50 flows: to serve with the engine epoll is enough for a server that does nothing with a \
+             request. 230 k calls/s ± 2 %, p99 310 µs, within 5 % of the best confirmed (shown at 95 %, this machine, this boot). \
              Nothing is recommended from that alone: a server that works shifts the answer (add --profile \
              rpc,many-idle). No call failed.",
         );

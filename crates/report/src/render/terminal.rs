@@ -63,7 +63,7 @@ pub fn render(view: &View, style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     let width = style.columns.max(COLUMNS_MIN);
     let mut out = vec![header(view, paint), String::new()];
-    let overview = Overview::of(view).filter(|overview| overview.width() <= width);
+    let overview = Overview::of(view).filter(|overview| overview.width_min() <= width);
     match &overview {
         Some(overview) => out.extend(self::overview(overview, width, paint)),
         None => {
@@ -97,9 +97,9 @@ fn overview(overview: &Overview, width: usize, paint: Paint) -> Vec<String> {
         wrap(&overview.legend, width.min(PROSE_MAX)).iter().map(|line| paint.dim(line)).collect();
     for grid in &overview.grids {
         out.push(String::new());
-        let head = 1 + usize::from(!grid.title.is_empty());
-        let lines = grid.lines();
-        out.extend(lines.iter().enumerate().map(|(at, line)| if at < head { paint.dim(line) } else { line.clone() }));
+        let lines = grid.lines(width);
+        let is_head = |line: &str| line == grid.title || line.trim_start().starts_with(&grid.corner);
+        out.extend(lines.iter().map(|line| if is_head(line) { paint.dim(line) } else { line.clone() }));
     }
     out
 }
