@@ -50,7 +50,7 @@ pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
             if by_datagrams(part) {
                 let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
                            `bytegauge call --connect`, or measure both ends here";
-                return refused("connect", why);
+                return refused("transport", why);
             }
             if verify {
                 return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
