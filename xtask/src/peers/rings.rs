@@ -19,6 +19,9 @@ use crate::markdown::table;
 
 const PLAN: &str = "xtask/peers/ring.toml";
 
+/// A block takes a second; so many stand for a round.
+const BLOCKS_A_ROUND: usize = 5;
+
 const OURS: &str = "raw";
 const PEERS: [&str; 2] = ["liburing", "io-uring"];
 
@@ -36,7 +39,8 @@ type Panel = BTreeMap<(String, u64, String), Rates>;
 /// When nothing was measured.
 pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
     let plan = cargo::root().join(PLAN).display().to_string();
-    let (blocks, seed) = (bench.effort.rounds.to_string(), seed(random).to_string());
+    let blocks = if bench.effort.quick { 1 } else { bench.effort.rounds * BLOCKS_A_ROUND };
+    let (blocks, seed) = (blocks.to_string(), seed(random).to_string());
     let mut args = vec!["run", &plan, "--seed", &seed, "--blocks", &blocks];
     if bench.effort.quick {
         args.extend(["--duration", "5ms"]);

@@ -136,6 +136,15 @@ fn io_uring_switched_off() {
     let reason = uring["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("io_uring is switched off by kernel.io_uring_disabled=2"), "{reason}");
 
+    // Datagrams go without it too, and rings are all made of it.
+    let udp = "stream --transport udp --write-size 1000 --duration 20ms --blocks 1 --budget 3s --quiet --format json";
+    let document =
+        bench.shell(&script(&format!("\"$BYTEGAUGE\" {udp} --engine plain,uring:multishot"))).exits(0).json();
+    let outcomes: Vec<_> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["outcome"]).collect();
+    assert!(outcomes.contains(&&"measured".into()) && outcomes.contains(&&"skipped".into()), "{document}");
+    let ran = bench.shell(&script("\"$BYTEGAUGE\" ring --entries 64 --blocks 1 --budget 2s")).exits(2);
+    ran.complains(&["nothing of this plan can be measured here", "kernel.io_uring_disabled=2"]);
+
     // Where it is all that was asked for, nothing is begun.
     let ran = bench.shell(&script(&format!("\"$BYTEGAUGE\" {RING} --server-engine uring:plain"))).exits(2);
     ran.complains(&["nothing of this plan can be measured here", "kernel.io_uring_disabled=2", "use --engine epoll"]);
