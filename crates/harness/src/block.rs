@@ -177,15 +177,18 @@ impl Run<'_> {
         true
     }
 
+    /// How long a trial of a cell is where others take so long, nanoseconds; a twin's is its leader's.
+    pub(crate) fn lengthened_ns(&self, cell: &Cell, window_ns: u64) -> u64 {
+        self.lengthened.get(subject(cell)).map_or(window_ns, |longer_ns| window_ns.max(*longer_ns))
+    }
+
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
         let design = &self.plan.design;
         // A duration is what is reported: calibration and screening keep their own lengths.
         let explicit_ns = cell.factors.get("duration").number().filter(|_| task.stage == Stage::Confirm);
         let window_ns = match cell.kind {
             CellKind::Floor => design.floor_ns,
-            _ => explicit_ns.unwrap_or_else(|| {
-                self.lengthened.get(subject(cell)).map_or(task.window_ns, |longer_ns| task.window_ns.max(*longer_ns))
-            }),
+            _ => explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, task.window_ns)),
         };
         // The null loop has nothing to warm up but its lap length and the CPU's clock.
         let warmup_ns = if cell.kind == CellKind::Floor { 500_000 } else { task.warmup_ns };

@@ -172,8 +172,7 @@ impl Run<'_> {
                     continue;
                 }
                 let explicit_ns = cell.factors.get("duration").number();
-                let lengthened_ns = self.lengthened.get(&cell.id).copied().unwrap_or(0);
-                let window_ns = explicit_ns.unwrap_or(confirmed.window_ns.max(lengthened_ns));
+                let window_ns = explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, confirmed.window_ns));
                 let each_ns = self.warmup(&confirmed.group) + overhead_ns;
                 let trial_ns = search::trial_ns(&cell.factors, window_ns, each_ns, self.pace(&confirmed.group));
                 // Windows of a search are as long as its percentile needs.

@@ -122,6 +122,24 @@ pub struct UdpUse {
     pub memory_errors: u64,
 }
 
+impl UdpUse {
+    /// What was counted in two spans together.
+    #[must_use]
+    pub fn plus(&self, other: &UdpUse) -> UdpUse {
+        let sum = |of: fn(&UdpUse) -> u64| of(self).saturating_add(of(other));
+        UdpUse {
+            received: sum(|udp| udp.received),
+            sent: sum(|udp| udp.sent),
+            no_port: sum(|udp| udp.no_port),
+            receive_errors: sum(|udp| udp.receive_errors),
+            receive_buffer_errors: sum(|udp| udp.receive_buffer_errors),
+            send_buffer_errors: sum(|udp| udp.send_buffer_errors),
+            checksum_errors: sum(|udp| udp.checksum_errors),
+            memory_errors: sum(|udp| udp.memory_errors),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! What was measured in the same rounds: ratios, whether they reach an aim, and how they are printed.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use anyhow::Result;
@@ -116,6 +117,21 @@ pub fn ratio(ours: &[f64], theirs: &[f64]) -> Estimate {
         upper: estimate.upper.map(f64::exp),
         ..estimate
     }
+}
+
+/// What was measured, by the block of a session that it was measured in.
+pub type Rates = BTreeMap<u64, f64>;
+
+/// The ratio of two in the blocks in which both were measured.
+pub fn over(ours: &Rates, theirs: &Rates) -> Estimate {
+    let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    ratio(&ours, &theirs)
+}
+
+/// What was measured, without its blocks.
+pub fn values(rates: &Rates) -> Vec<f64> {
+    rates.values().copied().collect()
 }
 
 /// A ratio as `1.050 (1.010 to 1.080)`.

@@ -12,7 +12,7 @@ use bytegauge_stats::quantile::median;
 use bytegauge_stats::rng::Stream;
 
 use super::bench::{Bench, seed};
-use super::compare::{self, interval, ratio};
+use super::compare::{self, Rates, interval, over, values};
 use super::machine;
 use super::ours::Session;
 use crate::cargo;
@@ -41,8 +41,8 @@ struct Setting {
 /// What one server did, by block.
 #[derive(Default)]
 struct Served {
-    rates: BTreeMap<u64, f64>,
-    per_cpu_second: BTreeMap<u64, f64>,
+    rates: Rates,
+    per_cpu_second: Rates,
     system_calls: Vec<f64>,
 }
 
@@ -131,20 +131,9 @@ impl Served {
     }
 }
 
-/// The ratio of two servers in the blocks that both were measured in.
-fn over(ours: &BTreeMap<u64, f64>, theirs: &BTreeMap<u64, f64>) -> Estimate {
-    let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
-    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    ratio(&ours, &theirs)
-}
-
-fn values(by_block: &BTreeMap<u64, f64>) -> Vec<f64> {
-    by_block.values().copied().collect()
-}
-
 fn rows(panel: &Panel) -> String {
     let base = panel.get(BASE);
-    let over_base = |ours: &BTreeMap<u64, f64>, read: fn(&Served) -> &BTreeMap<u64, f64>| {
+    let over_base = |ours: &Rates, read: fn(&Served) -> &Rates| {
         base.map(|base| interval(&over(ours, read(base)))).unwrap_or_default()
     };
     let rows = panel.iter().map(|(engine, served)| {
@@ -229,8 +218,8 @@ mod tests {
 
     #[test]
     fn blocks_pair_by_number() {
-        let ours: BTreeMap<u64, f64> = (0..7).map(|block| (block, 2.0)).collect();
-        let theirs: BTreeMap<u64, f64> = (1..9).map(|block| (block, 1.0)).collect();
+        let ours: Rates = (0..7).map(|block| (block, 2.0)).collect();
+        let theirs: Rates = (1..9).map(|block| (block, 1.0)).collect();
         let found = over(&ours, &theirs);
         assert_eq!((found.n, found.lower.map(f64::round)), (6, Some(2.0)));
         assert_eq!(word(&found), "wins");

@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use bytegauge_stats::interval::Estimate;
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::rng::Stream;
 
 use super::bench::{Bench, seed};
-use super::compare::{Aim, interval, ratio};
+use super::compare::{Aim, Rates, interval, over, values};
 use super::machine;
 use super::ours::Session;
 use crate::cargo;
@@ -26,9 +25,6 @@ const OURS: &str = "raw";
 const PEERS: [&str; 2] = ["liburing", "io-uring"];
 
 const AIM: Aim = Aim { text: "at the ceiling our ring at least equals liburing", at_least: 1.0 };
-
-/// Rates by block.
-type Rates = BTreeMap<u64, f64>;
 
 /// Rates by mode, depth and implementation.
 type Panel = BTreeMap<(String, u64, String), Rates>;
@@ -108,17 +104,6 @@ fn part(panel: &Panel) -> String {
         costs.join(", ")
     ));
     text
-}
-
-/// The ratio in the blocks that both were measured in.
-fn over(ours: &Rates, theirs: &Rates) -> Estimate {
-    let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
-    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    ratio(&ours, &theirs)
-}
-
-fn values(rates: &Rates) -> Vec<f64> {
-    rates.values().copied().collect()
 }
 
 fn millions(rates: &Rates) -> String {

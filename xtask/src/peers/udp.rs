@@ -12,8 +12,8 @@ use bytegauge_stats::rng::Stream;
 use super::bench::{Bench, Cpus};
 use super::compare::{Aim, interval, ratio};
 use super::iperf3::{self, Iperf3};
+use super::machine;
 use super::sockperf::{self, Found, Player, Speech};
-use super::{machine, today};
 use crate::markdown::table;
 use crate::setup;
 
@@ -161,7 +161,7 @@ fn head(bench: &Bench) -> Result<String> {
         iperf3::version()?,
         bench.effort.flags(),
         bench.seed,
-        today()?
+        bench.date
     ))
 }
 

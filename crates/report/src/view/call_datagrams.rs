@@ -3,11 +3,11 @@
 //! Only what came back is a rate here; what was sent for it explains losses and no more.
 
 use bytegauge_model::unit::{byte_rate, call_rate};
-use bytegauge_model::{CallDatagrams, CellKind, Levels, Trial};
+use bytegauge_model::{CallDatagrams, CellKind, Levels, Trial, UdpUse};
 use bytegauge_stats::quantile::median;
 
 use super::datagrams::namespace;
-use super::document::{CallDatagramView, CellView, GroupView, UdpView};
+use super::document::{CallDatagramView, CellView, GroupView};
 use super::settled::Settled;
 
 /// The datagrams of a cell; `None` where its calls had connections.
@@ -70,7 +70,7 @@ pub fn deaths(seen: &CallDatagramView) -> Option<String> {
         some(seen.overtaken, "replies were overtaken by later ones"),
         some(seen.strange, "datagrams answered no call"),
     ];
-    let of_all = |read: fn(&UdpView) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
+    let of_all = |read: fn(&UdpUse) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
     let elsewhere = [
         of_all(|udp| udp.memory_errors, "datagrams of anybody found UDP's memory used up (net.ipv4.udp_mem)"),
         of_all(|udp| udp.checksum_errors, "datagrams of anybody had a wrong checksum"),

@@ -5,7 +5,7 @@
 use bytegauge_model::{DatagramReport, Deaths, Trial, UdpUse};
 
 use super::counters::ratio;
-use super::document::{DatagramView, UdpView};
+use super::document::DatagramView;
 
 /// The datagrams of a cell; `None` where no trial counted any at both ends.
 pub fn datagrams(trials: &[&Trial]) -> Option<DatagramView> {
@@ -52,20 +52,7 @@ fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&bytegauge_model::EndRe
 }
 
 /// What the kernel counted of UDP meanwhile, whoever spoke it.
-pub(super) fn namespace(trials: &[&Trial]) -> Option<UdpView> {
-    let counted: Vec<UdpUse> = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp).collect();
-    if counted.is_empty() {
-        return None;
-    }
-    let sum = |of: fn(&UdpUse) -> u64| counted.iter().map(of).fold(0, u64::saturating_add);
-    Some(UdpView {
-        received: sum(|udp| udp.received),
-        sent: sum(|udp| udp.sent),
-        no_port: sum(|udp| udp.no_port),
-        receive_errors: sum(|udp| udp.receive_errors),
-        receive_buffer_errors: sum(|udp| udp.receive_buffer_errors),
-        send_buffer_errors: sum(|udp| udp.send_buffer_errors),
-        checksum_errors: sum(|udp| udp.checksum_errors),
-        memory_errors: sum(|udp| udp.memory_errors),
-    })
+pub(super) fn namespace(trials: &[&Trial]) -> Option<UdpUse> {
+    let counted = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp);
+    counted.reduce(|one, other| one.plus(&other))
 }

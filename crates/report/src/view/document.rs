@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use call::{CallDatagramView, CallView, CompetingView, EngineView, ErrorView, KneeView};
-pub use datagram::{DatagramView, UdpView};
+pub use datagram::DatagramView;
 pub use ring::RingView;
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.

@@ -1,8 +1,7 @@
 //! What a document says of calls beside their rate and their percentiles.
 
+use bytegauge_model::UdpUse;
 use serde::Serialize;
-
-use super::datagram::UdpView;
 
 /// What the calls of a cell were like, summed over the trials behind the estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,7 +75,7 @@ pub struct CallDatagramView {
     /// Datagrams that answer no call.
     pub strange: u64,
     /// What the kernel counted of UDP in the network namespace; `null` over Unix sockets.
-    pub namespace: Option<UdpView>,
+    pub namespace: Option<UdpUse>,
 }
 
 /// The highest offered rate that keeps a latency objective is the cell's rate; this is what stands beside it. Medians

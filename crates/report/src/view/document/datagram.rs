@@ -1,5 +1,6 @@
 //! The part of the document that speaks of datagrams.
 
+use bytegauge_model::UdpUse;
 use serde::Serialize;
 
 /// What became of a cell's datagrams, over the trials behind the estimate and the flows' whole lives.
@@ -42,26 +43,5 @@ pub struct DatagramView {
     /// Datagrams a send, within the windows.
     pub datagrams_per_send: Option<f64>,
     /// What the kernel counted of UDP in the network namespace; absent over Unix sockets.
-    pub namespace: Option<UdpView>,
-}
-
-/// The kernel's counts of UDP in the network namespace meanwhile, whoever spoke it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct UdpView {
-    /// `InDatagrams`.
-    pub received: u64,
-    /// `OutDatagrams`.
-    pub sent: u64,
-    /// `NoPorts`.
-    pub no_port: u64,
-    /// `InErrors`.
-    pub receive_errors: u64,
-    /// `RcvbufErrors`.
-    pub receive_buffer_errors: u64,
-    /// `SndbufErrors`.
-    pub send_buffer_errors: u64,
-    /// `InCsumErrors`.
-    pub checksum_errors: u64,
-    /// `MemErrors`.
-    pub memory_errors: u64,
+    pub namespace: Option<UdpUse>,
 }
