@@ -138,7 +138,7 @@ pub enum Plant {
         /// Rounds before.
         after_rounds: u64,
     },
-    /// The reader spins after each read.
+    /// The reader spins after each read, by the clock.
     Spin {
         /// Nanoseconds a read.
         ns: f64,

@@ -1,6 +1,7 @@
-//! Spinning for a given time without reading a clock: the stand-in for work that a program does.
+//! Spinning for a given time: the stand-in for work that a program does, without reading a clock, and the slowdown that
+//! is put in, by the clock.
 //!
-//! One step is a dependent multiplication, whose length was measured before: once in the process, or whenever
+//! One step of work is a dependent multiplication, whose length was measured before: once in the process, or whenever
 //! somebody asks for it. Reading the clock instead would cost some 25 ns a time, more than the work that is to be
 //! imitated.
 
@@ -19,6 +20,13 @@ const SAMPLES: usize = 31;
 #[inline]
 pub fn spin_ns(ns: f64) {
     steps((ns * steps_per_ns()) as u64);
+}
+
+/// Spins until the clock says that so many nanoseconds are over, or up to one reading of it more: for a time that is
+/// to be exact whatever speed the CPU has just now.
+pub fn spin_by_clock_ns(ns: f64) {
+    let until_ns = monotonic_ns() + ns as u64;
+    while monotonic_ns() < until_ns {}
 }
 
 /// One piece of machine code for all: inlined twice it was compiled in two ways, and the step that was measured was not
@@ -47,17 +55,16 @@ pub fn prepare() {
     steps_per_ns();
 }
 
-/// Measures now how many steps one nanosecond holds: the CPU's speed may have changed. The median of several samples, because calls that the spin is compared with
-/// are slowed as often by the same neighbours.
+/// Measures now how many steps one nanosecond holds: the CPU's speed may have changed. The quickest of several samples
+/// is the step itself; the others were disturbed, as the spun work will be.
 pub fn calibrate() -> f64 {
     let sample_ns = || {
         let begin_ns = monotonic_ns();
         steps(SAMPLE_STEPS);
         monotonic_ns() - begin_ns
     };
-    let mut samples_ns: Vec<u64> = (0..SAMPLES).map(|_| sample_ns()).collect();
-    samples_ns.sort_unstable();
-    let found = SAMPLE_STEPS as f64 / samples_ns[SAMPLES / 2].max(1) as f64;
+    let quickest_ns = (0..SAMPLES).map(|_| sample_ns()).min().unwrap_or(0);
+    let found = SAMPLE_STEPS as f64 / quickest_ns.max(1) as f64;
     STEPS_PER_NS.store(found.to_bits(), Ordering::Relaxed);
     found
 }

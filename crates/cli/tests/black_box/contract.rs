@@ -289,6 +289,7 @@ fn calls_that_take_long_get_long_trials() {
     for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
         assert_eq!(cell["outcome"], "measured", "{document}");
         let rate = cell["estimate"]["median"].as_f64().unwrap();
-        assert!(rate > 0.0 && rate < 1e9 / (8192.0 * 5_000.0) * 1.05, "{rate} calls/s: {document}");
+        // A trial holds some ten calls, and one that began before it counts as a whole.
+        assert!(rate > 0.0 && rate < 1e9 / (8192.0 * 5_000.0) * 1.5, "{rate} calls/s: {document}");
     }
 }

@@ -204,7 +204,7 @@ impl Desk {
                 Planted::Nothing
             }
             Plant::Spin { ns } => {
-                crate::spin::spin_ns(ns);
+                crate::spin::spin_by_clock_ns(ns);
                 Planted::Nothing
             }
             Plant::ShortReply { after_bytes }

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::message::{PathSetup, Plant};
 use crate::pattern::{Mismatch, Pattern};
-use crate::spin::spin_ns;
+use crate::spin::{spin_by_clock_ns, spin_ns};
 use crate::stream::work::{Effort, Walk};
 
 /// What a read costs on top while the planted cold lasts, nanoseconds.
@@ -77,7 +77,7 @@ impl<E: Effort> SinkFlow<E> {
     #[cold]
     fn planted(&mut self, plant: Plant) -> bool {
         match plant {
-            Plant::Spin { ns } => spin_ns(ns),
+            Plant::Spin { ns } => spin_by_clock_ns(ns),
             // Trials of one block share a seed, and its lowest bit changes from block to block.
             Plant::Modes { ns } if self.seed.is_multiple_of(2) => spin_ns(ns),
             Plant::Cold { ns } => {
