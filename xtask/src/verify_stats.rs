@@ -54,6 +54,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         return in_release(seed, name, matches.get_flag("no-write"));
     }
     let (_, scale) = SCALES.iter().find(|(known, _)| known == name).context("--scale takes known names")?;
+    // What can fail for want of a build comes first, or it takes minutes of simulation with it.
+    let mut reported = Vec::new();
+    if *scale == Scale::Full {
+        eprintln!("a large session");
+        reported.push(report_row()?);
+    }
     let mut rows = verify::run(*scale, seed, |done, total, part| eprintln!("{done}/{total} {part}"));
     let mut last = String::new();
     rows.extend(selfcheck::run(*scale, seed, |_, total, part| {
@@ -62,10 +68,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             part.clone_into(&mut last);
         }
     })?);
-    if *scale == Scale::Full {
-        eprintln!("a large session");
-        rows.push(report_row()?);
-    }
+    rows.append(&mut reported);
     let body = body(&rows, name, seed, &crate::peers::today()?);
     if matches.get_flag("no-write") {
         println!("{body}");

@@ -1,7 +1,7 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, MachineUse, Outcome, Trial, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, Trial, Workload};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::message::GRACE_NS;
@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::knee;
 use crate::placing;
 use crate::run::{Run, RunError};
-use crate::surroundings::{udp_counts, udp_use};
+use crate::surroundings::ProtocolCounts;
 use crate::trial::{self, Setup};
 
 /// How a block ended.
@@ -103,7 +103,7 @@ impl Run<'_> {
         let started_unix_ns = unix_ns();
         let machine = self.watch.sample();
         let transport = cell.factors.transport();
-        let udp = udp_counts(transport.as_ref());
+        let counted = ProtocolCounts::read(transport.as_ref());
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
@@ -116,8 +116,10 @@ impl Run<'_> {
             self.pair = None;
             return Ok(None);
         };
-        let udp = udp.and_then(|earlier| Some(udp_use(&earlier, &udp_counts(transport.as_ref())?)));
-        let machine = self.watch.machine_use(machine.as_ref()).map(|machine| MachineUse { udp, ..machine });
+        let mut machine = self.watch.machine_use(machine.as_ref());
+        if let Some(machine) = &mut machine {
+            ProtocolCounts::read(transport.as_ref()).since(&counted, machine);
+        }
         if !measured.pair_is_sound {
             self.pair = None;
         }

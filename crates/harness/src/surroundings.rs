@@ -47,6 +47,7 @@ impl Watch {
             steal_ns: change.steal_ns(),
             net_rx: change.net_rx_softirqs,
             udp: None,
+            delayed_acks: None,
         })
     }
 
@@ -83,13 +84,33 @@ impl Watch {
     }
 }
 
-/// The kernel's counts of UDP, where a path speaks it.
-pub fn udp_counts(transport: Option<&Transport>) -> Option<Snmp> {
-    if transport.is_some_and(Transport::is_udp) { snmp::read().ok() } else { None }
+/// What the kernel counts of a path's protocol in the network namespace.
+#[derive(Debug)]
+pub struct ProtocolCounts {
+    udp: Option<Snmp>,
+    delayed_acks: Option<u64>,
+}
+
+impl ProtocolCounts {
+    /// The counts now of the protocol that a path speaks.
+    pub fn read(transport: Option<&Transport>) -> ProtocolCounts {
+        let speaks = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
+        ProtocolCounts {
+            udp: speaks(Transport::is_udp).then(|| snmp::read().ok()).flatten(),
+            delayed_acks: speaks(Transport::is_tcp).then(|| snmp::delayed_acks().ok()).flatten(),
+        }
+    }
+
+    /// Writes what was counted since an earlier reading to a trial's record.
+    pub fn since(&self, earlier: &ProtocolCounts, machine: &mut MachineUse) {
+        machine.udp = self.udp.as_ref().zip(earlier.udp.as_ref()).map(|(later, earlier)| udp_use(earlier, later));
+        let acks = self.delayed_acks.zip(earlier.delayed_acks);
+        machine.delayed_acks = acks.map(|(later, earlier)| later.saturating_sub(earlier));
+    }
 }
 
 /// What the kernel counted between two readings, of both protocols.
-pub fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
+fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
     let (v4, v6) = (later.udp.since(&earlier.udp), later.udp6.since(&earlier.udp6));
     let gained = |of: fn(&UdpCounts) -> u64| of(&v4) + of(&v6);
     UdpUse {

@@ -348,4 +348,8 @@ pub struct MachineUse {
     /// What the kernel counted of UDP; absent where it counted nothing, or hides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp: Option<UdpUse>,
+    /// Acknowledgements that the kernel sent because their timer had run out, in the whole network namespace
+    /// (`DelayedACKs` of `/proc/net/netstat`); absent where the path is not TCP or the kernel hides it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed_acks: Option<u64>,
 }

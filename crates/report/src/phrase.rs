@@ -115,6 +115,7 @@ pub fn group_label(conditions: &Levels) -> String {
             let text = factor.kind.show(level);
             match factor.name {
                 "transport" | "placement" | "profile" | "mode" => text,
+                "flows" if level.number() == Some(1) => "1 flow".into(),
                 "flows" => format!("{text} flows"),
                 "idle_flows" => format!("{text} idle"),
                 "competing_flows" => format!("{text} competing"),

@@ -1,7 +1,8 @@
-//! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`).
+//! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`), and of TCP's
+//! delayed acknowledgements (`/proc/net/netstat`).
 //!
-//! They say where datagrams died that no socket of ours can tell of. They count the whole namespace, so
-//! whoever else speaks UDP is in them. A packet that was joined or not yet cut counts once for each of its
+//! They say where datagrams died that no socket of ours can tell of, and how often an end waited for the other's timer.
+//! They count the whole namespace, so whoever else speaks UDP or TCP is in them. A packet that was joined or not yet cut counts once for each of its
 //! datagrams in `OutDatagrams` and `InDatagrams` where the kernel cuts it, and once where it does not.
 
 use std::fs;
@@ -83,12 +84,27 @@ pub fn read() -> io::Result<Snmp> {
     Ok(parse(&v4, &v6))
 }
 
+/// How often an acknowledgement was sent because its timer had run out (`DelayedACKs`): no data had gone back that could
+/// have carried it.
+///
+/// # Errors
+///
+/// The file's error, and `InvalidData` where it does not count them.
+pub fn delayed_acks() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/net/netstat")?;
+    two_lines(&text, "TcpExt: ", "DelayedACKs").ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// A count from two lines of a protocol: names, then values, in the same order.
+fn two_lines(text: &str, protocol: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    pairs.find(|(other, _)| *other == name)?.1.parse().ok()
+}
+
 fn parse(v4: &str, v6: &str) -> Snmp {
-    // Two lines a protocol: names, then values, in the same order.
-    let mut lines = v4.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-    let pairs: Vec<(&str, &str)> = names.split_whitespace().zip(values.split_whitespace()).collect();
-    let v4 = |name: &str| pairs.iter().find(|(other, _)| *other == name)?.1.parse().ok();
+    let v4 = |name: &str| two_lines(v4, "Udp: ", name);
     // One line a count.
     let v6 = |name: &str| {
         let mut fields = v6.lines().filter_map(|line| line.strip_prefix("Udp6")?.split_once(char::is_whitespace));
@@ -118,6 +134,14 @@ mod tests {
         assert_eq!(snmp.udp, expected);
         assert_eq!(snmp.udp6, UdpCounts { received: 7, receive_buffer_errors: 2, ..UdpCounts::default() });
         assert_eq!(snmp.udp.since(&UdpCounts { sent: 5, ..UdpCounts::default() }).sent, 15);
+    }
+
+    #[test]
+    fn delayed_acknowledgements_are_counted_here() {
+        let text = "TcpExt: TW DelayedACKs DelayedACKLost\nTcpExt: 5 17 3\nIpExt: InOctets\nIpExt: 9\n";
+        assert_eq!(two_lines(text, "TcpExt: ", "DelayedACKs"), Some(17));
+        assert_eq!(two_lines("TcpExt: TW\n", "TcpExt: ", "TW"), None);
+        delayed_acks().unwrap();
     }
 
     #[test]

@@ -23,9 +23,10 @@ impl Effort {
     /// A smoke.
     pub const QUICK: Effort = Effort { rounds: 1, seconds: 1, quick: true };
 
-    /// Rounds in which an arm is chosen that later ones judge.
+    /// Rounds in which an arm is chosen that later ones judge: as many, since the arms lie closer together than two
+    /// runs of one.
     pub fn choosing_rounds(self) -> usize {
-        if self.quick { 0 } else { 2 }
+        if self.quick { 0 } else { self.rounds }
     }
 
     /// The flags that repeat it.

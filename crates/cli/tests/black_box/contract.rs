@@ -293,3 +293,24 @@ fn calls_that_take_long_get_long_trials() {
         assert!(rate > 0.0 && rate < 1e9 / (8192.0 * 5_000.0) * 1.5, "{rate} calls/s: {document}");
     }
 }
+
+#[test]
+fn who_waits_for_delayed_acknowledgements_is_told_so() {
+    // The second piece waits by Nagle's algorithm for an acknowledgement that the server delays by 40 ms.
+    let limit = |nodelay: &str| {
+        let words = format!(
+            "call --transport tcp --flows 1 --request 512 --request-chunk 64 --response 100 --server-engine blocking \
+             --nodelay {nodelay} --duration 500ms --blocks 1 --budget 3s --quiet --format json"
+        );
+        let document = Bench::new().run(&words).exits(0).json();
+        check_schema(&document);
+        let mut cells = list(&document["cells"]).iter();
+        let cell = cells.find(|cell| cell["kind"] == "candidate").expect("a server").clone();
+        (cell["limit"]["name"].as_str().expect("a name").to_owned(), cell)
+    };
+    let (name, cell) = limit("off");
+    assert_eq!(name, "delayed acknowledgements", "{cell}");
+    assert!(number(&cell["call"]["delayed_acks"]["acks"]) >= 5, "{cell}");
+    let (name, cell) = limit("on");
+    assert_ne!(name, "delayed acknowledgements", "{cell}");
+}

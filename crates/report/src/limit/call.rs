@@ -40,12 +40,25 @@ pub struct CallSigns {
     pub rate: Option<f64>,
     /// Share of a flow's time that it paused by order of the plan.
     pub think_share: Option<f64>,
+    /// Waiting for delayed acknowledgements, where it can have been that.
+    pub waits: Option<Waits>,
     /// Share of the calls begun that failed.
     pub failed_share: Option<f64>,
     /// Share of the calls begun that failed because the connection was not accepted.
     pub not_accepted_share: Option<f64>,
     /// The harness's floor over the client's time per call.
     pub floor_share: Option<f64>,
+}
+
+/// Calls that are as long as the timer of a delayed acknowledgement, which ran out as often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waits {
+    /// Their share of all calls.
+    pub slow_share: f64,
+    /// Their share of the time of all calls.
+    pub time_share: f64,
+    /// Acknowledgements that were sent because the timer had run out.
+    pub acks: u64,
 }
 
 /// A latency objective at its knee and beyond.
@@ -72,6 +85,12 @@ pub struct Rule {
     test: fn(&CallSigns) -> Option<Finding>,
 }
 
+/// The limit of a client that waits for acknowledgements.
+pub const DELAYED_ACKS: &str = "delayed acknowledgements";
+
+/// From here on waiting is what calls consist of.
+const WAITING_SHARE: f64 = 0.5;
+
 /// A call that failed took a flow's time and answers nothing: beyond this share the rate is that of failing.
 const FAILED_SHARE: f64 = 0.05;
 
@@ -82,6 +101,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "backlog", test: backlog },
     Rule { name: "errors", test: errors },
     Rule { name: "latency objective", test: latency_objective },
+    Rule { name: DELAYED_ACKS, test: delayed_acknowledgements },
     Rule { name: "offered load", test: offered_load },
     Rule { name: "shared CPU", test: shared_cpu },
     Rule { name: "both CPUs", test: both_cpus },
@@ -153,6 +173,26 @@ fn latency_objective(signs: &CallSigns) -> Option<Finding> {
             .chain(at_beyond)
             .chain([("beyond_calls_per_s", beyond_per_second), ("closed_calls_per_s", closed_per_second)])
             .collect(),
+    })
+}
+
+/// Nagle's algorithm (RFC 9293, 3.7.4) holds a small write back while data are unacknowledged, and the receiver, which
+/// has nothing to send before the request is whole, delays the acknowledgement (RFC 9293, 3.8.6.3).
+fn delayed_acknowledgements(signs: &CallSigns) -> Option<Finding> {
+    let waits = signs.waits.filter(|waits| waits.time_share >= WAITING_SHARE)?;
+    Some(Finding {
+        sentence: format!(
+            "{} of the clients' time goes into calls of 40 ms and more, as long as an acknowledgement may be delayed, and \
+             {} were: Nagle's algorithm holds the rest of a request back until it comes (set --nodelay on, or write a \
+             request in one piece)",
+            percent(waits.time_share),
+            waits.acks
+        ),
+        evidence: vec![
+            ("slow_time_share", waits.time_share),
+            ("slow_share", waits.slow_share),
+            ("delayed_acks", waits.acks as f64),
+        ],
     })
 }
 
@@ -332,6 +372,13 @@ mod tests {
             "latency objective",
             "of 36 k calls/s not all are completed in time",
         );
+        let waits = Waits { slow_share: 0.4, time_share: 0.97, acks: 380 };
+        check(
+            CallSigns { waits: Some(waits), ..ends(0.02, 0.01) },
+            "delayed acknowledgements",
+            "97 % of the clients' time goes into calls of 40 ms and more",
+        );
+        check(CallSigns { waits: Some(Waits { time_share: 0.1, ..waits }), ..ends(0.98, 0.7) }, "client CPU", "");
         check(CallSigns { think_share: Some(0.9), ..ends(0.1, 0.1) }, "offered load", "pause 90 %");
         check(
             CallSigns { same_cpu: true, both_busy: Some(0.98), ..ends(0.5, 0.48) },

@@ -9,6 +9,7 @@ use super::overview::Overview;
 use super::table::{columns, lines, rows};
 use super::{heatmap, table};
 use crate::View;
+use crate::limit::call::DELAYED_ACKS;
 use crate::sentence::percent;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
 use bytegauge_model::unit::{Nanos, significant};
@@ -199,7 +200,9 @@ fn evidence(rows: &table::Rows, marks: &Marks, width: usize, paint: Paint) -> Ve
 fn limit_name(cell: &CellView) -> String {
     match cell.limit.name {
         "unknown" => "something unknown".into(),
-        name if name.starts_with("the ") || name == "both CPUs" || name == "wake-ups" => name.into(),
+        name if name.starts_with("the ") || name == "both CPUs" || matches!(name, "wake-ups" | DELAYED_ACKS) => {
+            name.into()
+        }
         name => format!("the {name}"),
     }
 }

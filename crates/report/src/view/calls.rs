@@ -10,8 +10,9 @@ use bytegauge_stats::interval::sign_interval;
 
 use super::call_datagrams;
 use super::counters::ratio;
-use super::document::{CallView, CompetingView, EngineView, ErrorView};
+use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
+use super::latency::Times;
 use super::settled::Settled;
 use crate::errors::{self, Circumstances};
 
@@ -49,8 +50,34 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         server_engine: engine(settled, |trial| trial.sink.as_ref()),
         client_engine: engine(settled, |trial| trial.source.as_ref()),
         competing: competing(settled, level),
+        delayed_acks: delayed_acks(settled),
         datagrams: call_datagrams::view(settled),
     })
+}
+
+/// The shortest time that TCP delays an acknowledgement on Linux: `TCP_DELACK_MIN`, a 25th of a second (net/tcp.h).
+/// The timer's own grain makes some a little shorter.
+const DELAYED_ACK_MIN_NS: u64 = 39_000_000;
+
+/// Delayed acknowledgements beside the calls that are as long as their timer; `None` where none were counted.
+fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
+    let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks).sum();
+    if acks == 0 {
+        return None;
+    }
+    let mut times = Times::default();
+    let totals = settled.trials.iter().filter_map(|trial| report(trial.source.as_ref())?.total.as_ref());
+    totals.filter_map(Times::decode).for_each(|trial| times.add(&trial));
+    let (slow_calls, slow_share, slow_time_share) = times.at_least(DELAYED_ACK_MIN_NS)?;
+    Some(DelayedAcksView { acks, slow_calls, slow_share, slow_time_share })
+}
+
+/// The same where it can have been Nagle's algorithm that made a client wait: it was on there, a closed loop tells how
+/// long a call took, and as many acknowledgements were delayed as there were slow calls, give or take half of them.
+pub fn waiting(call: &CallView, counters: &Counters) -> Option<DelayedAcksView> {
+    let nagle = counters.options.get("nodelay")?.source == serde_json::Value::Bool(false);
+    let closed = call.timing == CLOSED && call.knee.is_none();
+    call.delayed_acks.filter(|seen| nagle && closed && 2 * seen.acks >= seen.slow_calls)
 }
 
 /// Mean and standard deviation of a sample; the latter needs two values.

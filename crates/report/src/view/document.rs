@@ -16,7 +16,7 @@ use bytegauge_model::{CellId, CellKind, GroupId, Level, SessionId, SessionStatus
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use call::{CallDatagramView, CallView, CompetingView, EngineView, ErrorView, KneeView};
+pub use call::{CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView};
 pub use datagram::DatagramView;
 pub use ring::RingView;
 

@@ -93,6 +93,16 @@ impl Times {
         self.calls += other.calls;
     }
 
+    /// Calls that took so long or longer: how many, their share of all, and their share of the time of all. `None`
+    /// without calls.
+    pub fn at_least(&self, least_ns: u64) -> Option<(u64, f64, f64)> {
+        let time = |counts: &mut dyn Iterator<Item = (&u64, &u64)>| counts.map(|(ns, n)| *ns as f64 * *n as f64).sum();
+        let all: f64 = time(&mut self.counts.iter());
+        let slow: u64 = self.counts.range(least_ns..).map(|(_, count)| count).sum();
+        let slow_time: f64 = time(&mut self.counts.range(least_ns..));
+        (self.calls > 0).then(|| (slow, slow as f64 / self.calls as f64, slow_time / all.max(1.0)))
+    }
+
     /// The smallest recorded time that a share of the calls does not exceed, nanoseconds.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let wanted = ((share * self.calls as f64).ceil() as u64).max(1);
@@ -184,6 +194,13 @@ mod tests {
         assert!(said(0.5, &trials(20)) && !said(0.5, &trials(19)));
         assert!(said(0.99, &trials(1000)) && !said(0.99, &trials(999)));
         assert!(said(0.999, &vec![times(1..=1000); 10]) && !said(0.999, &vec![times(1..=1000); 9]));
+    }
+
+    #[test]
+    fn slow_calls_are_counted_and_weighed() {
+        let (slow, share, time_share) = times([1, 1, 8]).at_least(8).unwrap();
+        assert_eq!((slow, share, time_share), (1, 1.0 / 3.0, 0.8));
+        assert_eq!(Times::default().at_least(8), None);
     }
 
     #[test]

@@ -4,12 +4,17 @@ use bytegauge_model::CellKind;
 use bytegauge_model::unit::{byte_rate, call_rate, nop_rate};
 
 use super::call_datagrams;
+use super::calls;
 use super::document::{CellView, FloorView, GroupView};
 use crate::SessionData;
+use crate::limit::call::DELAYED_ACKS;
 use crate::sentence::percent;
 
 /// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.
 const FLOOR_AIM: f64 = 0.01;
+
+/// From here on slow calls are in the 99th percentile.
+const TAIL_SHARE: f64 = 0.01;
 
 /// What came back at best, then the session's own notes, then what was noticed.
 pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor: &FloorView) -> Vec<String> {
@@ -89,12 +94,31 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
             notes.push(format!("{} ({}) has more than one mode: {}", cell.id, cell.label, heaps.join(", ")));
         }
     }
+    notes.extend(waits(cells));
     let failed = cells.iter().filter(|cell| cell.outcome == "failed").count();
     let skipped = cells.iter().filter(|cell| cell.outcome == "skipped").count();
     if failed + skipped > 0 {
         notes.push(format!("{} skipped, {failed} failed; `--format csv` lists every reason", counted(skipped, "cell")));
     }
     notes
+}
+
+/// Tails of calls that waited for delayed acknowledgements; where most of the time goes into them, the limit says so.
+fn waits(cells: &[CellView]) -> Option<String> {
+    let seen = |cell: &CellView| {
+        let seen = calls::waiting(cell.call.as_ref()?, &cell.counters)?;
+        let said = cell.kind != CellKind::Candidate || cell.limit.name == DELAYED_ACKS;
+        (!said && seen.slow_share >= TAIL_SHARE).then_some(seen)
+    };
+    let waited: Vec<_> = cells.iter().filter_map(|cell| Some((cell, seen(cell)?))).collect();
+    let (worst, most) = waited.iter().max_by(|a, b| a.1.slow_share.total_cmp(&b.1.slow_share))?;
+    Some(format!(
+        "in {} calls took 40 ms and more, as long as an acknowledgement may be delayed, and as many were ({} of the calls \
+             of {}): Nagle's algorithm; --nodelay on or requests in one piece avoid it",
+        counted(waited.len(), "cell"),
+        percent(most.slow_share),
+        worst.id
+    ))
 }
 
 /// `1 block`, `3 blocks`.

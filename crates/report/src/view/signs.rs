@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{Level, Levels, Role, Workload};
 
+use super::calls;
 use super::compare::moves_nothing;
 use super::counters::{EndSums, sink_sums, source_sums};
 use super::document::{CallView, Counters, CpuView, RingView};
@@ -11,7 +12,7 @@ use super::footprint::BUFFERS;
 use super::knee::objective;
 use super::settled::Settled;
 use crate::limit::Signs;
-use crate::limit::call::CallSigns;
+use crate::limit::call::{CallSigns, Waits};
 use crate::limit::ring::RingSigns;
 
 /// What is known of a cell before its limit is looked for.
@@ -136,10 +137,17 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
             let per_flow = rate / flows(levels) as f64;
             ns as f64 / 1e9 * per_flow
         }),
+        waits: waits(known, call),
         failed_share: share(call.failed),
         not_accepted_share: share(call.errors.iter().filter(not_accepted).map(|error| error.count).sum()),
         floor_share: known.floor_ns.zip(client_call_ns).map(|(floor, call)| floor / call),
     }
+}
+
+/// Waiting for delayed acknowledgements.
+fn waits(known: &Known, call: &CallView) -> Option<Waits> {
+    let seen = calls::waiting(call, known.counters)?;
+    Some(Waits { slow_share: seen.slow_share, time_share: seen.slow_time_share, acks: seen.acks })
 }
 
 /// Threads of an end of a call: one for each flow where it is blocking.

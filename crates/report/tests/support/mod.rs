@@ -174,6 +174,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             steal_ns: 0,
             net_rx: vec![700, 300],
             udp: None,
+            delayed_acks: None,
         }),
     }
 }

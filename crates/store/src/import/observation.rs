@@ -229,6 +229,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
         steal_ns: steal_ns.unwrap_or(0),
         net_rx: Vec::new(),
         udp: None,
+        delayed_acks: None,
     })
 }
 

@@ -145,6 +145,7 @@ pub fn plain_trial(n: u64) -> Trial {
             steal_ns: 0,
             net_rx: vec![120 + n, 3],
             udp: None,
+            delayed_acks: None,
         }),
     }
 }
@@ -266,6 +267,7 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         softirq_ns: n[2],
         steal_ns: n[3],
         udp: net_rx.first().map(|drops| UdpUse { receive_buffer_errors: *drops, ..UdpUse::default() }),
+        delayed_acks: net_rx.last().copied(),
         net_rx,
     })
 }

@@ -36,9 +36,25 @@ pub struct CallView {
     pub client_engine: Option<EngineView>,
     /// The second group of clients, where there was one.
     pub competing: Option<CompetingView>,
+    /// Waiting for delayed acknowledgements; absent where calls do not go over TCP or nothing was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed_acks: Option<DelayedAcksView>,
     /// What became of datagrams; absent where calls have connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<CallDatagramView>,
+}
+
+/// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct DelayedAcksView {
+    /// How many there were in the network namespace during the trials.
+    pub acks: u64,
+    /// Calls that took as long as the timer at least, 40 ms.
+    pub slow_calls: u64,
+    /// The same as a share of all calls.
+    pub slow_share: f64,
+    /// Their share of the time that all calls took.
+    pub slow_time_share: f64,
 }
 
 /// What became of the datagrams of calls, over the ends' whole lives.
