@@ -73,7 +73,8 @@ fn size(scale: Scale) -> Size {
             injected_window_ns: 5_000_000,
         },
         Scale::Full => Size {
-            aa_comparisons: [400; PATHS.len()],
+            // With 400 chance alone would miss the target on one of the paths in every fifth run.
+            aa_comparisons: [800; PATHS.len()],
             aa_window_ns: 2_000_000,
             injected_repeats: 160,
             injected_window_ns: 5_000_000,
@@ -219,12 +220,13 @@ impl Injected {
 
 fn aa_row(path: &str, alarms: u64, comparisons: u64) -> Row {
     let share = alarms as f64 / comparisons as f64;
-    // With few comparisons the target is as wide as chance makes it: ± two standard deviations.
+    // With few comparisons the target is as wide as chance makes it: three standard deviations, or a
+    // machine that is in order would fail one of the three in every seventh run.
     let (low, high) = match comparisons {
         400.. => (0.03, 0.07),
         n => {
             let deviation = (0.05 * 0.95 / n as f64).sqrt();
-            (0.05 - 2.0 * deviation, 0.05 + 2.0 * deviation)
+            (0.05 - 3.0 * deviation, 0.05 + 3.0 * deviation)
         }
     };
     row(
@@ -253,11 +255,10 @@ fn power_row(share: f64, injected: &[Injected]) -> Row {
         Some(needed) if spread <= 0.01 => {
             row(name, format!("at least {} %", needed * 100.0), power * 100.0, "%", power >= needed)
         }
-        Some(_) => {
-            let why =
-                format!("published: this machine's spread is {:.1} %, above the 1 % of the target", spread * 100.0);
-            row(name, why, power * 100.0, "%", true)
-        }
+        Some(_) => Row {
+            note: format!("not judged: this machine's spread is {:.1} %, above the 1 % of the target", spread * 100.0),
+            ..published(&name, power * 100.0, "%")
+        },
         None => published(&name, power * 100.0, "%"),
     }
 }
@@ -266,7 +267,7 @@ fn power_row(share: f64, injected: &[Injected]) -> Row {
 fn slope_row(injected: &[Injected]) -> Row {
     let (slope, error) = slope(&injected.iter().map(|one| (one.put_in, one.found.difference)).collect::<Vec<_>>());
     // As with equal arms: with few comparisons the target is as wide as chance makes it.
-    let tolerance = if injected.len() >= SLOPE_COMPARISONS { 0.05 } else { 0.05 + 2.0 * error };
+    let tolerance = if injected.len() >= SLOPE_COMPARISONS { 0.05 } else { 0.05 + 3.0 * error };
     Row {
         note: format!("{} comparisons, standard error {error:.3}", injected.len()),
         ..row(

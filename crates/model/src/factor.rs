@@ -298,6 +298,18 @@ pub const FACTORS: &[Factor] = &[
         summary: "every call has a connection of its own: connect, send, reply, close",
         fits: CONNECTIONS,
     },
+    // A condition: it is what a server does wrong, and nobody chooses it.
+    Factor {
+        name: "read_once",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Switch { auto: false },
+        defaults: call("off"),
+        heading: "reads once",
+        summary: "the server takes its first read for the whole request, replies and closes, as a program without a loop \
+                  does: what comes later resets the connection",
+        fits: CONNECTIONS,
+    },
     Factor {
         name: "idle_flows",
         flag: None,

@@ -12,9 +12,17 @@ use crate::spec::{Part, PlanError, Spec};
 pub(crate) fn of_our_server(workload: Workload) -> &'static [&'static str] {
     match workload {
         Workload::Stream => &["profile", "work", "walk", "read_size", "rcvbuf", "rcvlowat"],
-        Workload::Call => {
-            &["profile", "work", "walk", "server_engine", "server_threads", "linger", "backlog", "reuseport"]
-        }
+        Workload::Call => &[
+            "profile",
+            "work",
+            "walk",
+            "read_once",
+            "server_engine",
+            "server_threads",
+            "linger",
+            "backlog",
+            "reuseport",
+        ],
         Workload::Ring => &[],
     }
 }

@@ -19,6 +19,11 @@ struct Dependent {
 }
 
 const DEPENDENT: &[Dependent] = &[
+    Dependent {
+        factor: "read_once",
+        when: |levels| *levels.get("connect_per_call") == Level::Switch(true),
+        needs: "--connect-per-call on",
+    },
     Dependent { factor: "call_rate", when: offers_its_own, needs: NO_SEARCH },
     Dependent { factor: "arrivals", when: offers, needs: "--rate or --slo" },
     Dependent { factor: "think", when: offers_its_own, needs: NO_SEARCH },

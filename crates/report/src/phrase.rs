@@ -81,9 +81,11 @@ fn call(conditions: &Levels) -> Vec<String> {
     let depth = conditions.get("depth").number().filter(|depth| *depth > 1).map(|depth| format!("{depth} outstanding"));
     let per_call = *conditions.get("connect_per_call") == Level::Switch(true);
     let per_call = per_call.then(|| "a connection for every call".to_owned());
+    let read_once = *conditions.get("read_once") == Level::Switch(true);
+    let read_once = read_once.then(|| "to a server that takes its first read for the request".to_owned());
     let competing = conditions.get("competing_flows").number().filter(|flows| *flows > 0);
     let competing = competing.map(|flows| format!("beside {flows} competing flows"));
-    [Some(response), chunk, depth, per_call, competing].into_iter().flatten().collect()
+    [Some(response), chunk, depth, per_call, read_once, competing].into_iter().flatten().collect()
 }
 
 /// Conditions that are no factor of ours.
@@ -121,6 +123,7 @@ pub fn group_label(conditions: &Levels) -> String {
                 "competing_flows" => format!("{text} competing"),
                 "call_rate" => format!("{text} offered"),
                 "connect_per_call" => "connection per call".into(),
+                "read_once" => "server reads once".into(),
                 _ => format!("{} {text}", factor.heading),
             }
         })

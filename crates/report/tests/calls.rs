@@ -315,8 +315,10 @@ fn whether_to_set_a_receive_buffer_is_said() {
             "SO_RCVBUF need not be set: left to the system it is within 5 % of the best; to set it saves memory alone.",
             "is the smallest size shown good enough; 1 KiB costs at least 400 %",
             "128 KiB left to the system (more as it grows), or 10000 B when 5000 B is asked for",
+            "calls none failed: no size resets a connection by itself",
         ],
     );
+    check(&text(&buffers(20_000.0, 0.02)), &["Calls failed at 1 MiB (2 %): reset in the phase first-byte."]);
     check(
         &text(&buffers(10_000.0, 0.0)),
         &["Set SO_RCVBUF: left to the system it is worse than the best by at least 9"],
@@ -334,7 +336,7 @@ fn errors_are_results_with_their_cause() {
         &error.explanation,
         &["the server closed with bytes of the request unread", "bytes of replies did not arrive"],
     );
-    check(&view.verdicts[0].recommendation.text, &["Calls failed at 1 MiB (2 %, reset in the phase first-byte)."]);
+    check(&view.verdicts[0].recommendation.text, &["Calls failed at 1 MiB (2 %): reset in the phase first-byte."]);
     assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
 }
 

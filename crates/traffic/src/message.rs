@@ -104,8 +104,6 @@ pub enum Plant {
         /// Bytes received before.
         after_bytes: u64,
     },
-    /// A server takes the first bytes for the whole request, as those do that call read(2) once a message.
-    Hasty,
     /// The path loses one datagram in so many; of calls, one reply.
     Lose {
         /// How many.

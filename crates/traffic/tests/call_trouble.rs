@@ -143,8 +143,9 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
 #[test]
 fn a_server_that_takes_the_first_bytes_for_the_message_resets_by_closing_with_unread_data() {
     for engine in kinds() {
-        let mut setup = planted(Plant::Hasty, engine);
+        let mut setup = setup("tcp", engine);
         let call = call(&mut setup);
+        call.read_once = true;
         // One that reads a part at a time: a bundle of buffers may hold the whole.
         call.server_engine = "epoll".parse().unwrap();
         (call.request, call.response) = (100_000, 64);

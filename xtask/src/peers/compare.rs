@@ -62,6 +62,28 @@ pub fn arms<A: Display>(
     Ok(subjects.iter().zip(measured).map(arm).collect())
 }
 
+/// The same of subjects that are measured together in each round.
+///
+/// # Errors
+/// With what failed.
+pub fn together<A: Display>(
+    bench: &Bench,
+    subjects: &[A],
+    random: &mut Stream,
+    mut measure: impl FnMut(Cpus, u64) -> Result<Vec<(f64, f64)>>,
+) -> Result<Vec<Arm>> {
+    let choosing = bench.effort.choosing_rounds();
+    let rounds =
+        bench.rounds(choosing + bench.effort.rounds, &["all servers"], random, |_, cpus, seed| measure(cpus, seed))?;
+    let arm = |(at, subject): (usize, &A)| {
+        let mut found: Vec<(f64, f64)> = rounds.iter().flatten().map(|round| round[at]).collect();
+        let judged = found.split_off(choosing);
+        let (rates, per_cpu_second) = judged.into_iter().unzip();
+        Arm { name: subject.to_string(), chosen: found, rates, per_cpu_second }
+    };
+    Ok(subjects.iter().enumerate().map(arm).collect())
+}
+
 /// The median in thousands and how far it may be off: `210.3 ± 1.2 %`.
 pub fn thousands(values: &[f64]) -> String {
     let estimate = sign_interval(values, 0.95);

@@ -7,7 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use bytegauge_stats::quantile::median;
 use bytegauge_stats::rng::Stream;
 
 use super::bench::{Bench, Cpus};
@@ -20,6 +21,11 @@ use crate::markdown::table;
 const CONNECTIONS: [u64; 2] = [50, 500];
 const MESSAGE_BYTES: u64 = 512;
 const CLIENT_ENGINE: &str = "epoll";
+
+/// Blocks of a round's session, and how long each calls a server: short, so that servers that are compared meet the
+/// machine in the same state.
+const BLOCKS: u64 = 6;
+const SLICE_MS: u64 = 100;
 
 /// Engines of ours that serve.
 const ENGINES: &[&str] = &["epoll", "uring:multishot", "uring:plain", "tokio", "blocking"];
@@ -76,8 +82,8 @@ pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
     let quick = bench.effort.quick;
     let mut text = head(bench);
     for connections in &CONNECTIONS[..if quick { 1 } else { CONNECTIONS.len() }] {
-        let measure = |server: &EchoServer, cpus, seed| measured(bench, server, *connections, cpus, seed);
-        let arms = compare::arms(bench, &servers, random, measure)?;
+        let measure = |cpus, seed| measured(bench, &servers, *connections, cpus, seed);
+        let arms = compare::together(bench, &servers, random, measure)?;
         let part = panel(&servers, &arms);
         println!("{connections} connections\n{part}");
         text.push_str(&format!("### {connections} connections, {MESSAGE_BYTES} B\n\n{part}\n"));
@@ -112,16 +118,23 @@ fn servers(bench: &Bench) -> Result<(Vec<EchoServer>, Vec<String>)> {
     Ok((servers, left_out))
 }
 
-fn measured(bench: &Bench, server: &EchoServer, connections: u64, cpus: Cpus, seed: u64) -> Result<(f64, f64)> {
-    let running = server.start(cpus.server)?;
-    let idle_ns = running.cpu_ns()?;
-    let (flows, seconds) = (connections.to_string(), format!("{}s", bench.effort.seconds));
-    let (request, seed) = (MESSAGE_BYTES.to_string(), seed.to_string());
-    let mut args = vec!["call", "--connect", running.place(), "--flows", &flows, "--request", &request];
-    args.extend(["--client-engine", CLIENT_ENGINE, "--duration", &seconds, "--blocks", "1", "--seed", &seed]);
+/// One round: all servers are started on one CPU, where those that are not called sleep, and one session calls them in
+/// randomised blocks.
+fn measured(bench: &Bench, servers: &[EchoServer], connections: u64, cpus: Cpus, seed: u64) -> Result<Vec<(f64, f64)>> {
+    let running = servers.iter().map(|server| server.start(cpus.server)).collect::<Result<Vec<_>>>()?;
+    let idle_ns = running.iter().map(Server::cpu_ns).collect::<Result<Vec<_>>>()?;
+    let places: Vec<&str> = running.iter().map(Server::place).collect();
+    let (places_listed, flows, seed) = (places.join(","), connections.to_string(), seed.to_string());
+    let (request, blocks, slice) = (MESSAGE_BYTES.to_string(), BLOCKS.to_string(), format!("{SLICE_MS}ms"));
+    let mut args = vec!["call", "--connect", &places_listed, "--flows", &flows, "--request", &request];
+    args.extend(["--client-engine", CLIENT_ENGINE, "--duration", &slice, "--blocks", &blocks, "--seed", &seed]);
     let session = bench.ours.session(&args, Some(cpus.client))?;
-    let busy_ns = running.cpu_ns()? - idle_ns;
-    Ok((session.rate()?, session.completed() as f64 * 1e9 / busy_ns as f64))
+    let found = running.iter().zip(idle_ns).zip(servers).map(|((server, idle_ns), named)| {
+        let (rates, completed) = session.of_server(server.place());
+        let rate = median(&rates).with_context(|| format!("{named}: {}", session.reasons().join("; ")))?;
+        Ok((rate, completed as f64 * 1e9 / (server.cpu_ns()? - idle_ns).max(1) as f64))
+    });
+    found.collect()
 }
 
 /// The table of one number of connections, and what it says about the aims.
@@ -173,16 +186,17 @@ fn head(bench: &Bench) -> String {
 }
 
 fn method(bench: &Bench) -> String {
-    let (choosing, rounds, seconds) = (bench.effort.choosing_rounds(), bench.effort.rounds, bench.effort.seconds);
+    let (choosing, rounds) = (bench.effort.choosing_rounds(), bench.effort.rounds);
     format!(
-        "- Every server runs alone on one CPU and is started anew for every run. The client is `bytegauge call --connect \
-         --client-engine {CLIENT_ENGINE}` with one thread on another CPU; a coin deals the two CPUs every round.\n\
-         - {choosing} rounds choose the best server of either side, {rounds} later rounds judge it. A round visits \
-         every server in random order for {seconds} s, after a calibration of a second that is not counted.\n\
+        "- A round starts all servers anew on one CPU; `bytegauge call --connect` with all their places and \
+         `--client-engine {CLIENT_ENGINE}` calls them with one thread from another, in {BLOCKS} randomised blocks of \
+         {SLICE_MS} ms each. A server that is not called sleeps. A coin deals the two CPUs every round.\n\
+         - {choosing} rounds choose the best server of either side, {rounds} later rounds judge it. A server's rate in a \
+         round is the median of its blocks.\n\
          - A ratio is the median over rounds of two rates of the same round, with its sign interval at 95 % or more.\n\
-         - CPU time is that of the server's process, threads included that the kernel runs for it, from before its \
-         first connection; it is divided by all calls that the client completed. What soft interrupts do on the other \
-         CPU is in nobody's account.\n\
+         - CPU time is that of the server's process, threads included that the kernel runs for it, over the round; it is \
+         divided by all calls that the client completed with it. What soft interrupts do on the other CPU is in \
+         nobody's account.\n\
          - The foreign servers are in `xtask/peers`: C with epoll, C with liburing (multishot accept and receive, \
          provided buffers), and Rust with Tokio on one thread.\n"
     )

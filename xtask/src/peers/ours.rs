@@ -159,12 +159,14 @@ impl Session {
         median(&rates).with_context(|| format!("bytegauge measured nothing: {}", self.reasons().join("; ")))
     }
 
-    /// Calls that the clients completed with a server, over the whole session.
-    pub fn completed(&self) -> u64 {
-        let met_a_server =
-            |trial: &&Trial| self.cells.get(&trial.cell).is_some_and(|cell| cell.kind != CellKind::Floor);
-        let calls = self.trials.iter().filter(met_a_server).filter_map(|trial| trial.source.as_ref()?.call.as_ref());
-        calls.map(|call| call.completed).sum()
+    /// What a server of several was seen to do: its calls per second by the trials of confirmation, and the calls that
+    /// were completed with it over the whole session.
+    pub fn of_server(&self, place: &str) -> (Vec<f64>, u64) {
+        let is_there = |cell: &Cell| cell.factors.get("connect").to_string() == place;
+        let rates = self.confirmed().filter(|(cell, _)| is_there(cell)).filter_map(|(_, trial)| trial.rate()).collect();
+        let met = |trial: &&Trial| self.cells.get(&trial.cell).is_some_and(is_there);
+        let calls = self.trials.iter().filter(met).filter_map(|trial| trial.source.as_ref()?.call.as_ref());
+        (rates, calls.map(|call| call.completed).sum())
     }
 
     /// Why cells were not measured, each reason once.

@@ -123,6 +123,7 @@ fn factors_that_calls_do_not_have() {
     check("call --transport /dev/zero", &["/dev/zero does not carry the workload call"]);
     check("call --transport unix --linger 0", &["--linger fits none", "applies to tcp, tcp6"]);
     check("call --arrivals poisson", &["--arrivals means nothing without --rate"]);
+    check("call --read-once on", &["--read-once means nothing without --connect-per-call on"]);
     check("call --rcvbuf-on client", &["--rcvbuf-on means nothing without a size in --rcvbuf"]);
     check(
         "call --server-engine blocking --server-threads 2",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran, children, signal};
-use crate::contract::{check_document, counted};
+use crate::contract::{check_document, check_schema, counted};
 use crate::raw::Raw;
 
 /// One cell.
@@ -162,4 +162,18 @@ fn a_file_is_read_again_and_again() {
         cell["counters"]["options"]["page_cache_share"]["sink"].as_f64().is_some_and(|share| share > 0.9),
         "{cell}"
     );
+}
+
+#[test]
+fn a_server_that_reads_once_shows_why_connections_are_reset() {
+    let words = "call --transport tcp --flows 4 --connect-per-call on --request 10K --request-chunk 1000 --response 100 \
+                 --read-once on --server-engine epoll --profile rpc --rcvbuf auto,64K --duration 100ms --blocks 2 \
+                 --budget 3s --quiet --format json";
+    let document = Bench::new().run(words).exits(0).json();
+    check_schema(&document);
+    for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
+        let errors = cell["call"]["errors"].as_array().unwrap();
+        let reset = errors.iter().find(|error| error["class"] == "reset").expect("a reset");
+        assert!(reset["explanation"].as_str().unwrap().contains("with bytes of the request unread"), "{reset}");
+    }
 }

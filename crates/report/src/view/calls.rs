@@ -59,10 +59,14 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
 /// The timer's own grain makes some a little shorter.
 const DELAYED_ACK_MIN_NS: u64 = 39_000_000;
 
-/// Delayed acknowledgements beside the calls that are as long as their timer; `None` where none were counted.
+/// Delayed acknowledgements beside the calls that are as long as their timer; `None` where none were counted, or no
+/// write can wait for one.
 fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
+    // A client whose writes never follow each other before a reply waits for nothing but the server.
+    let levels = &settled.cell.factors;
+    let pieces = levels.get("request_chunk").number().is_some() || levels.get("depth").number() > Some(1);
     let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks).sum();
-    if acks == 0 {
+    if acks == 0 || !pieces {
         return None;
     }
     let mut times = Times::default();

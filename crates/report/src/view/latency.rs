@@ -96,11 +96,16 @@ impl Times {
     /// Calls that took so long or longer: how many, their share of all, and their share of the time of all. `None`
     /// without calls.
     pub fn at_least(&self, least_ns: u64) -> Option<(u64, f64, f64)> {
-        let time = |counts: &mut dyn Iterator<Item = (&u64, &u64)>| counts.map(|(ns, n)| *ns as f64 * *n as f64).sum();
-        let all: f64 = time(&mut self.counts.iter());
-        let slow: u64 = self.counts.range(least_ns..).map(|(_, count)| count).sum();
-        let slow_time: f64 = time(&mut self.counts.range(least_ns..));
-        (self.calls > 0).then(|| (slow, slow as f64 / self.calls as f64, slow_time / all.max(1.0)))
+        let (mut all_ns, mut slow_ns, mut slow) = (0.0, 0.0, 0);
+        for (ns, count) in &self.counts {
+            let time_ns = *ns as f64 * *count as f64;
+            all_ns += time_ns;
+            if *ns >= least_ns {
+                slow_ns += time_ns;
+                slow += count;
+            }
+        }
+        (self.calls > 0).then(|| (slow, slow as f64 / self.calls as f64, slow_ns / all_ns.max(1.0)))
     }
 
     /// The smallest recorded time that a share of the calls does not exceed, nanoseconds.

@@ -13,6 +13,9 @@ use crate::sentence::percent;
 /// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.
 const FLOOR_AIM: f64 = 0.01;
 
+/// Cells that a note names; of the others it says how many.
+const LISTED: usize = 4;
+
 /// From here on slow calls are in the 99th percentile.
 const TAIL_SHARE: f64 = 0.01;
 
@@ -60,8 +63,13 @@ fn of_group(group: &GroupView) -> Vec<String> {
         ));
     }
     if !group.spoken_against.is_empty() {
-        let cells: Vec<String> = group.spoken_against.iter().map(ToString::to_string).collect();
-        say(format!("typical trials speak for {}, but plain means against: nothing proven of it", cells.join(", ")));
+        let named: Vec<String> = group.spoken_against.iter().take(LISTED).map(ToString::to_string).collect();
+        let more = group.spoken_against.len() - named.len();
+        let more = if more > 0 { format!(" and {}", counted_more(more)) } else { String::new() };
+        say(format!(
+            "typical trials speak for {}{more}, but plain means against: nothing proven of it",
+            named.join(", ")
+        ));
     }
     if group.blocks.broken > 0 {
         say(format!("{} broke off, to be repeated, and counted for nothing", counted(group.blocks.broken, "block")));
@@ -82,6 +90,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
         ));
     }
     // A twin repeats what its cell says, and the harness's own loop is no answer.
+    let mut split = 0;
     for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
         if let Some(modes) = cell.modes.as_ref().filter(|modes| !modes.modes.is_empty()) {
             let shown = match (&cell.call, &cell.ring) {
@@ -91,8 +100,14 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
             };
             let heaps: Vec<String> =
                 modes.modes.iter().map(|mode| format!("{} ({})", shown(mode.median), percent(mode.share))).collect();
-            notes.push(format!("{} ({}) has more than one mode: {}", cell.id, cell.label, heaps.join(", ")));
+            split += 1;
+            if split <= LISTED {
+                notes.push(format!("{} ({}) has more than one mode: {}", cell.id, cell.label, heaps.join(", ")));
+            }
         }
+    }
+    if split > LISTED {
+        notes.push(format!("{} of more than one mode; --format json has them", counted_more(split - LISTED)));
     }
     notes.extend(waits(cells));
     let failed = cells.iter().filter(|cell| cell.outcome == "failed").count();
@@ -119,6 +134,11 @@ fn waits(cells: &[CellView]) -> Option<String> {
         percent(most.slow_share),
         worst.id
     ))
+}
+
+/// `1 more cell`, `3 more cells`.
+fn counted_more(count: usize) -> String {
+    format!("{count} more cell{}", if count == 1 { "" } else { "s" })
 }
 
 /// `1 block`, `3 blocks`.

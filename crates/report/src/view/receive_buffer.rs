@@ -3,6 +3,7 @@
 //! To set it switches the kernel's autotuning off (tcp(7)), so "as large as possible" and "as the system does it" are
 //! different answers. Says only what the comparison has shown, and what the choice costs in memory a connection.
 
+use bytegauge_model::unit::significant;
 use bytegauge_model::{Bytes, Level, Levels, Role};
 
 use super::answer::Conditions;
@@ -10,6 +11,9 @@ use super::compare::Judged;
 use super::document::CellView;
 use crate::phrase::join;
 use crate::sentence::percent;
+
+/// So many times the system calls, or fewer, and the pieces of a request came together.
+const GATHERED: f64 = 0.85;
 
 /// One size, or the system's choice, in one group.
 struct Size<'a> {
@@ -29,6 +33,10 @@ impl Size<'_> {
     fn bytes(&self) -> Option<u64> {
         self.level.number()
     }
+
+    fn name(&self) -> String {
+        self.bytes().map_or("the system's choice".to_owned(), |bytes| Bytes(bytes).to_string())
+    }
 }
 
 /// The answer for groups of calls that compare sizes of `SO_RCVBUF`; `None` where nothing does.
@@ -36,6 +44,10 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
     let sweeps: Vec<Vec<Size>> = groups.iter().filter_map(|group| sweep(group, choice, conditions)).collect();
     if sweeps.is_empty() {
         return None;
+    }
+    // A server that loses requests teaches when connections are reset, not which size is good.
+    if groups.iter().all(|group| *group.row.group.factors.get("read_once") == Level::Switch(true)) {
+        return failures(&sweeps);
     }
     let autos: Vec<&Size> = sweeps.iter().filter_map(|sweep| sweep.iter().find(|size| size.level.is_auto())).collect();
     let whole = autos.len() == sweeps.len();
@@ -48,11 +60,15 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
         }
     } else if autos.iter().any(|auto| auto.shown_bad(margin)) {
         let worst = worst.map_or_else(String::new, |above| format!(" by at least {}", percent(above)));
-        format!("Set SO_RCVBUF: left to the system it is worse than the best{worst}.")
+        let bad = autos.iter().filter(|auto| auto.shown_bad(margin)).count();
+        let groups = if bad < sweeps.len() { format!(" in {bad} of {} groups", sweeps.len()) } else { String::new() };
+        format!("Set SO_RCVBUF: left to the system it is worse than the best{worst}{groups}.")
     } else {
         "Whether to set SO_RCVBUF at all is not settled: leave it to the system until it is.".into()
     };
-    let parts = [Some(advice), smallest(&sweeps, margin), memory(&sweeps, margin), windows(&sweeps), failures(&sweeps)];
+    let gathered = gathered(&sweeps, groups, choice, conditions);
+    let parts =
+        [Some(advice), bounds(&sweeps, margin), gathered, memory(&sweeps, margin), windows(&sweeps), failures(&sweeps)];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
@@ -96,21 +112,65 @@ fn good(sweeps: &[Vec<Size>], margin: f64) -> Vec<u64> {
     first.iter().filter_map(Size::bytes).filter(everywhere).collect()
 }
 
-/// The smallest size that is good enough, and up to where sizes are too small.
-fn smallest(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
-    let enough = good(sweeps, margin).first().copied();
-    let below = |size: &&Size| enough.is_none_or(|enough| size.bytes().is_some_and(|bytes| bytes < enough));
-    let bad = sweeps.iter().flatten().filter(|size| size.bytes().is_some() && size.shown_bad(margin)).filter(below);
-    let bad = bad.max_by_key(|size| size.bytes());
-    let too_small = bad.and_then(|size| {
-        Some(format!("{} costs at least {}", Bytes(size.bytes()?), percent(size.cell.above_best_lower?)))
-    });
-    match (enough.map(|bytes| format!("{} is the smallest size shown good enough", Bytes(bytes))), too_small) {
-        (Some(enough), Some(small)) => Some(format!("{enough}; {small}.")),
-        (Some(enough), None) => Some(format!("{enough}.")),
-        (None, Some(small)) => Some(format!("No size was shown good enough; {small}.")),
-        (None, None) => None,
-    }
+/// Which sizes are good enough, or may be, and what those next to them cost that are too small or too large.
+fn bounds(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
+    let cost = |bytes: u64| {
+        let of_size = sweeps.iter().flatten().filter(|size| size.bytes() == Some(bytes) && size.shown_bad(margin));
+        of_size.filter_map(|size| size.cell.above_best_lower).reduce(f64::max)
+    };
+    let sizes: Vec<u64> = sweeps.first()?.iter().filter_map(Size::bytes).collect();
+    let enough = good(sweeps, margin);
+    let fit: Vec<u64> = match enough.is_empty() {
+        true => sizes.iter().copied().filter(|bytes| cost(*bytes).is_none()).collect(),
+        false => enough.clone(),
+    };
+    let (Some(first), Some(last)) = (fit.first(), fit.last()) else {
+        let least = sizes.iter().filter_map(|bytes| cost(*bytes)).reduce(f64::min)?;
+        return Some(format!("Every size costs at least {}.", percent(least)));
+    };
+    let below = sizes.iter().rev().find(|bytes| *bytes < first && cost(**bytes).is_some());
+    let above = sizes.iter().find(|bytes| *bytes > last && cost(**bytes).is_some());
+    let costs: Vec<String> = [below, above]
+        .into_iter()
+        .flatten()
+        .filter_map(|bytes| Some(format!("{} costs at least {}", Bytes(*bytes), percent(cost(*bytes)?))))
+        .collect();
+    let fit = match (enough.is_empty(), first == last) {
+        (false, _) => format!("{} is the smallest size shown good enough", Bytes(*first)),
+        (true, true) => format!("No size was shown good enough, {} may be", Bytes(*first)),
+        (true, false) => format!("No size was shown good enough, {} to {} may be", Bytes(*first), Bytes(*last)),
+    };
+    Some(match costs.is_empty() {
+        true => format!("{fit}."),
+        false => format!("{fit}; {}.", join(&costs, "and")),
+    })
+}
+
+/// Fewer system calls a call at the size that is named than at the system's choice: what the size does.
+fn gathered(
+    sweeps: &[Vec<Size>],
+    groups: &[&Judged],
+    choice: Option<usize>,
+    conditions: &Conditions,
+) -> Option<String> {
+    let pieces = |group: &&&Judged| *group.row.group.factors.get("request_chunk") != Level::Absent;
+    let group = groups.iter().find(pieces)?;
+    let named = group.cell(choice).or_else(|| group.cell(group.verdict.leader()))?;
+    let wanted = &conditions.cells[named];
+    let sweep = sweeps.iter().find(|sweep| sweep.iter().any(|size| size.cell.id == wanted.id))?;
+    let auto = sweep.iter().find(|size| size.level.is_auto())?;
+    let bytes = sweep.iter().find(|size| size.cell.id == wanted.id)?.bytes()?;
+    let calls = |cell: &CellView| cell.more.get("server_system_calls_per_call")?.median;
+    let (few, many) = (calls(wanted)?, calls(auto.cell)?);
+    (few < many * GATHERED).then(|| {
+        format!(
+            "At {} the server makes {} system calls a call, left to the system {}: what waits for room in a small \
+             window is sent together.",
+            Bytes(bytes),
+            significant(few, 3),
+            significant(many, 3)
+        )
+    })
 }
 
 /// What a connection's receive buffer may hold, as the kernel reports it: left to the system, and at the smallest
@@ -130,58 +190,77 @@ fn memory(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
 /// The window scale that the server announced at each size, and what lay unread at most. The scale is settled in the
 /// handshake and stays for the connection's life (RFC 7323, 2.2), whatever is set afterwards.
 fn windows(sweeps: &[Vec<Size>]) -> Option<String> {
-    let name = |size: &Size| size.bytes().map_or("left to the system".to_owned(), |bytes| Bytes(bytes).to_string());
     let widest = sweeps.iter().max_by_key(|sweep| sweep.len())?;
-    // Runs of neighbouring sizes with one scale: (scale, first, last).
-    let mut runs: Vec<(u8, &Size, &Size)> = Vec::new();
     // Set after accept, a size comes too late for the handshake.
-    let early = |size: &&Size| size.cell.factors.get("rcvbuf_on").is_none_or(|on| on == "listener");
-    for size in widest.iter().filter(early) {
-        let Some(scale) = size.cell.counters.snd_wscale else { continue };
-        match runs.last_mut() {
-            Some((last_scale, first, last))
-                if *last_scale == scale && first.level.is_auto() == size.level.is_auto() =>
-            {
-                *last = size;
-            }
-            _ => runs.push((scale, size, size)),
-        }
-    }
-    let scales: Vec<String> = runs
-        .iter()
-        .map(|(scale, first, last)| match first.bytes() == last.bytes() {
-            true if first.level.is_auto() => format!("{scale} {}", name(first)),
-            true => format!("{scale} at {}", name(first)),
-            false => format!("{scale} from {} to {}", name(first), name(last)),
-        })
-        .collect();
+    let early = widest.iter().filter(|size| size.cell.factors.get("rcvbuf_on").is_none_or(|on| on == "listener"));
+    let runs = runs(early, |size| size.cell.counters.snd_wscale);
+    let scales: Vec<String> = runs.iter().map(|run| format!("{} {}", run.key, run.span())).collect();
     let fullest = sweeps.iter().flatten().max_by_key(|size| size.cell.counters.sink_queued_bytes)?;
     let queued = fullest.cell.counters.sink_queued_bytes.filter(|bytes| *bytes > 0);
     let queued =
-        queued.map(|bytes| format!(" Most that lay unread in one connection: {} ({}).", Bytes(bytes), name(fullest)));
+        queued.map(|bytes| format!(" Most that lay unread in one connection: {} ({}).", Bytes(bytes), fullest.name()));
     (!scales.is_empty()).then(|| {
         format!("The window scale that the server announces is {}.{}", join(&scales, "and"), queued.unwrap_or_default())
     })
 }
 
-/// Sizes at which calls failed, with the share of the worst.
-fn failures(sweeps: &[Vec<Size>]) -> Option<String> {
-    let failed: Vec<(&Size, f64)> = sweeps
-        .iter()
-        .flatten()
-        .filter_map(|size| Some((size, size.cell.call.as_ref()?.failed_share.filter(|share| *share > 0.0)?)))
-        .collect();
-    let measured: usize = sweeps.iter().map(Vec::len).sum();
-    let (worst, share) = failed.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let name = |size: &Size| size.bytes().map_or("the system's choice".to_owned(), |bytes| Bytes(bytes).to_string());
-    let mut sizes: Vec<String> = Vec::new();
-    for (size, _) in &failed {
-        if !sizes.contains(&name(size)) {
-            sizes.push(name(size));
+/// Neighbouring sizes that have something in common.
+struct Run<'a, K> {
+    key: K,
+    first: &'a Size<'a>,
+    last: &'a Size<'a>,
+}
+
+impl<K> Run<'_, K> {
+    fn span(&self) -> String {
+        match self.first.bytes() == self.last.bytes() {
+            true if self.first.level.is_auto() => "left to the system".into(),
+            true => format!("at {}", self.first.name()),
+            false => format!("from {} to {}", self.first.name(), self.last.name()),
         }
     }
+}
+
+/// Runs of neighbours with the same key; sizes without one stand between no two. The system's choice is nobody's
+/// neighbour.
+fn runs<'a, K: PartialEq>(sizes: impl Iterator<Item = &'a Size<'a>>, key: fn(&Size) -> Option<K>) -> Vec<Run<'a, K>> {
+    let mut runs: Vec<Run<K>> = Vec::new();
+    for size in sizes {
+        let Some(key) = key(size) else { continue };
+        match runs.last_mut() {
+            Some(run) if run.key == key && run.first.level.is_auto() == size.level.is_auto() => run.last = size,
+            _ => runs.push(Run { key, first: size, last: size }),
+        }
+    }
+    runs
+}
+
+/// Whether calls failed, at which sizes, how, and most at which.
+fn failures(sweeps: &[Vec<Size>]) -> Option<String> {
+    let share = |size: &Size| size.cell.call.as_ref()?.failed_share.filter(|share| *share > 0.0);
+    let failed: Vec<(&Size, f64)> = sweeps.iter().flatten().filter_map(|size| Some((size, share(size)?))).collect();
+    let Some((worst, most)) = failed.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        let begun = sweeps.iter().flatten().filter_map(|size| Some(size.cell.call.as_ref()?.begun));
+        return Some(format!("Of {} calls none failed: no size resets a connection by itself.", begun.sum::<u64>()));
+    };
+    let mut sizes: Vec<String> = Vec::new();
+    for (size, _) in &failed {
+        if !sizes.contains(&size.name()) {
+            sizes.push(size.name());
+        }
+    }
+    let measured: usize = sweeps.iter().map(Vec::len).sum();
     let at = if failed.len() == measured { "every size".into() } else { join(&sizes, "and") };
-    let most = if sizes.len() > 1 { format!(", most at {}", name(worst)) } else { String::new() };
-    let error = worst.cell.call.as_ref()?.errors.first()?;
-    Some(format!("Calls failed at {at}{most} ({}, {} in the phase {}).", percent(*share), error.class, error.phase))
+    let most_at = if sizes.len() > 1 { format!(", most at {}", worst.name()) } else { String::new() };
+    let widest = sweeps.iter().max_by_key(|sweep| sweep.len())?;
+    let kinds = runs(widest.iter(), |size| {
+        let error = size.cell.call.as_ref()?.errors.first()?;
+        Some(format!("{} in the phase {}", error.class, error.phase))
+    });
+    // One kind for all is said once.
+    let kinds: Vec<String> = match kinds.windows(2).all(|pair| pair[0].key == pair[1].key) {
+        true => kinds.first().map(|run| run.key.clone()).into_iter().collect(),
+        false => kinds.iter().map(|run| format!("{} {}", run.key, run.span())).collect(),
+    };
+    Some(format!("Calls failed at {at}{most_at} ({}): {}.", percent(*most), join(&kinds, "and")))
 }

@@ -25,6 +25,7 @@ use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
 pub struct Desk {
     terms: Terms,
     connect_per_call: bool,
+    read_once: bool,
     read_size: usize,
     /// Requests served, as the meter's marks see them.
     served: Count,
@@ -100,6 +101,7 @@ impl Desk {
         Desk {
             terms: Terms::of(setup, call),
             connect_per_call: call.connect_per_call,
+            read_once: call.read_once,
             read_size: setup.read_size,
             served: Count::new(shared),
             begun: Count::new(shared),
@@ -285,7 +287,7 @@ impl ServerFlow {
         if terms.verify && !terms.echo {
             self.check(part);
         }
-        if self.have == terms.request || self.is_hasty() {
+        if self.have == terms.request || self.desk.read_once {
             self.served_one();
         }
         rest
@@ -299,11 +301,6 @@ impl ServerFlow {
         let skip = if self.desk.terms.is_numbered() { skip } else { 0 };
         let head = u64::from_le_bytes(self.head);
         self.desk.check(head, at + skip, &part[skip..]);
-    }
-
-    /// A planted server that takes the first bytes for the whole request.
-    fn is_hasty(&self) -> bool {
-        matches!(self.desk.plant, Some(Plant::Hasty))
     }
 
     #[cold]

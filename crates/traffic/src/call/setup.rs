@@ -35,6 +35,8 @@ pub struct CallSetup {
     pub depth: usize,
     /// Whether every call opens a connection of its own.
     pub connect_per_call: bool,
+    /// The server takes its first read for the whole request, replies and closes.
+    pub read_once: bool,
     /// Connections that are open beside and say nothing.
     pub idle_flows: usize,
     /// Offered load of all flows, calls per second; absent, the next call begins when the last one ends.
@@ -102,6 +104,7 @@ impl CallSetup {
             request_chunk: number("request_chunk").map(|bytes| bytes as usize),
             depth: count("depth"),
             connect_per_call: switched("connect_per_call"),
+            read_once: switched("read_once"),
             idle_flows: number("idle_flows").unwrap_or(0) as usize,
             rate: number("call_rate"),
             arrivals: named(levels, "arrivals")?.unwrap_or_default(),

@@ -36,7 +36,8 @@ pub struct CallView {
     pub client_engine: Option<EngineView>,
     /// The second group of clients, where there was one.
     pub competing: Option<CompetingView>,
-    /// Waiting for delayed acknowledgements; absent where calls do not go over TCP or nothing was counted.
+    /// Waiting for delayed acknowledgements; absent where calls do not go over TCP, a request is one
+    /// write, or nothing was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_acks: Option<DelayedAcksView>,
     /// What became of datagrams; absent where calls have connections.
