@@ -84,6 +84,9 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
             "the server's end refused the connection: nobody listened there, or a filter refused in its name".into()
         }
         ErrorClass::Refused => "the server's end refused the connection: nobody listened there".into(),
+        ErrorClass::BacklogFull => {
+            format!("the server's backlog was full, which a Unix socket says by EAGAIN (connect(2)); {}", remedy(of))
+        }
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect && of.tcp => {
             "the server's kernel let the connection wait: its backlog was full, so it dropped the client's SYN, which \
              is sent again later; a longer --backlog or a server that accepts faster avoids it"
@@ -115,6 +118,15 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
         ErrorClass::Other(errno) => {
             format!("the client's end saw the error number {errno} (errno(3)) while it was {state}")
         }
+    }
+}
+
+/// What keeps a backlog from being full.
+fn remedy(of: &Circumstances) -> &'static str {
+    if of.foreign {
+        "a longer backlog (listen(2)) or a server that accepts faster avoids it"
+    } else {
+        "a longer --backlog or a server that accepts faster avoids it"
     }
 }
 
@@ -272,6 +284,7 @@ mod tests {
             check_unsaid(&refused, &of, &["backlog", "tcp_abort_on_overflow"]);
         }
         check(&refused, &UNIX, &["Unix socket", "its name"]);
+        check(&error(ErrorClass::BacklogFull, ErrorPhase::Connect, 0, 0), &UNIX, &["backlog was full", "EAGAIN"]);
     }
 
     #[test]
