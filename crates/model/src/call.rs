@@ -111,8 +111,10 @@ pub struct CallError {
 pub enum ErrorClass {
     /// The peer reset the connection (`ECONNRESET`, `EPIPE`).
     Reset,
-    /// Nobody listens, or the backlog refuses (`ECONNREFUSED`).
+    /// Nobody listens (`ECONNREFUSED`), or the name of a Unix socket is gone (`ENOENT`).
     Refused,
+    /// The backlog of a Unix socket is full (`EAGAIN` of connect(2)); TCP keeps silent then.
+    BacklogFull,
     /// No answer in time.
     TimedOut,
     /// The peer closed before the reply was complete.

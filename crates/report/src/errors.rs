@@ -77,23 +77,30 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
         }
         ErrorClass::LongReply if of.datagrams => "the reply was a longer datagram than it should be".into(),
         ErrorClass::Reset => reset(error.phase, of),
-        ErrorClass::Refused => {
-            "the server's end refused the connection: nobody listened there, or the kernel was told \
-                                to refuse when the backlog is full (net.ipv4.tcp_abort_on_overflow)"
-                .into()
+        ErrorClass::Refused if !of.tcp => {
+            "nobody listened on the server's Unix socket: its server was gone, or so was its name".into()
+        }
+        ErrorClass::Refused if of.foreign => {
+            "the server's end refused the connection: nobody listened there, or a filter refused in its name".into()
+        }
+        ErrorClass::Refused => "the server's end refused the connection: nobody listened there".into(),
+        ErrorClass::BacklogFull => {
+            format!("the server's backlog was full, which a Unix socket says by EAGAIN (connect(2)); {}", remedy(of))
         }
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect && of.tcp => {
             "the server's kernel let the connection wait: its backlog was full, so it dropped the client's SYN, which \
-             is sent again after 1 s, 3 s, 7 s; a longer --backlog or a server that accepts faster avoids it"
+             is sent again later; a longer --backlog or a server that accepts faster avoids it"
                 .into()
         }
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect => {
             "the server did not accept in time: its backlog was full".into()
         }
-        ErrorClass::TimedOut => format!(
-            "the server's end was silent: no answer within --timeout while the client was {state}; the connection was \
-             still open"
-        ),
+        ErrorClass::TimedOut => {
+            format!("the server's end was silent: no answer within --timeout while the client was {state}")
+        }
+        ErrorClass::ShortReply if error.phase == ErrorPhase::Idle => {
+            "the server closed a connection at rest in an orderly way (FIN)".into()
+        }
         ErrorClass::ShortReply => {
             format!("the server closed in an orderly way (FIN) while the client was {state}: its reply is too short")
         }
@@ -114,35 +121,71 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
     }
 }
 
+/// What keeps a backlog from being full.
+fn remedy(of: &Circumstances) -> &'static str {
+    if of.foreign {
+        "a longer backlog (listen(2)) or a server that accepts faster avoids it"
+    } else {
+        "a longer --backlog or a server that accepts faster avoids it"
+    }
+}
+
 /// A reset comes from the end that closed: close(2) sends RST instead of FIN where data lie unread (RFC 2525, 2.17),
-/// and where `SO_LINGER` is 0, even when all was read and delivered (socket(7), tcp(7)).
+/// and where `SO_LINGER` is 0, even when all was read and delivered (socket(7), tcp(7)). What arrives after a close is
+/// answered with RST too (RFC 9293, 3.10.7).
 fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
     let state = state(phase);
     if !of.tcp {
-        return format!("the server closed with data unread while the client was {state} (unix(7) tells the peer so)");
+        return format!(
+            "the server closed while the client was {state}: a Unix socket says so by EPIPE after any close, and by \
+             ECONNRESET where data lay unread (unix(7)) or the connection had not been accepted"
+        );
     }
-    match (phase, of.linger_zero) {
-        (ErrorPhase::Connect, _) => {
-            "the server's end reset the connection before it was accepted: its listener was closed with connections \
-             waiting, or its backlog was full with net.ipv4.tcp_abort_on_overflow"
-                .into()
+    match phase {
+        ErrorPhase::Connect => {
+            let at_once = if of.linger_zero || of.foreign { "it was closed at once with SO_LINGER 0, " } else { "" };
+            format!(
+                "the connection was reset as soon as it came about: {at_once}the listener was closed while it waited to \
+                 be accepted, or {ABORT_ON_OVERFLOW}"
+            )
         }
-        (_, true) => format!(
+        ErrorPhase::Idle => {
+            let how = match (of.linger_zero, of.foreign) {
+                (true, _) => "with SO_LINGER 0, which sends RST even when all was read",
+                (false, true) => {
+                    "abortively: with bytes unread, which a process that is killed may leave too, or with SO_LINGER 0"
+                }
+                (false, false) => "abortively: with bytes unread, which a process that is killed may leave too",
+            };
+            format!("the server closed a connection at rest {how}")
+        }
+        ErrorPhase::Write | ErrorPhase::FirstByte => {
+            let race = match of.connect_per_call {
+                true => "",
+                false => "; or it had closed the connection already when the request came (keep-alive race)",
+            };
+            let closed = closed_abortively("unread or still to come", state, of);
+            format!("{closed}{race}; or {ABORT_ON_OVERFLOW}")
+        }
+        ErrorPhase::Reply => closed_abortively("unread", state, of),
+    }
+}
+
+/// The handshake ends with an acknowledgement: its sender is connected when the listener finds no room for it.
+const ABORT_ON_OVERFLOW: &str = "its backlog was full and net.ipv4.tcp_abort_on_overflow is set";
+
+fn closed_abortively(request: &str, state: &str, of: &Circumstances) -> String {
+    if of.linger_zero {
+        return format!(
             "the server closed with SO_LINGER 0 while the client was {state}: that sends RST even when all was read, \
              and throws away what of the reply still waits to be sent"
-        ),
-        (ErrorPhase::Idle, false) => "the server closed a connection that rested between two calls, and reset it when \
-                                      the client used it again"
-            .into(),
-        (_, false) if of.foreign => format!(
-            "the server closed while the client was {state}, with bytes of the request unread or with SO_LINGER 0: then \
-             the kernel sends RST, not FIN, and a reply on its way may be lost"
-        ),
-        (_, false) => format!(
-            "the server closed with bytes of the request unread while the client was {state}: then the kernel sends \
-             RST, not FIN, and a reply on its way may be lost"
-        ),
+        );
     }
+    let or = if of.foreign { " or with SO_LINGER 0" } else { "" };
+    format!(
+        "the server closed with bytes of the request {request}{or} while the client was {state}: then the kernel sends \
+         RST, not FIN, and a reply on its way may be lost"
+    )
 }
 
 fn state(phase: ErrorPhase) -> &'static str {
@@ -177,9 +220,16 @@ mod tests {
         CallError { class, phase, count: 1, request_bytes_lost: lost, reply_bytes_missing: missing }
     }
 
+    const UNIX: Circumstances = Circumstances { tcp: false, ..PLAIN };
+
     fn check(error: &CallError, of: &Circumstances, parts: &[&str]) {
         let text = explain(error, of);
         assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} in {text}");
+    }
+
+    fn check_unsaid(error: &CallError, of: &Circumstances, parts: &[&str]) {
+        let text = explain(error, of);
+        assert!(!parts.iter().any(|part| text.contains(part)), "{parts:?} in {text}");
     }
 
     #[test]
@@ -193,11 +243,75 @@ mod tests {
         check(&reset(ErrorPhase::FirstByte), &PLAIN, &["512 bytes of requests", "100 bytes of replies"]);
         let abrupt = Circumstances { linger_zero: true, ..PLAIN };
         check(&reset(ErrorPhase::Reply), &abrupt, &["SO_LINGER 0", "even when all was read"]);
-        check(&reset(ErrorPhase::Connect), &abrupt, &["before it was accepted"]);
-        check(&reset(ErrorPhase::Idle), &PLAIN, &["between two calls"]);
         let stranger = Circumstances { foreign: true, ..PLAIN };
         check(&reset(ErrorPhase::Reply), &stranger, &["unread or with SO_LINGER 0"]);
-        check(&reset(ErrorPhase::Write), &Circumstances { tcp: false, ..PLAIN }, &["unix(7)", "data unread"]);
+    }
+
+    #[test]
+    fn a_connection_at_rest_is_closed_by_the_server_alone() {
+        let rested = error(ErrorClass::Reset, ErrorPhase::Idle, 0, 0);
+        check(&rested, &PLAIN, &["closed a connection at rest abortively", "bytes unread", "killed"]);
+        check_unsaid(&rested, &PLAIN, &["SO_LINGER", "again", "request"]);
+        check(&rested, &Circumstances { foreign: true, ..PLAIN }, &["unread", "killed", "or with SO_LINGER 0"]);
+        let orderly = error(ErrorClass::ShortReply, ErrorPhase::Idle, 0, 0);
+        check(&orderly, &PLAIN, &["closed a connection at rest in an orderly way"]);
+        check_unsaid(&orderly, &PLAIN, &["too short"]);
+    }
+
+    #[test]
+    fn a_request_may_come_after_the_close_where_connections_persist() {
+        let persistent = Circumstances { connect_per_call: false, ..PLAIN };
+        for phase in [ErrorPhase::Write, ErrorPhase::FirstByte] {
+            let reset = error(ErrorClass::Reset, phase, 0, 0);
+            check(&reset, &persistent, &["unread or still to come", "already when the request came"]);
+            check_unsaid(&reset, &PLAIN, &["already"]);
+        }
+        check_unsaid(&error(ErrorClass::Reset, ErrorPhase::Reply, 0, 0), &persistent, &["already", "to come"]);
+    }
+
+    #[test]
+    fn a_full_backlog_resets_early_and_never_refuses() {
+        let sysctl = ["tcp_abort_on_overflow"];
+        for phase in [ErrorPhase::Connect, ErrorPhase::Write, ErrorPhase::FirstByte] {
+            check(&error(ErrorClass::Reset, phase, 0, 0), &PLAIN, &sysctl);
+        }
+        for phase in [ErrorPhase::Reply, ErrorPhase::Idle] {
+            check_unsaid(&error(ErrorClass::Reset, phase, 0, 0), &PLAIN, &sysctl);
+        }
+        let refused = error(ErrorClass::Refused, ErrorPhase::Connect, 0, 0);
+        check(&refused, &PLAIN, &["nobody listened"]);
+        for of in [PLAIN, UNIX, Circumstances { foreign: true, ..PLAIN }] {
+            check_unsaid(&refused, &of, &["backlog", "tcp_abort_on_overflow"]);
+        }
+        check(&refused, &UNIX, &["Unix socket", "its name"]);
+        check(&error(ErrorClass::BacklogFull, ErrorPhase::Connect, 0, 0), &UNIX, &["backlog was full", "EAGAIN"]);
+    }
+
+    #[test]
+    fn a_connection_is_reset_before_its_first_use() {
+        let reset = error(ErrorClass::Reset, ErrorPhase::Connect, 0, 0);
+        check(&reset, &PLAIN, &["as soon as it came about", "listener was closed"]);
+        check_unsaid(&reset, &PLAIN, &["SO_LINGER"]);
+        check(&reset, &Circumstances { linger_zero: true, ..PLAIN }, &["at once with SO_LINGER 0"]);
+    }
+
+    #[test]
+    fn a_unix_socket_tells_of_any_close() {
+        for phase in [ErrorPhase::Write, ErrorPhase::FirstByte, ErrorPhase::Idle] {
+            let reset = error(ErrorClass::Reset, phase, 0, 0);
+            check(
+                &reset,
+                &UNIX,
+                &["the server closed while", "EPIPE after any close", "ECONNRESET where data lay unread"],
+            );
+            check_unsaid(&reset, &UNIX, &["RST", "net.ipv4"]);
+        }
+    }
+
+    #[test]
+    fn silence_does_not_say_what_became_of_the_connection() {
+        check_unsaid(&error(ErrorClass::TimedOut, ErrorPhase::FirstByte, 0, 0), &PLAIN, &["open"]);
+        check_unsaid(&error(ErrorClass::TimedOut, ErrorPhase::Connect, 0, 0), &PLAIN, &["1 s", "3 s"]);
     }
 
     #[test]

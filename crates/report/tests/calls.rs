@@ -340,6 +340,31 @@ fn errors_are_results_with_their_cause() {
     assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
 }
 
+/// A cell a fifth of whose calls fail in one way while connecting.
+fn unconnected(transport: &str, class: ErrorClass) -> CellView {
+    let mut data = buffers(20_000.0, 0.2);
+    let transport = support::levels(&[("transport", transport.to_owned())]);
+    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(transport.0.clone()));
+    for trial in &mut data.trials {
+        let errors =
+            trial.source.iter_mut().filter_map(|client| client.call.as_mut()).flat_map(|call| &mut call.errors);
+        errors.for_each(|error| (error.class, error.phase) = (class, ErrorPhase::Connect));
+    }
+    cell(&view(&data), "c4").clone()
+}
+
+#[test]
+fn only_a_full_backlog_is_called_one() {
+    let check = |transport, class, limit: &str| {
+        let cell = unconnected(transport, class);
+        assert_eq!(cell.limit.name, limit, "{transport} {class:?}: {:?}", cell.limit);
+    };
+    check("unix", ErrorClass::BacklogFull, "backlog");
+    check("unix", ErrorClass::Refused, "errors");
+    check("tcp", ErrorClass::Refused, "errors");
+    check("tcp", ErrorClass::Reset, "errors");
+}
+
 #[test]
 fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
     let mut data = engines();

@@ -8,7 +8,7 @@ use std::path::Path;
 use bytegauge_model::{Arrivals, CallError, Ends, Engine, ErrorClass, ErrorPhase};
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Plant, Reply, Side};
 use calls::{Ended, PATIENCE, call, kinds, listen, run, run_against, setup, try_run};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Calls that were begun are completed, lost, or still on their way: each of them once.
 fn check_counted(ended: &Ended, connect_per_call: bool) {
@@ -177,6 +177,36 @@ fn a_refused_connection_is_counted_and_given_up() {
         call(&mut setup).connect_per_call = false;
         let Err(Reply::Failed(reason, _)) = run_against(&setup, nobody()) else { panic!("nobody listens") };
         assert!(reason.starts_with("connecting to the server by tcp"), "{reason}");
+    }
+}
+
+#[test]
+fn a_unix_socket_whose_backlog_is_full_is_told_from_one_that_is_gone() {
+    let name = format!("bytegauge-full-{}", std::process::id());
+    let address = SockAddr::unix(format!("\0{name}")).unwrap();
+    let open = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    let listener = open();
+    listener.bind(&address).unwrap();
+    listener.listen(0).unwrap();
+    // The only place, and nobody accepts.
+    let filler = open();
+    filler.connect(&address).unwrap();
+    let classes = |engine| {
+        let mut setup = setup("unix", engine);
+        setup.window_ns = 3_600_000_000_000;
+        call(&mut setup).connect_per_call = true;
+        let Ok(Reply::Failed(_, report)) = run_against(&setup, Address::Abstract(name.clone())) else {
+            panic!("connections come with calls")
+        };
+        let errors = report.call.unwrap().errors;
+        errors.iter().map(|error| (error.class, error.phase)).collect::<Vec<_>>()
+    };
+    for engine in kinds() {
+        assert_eq!(classes(engine), [(ErrorClass::BacklogFull, ErrorPhase::Connect)], "{engine}");
+    }
+    drop((listener, filler));
+    for engine in kinds() {
+        assert_eq!(classes(engine), [(ErrorClass::Refused, ErrorPhase::Connect)], "{engine}");
     }
 }
 

@@ -112,7 +112,7 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     let queued = |end: Option<EndSums>, lanes| end.and_then(|end| queued_share(&end, lanes));
     let share = |count: u64| (call.begun > 0).then(|| count as f64 / call.begun as f64);
     let not_accepted = |error: &&super::document::ErrorView| {
-        error.phase == "connect" && matches!(error.class.as_str(), "timed-out" | "refused" | "reset")
+        error.phase == "connect" && matches!(error.class.as_str(), "timed-out" | "backlog-full")
     };
     let client_call_ns =
         client.and_then(|end| (call.calls > 0).then(|| end.window_ns as f64 * client_lanes as f64 / call.calls as f64));

@@ -9,7 +9,6 @@ const CLASSES: &[(i32, ErrorClass)] = &[
     (103, ErrorClass::Reset),       // ECONNABORTED
     (111, ErrorClass::Refused),     // ECONNREFUSED
     (2, ErrorClass::Refused),       // ENOENT: a Unix socket whose name is gone
-    (11, ErrorClass::Refused),      // EAGAIN: the backlog of a Unix socket is full (connect(2))
     (110, ErrorClass::TimedOut),    // ETIMEDOUT
     (99, ErrorClass::NoPort),       // EADDRNOTAVAIL
     (98, ErrorClass::NoPort),       // EADDRINUSE
@@ -18,6 +17,14 @@ const CLASSES: &[(i32, ErrorClass)] = &[
     (101, ErrorClass::Unreachable), // ENETUNREACH
     (113, ErrorClass::Unreachable), // EHOSTUNREACH
 ];
+
+/// `EAGAIN`: only a Unix socket that does not block says so to connect(2), where the backlog is full.
+const AGAIN: i32 = 11;
+
+/// The class of what an attempt to connect was told.
+pub fn class_of_connect(errno: i32) -> ErrorClass {
+    if errno == AGAIN { ErrorClass::BacklogFull } else { class_of(errno) }
+}
 
 /// The class of an error number.
 pub fn class_of(errno: i32) -> ErrorClass {
@@ -41,5 +48,13 @@ mod tests {
         assert_eq!(kind(ErrorClass::NoPort), ErrorKind::AddrNotAvailable);
         assert_eq!(kind(ErrorClass::Unreachable), ErrorKind::NetworkUnreachable);
         assert_eq!(class_of(5), ErrorClass::Other(5));
+        assert_eq!(Error::from_raw_os_error(AGAIN).kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_full_backlog_is_told_from_nobody_there() {
+        assert_eq!(class_of_connect(AGAIN), ErrorClass::BacklogFull);
+        assert_eq!([2, 111].map(class_of_connect), [ErrorClass::Refused; 2]);
+        assert_eq!(class_of(AGAIN), ErrorClass::Other(AGAIN));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytegauge_model::{ErrorClass, ErrorPhase};
 
 use crate::call::arrival::Arrival;
-use crate::call::classify::class_of;
+use crate::call::classify::{class_of, class_of_connect};
 use crate::call::record::{Counts, Record, Times, Trouble};
 use crate::call::terms::Terms;
 use crate::count::Count;
@@ -376,7 +376,7 @@ impl Flow for ClientFlow {
         match (self.state, end) {
             (State::Joining { .. }, end) => {
                 let class = match end {
-                    End::Failed { errno, .. } => class_of(errno),
+                    End::Failed { errno, .. } => class_of_connect(errno),
                     End::Eof | End::Closed => ErrorClass::Reset,
                 };
                 self.fail(class, ErrorPhase::Connect, now_ns);

@@ -122,7 +122,7 @@ pub struct KneeView {
 /// Calls that failed in one way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ErrorView {
-    /// What happened: `reset`, `refused`, `timed-out`, …
+    /// What happened: `reset`, `refused`, `backlog-full`, `timed-out`, …
     pub class: String,
     /// What the client was doing: `connect`, `write`, `first-byte`, `reply`, `idle`.
     pub phase: String,
