@@ -55,6 +55,8 @@ fn evidence(engine: &EngineView) -> Vec<String> {
     [
         some(engine.accepted_at_once.saturating_sub(1))
             .then(|| format!("up to {} accepts at once", engine.accepted_at_once)),
+        some(engine.datagrams_at_once.saturating_sub(1))
+            .then(|| format!("up to {} datagrams a system call", engine.datagrams_at_once)),
         part(engine.multishot_share, "of the completions multishot"),
         part(engine.bundled_share, "of the completions bundled"),
         some(engine.out_of_buffers).then(|| format!("{} times out of buffers", engine.out_of_buffers)),

@@ -146,6 +146,8 @@ pub struct EngineView {
     pub accepted: u64,
     /// Most connections accepted at one wake-up.
     pub accepted_at_once: u64,
+    /// Most datagrams that one system call moved, of an engine that can move several.
+    pub datagrams_at_once: u64,
     /// Completions taken from rings.
     pub completions: u64,
     /// Share of them that were of a receive which goes on.
