@@ -94,8 +94,8 @@ pub struct CallDatagramView {
     pub namespace: Option<UdpUse>,
 }
 
-/// The highest offered rate that keeps a latency objective is the cell's rate; this is what stands beside it. Medians
-/// over the trials, each of which is a search of its own.
+/// The highest offered rate that keeps a latency objective, as the median over the trials, is the cell's rate: about half of
+/// the searches lose there. This is what stands beside it. Medians over the trials, each of which is a search of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KneeView {
     /// The objective: `p99=2ms`.
