@@ -67,12 +67,14 @@ pub(crate) fn measure(pair: &mut Pair, setup: &PathSetup, slo: &Slo, stop: &Atom
     Some(with_search(found, probes))
 }
 
-/// The same path with calls offered at a rate, for as long as the objective needs.
+/// The same path with calls offered at a rate, for as long as the objective needs. The closed loop has shown that the
+/// engines run in their modes; at a low rate, where no two requests wait at once, none of them can.
 fn step(setup: &PathSetup, slo: &Slo, offered: u64) -> PathSetup {
     let mut step = setup.clone();
     step.window_ns = slo.probe_ns(setup.window_ns, offered as f64);
     if let Some(call) = &mut step.call {
         call.rate = Some(offered);
+        call.modes_are_shown = true;
     }
     step
 }

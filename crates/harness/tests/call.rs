@@ -41,6 +41,28 @@ fn run(setup: &PathSetup) -> Measured {
     }
 }
 
+/// Calls over UDP whose server may move many datagrams a call.
+fn by_batches(flows: usize, depth: usize, batch: usize) -> Outcome {
+    let mut setup = PathSetup { flows, ..setup("udp", Engine::Mmsg) };
+    let call = call(&mut setup);
+    (call.client_engine, call.depth, call.batch) = (Engine::Plain, depth, batch);
+    run(&setup).outcome
+}
+
+#[test]
+fn many_datagrams_a_call_run_or_fail_the_trial() {
+    assert_eq!(by_batches(50, 1, 64), Outcome::Measured);
+    assert_eq!(by_batches(1, 8, 64), Outcome::Measured);
+    // One a call was asked for.
+    assert_eq!(by_batches(1, 1, 1), Outcome::Measured);
+    let alone = by_batches(1, 1, 64);
+    let reason = alone.reason().unwrap();
+    assert!(
+        reason.starts_with("engine mmsg did not run in its mode: no call moved more than one datagram"),
+        "{reason}"
+    );
+}
+
 #[test]
 fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
     for row in ENGINES.iter().filter(|row| row.value.suits(&Transport::Tcp)) {

@@ -164,6 +164,10 @@ pub struct EngineReport {
     pub accepted: u64,
     /// Most connections accepted at one wake-up.
     pub accepted_at_once: u64,
+    /// Most datagrams that one receive brought (recvmmsg(2)).
+    pub received_at_once: u64,
+    /// Most datagrams that one send gave (sendmmsg(2)).
+    pub sent_at_once: u64,
     /// Completions taken from a ring.
     pub completions: u64,
     /// Completions of a request that goes on (`IORING_CQE_F_MORE`), receives only.
@@ -189,6 +193,8 @@ impl EngineReport {
             wakeups: self.wakeups + other.wakeups,
             accepted: self.accepted + other.accepted,
             accepted_at_once: self.accepted_at_once.max(other.accepted_at_once),
+            received_at_once: self.received_at_once.max(other.received_at_once),
+            sent_at_once: self.sent_at_once.max(other.sent_at_once),
             completions: self.completions + other.completions,
             multishot: self.multishot + other.multishot,
             out_of_buffers: self.out_of_buffers + other.out_of_buffers,

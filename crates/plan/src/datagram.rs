@@ -1,6 +1,7 @@
-//! What of datagrams cannot be measured: sizes over a protocol's limit, sends that the kernel would not cut.
+//! What of datagrams cannot be measured: sizes over a protocol's limit, sends that the kernel would not cut, batches that
+//! nothing fills.
 
-use bytegauge_model::{Levels, Transport};
+use bytegauge_model::{Levels, Transport, Workload};
 
 use crate::catalog::Catalog;
 
@@ -38,6 +39,31 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
         format!(
             "engine gso sends at most {most} B at once, not {batch} datagrams of {size} B: use a smaller --batch, or auto"
         )
+    })
+}
+
+/// Why no system call of an end of calls can ever move more than one datagram, though its engine is there to move many:
+/// no two wait for it at once. Measured, such a cell would be `plain` under another name.
+pub(crate) fn unbatchable(levels: &Levels) -> Option<String> {
+    let number = |name: &str| levels.get(name).number().unwrap_or(0);
+    let is_mmsg = |end: &str| levels.get(end).name() == Some("mmsg");
+    if levels.workload() != Workload::Call || levels.get("batch").number() == Some(1) {
+        return None;
+    }
+    let depth = number("depth").max(1);
+    let requests = (number("flows").max(1) + number("competing_flows")) * depth;
+    if is_mmsg("server_engine") && requests == 1 {
+        return Some(
+            "engine mmsg of the server has nothing to move at once where one flow keeps one call outstanding: use more \
+             --flows, a larger --depth, or --server-engine plain"
+                .into(),
+        );
+    }
+    // A client's system call is one flow's.
+    (is_mmsg("client_engine") && depth == 1).then(|| {
+        "engine mmsg of the client has nothing to move at once where a flow keeps one call outstanding: use a larger \
+         --depth, or --client-engine plain"
+            .into()
     })
 }
 
@@ -120,6 +146,30 @@ mod tests {
         let engines: Vec<_> = plan.cells.iter().filter_map(|cell| cell.factors.get("server_engine").name()).collect();
         assert_eq!(engines.len(), 1 + 2 + 2 + 2, "{engines:?}");
         assert!(plan.cells.iter().all(|cell| cell.factors.get("client_engine").name() == Some("plain")));
+    }
+
+    #[test]
+    fn a_batch_that_nothing_fills_is_left_out() {
+        let check = |text: &str, expected: &str| {
+            let text = format!("workload = \"call\"\ntransport = \"udp\"\nprofile = \"echo\"\nrequest = 100\n{text}");
+            let answer = match resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1) {
+                Ok(plan) => {
+                    format!("{} of {} skipped; {}", plan.skipped.len(), plan.cells.len(), plan.notes.join("; "))
+                }
+                Err(error) => error.to_string(),
+            };
+            assert!(answer.contains(expected), "{text}: {answer}");
+        };
+        let servers = "server-engine = \"plain,mmsg\"";
+        check(
+            &format!("{servers}\nflows = \"1,50\""),
+            "1 of 4 skipped; skipped: engine mmsg of the server has nothing",
+        );
+        check(&format!("{servers}\nflows = 1\ndepth = 2"), "0 of 2 skipped");
+        check(&format!("{servers}\nflows = 1\ncompeting-flows = 1"), "0 of 2 skipped");
+        check("server-engine = \"mmsg\"\nflows = 1\nbatch = 1", "0 of 1 skipped");
+        let client = "server-engine = \"plain\"\nclient-engine = \"mmsg\"";
+        check(&format!("{client}\nflows = 50\ndepth = \"1,2\""), "1 of 2 skipped; skipped: engine mmsg of the client");
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
         return Some(reason.to_owned());
     }
-    if let Some(reason) = datagram::unsendable(&cell.factors, &transport, catalog) {
+    let unfit = datagram::unsendable(&cell.factors, &transport, catalog);
+    if let Some(reason) = unfit.or_else(|| datagram::unbatchable(&cell.factors)) {
         return Some(reason);
     }
     let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);

@@ -5,7 +5,7 @@ use bytegauge_model::catalog::{ARRIVALS, ENDS, ENGINES, PLACEMENTS, PROFILES, RC
 use bytegauge_model::factor::{self, Factor, Role, WORKLOADS};
 use bytegauge_model::level::Kind;
 use bytegauge_model::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
-use bytegauge_model::{Bytes, Nanos, Transport, Workload};
+use bytegauge_model::{Bytes, Engine, Nanos, Transport, Workload};
 
 use crate::markdown::{code, table};
 
@@ -34,7 +34,8 @@ pub fn text() -> Result<String> {
     text.push_str(&names(PLACEMENTS));
     text.push_str("\n## Engines\n\n");
     text.push_str(&names(ENGINES));
-    text.push_str("\n`stream` is carried by `blocking` and `null`, `call` by all but `null`.\n");
+    text.push_str("\nWhich of them carry what:\n\n");
+    text.push_str(&table(&["end", "transports", "engines"], carriers()));
     text.push_str("\n## Arrivals (`--arrivals`)\n\n");
     text.push_str(&names(ARRIVALS));
     text.push_str("\n## Sockets (`--rcvbuf-on`)\n\n");
@@ -124,6 +125,33 @@ fn transports(workload: Workload, factor: &Factor) -> String {
     }
 }
 
+/// Whether an engine can be an end over a transport.
+type Carries = fn(Engine, &Transport) -> bool;
+
+/// The ends of the workloads with a path that an engine can be.
+const ENGINE_ENDS: [(Workload, &str, Carries); 3] = [
+    (Workload::Stream, "both ends of a `stream`", |engine, transport| engine.suits(transport)),
+    (Workload::Call, "the server of a `call`", |engine, transport| engine.suits(transport) && engine.calls()),
+    (Workload::Call, "the client of a `call`", |engine, transport| engine.calls_over(transport)),
+];
+
+/// Rows of ends, the transports over which the same engines carry them, and these engines.
+fn carriers() -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (workload, end, carries) in ENGINE_ENDS {
+        let transports = TRANSPORTS.iter().filter_map(|row| row.name.parse::<Transport>().ok());
+        for transport in transports.filter(|transport| workload.runs_over(transport)) {
+            let engines = ENGINES.iter().filter(|row| carries(row.value, &transport)).map(|row| code(row.name));
+            let engines = engines.collect::<Vec<_>>().join(", ");
+            match rows.iter_mut().find(|row| row[0] == end && row[2] == engines) {
+                Some(row) => row[1].push_str(&format!(", {}", code(&transport))),
+                None => rows.push(vec![end.to_owned(), code(&transport), engines]),
+            }
+        }
+    }
+    rows
+}
+
 fn names<T>(rows: &[Row<T>]) -> String {
     table(&["name", "what it is"], rows.iter().map(|row| vec![code(row.name), row.summary.to_owned()]))
 }
@@ -136,6 +164,22 @@ mod tests {
     fn check(name: &str, expected: &str) {
         let row = factor_row(Workload::Stream, find(name).unwrap());
         assert_eq!(row[..6].join(" · "), expected);
+    }
+
+    #[test]
+    fn engines_stand_beside_what_they_carry() {
+        let check = |end: &str, transport: &str, expected: &[&str], others: &[&str]| {
+            let rows = carriers();
+            let row = rows.iter().find(|row| row[0].contains(end) && row[1].contains(&code(transport))).unwrap();
+            assert!(expected.iter().all(|engine| row[2].contains(&code(engine))), "{row:?}");
+            assert!(!others.iter().any(|engine| row[2].contains(&code(engine))), "{row:?}");
+        };
+        check("`stream`", "tcp", &["blocking", "null", "epoll", "tokio", "uring:zc"], &["plain", "gso"]);
+        check("`stream`", "udp", &["null", "plain", "mmsg", "gso", "uring:plain"], &["blocking", "uring:zc"]);
+        check("`stream`", "unix-dgram", &["plain", "mmsg"], &["gso"]);
+        check("server", "udp", &["plain", "mmsg", "uring:multishot"], &["gso", "null"]);
+        check("client", "udp", &["plain", "mmsg"], &["gso", "uring:plain"]);
+        check("client", "tcp", &["blocking", "uring:plain"], &["null"]);
     }
 
     #[test]

@@ -11,6 +11,9 @@ use bytegauge_stats::rng::Stream;
 
 use super::bench::{Bench, Cpus};
 
+/// The level of an interval that is printed.
+const LEVEL: f64 = 0.95;
+
 /// What one arm of a comparison of calls did.
 #[derive(Clone, Debug)]
 pub struct Arm {
@@ -131,8 +134,12 @@ impl Aim {
 
 /// One arm's values over another's, from the differences of logarithms within rounds, at 95 %.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Estimate {
+    ratio_at(ours, theirs, LEVEL)
+}
+
+fn ratio_at(ours: &[f64], theirs: &[f64], level: f64) -> Estimate {
     let differences: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| (ours / theirs).ln()).collect();
-    let estimate = sign_interval(&differences, 0.95);
+    let estimate = sign_interval(&differences, level);
     Estimate {
         median: estimate.median.map(f64::exp),
         lower: estimate.lower.map(f64::exp),
@@ -146,9 +153,19 @@ pub type Rates = BTreeMap<u64, f64>;
 
 /// The ratio of two in the blocks in which both were measured.
 pub fn over(ours: &Rates, theirs: &Rates) -> Estimate {
+    over_at(ours, theirs, LEVEL)
+}
+
+/// The same as one of so many ratios, on each of which something is said: each interval is wide enough that all of them
+/// hold together at 95 % (Bonferroni).
+pub fn over_among(ours: &Rates, theirs: &Rates, verdicts: usize) -> Estimate {
+    over_at(ours, theirs, 1.0 - (1.0 - LEVEL) / verdicts.max(1) as f64)
+}
+
+fn over_at(ours: &Rates, theirs: &Rates, level: f64) -> Estimate {
     let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
     let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    ratio(&ours, &theirs)
+    ratio_at(&ours, &theirs, level)
 }
 
 /// What was measured, without its blocks.

@@ -12,7 +12,7 @@ use bytegauge_stats::quantile::median;
 use bytegauge_stats::rng::Stream;
 
 use super::bench::{Bench, seed};
-use super::compare::{self, Rates, interval, over, values};
+use super::compare::{self, Rates, interval, over, over_among, values};
 use super::machine;
 use super::ours::Session;
 use crate::cargo;
@@ -24,6 +24,9 @@ const PLAN: &str = "xtask/peers/engines.toml";
 const BASE: &str = "epoll";
 /// What stands for io_uring where work is done on a request.
 const RING: &str = "uring:multishot";
+
+/// So many blocks stand for a round: eight verdicts together need nine, and more to tell small differences apart.
+const BLOCKS_A_ROUND: usize = 3;
 
 /// Bytes of a request in the plan.
 const REQUEST_BYTES: f64 = 512.0;
@@ -54,7 +57,8 @@ type Panel = BTreeMap<String, Served>;
 /// When nothing was measured.
 pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
     let plan = cargo::root().join(PLAN).display().to_string();
-    let (blocks, seed) = (bench.effort.rounds.to_string(), seed(random).to_string());
+    let blocks = if bench.effort.quick { 1 } else { bench.effort.rounds * BLOCKS_A_ROUND };
+    let (blocks, seed) = (blocks.to_string(), seed(random).to_string());
     let mut args = vec!["run", &plan, "--seed", &seed, "--blocks", &blocks];
     if bench.effort.quick {
         args.extend(["--duration", "10ms"]);
@@ -161,13 +165,15 @@ fn rows(panel: &Panel) -> String {
 /// What work on a request leaves of the ring's gain.
 fn of_work(panels: &BTreeMap<Setting, Panel>) -> String {
     let plain = panels.iter().filter(|(setting, _)| setting.depth == 1 && setting.chunk.is_none());
+    let both = plain.filter_map(|(setting, panel)| Some((setting, panel.get(BASE)?, panel.get(RING)?)));
+    let both: Vec<(&Setting, &Served, &Served)> = both.collect();
     let mut rows = Vec::new();
     let mut said: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (setting, panel) in plain {
-        let (Some(base), Some(ring)) = (panel.get(BASE), panel.get(RING)) else { continue };
+    for (setting, base, ring) in &both {
+        let among = over_among(&ring.per_cpu_second, &base.per_cpu_second, both.len());
         let (rate, per_cpu) = (over(&ring.rates, &base.rates), over(&ring.per_cpu_second, &base.per_cpu_second));
         let work = work_text(setting.work_ps);
-        said.entry(&setting.transport).or_default().push(format!("{} with {work}", word(&per_cpu)));
+        said.entry(&setting.transport).or_default().push(format!("{} with {work}", word(&among)));
         rows.push(vec![setting.transport.clone(), work, interval(&rate), interval(&per_cpu)]);
     }
     let headings = ["transport", "work on a request", "calls/s (95 %)", "calls per CPU second of the server (95 %)"];
@@ -210,6 +216,8 @@ const METHOD: &str = "\
 - System calls are those that the engine makes itself, accepts included, over all calls that it served. A submission \
 thread saves calls, not work.
 - Work is time that the server spends on each byte of a request before it replies.
+- What is said of work is said at a level corrected for the number of such verdicts (Bonferroni), so that all of them hold \
+together at 95 %; it needs nine blocks for eight verdicts. The intervals printed are at 95 % each.
 ";
 
 #[cfg(test)]
@@ -223,6 +231,36 @@ mod tests {
         let found = over(&ours, &theirs);
         assert_eq!((found.n, found.lower.map(f64::round)), (6, Some(2.0)));
         assert_eq!(word(&found), "wins");
+    }
+
+    #[test]
+    fn verdicts_are_corrected_for_their_number() {
+        let check = |blocks: u64, verdicts: usize, expected: &str| {
+            let rates = |rate: f64| (0..blocks).map(|block| (block, rate)).collect::<Rates>();
+            // One block in which the other one was faster.
+            let ours: Rates =
+                rates(2.0).into_iter().map(|(block, rate)| (block, if block == 0 { 0.5 } else { rate })).collect();
+            let found = over_among(&ours, &rates(1.0), verdicts);
+            assert_eq!(word(&found), expected, "{blocks} blocks, {verdicts} verdicts");
+        };
+        check(9, 1, "wins");
+        check(9, 8, "is not told apart");
+        check(21, 8, "wins");
+        check(7, 8, "was measured too seldom");
+    }
+
+    #[test]
+    fn work_is_judged_at_the_corrected_level() {
+        let served = |rate: f64| {
+            let rates: Rates = (0..9).map(|block| (block, if block == 0 { 1.0 } else { rate })).collect();
+            Served { rates: rates.clone(), per_cpu_second: rates, system_calls: Vec::new() }
+        };
+        let panel = || Panel::from([(BASE.to_owned(), served(1.5)), (RING.to_owned(), served(2.0))]);
+        let setting = |work_ps| Setting { transport: "tcp".into(), depth: 1, chunk: None, work_ps };
+        let alone = of_work(&BTreeMap::from([(setting(0), panel())]));
+        assert!(alone.contains("wins with none."), "{alone}");
+        let eight = of_work(&(0..8).map(|work| (setting(work), panel())).collect());
+        assert!(eight.contains("is not told apart with none,") && !eight.contains("wins"), "{eight}");
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub(super) fn unproven(setup: &PathSetup, sent: &EndReport, received: &EndReport
         Engine::Mmsg if setup.batch != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
             Some("no call sent more than one datagram".into())
         }
+        Engine::Mmsg if setup.batch != Some(1) && received.calls > 1 && received.calls >= sink.datagrams => {
+            Some("no call received more than one datagram".into())
+        }
         _ => None,
     }
 }
@@ -96,8 +99,11 @@ mod tests {
         let single = PathSetup { write_size: Some(60_000), ..gso.clone() };
         assert_eq!(unproven(&single, &report(end(100, 100)), &report(end(100, 100))), None);
         let mmsg = setup("udp", "mmsg");
-        assert!(unproven(&mmsg, &report(end(100, 100)), &report(end(100, 100))).is_some());
-        let batched = EndReport { calls: 2, ..report(end(100, 100)) };
-        assert_eq!(unproven(&mmsg, &batched, &report(end(100, 100))), None);
+        let single = report(end(100, 100));
+        let batched = EndReport { calls: 2, ..single.clone() };
+        assert!(unproven(&mmsg, &single, &batched).unwrap().contains("no call sent more than one"));
+        assert!(unproven(&mmsg, &batched, &single).unwrap().contains("no call received more than one"));
+        assert_eq!(unproven(&mmsg, &batched, &batched), None);
+        assert_eq!(unproven(&PathSetup { batch: Some(1), ..mmsg }, &single, &single), None);
     }
 }

@@ -7,6 +7,7 @@ use super::cell_text::{Marks, number, share};
 use super::table::Rows;
 use crate::view::call_datagrams::deaths;
 use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
+use crate::view::knee::planned;
 
 /// More kinds of errors than this are for JSON.
 const ERRORS_MAX: usize = 6;
@@ -32,11 +33,12 @@ pub fn lines(rows: &Rows, marks: &Marks) -> Vec<String> {
 fn knee(cell: &CellView, knee: &KneeView) -> String {
     let closed = knee.closed_per_second.map_or_else(|| "nothing".into(), call_rate);
     format!(
-        "{}: the rate is the highest that keeps {}, {} of the {closed} of a closed loop; every trial is a search of {} \
-         probes, each of them short: longer ones (--duration) show queues that grow slowly",
+        "{}: {} was kept up to this rate or more in half of the searches, {} of the {closed} of a closed loop{}; every trial is \
+         a search of {} probes, each of them short: longer ones (--duration) show queues that grow slowly",
         cell.label,
         knee.slo,
         share(knee.share_of_closed),
+        planned(cell).map_or_else(String::new, |plan| format!("; {plan}")),
         number(knee.probes_mean)
     )
 }
@@ -55,6 +57,8 @@ fn evidence(engine: &EngineView) -> Vec<String> {
     [
         some(engine.accepted_at_once.saturating_sub(1))
             .then(|| format!("up to {} accepts at once", engine.accepted_at_once)),
+        some(engine.datagrams_at_once.saturating_sub(1))
+            .then(|| format!("up to {} datagrams a system call", engine.datagrams_at_once)),
         part(engine.multishot_share, "of the completions multishot"),
         part(engine.bundled_share, "of the completions bundled"),
         some(engine.out_of_buffers).then(|| format!("{} times out of buffers", engine.out_of_buffers)),

@@ -8,6 +8,7 @@ use bytegauge_stats::recommend::{Reason, Recommendation};
 
 use super::compare::{Judged, moves_nothing};
 use super::document::CellView;
+use super::knee::planned;
 use super::settled::Settled;
 use crate::phrase;
 use crate::sentence::{Answer, Rate, Settle};
@@ -273,11 +274,13 @@ pub fn rate(group: &Judged, at: usize, cells: &[CellView]) -> Option<Rate> {
     })
 }
 
-/// The objective of which the rate is the most that keeps it; else the 99th percentile.
+/// The objective that half of the searches kept at the rate, and the rate to plan with; else the 99th percentile.
 fn latency(cell: &CellView) -> Option<String> {
     let Some(knee) = cell.call.as_ref().and_then(|call| call.knee.as_ref()) else {
         return cell.median("total_p99_ns").map(|ns| format!("p99 {}", Nanos(ns as u64)));
     };
-    let there = knee.at_knee_ns.map_or_else(String::new, |ns| format!(" ({} there)", Nanos(ns as u64)));
-    Some(format!("the most that keeps {} within {}{there}", knee.percentile, Nanos(knee.limit_ns)))
+    let there = knee.at_knee_ns.map(|ns| format!("{} there", Nanos(ns as u64)));
+    let beside: Vec<String> = there.into_iter().chain(planned(cell)).collect();
+    let beside = if beside.is_empty() { String::new() } else { format!(" ({})", beside.join("; ")) };
+    Some(format!("{} kept within {} in half of the searches{beside}", knee.percentile, Nanos(knee.limit_ns)))
 }

@@ -136,6 +136,7 @@ fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<En
         return None;
     }
     let sum = |read: fn(&EngineReport) -> u64| reports.iter().map(read).fold(0, u64::saturating_add);
+    let most = |read: fn(&EngineReport) -> u64| reports.iter().map(read).max().unwrap_or(0);
     let completions = sum(|report| report.completions);
     let zero_copy = sum(|report| report.zero_copy);
     let kernel_ns: Option<u64> = reports.iter().map(|report| report.kernel_threads_ns).sum();
@@ -144,7 +145,8 @@ fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<En
         system_calls: sum(|report| report.system_calls),
         wakeups: sum(|report| report.wakeups),
         accepted: sum(|report| report.accepted),
-        accepted_at_once: reports.iter().map(|report| report.accepted_at_once).max().unwrap_or(0),
+        accepted_at_once: most(|report| report.accepted_at_once),
+        datagrams_at_once: most(|report| report.received_at_once.max(report.sent_at_once)),
         completions,
         multishot_share: ratio(sum(|report| report.multishot), completions),
         bundled_share: ratio(sum(|report| report.bundled), completions),

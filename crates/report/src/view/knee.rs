@@ -1,11 +1,13 @@
 //! Where a cell's calls stop to keep a latency objective: its knees over the trials, and what lies beyond them.
 //!
-//! Each trial is a search of its own, and its rate is the cell's. Here stands what the searches saw beside it.
+//! Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches lose there, so
+//! it is not the rate to plan with. Here stands what the searches saw beside it.
 
+use bytegauge_model::unit::call_rate;
 use bytegauge_model::{Probe, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::document::KneeView;
+use super::document::{CellView, KneeView};
 use super::settled::Settled;
 use crate::limit::call::Objective;
 
@@ -36,6 +38,11 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
         share_of_closed: middle(&|search| Some(search.knee.offered? as f64 / completed_per_second(search.closed))),
         probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
     })
+}
+
+/// The rate to plan with, in words: where the interval of the searches' median begins; `None` without an interval.
+pub fn planned(cell: &CellView) -> Option<String> {
+    Some(format!("plan with {}, where its interval begins", call_rate(cell.estimate.lower?)))
 }
 
 /// What the rules about limits look at.

@@ -17,7 +17,7 @@ mod estimate;
 mod floor;
 mod footprint;
 mod groups;
-mod knee;
+pub(crate) mod knee;
 mod latency;
 mod notes;
 mod receive_buffer;

@@ -71,6 +71,9 @@ pub struct CallSetup {
     pub competing_flows: usize,
     /// Whether the clients go on after their window until they are told: the second group does.
     pub until_told: bool,
+    /// Whether a run under more load has shown that the engines run in their modes: few calls need not show it again.
+    #[serde(default)]
+    pub modes_are_shown: bool,
     /// Where a server listens that is not ours: then only the clients are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Address>,
@@ -122,6 +125,7 @@ impl CallSetup {
             busy_poll_us: number("busy_poll").map(|ns| ns.div_ceil(1000).min(u32::MAX.into()) as u32),
             competing_flows: number("competing_flows").unwrap_or(0) as usize,
             until_told: false,
+            modes_are_shown: false,
             // Of a stranger who was said to reply with so many bytes, it is not known that he returns ours.
             opaque: foreign.is_some() && response.is_some(),
             foreign,

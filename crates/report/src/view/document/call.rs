@@ -95,8 +95,8 @@ pub struct CallDatagramView {
     pub namespace: Option<UdpUse>,
 }
 
-/// The highest offered rate that keeps a latency objective is the cell's rate; this is what stands beside it. Medians
-/// over the trials, each of which is a search of its own.
+/// The highest offered rate that keeps a latency objective, as the median over the trials, is the cell's rate: about half of
+/// the searches lose there. This is what stands beside it. Medians over the trials, each of which is a search of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KneeView {
     /// The objective: `p99=2ms`.
@@ -147,6 +147,8 @@ pub struct EngineView {
     pub accepted: u64,
     /// Most connections accepted at one wake-up.
     pub accepted_at_once: u64,
+    /// Most datagrams that one system call moved, of an engine that can move several.
+    pub datagrams_at_once: u64,
     /// Completions taken from rings.
     pub completions: u64,
     /// Share of them that were of a receive which goes on.

@@ -163,6 +163,7 @@ impl Loop<'_> {
             }
             now_ns = monotonic_ns();
             let count = self.inbox.filled();
+            self.report.received_at_once = self.report.received_at_once.max(count as u64);
             for slot in 0..count {
                 let datagram = &*self.inbox.bytes(slot);
                 self.meter.count(datagram.len(), datagram.len());
@@ -222,6 +223,7 @@ impl Loop<'_> {
         let now_ns = monotonic_ns();
         match sent {
             Ok(sent) => {
+                self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);
                 for slot in 0..sent {
                     let len = self.outbox.bytes(slot).len();
                     self.meter.count(len, len);

@@ -82,6 +82,7 @@ impl Server<'_> {
             match received {
                 Ok(()) => {
                     self.report.wakeups += 1;
+                    self.report.received_at_once = self.report.received_at_once.max(self.inbox.filled() as u64);
                     self.answer();
                 }
                 Err(error) if is_passing(&error) => {}
@@ -132,6 +133,7 @@ impl Server<'_> {
                         self.meter.count(len, len);
                     }
                     self.clerk.seen.sent += sent as u64;
+                    self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);
                     first += sent;
                 }
                 // A client that takes nothing must not keep the server from leaving.
