@@ -212,6 +212,24 @@ fn a_session_without_confirmation_recommends_nothing() {
 }
 
 #[test]
+fn what_was_cut_off_proves_nothing() {
+    let mut data = session(&small());
+    data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
+    assert!(only_verdict(&view(&data)).recommendation.proven);
+    for status in [SessionStatus::Incomplete, SessionStatus::Running] {
+        data.record.status = status;
+        let view = view(&data);
+        let verdict = only_verdict(&view);
+        let groups = view.groups.iter().map(|group| (group.recommendation.proven, &group.recommendation.text));
+        for (proven, text) in groups.chain([(verdict.recommendation.proven, &verdict.recommendation.text)]) {
+            assert!(!proven, "{text}");
+            assert!(text.contains("not proven (interrupted after 40 of 48 blocks"), "{text}");
+            assert!(text.contains("--resume") && !text.contains("shown at"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn one_cell_leaves_nothing_to_compare() {
     let plan =
         Plan { read_sizes: vec![65_536], write_sizes: vec![65_536], profiles: vec!["sum"], finalists: 1, ..small() };

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::bench::Bench;
 use crate::contract::check_document;
-use crate::raw::Raw;
+use crate::raw::{Raw, name};
 
 /// Long enough to be interrupted, short enough to be finished afterwards.
 const LONGER: &str = "stream --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 10ms \
@@ -58,6 +60,36 @@ fn everything_measured_is_kept_and_gone_on_with() {
         assert_eq!((&document["status"], &document["session"]), (&"complete".into(), &1.into()));
         check_resumed(&bench, &before);
         bench.run(&format!("{LONGER} --resume")).exits(2).complains(&["no interrupted session"]);
+    }
+}
+
+/// Every recommendation of a document: whether it is proven, and its text.
+fn recommendations(document: &Value) -> Vec<(bool, String)> {
+    let all = ["verdicts", "groups"].into_iter().flat_map(|list| document[list].as_array().expect("a list"));
+    all.map(|one| &one["recommendation"]).map(|one| (one["proven"] == true, name(&one["text"]))).collect()
+}
+
+#[test]
+fn stopping_when_it_looks_good_proves_nothing() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile sum --read-size 256,64K --write-size 64K --duration 10ms --blocks 60 \
+                 --budget 3s --seed 1 --json-stream";
+    let mut running = bench.start(words);
+    // Twenty blocks of four trials: more than enough to tell such sizes apart.
+    running.until("blocks", |running| running.stdout().matches("\"stage\":\"confirm\"").count() >= 80);
+    running.signal("INT");
+    running.wait().exits(130);
+    let blocks = Raw::of(&bench, 1).confirmed()["g1"];
+    assert!((6..60).contains(&blocks), "{blocks}");
+    for (proven, text) in recommendations(&bench.run("report 1 --format json").exits(0).json()) {
+        assert!(!proven, "{text}");
+        // A machine unfit to recommend anything says that instead.
+        let interrupted = text.contains(&format!("not proven (interrupted after {blocks} of 60 blocks"));
+        assert!(interrupted && text.contains("--resume") || text.contains("nothing is recommended"), "{text}");
+    }
+    let document = bench.run("stream --resume 1 --format json").exits(0).json();
+    for (_, text) in recommendations(&document) {
+        assert!(!text.contains("interrupted"), "{text}");
     }
 }
 
