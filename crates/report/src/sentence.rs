@@ -54,6 +54,15 @@ pub enum Answer {
         /// What would settle it.
         settle: Option<Settle>,
     },
+    /// The session was cut off: whoever may stop when they like what they see can show anything.
+    Interrupted {
+        /// The choice so far.
+        choice: String,
+        /// Rounds of confirmation blocks that were measured.
+        blocks: u64,
+        /// How many there were to be.
+        planned: Option<u64>,
+    },
     /// Shown, but only for a reader that throws the bytes away.
     DrainOnly {
         /// The choice as an instruction.
@@ -129,6 +138,14 @@ impl Verdict {
                 let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
                 let settle = settle.as_ref().map_or(HOPELESS.into(), settle_text);
                 format!("not proven{why}; the best confirmed is to {best}{}; {settle}.", self.rates_in_brackets())
+            }
+            Answer::Interrupted { choice, blocks, planned } => {
+                let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
+                let rates = self.rates_in_brackets();
+                format!(
+                    "not proven (interrupted after {blocks}{of} blocks, and only the number fixed beforehand proves \
+                     anything); the choice so far is to {choice}{rates}; go on with --resume."
+                )
             }
             Answer::DrainOnly { choice, proven } => {
                 let shown = if *proven { self.claim() } else { format!("{}, not proven", self.rates_text()) };
@@ -377,6 +394,21 @@ mod tests {
             "Unix sockets, ends on different CPUs: not proven (5 usable blocks); the best confirmed is to read with \
              32 KiB and write with 256 KiB; about 1 more block would settle it.",
         );
+    }
+
+    #[test]
+    fn an_interrupted_session_says_how_far_it_came() {
+        for (planned, expected) in [(Some(40), "12 of 40 blocks"), (None, "12 blocks")] {
+            let answer = Answer::Interrupted { choice: both(), blocks: 12, planned };
+            check(
+                &verdict(answer, vec![rate("sum", 3.9, 0.06)]),
+                &format!(
+                    "Unix sockets, ends on different CPUs: not proven (interrupted after {expected}, and only the number \
+                     fixed beforehand proves anything); the choice so far is to read with 32 KiB and write with 256 KiB \
+                     (3.9 GiB/s ± 6 %); go on with --resume."
+                ),
+            );
+        }
     }
 
     #[test]

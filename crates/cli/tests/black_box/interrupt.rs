@@ -1,10 +1,13 @@
 //! Ctrl-C: what was measured is kept and told, and `--resume` goes on from there.
 
+use std::fs;
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::contract::check_document;
-use crate::raw::Raw;
+use crate::raw::{Raw, name};
 
 /// Long enough to be interrupted, short enough to be finished afterwards.
 const LONGER: &str = "stream --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 10ms \
@@ -58,6 +61,36 @@ fn everything_measured_is_kept_and_gone_on_with() {
         assert_eq!((&document["status"], &document["session"]), (&"complete".into(), &1.into()));
         check_resumed(&bench, &before);
         bench.run(&format!("{LONGER} --resume")).exits(2).complains(&["no interrupted session"]);
+    }
+}
+
+/// Every recommendation of a document: whether it is proven, and its text.
+fn recommendations(document: &Value) -> Vec<(bool, String)> {
+    let all = ["verdicts", "groups"].into_iter().flat_map(|list| document[list].as_array().expect("a list"));
+    all.map(|one| &one["recommendation"]).map(|one| (one["proven"] == true, name(&one["text"]))).collect()
+}
+
+#[test]
+fn stopping_when_it_looks_good_proves_nothing() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile sum --read-size 256,64K --write-size 64K --duration 10ms --blocks 60 \
+                 --budget 3s --seed 1 --json-stream";
+    let mut running = bench.start(words);
+    // Twenty blocks of four trials: more than enough to tell such sizes apart.
+    running.until("blocks", |running| running.stdout().matches("\"stage\":\"confirm\"").count() >= 80);
+    running.signal("INT");
+    running.wait().exits(130);
+    let blocks = Raw::of(&bench, 1).confirmed()["g1"];
+    assert!((6..60).contains(&blocks), "{blocks}");
+    for (proven, text) in recommendations(&bench.run("report 1 --format json").exits(0).json()) {
+        assert!(!proven, "{text}");
+        // A machine unfit to recommend anything says that instead.
+        let interrupted = text.contains(&format!("not proven (interrupted after {blocks} of 60 blocks"));
+        assert!(interrupted && text.contains("--resume") || text.contains("nothing is recommended"), "{text}");
+    }
+    let document = bench.run("stream --resume 1 --format json").exits(0).json();
+    for (_, text) in recommendations(&document) {
+        assert!(!text.contains("interrupted"), "{text}");
     }
 }
 
@@ -160,4 +193,32 @@ fn a_session_that_goes_on_is_not_resumed_by_another() {
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!((raw.status(), raw.confirmed()["g1"]), ("complete", 40));
+}
+
+/// Writes other bytes of the same length over every occurrence of a text in the store.
+fn patch(bench: &Bench, text: &str, other: &str) {
+    assert_eq!(text.len(), other.len());
+    let mut bytes = fs::read(bench.store()).expect("the store");
+    let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(text.as_bytes())).collect();
+    assert!(!places.is_empty(), "{text} is not in the store in one piece");
+    for at in places {
+        bytes[at..at + text.len()].copy_from_slice(other.as_bytes());
+    }
+    fs::write(bench.store(), bytes).expect("the store");
+}
+
+#[test]
+fn a_session_of_another_boot_is_not_resumed() {
+    let bench = Bench::new();
+    interrupted(&bench, "INT", "", 5);
+    let boot = name(&Raw::of(&bench, 1).session["machine"]["boot_id"]);
+    let other = boot.chars().map(|c| if c == '0' { '1' } else { '0' }).collect::<String>();
+    patch(&bench, &boot, &other);
+    let before = Raw::of(&bench, 1);
+    let ran = bench.run("stream --resume 1 --quiet").exits(2);
+    ran.complains(&["session 1 cannot be resumed", "in another boot", "bytegauge report 1", "without --resume"]);
+    let after = Raw::of(&bench, 1);
+    assert_eq!((after.status(), &after.trials), ("incomplete", &before.trials), "it is left as it was");
+    patch(&bench, &other, &boot);
+    bench.run("stream --resume 1 --quiet").exits(0);
 }

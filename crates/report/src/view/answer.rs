@@ -5,6 +5,7 @@
 use bytegauge_model::unit::significant;
 use bytegauge_model::{Levels, Nanos};
 use bytegauge_stats::recommend::{Reason, Recommendation};
+use serde_json::Value;
 
 use super::compare::{Judged, moves_nothing};
 use super::document::CellView;
@@ -21,7 +22,7 @@ pub struct Conditions<'a> {
     pub settled: &'a [Settled<'a>],
     /// Why the environment forbids a recommendation.
     pub unfit: Option<String>,
-    /// The session was cut off.
+    /// The session was cut off, at a moment that someone may have chosen by what they saw: nothing is proven by it.
     pub unfinished: bool,
     /// The time that the session was given or took, seconds.
     pub budget_s: Option<f64>,
@@ -34,6 +35,8 @@ pub struct Conditions<'a> {
 pub struct Rounds {
     /// How many there were: the blocks of the group that had most.
     most: usize,
+    /// How many were fixed before the first of them, where that is known.
+    planned: Option<u64>,
     /// Time of one, seconds.
     each_s: f64,
 }
@@ -41,12 +44,13 @@ pub struct Rounds {
 impl Rounds {
     /// Of all groups of a session.
     pub fn of<'a>(groups: impl Iterator<Item = &'a Judged<'a>>) -> Rounds {
-        let (mut most, mut total_s) = (0, 0.0);
+        let (mut most, mut planned, mut total_s) = (0, None, 0.0);
         for group in groups {
+            planned = planned.or_else(|| group.row.facts.get("blocks_fixed").and_then(Value::as_u64));
             most = most.max(group.blocks_done);
             total_s += group.block_ns.unwrap_or(0) as f64 * group.blocks_done as f64 / 1e9;
         }
-        Rounds { most, each_s: total_s / most.max(1) as f64 }
+        Rounds { most, planned, each_s: total_s / most.max(1) as f64 }
     }
 
     /// Time in which a group that has had `done` blocks gets `more`, seconds; `None` if it had none.
@@ -98,6 +102,11 @@ pub fn decide(
         return Decision::nothing("no choice was confirmed in every profile");
     };
     let choice = phrase::choice(named, varied);
+    if conditions.unfinished {
+        let Rounds { most, planned, .. } = conditions.rounds;
+        let answer = Answer::Interrupted { choice, blocks: most as u64, planned };
+        return Decision { answer, choice: recommendation.cell, proven: false, settle: None };
+    }
     let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
     let settle = settle(&confirmed, recommendation, conditions);
     let answer = match recommendation.proven {
