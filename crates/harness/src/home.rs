@@ -26,15 +26,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(recorded: Value, expected: Option<&str>) {
+    fn check(recorded: &Value, expected: Option<&str>) {
         let now = json!({"boot_id": "b1", "kernel_release": "6.18.1", "cpu": {"model": "Example CPU"}, "load": 1});
-        assert_eq!(elsewhere(&recorded, &now), expected, "{recorded}");
+        assert_eq!(elsewhere(recorded, &now), expected, "{recorded}");
     }
 
     #[test]
     fn what_stays_until_the_next_boot_is_compared() {
         let here = json!({"boot_id": "b1", "kernel_release": "6.18.1", "cpu": {"model": "Example CPU"}, "load": 3});
-        check(here.clone(), None);
+        check(&here, None);
         for (place, value, expected) in [
             ("/boot_id", "b2", "in another boot, or on another machine"),
             ("/kernel_release", "6.1.0", "under another kernel"),
@@ -42,13 +42,13 @@ mod tests {
         ] {
             let mut other = here.clone();
             *other.pointer_mut(place).expect("a fact") = json!(value);
-            check(other, Some(expected));
+            check(&other, Some(expected));
         }
     }
 
     #[test]
     fn what_is_unknown_decides_nothing() {
-        check(json!(null), None);
-        check(json!({"boot_id": null, "cpu": {"model": null}}), None);
+        check(&json!(null), None);
+        check(&json!({"boot_id": null, "cpu": {"model": null}}), None);
     }
 }
