@@ -7,7 +7,7 @@ use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
 use bytegauge_sys::environment::{CgroupCpu, Pressure};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 use bytegauge_sys::process::cpu_time_ns;
-use bytegauge_sys::snmp::{self, Snmp, UdpCounts};
+use bytegauge_sys::snmp::{self, Snmp, TcpCounts, UdpCounts};
 
 /// Reads the machine's counters; without `/proc` everything stays unknown.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ impl Watch {
             net_rx: change.net_rx_softirqs,
             udp: None,
             delayed_acks: None,
+            listen_overflows: None,
         })
     }
 
@@ -88,7 +89,7 @@ impl Watch {
 #[derive(Debug)]
 pub struct ProtocolCounts {
     udp: Option<Snmp>,
-    delayed_acks: Option<u64>,
+    tcp: Option<TcpCounts>,
 }
 
 impl ProtocolCounts {
@@ -97,15 +98,15 @@ impl ProtocolCounts {
         let speaks = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
         ProtocolCounts {
             udp: speaks(Transport::is_udp).then(|| snmp::read().ok()).flatten(),
-            delayed_acks: speaks(Transport::is_tcp).then(|| snmp::delayed_acks().ok()).flatten(),
+            tcp: speaks(Transport::is_tcp).then(|| snmp::read_tcp().ok()).flatten(),
         }
     }
 
     /// Writes what was counted since an earlier reading to a trial's record.
     pub fn since(&self, earlier: &ProtocolCounts, machine: &mut MachineUse) {
         machine.udp = self.udp.as_ref().zip(earlier.udp.as_ref()).map(|(later, earlier)| udp_use(earlier, later));
-        let acks = self.delayed_acks.zip(earlier.delayed_acks);
-        machine.delayed_acks = acks.map(|(later, earlier)| later.saturating_sub(earlier));
+        let tcp = self.tcp.zip(earlier.tcp).map(|(later, earlier)| later.since(&earlier)).unwrap_or_default();
+        (machine.delayed_acks, machine.listen_overflows) = (tcp.delayed_acks, tcp.listen_overflows);
     }
 }
 

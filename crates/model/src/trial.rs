@@ -352,4 +352,7 @@ pub struct MachineUse {
     /// (`DelayedACKs` of `/proc/net/netstat`); absent where the path is not TCP or the kernel hides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_acks: Option<u64>,
+    /// Times that a connection found a listener's queue full, counted in the same way (`ListenOverflows`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen_overflows: Option<u64>,
 }

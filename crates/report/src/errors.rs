@@ -18,10 +18,12 @@ pub struct Circumstances {
     pub connect_per_call: bool,
     /// The server is not ours: how it closes its connections is not known.
     pub foreign: bool,
+    /// Times that a listener's queue was full meanwhile; `None` where nobody counted what the server's machine did.
+    pub listen_overflows: Option<u64>,
 }
 
 impl Circumstances {
-    /// Those of a cell.
+    /// Those of a cell, without what was counted in its trials.
     pub fn of(levels: &Levels) -> Circumstances {
         Circumstances {
             tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
@@ -29,6 +31,7 @@ impl Circumstances {
             linger_zero: levels.get("linger").number() == Some(0),
             connect_per_call: *levels.get("connect_per_call") == Level::Switch(true),
             foreign: levels.foreign().is_some(),
+            listen_overflows: None,
         }
     }
 }
@@ -87,13 +90,9 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
         ErrorClass::BacklogFull => {
             format!("the server's backlog was full, which a Unix socket says by EAGAIN (connect(2)); {}", remedy(of))
         }
-        ErrorClass::TimedOut if error.phase == ErrorPhase::Connect && of.tcp => {
-            "the server's kernel let the connection wait: its backlog was full, so it dropped the client's SYN, which \
-             is sent again later; a longer --backlog or a server that accepts faster avoids it"
-                .into()
-        }
+        ErrorClass::TimedOut if error.phase == ErrorPhase::Connect && of.tcp => unanswered(of),
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect => {
-            "the server did not accept in time: its backlog was full".into()
+            "the server did not take the connection within --timeout".into()
         }
         ErrorClass::TimedOut => {
             format!("the server's end was silent: no answer within --timeout while the client was {state}")
@@ -118,6 +117,23 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
         ErrorClass::Other(errno) => {
             format!("the client's end saw the error number {errno} (errno(3)) while it was {state}")
         }
+    }
+}
+
+/// A full backlog drops a SYN without a word (listen(2)), as a filter does; only the server's kernel counts it.
+fn unanswered(of: &Circumstances) -> String {
+    let silence = "nothing answered the client's SYN within --timeout";
+    match of.listen_overflows {
+        Some(0) => format!(
+            "{silence}, and no listener's queue was full here meanwhile: a filter, a dead host, or a full backlog of \
+             another machine behind the address"
+        ),
+        Some(times) => format!(
+            "the server's backlog was full: {silence}, and the kernel found a listener's queue full {times} times \
+             meanwhile; {}",
+            remedy(of)
+        ),
+        None => format!("{silence}: a full backlog of a machine that is not seen from here, a filter, or a dead host"),
     }
 }
 
@@ -213,8 +229,14 @@ fn loss(error: &CallError) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Circumstances =
-        Circumstances { tcp: true, datagrams: false, linger_zero: false, connect_per_call: true, foreign: false };
+    const PLAIN: Circumstances = Circumstances {
+        tcp: true,
+        datagrams: false,
+        linger_zero: false,
+        connect_per_call: true,
+        foreign: false,
+        listen_overflows: None,
+    };
 
     fn error(class: ErrorClass, phase: ErrorPhase, lost: u64, missing: u64) -> CallError {
         CallError { class, phase, count: 1, request_bytes_lost: lost, reply_bytes_missing: missing }
@@ -309,6 +331,24 @@ mod tests {
     }
 
     #[test]
+    fn a_backlog_was_full_where_it_was_counted() {
+        let silence = error(ErrorClass::TimedOut, ErrorPhase::Connect, 0, 0);
+        let counted = |listen_overflows| Circumstances { listen_overflows, ..PLAIN };
+        check(
+            &silence,
+            &counted(Some(7)),
+            &["the server's backlog was full", "queue full 7 times", "a longer --backlog"],
+        );
+        check(&silence, &counted(None), &["a full backlog of a machine that is not seen", "a filter", "a dead host"]);
+        check(&silence, &counted(Some(0)), &["no listener's queue was full here", "a filter"]);
+        for uncounted in [counted(None), counted(Some(0))] {
+            check_unsaid(&silence, &uncounted, &["backlog was full", "--backlog"]);
+        }
+        let stranger = Circumstances { foreign: true, ..counted(Some(7)) };
+        check_unsaid(&silence, &stranger, &["--backlog"]);
+    }
+
+    #[test]
     fn silence_does_not_say_what_became_of_the_connection() {
         check_unsaid(&error(ErrorClass::TimedOut, ErrorPhase::FirstByte, 0, 0), &PLAIN, &["open"]);
         check_unsaid(&error(ErrorClass::TimedOut, ErrorPhase::Connect, 0, 0), &PLAIN, &["1 s", "3 s"]);
@@ -324,7 +364,7 @@ mod tests {
     fn every_class_says_which_end() {
         let classes = [
             (ErrorClass::Refused, ErrorPhase::Connect, "the server's end refused"),
-            (ErrorClass::TimedOut, ErrorPhase::Connect, "backlog was full"),
+            (ErrorClass::TimedOut, ErrorPhase::Connect, "nothing answered the client's SYN"),
             (ErrorClass::TimedOut, ErrorPhase::FirstByte, "the server's end was silent"),
             (ErrorClass::ShortReply, ErrorPhase::Reply, "the server closed in an orderly way"),
             (ErrorClass::LongReply, ErrorPhase::Reply, "the server sent more bytes"),

@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
     BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EffectiveOptions, EncodedHistogram,
-    EndReport, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, Outcome, Probe, Stage, Trial,
+    EndReport, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, MachineUse, Outcome, Probe,
+    Stage, Trial,
 };
 use bytegauge_report::view::document::CellView;
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -350,29 +351,37 @@ fn errors_are_results_with_their_cause() {
     assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
 }
 
-/// A cell a fifth of whose calls fail in one way while connecting.
-fn unconnected(transport: &str, class: ErrorClass) -> CellView {
-    let mut data = buffers(20_000.0, 0.2);
+/// A cell a fifth of whose calls fail in one way while connecting, where a listener's queue was full so often a trial.
+fn unconnected(transport: &str, class: ErrorClass, listen_overflows: Option<u64>) -> CellView {
+    let conditions = [RPC, &[("connect_per_call", "on")]].concat();
+    let choices: &[_] = &[("server_engine", "epoll")];
+    let mut data = session(&[&conditions], &[Planted { choices, calls_per_second: 20_000.0, reset_share: 0.2 }]);
     let transport = support::levels(&[("transport", transport.to_owned())]);
     data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(transport.0.clone()));
     for trial in &mut data.trials {
         let errors =
             trial.source.iter_mut().filter_map(|client| client.call.as_mut()).flat_map(|call| &mut call.errors);
         errors.for_each(|error| (error.class, error.phase) = (class, ErrorPhase::Connect));
+        trial.machine = Some(MachineUse { listen_overflows, ..MachineUse::default() });
     }
-    cell(&view(&data), "c4").clone()
+    cell(&view(&data), "c1").clone()
 }
 
 #[test]
 fn only_a_full_backlog_is_called_one() {
-    let check = |transport, class, limit: &str| {
-        let cell = unconnected(transport, class);
-        assert_eq!(cell.limit.name, limit, "{transport} {class:?}: {:?}", cell.limit);
+    let check = |transport, class, overflows, limit: &str, explanation: &str| {
+        let cell = unconnected(transport, class, overflows);
+        assert_eq!(cell.limit.name, limit, "{transport} {class:?} {overflows:?}: {:?}", cell.limit);
+        let [error] = &cell.call.expect("calls").errors[..] else { panic!("one way to fail") };
+        assert!(error.explanation.contains(explanation), "{class:?} {overflows:?}: {}", error.explanation);
     };
-    check("unix", ErrorClass::BacklogFull, "backlog");
-    check("unix", ErrorClass::Refused, "errors");
-    check("tcp", ErrorClass::Refused, "errors");
-    check("tcp", ErrorClass::Reset, "errors");
+    check("unix", ErrorClass::BacklogFull, None, "backlog", "the server's backlog was full");
+    check("unix", ErrorClass::Refused, None, "errors", "nobody listened");
+    check("tcp", ErrorClass::Refused, Some(9), "errors", "nobody listened");
+    check("tcp", ErrorClass::Reset, Some(9), "errors", "as soon as it came about");
+    check("tcp", ErrorClass::TimedOut, Some(1000), "backlog", "a listener's queue full 20000 times");
+    check("tcp", ErrorClass::TimedOut, Some(0), "errors", "no listener's queue was full here");
+    check("tcp", ErrorClass::TimedOut, None, "errors", "a filter, or a dead host");
 }
 
 #[test]

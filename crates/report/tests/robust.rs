@@ -117,6 +117,7 @@ prop_compose! {
             machine: machine.map(|(wall_ns, busy_ns, softirq_ns)| MachineUse {
                 wall_ns, busy_ns, softirq_ns, steal_ns: 0, net_rx: vec![busy_ns, softirq_ns], udp: None,
             delayed_acks: None,
+            listen_overflows: None,
             }),
         }
     }

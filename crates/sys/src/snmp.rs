@@ -1,7 +1,8 @@
-//! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`), and of TCP's
-//! delayed acknowledgements (`/proc/net/netstat`).
+//! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`), and some of TCP
+//! (`/proc/net/netstat`).
 //!
-//! They say where datagrams died that no socket of ours can tell of, and how often an end waited for the other's timer.
+//! They say where datagrams died that no socket of ours can tell of, how often an end waited for the other's timer, and
+//! how often a connection found no room at a listener.
 //! They count the whole namespace, so whoever else speaks UDP or TCP is in them. A packet that was joined or not yet cut counts once for each of its
 //! datagrams in `OutDatagrams` and `InDatagrams` where the kernel cuts it, and once where it does not.
 
@@ -84,15 +85,41 @@ pub fn read() -> io::Result<Snmp> {
     Ok(parse(&v4, &v6))
 }
 
-/// How often an acknowledgement was sent because its timer had run out (`DelayedACKs`): no data had gone back that could
-/// have carried it.
+/// Counts of TCP, over IPv4 and IPv6 together, since the namespace was made; each is absent where the kernel does not
+/// count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounts {
+    /// Acknowledgements sent because their timer had run out (`DelayedACKs`): no data had gone back that could have
+    /// carried them.
+    pub delayed_acks: Option<u64>,
+    /// Times that a SYN, or the end of a handshake, found a listener's queue of connections full (`ListenOverflows`).
+    pub listen_overflows: Option<u64>,
+}
+
+impl TcpCounts {
+    /// What was counted since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &TcpCounts) -> TcpCounts {
+        let gained = |of: fn(&TcpCounts) -> Option<u64>| Some(of(self)?.saturating_sub(of(earlier)?));
+        TcpCounts {
+            delayed_acks: gained(|counts| counts.delayed_acks),
+            listen_overflows: gained(|counts| counts.listen_overflows),
+        }
+    }
+
+    fn of(text: &str) -> TcpCounts {
+        let count = |name| two_lines(text, "TcpExt: ", name);
+        TcpCounts { delayed_acks: count("DelayedACKs"), listen_overflows: count("ListenOverflows") }
+    }
+}
+
+/// Reads the counts of TCP now.
 ///
 /// # Errors
 ///
-/// The file's error, and `InvalidData` where it does not count them.
-pub fn delayed_acks() -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/net/netstat")?;
-    two_lines(&text, "TcpExt: ", "DelayedACKs").ok_or_else(|| io::ErrorKind::InvalidData.into())
+/// The file's error; it is missing where procfs is hidden.
+pub fn read_tcp() -> io::Result<TcpCounts> {
+    Ok(TcpCounts::of(&fs::read_to_string("/proc/net/netstat")?))
 }
 
 /// A count from two lines of a protocol: names, then values, in the same order.
@@ -115,6 +142,10 @@ fn parse(v4: &str, v6: &str) -> Snmp {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -137,11 +168,28 @@ mod tests {
     }
 
     #[test]
-    fn delayed_acknowledgements_are_counted_here() {
-        let text = "TcpExt: TW DelayedACKs DelayedACKLost\nTcpExt: 5 17 3\nIpExt: InOctets\nIpExt: 9\n";
-        assert_eq!(two_lines(text, "TcpExt: ", "DelayedACKs"), Some(17));
-        assert_eq!(two_lines("TcpExt: TW\n", "TcpExt: ", "TW"), None);
-        delayed_acks().unwrap();
+    fn counts_of_tcp_are_read_by_name() {
+        let text =
+            "TcpExt: TW ListenOverflows DelayedACKs DelayedACKLost\nTcpExt: 5 4 17 3\nIpExt: InOctets\nIpExt: 9\n";
+        let counts = TcpCounts::of(text);
+        assert_eq!(counts, TcpCounts { delayed_acks: Some(17), listen_overflows: Some(4) });
+        let earlier = TcpCounts { delayed_acks: Some(7), listen_overflows: None };
+        assert_eq!(counts.since(&earlier), TcpCounts { delayed_acks: Some(10), listen_overflows: None });
+        assert_eq!(TcpCounts::of("TcpExt: TW\n"), TcpCounts::default());
+    }
+
+    #[test]
+    fn this_kernel_counts_what_finds_no_room_at_a_listener() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        // SAFETY: listen(2) takes an open socket and a number; on a socket that listens it sets the backlog anew.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        let address = listener.local_addr().unwrap();
+        let before = read_tcp().unwrap();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(1));
+        let callers: Vec<io::Result<TcpStream>> = (0..8).map(|_| connect()).collect();
+        assert!(callers[1..].iter().any(Result::is_err), "{callers:?}");
+        let counted = read_tcp().unwrap().since(&before);
+        assert!(counted.listen_overflows.unwrap() >= 6 && counted.delayed_acks.is_some(), "{counted:?}");
     }
 
     #[test]

@@ -314,3 +314,21 @@ fn who_waits_for_delayed_acknowledgements_is_told_so() {
     let (name, cell) = limit("on");
     assert_ne!(name, "delayed acknowledgements", "{cell}");
 }
+
+#[test]
+fn a_full_backlog_is_named_where_the_kernel_counted_it() {
+    // A millisecond of work a call, and room for two of 32 connections.
+    let words = "call --transport tcp --flows 32 --request 1K --response 100 --connect-per-call on --backlog 1 \
+                 --work 1000ns --server-engine epoll --timeout 100ms --duration 500ms --blocks 1 --budget 4s --quiet \
+                 --format json";
+    let document = Bench::new().run(words).exits(0).json();
+    check_schema(&document);
+    let mut cells = list(&document["cells"]).iter();
+    let cell = cells.find(|cell| cell["kind"] == "candidate").expect("a server");
+    assert_eq!(cell["limit"]["name"], "backlog", "{cell}");
+    assert!(cell["limit"]["evidence"]["listen_overflows"].as_f64().is_some_and(|times| times > 0.0), "{cell}");
+    let errors = list(&cell["call"]["errors"]);
+    let silence = errors.iter().find(|error| error["class"] == "timed-out" && error["phase"] == "connect");
+    let explanation = silence.expect("connections that timed out")["explanation"].as_str().expect("a text");
+    assert!(explanation.contains("the server's backlog was full"), "{explanation}");
+}

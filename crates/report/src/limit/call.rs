@@ -44,8 +44,10 @@ pub struct CallSigns {
     pub waits: Option<Waits>,
     /// Share of the calls begun that failed.
     pub failed_share: Option<f64>,
-    /// Share of the calls begun that failed because the connection was not accepted.
+    /// Share of the calls begun that failed because the server's backlog was full.
     pub not_accepted_share: Option<f64>,
+    /// Times that a listener's queue was full, where the kernel counts it.
+    pub listen_overflows: Option<u64>,
     /// The harness's floor over the client's time per call.
     pub floor_share: Option<f64>,
 }
@@ -137,9 +139,10 @@ fn harness(signs: &CallSigns) -> Option<Finding> {
 
 fn backlog(signs: &CallSigns) -> Option<Finding> {
     let share = signs.not_accepted_share.filter(|share| *share >= FAILED_SHARE)?;
+    let overflows = signs.listen_overflows.map(|times| ("listen_overflows", times as f64));
     Some(Finding {
         sentence: format!("{} of the calls found no place in the server's backlog", percent(share)),
-        evidence: vec![("not_accepted_share", share)],
+        evidence: [("not_accepted_share", share)].into_iter().chain(overflows).collect(),
     })
 }
 

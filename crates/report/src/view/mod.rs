@@ -4,6 +4,7 @@
 //! prints; every renderer takes the [`View`] that is made here.
 
 mod answer;
+mod backlog;
 pub(crate) mod call_datagrams;
 mod calls;
 mod cells;

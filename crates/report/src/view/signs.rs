@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{Level, Levels, Role, Workload};
 
+use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
 use super::compare::moves_nothing;
 use super::counters::{EndSums, sink_sums, source_sums};
@@ -111,9 +112,7 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     let idle = |end: Option<EndSums>, lanes| end.and_then(|end| idle_per_sleep_us(&end, lanes));
     let queued = |end: Option<EndSums>, lanes| end.and_then(|end| queued_share(&end, lanes));
     let share = |count: u64| (call.begun > 0).then(|| count as f64 / call.begun as f64);
-    let not_accepted = |error: &&super::document::ErrorView| {
-        error.phase == "connect" && matches!(error.class.as_str(), "timed-out" | "backlog-full")
-    };
+    let listen_overflows = listen_overflows(known.settled);
     let client_call_ns =
         client.and_then(|end| (call.calls > 0).then(|| end.window_ns as f64 * client_lanes as f64 / call.calls as f64));
     CallSigns {
@@ -139,7 +138,8 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
         }),
         waits: waits(known, call),
         failed_share: share(call.failed),
-        not_accepted_share: share(call.errors.iter().filter(not_accepted).map(|error| error.count).sum()),
+        not_accepted_share: share(not_accepted(&call.errors, listen_overflows)),
+        listen_overflows,
         floor_share: known.floor_ns.zip(client_call_ns).map(|(floor, call)| floor / call),
     }
 }

@@ -175,6 +175,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             net_rx: vec![700, 300],
             udp: None,
             delayed_acks: None,
+            listen_overflows: None,
         }),
     }
 }

@@ -230,6 +230,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
         net_rx: Vec::new(),
         udp: None,
         delayed_acks: None,
+        listen_overflows: None,
     })
 }
 

@@ -146,6 +146,7 @@ pub fn plain_trial(n: u64) -> Trial {
             net_rx: vec![120 + n, 3],
             udp: None,
             delayed_acks: None,
+            listen_overflows: None,
         }),
     }
 }
@@ -268,6 +269,7 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         steal_ns: n[3],
         udp: net_rx.first().map(|drops| UdpUse { receive_buffer_errors: *drops, ..UdpUse::default() }),
         delayed_acks: net_rx.last().copied(),
+        listen_overflows: net_rx.first().copied(),
         net_rx,
     })
 }

@@ -1,0 +1,104 @@
+//! Connections for which the server's backlog had no room: how many they were, and how that is known.
+//!
+//! Of a Unix socket connect(2) says it. A TCP client meets silence, as it does at a filter or a dead host, so only what
+//! the kernel counted meanwhile tells them apart. Never takes a refusal or a reset for a full backlog.
+
+use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Levels, Place};
+
+use super::document::{CallView, ErrorView};
+use super::settled::Settled;
+use crate::errors::{self, Circumstances};
+
+/// Times that a listener's queue was full during the trials of a cell. `None` where that was not counted, or the server
+/// is on a machine that counts for itself.
+pub fn listen_overflows(settled: &Settled) -> Option<u64> {
+    if !listens_here(&settled.cell.factors) {
+        return None;
+    }
+    let counts = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.listen_overflows);
+    counts.reduce(u64::saturating_add)
+}
+
+fn listens_here(levels: &Levels) -> bool {
+    match levels.foreign() {
+        None => true,
+        Some(Place::Ip(address)) => address.ip().is_loopback(),
+        Some(Place::Named { .. } | Place::Path(_)) => false,
+    }
+}
+
+/// Says why connections met silence, with what the kernel counted.
+pub fn explain_silence(settled: &Settled, mut call: CallView) -> CallView {
+    let of = Circumstances { listen_overflows: listen_overflows(settled), ..Circumstances::of(&settled.cell.factors) };
+    let rivals = call.competing.iter_mut().flat_map(|competing| &mut competing.errors);
+    for view in call.errors.iter_mut().chain(rivals).filter(|view| is_silence(view)) {
+        let error = CallError {
+            class: ErrorClass::TimedOut,
+            phase: ErrorPhase::Connect,
+            count: view.count,
+            request_bytes_lost: view.request_bytes_lost,
+            reply_bytes_missing: view.reply_bytes_missing,
+        };
+        view.explanation = errors::explain(&error, &of);
+    }
+    call
+}
+
+/// Calls that failed because the backlog had no room. Every one of TCP needs an overflow of its own.
+pub fn not_accepted(errors: &[ErrorView], listen_overflows: Option<u64>) -> u64 {
+    let sum = |is: fn(&ErrorView) -> bool| {
+        errors.iter().filter(|error| is(error)).map(|error| error.count).fold(0, u64::saturating_add)
+    };
+    let told = sum(|error| error.class == errors::class(ErrorClass::BacklogFull));
+    told.saturating_add(sum(is_silence).min(listen_overflows.unwrap_or(0)))
+}
+
+fn is_silence(error: &ErrorView) -> bool {
+    error.class == errors::class(ErrorClass::TimedOut) && error.phase == errors::phase(ErrorPhase::Connect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(class: ErrorClass, phase: ErrorPhase, count: u64) -> ErrorView {
+        ErrorView {
+            class: errors::class(class),
+            phase: errors::phase(phase),
+            count,
+            request_bytes_lost: 0,
+            reply_bytes_missing: 0,
+            explanation: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_found_no_room_is_counted_and_nothing_else() {
+        let check = |class, phase, overflows, expected| {
+            assert_eq!(
+                not_accepted(&[view(class, phase, 10)], overflows),
+                expected,
+                "{class:?} {phase:?} {overflows:?}"
+            );
+        };
+        check(ErrorClass::BacklogFull, ErrorPhase::Connect, None, 10);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(30), 10);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(4), 4);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(0), 0);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, None, 0);
+        check(ErrorClass::TimedOut, ErrorPhase::FirstByte, Some(30), 0);
+        check(ErrorClass::Refused, ErrorPhase::Connect, Some(30), 0);
+        check(ErrorClass::Reset, ErrorPhase::Connect, Some(30), 0);
+    }
+
+    #[test]
+    fn a_server_elsewhere_counts_for_itself() {
+        let at = |place: &str| {
+            let mut levels = Levels::default();
+            levels.0.insert("connect".into(), bytegauge_model::Level::Name(place.into()));
+            listens_here(&levels)
+        };
+        assert!(listens_here(&Levels::default()) && at("127.0.0.1:7000") && at("[::1]:7000"));
+        assert!(!at("192.0.2.7:7000") && !at("far.example:7000"));
+    }
+}
