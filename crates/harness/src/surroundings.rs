@@ -88,6 +88,7 @@ impl Watch {
 #[derive(Debug)]
 pub struct ProtocolCounts {
     udp: Option<Snmp>,
+    backlog_drops: Option<u64>,
     delayed_acks: Option<u64>,
 }
 
@@ -97,15 +98,18 @@ impl ProtocolCounts {
         let speaks = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
         ProtocolCounts {
             udp: speaks(Transport::is_udp).then(|| snmp::read().ok()).flatten(),
+            backlog_drops: speaks(Transport::is_udp).then(|| snmp::backlog_drops().ok()).flatten(),
             delayed_acks: speaks(Transport::is_tcp).then(|| snmp::delayed_acks().ok()).flatten(),
         }
     }
 
     /// Writes what was counted since an earlier reading to a trial's record.
     pub fn since(&self, earlier: &ProtocolCounts, machine: &mut MachineUse) {
-        machine.udp = self.udp.as_ref().zip(earlier.udp.as_ref()).map(|(later, earlier)| udp_use(earlier, later));
-        let acks = self.delayed_acks.zip(earlier.delayed_acks);
-        machine.delayed_acks = acks.map(|(later, earlier)| later.saturating_sub(earlier));
+        let gained = |later: Option<u64>, earlier: Option<u64>| Some(later?.saturating_sub(earlier?));
+        let backlog_drops = gained(self.backlog_drops, earlier.backlog_drops);
+        let udp = self.udp.as_ref().zip(earlier.udp.as_ref());
+        machine.udp = udp.map(|(later, earlier)| UdpUse { backlog_drops, ..udp_use(earlier, later) });
+        machine.delayed_acks = gained(self.delayed_acks, earlier.delayed_acks);
     }
 }
 
@@ -122,6 +126,7 @@ fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
         send_buffer_errors: gained(|c| c.send_buffer_errors),
         checksum_errors: gained(|c| c.checksum_errors),
         memory_errors: gained(|c| c.memory_errors),
+        backlog_drops: None,
     }
 }
 
@@ -141,4 +146,25 @@ fn cpu_pressure_us() -> Option<u64> {
 
 fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a path's record says what UDP, and the machine's backlogs, dropped.
+    fn check(transport: &Transport, expected: bool) {
+        let counts = || ProtocolCounts::read(Some(transport));
+        let mut machine = MachineUse::default();
+        counts().since(&counts(), &mut machine);
+        assert_eq!(machine.udp.is_some_and(|udp| udp.backlog_drops.is_some()), expected, "{transport}");
+    }
+
+    #[test]
+    fn what_a_full_backlog_dropped_is_recorded_over_udp() {
+        check(&Transport::Udp, true);
+        check(&Transport::Udp6, true);
+        check(&Transport::Tcp, false);
+        check(&Transport::UnixDatagram, false);
+    }
 }

@@ -1,6 +1,8 @@
 //! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`), and of TCP's
 //! delayed acknowledgements (`/proc/net/netstat`).
 //!
+//! Beside them stands what the machine dropped before any protocol saw it (`/proc/net/softnet_stat`).
+//!
 //! They say where datagrams died that no socket of ours can tell of, and how often an end waited for the other's timer.
 //! They count the whole namespace, so whoever else speaks UDP or TCP is in them. A packet that was joined or not yet cut counts once for each of its
 //! datagrams in `OutDatagrams` and `InDatagrams` where the kernel cuts it, and once where it does not.
@@ -95,6 +97,23 @@ pub fn delayed_acks() -> io::Result<u64> {
     two_lines(&text, "TcpExt: ", "DelayedACKs").ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// Packets that the machine dropped because a CPU's queue of what has arrived was full (`net.core.netdev_max_backlog`), all
+/// CPUs and network namespaces together: what is sent over loopback waits there too.
+///
+/// # Errors
+///
+/// The file's error, and `InvalidData` where it reads otherwise than expected.
+pub fn backlog_drops() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/net/softnet_stat")?;
+    dropped(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The sum of the second column, hexadecimal, of a line for each CPU (softnet_seq_show, net/core/net-procfs.c).
+fn dropped(text: &str) -> Option<u64> {
+    let column = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    text.lines().try_fold(0u64, |sum, line| Some(sum.saturating_add(column(line)?)))
+}
+
 /// A count from two lines of a protocol: names, then values, in the same order.
 fn two_lines(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
@@ -142,6 +161,15 @@ mod tests {
         assert_eq!(two_lines(text, "TcpExt: ", "DelayedACKs"), Some(17));
         assert_eq!(two_lines("TcpExt: TW\n", "TcpExt: ", "TW"), None);
         delayed_acks().unwrap();
+    }
+
+    #[test]
+    fn packets_that_a_full_backlog_dropped_are_counted_over_the_cpus() {
+        let text = "0000b1e5 0000000a 00000000 00000000\n00001000 000000ff 00000002 00000000\n";
+        assert_eq!(dropped(text), Some(265));
+        assert_eq!(dropped("0000b1e5\n"), None);
+        assert_eq!(dropped("0000b1e5 many\n"), None);
+        backlog_drops().unwrap();
     }
 
     #[test]
