@@ -89,6 +89,7 @@ impl Watch {
 #[derive(Debug)]
 pub struct ProtocolCounts {
     udp: Option<Snmp>,
+    backlog_drops: Option<u64>,
     tcp: Option<TcpCounts>,
 }
 
@@ -98,13 +99,17 @@ impl ProtocolCounts {
         let speaks = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
         ProtocolCounts {
             udp: speaks(Transport::is_udp).then(|| snmp::read().ok()).flatten(),
+            backlog_drops: speaks(Transport::is_udp).then(|| snmp::backlog_drops().ok()).flatten(),
             tcp: speaks(Transport::is_tcp).then(|| snmp::read_tcp().ok()).flatten(),
         }
     }
 
     /// Writes what was counted since an earlier reading to a trial's record.
     pub fn since(&self, earlier: &ProtocolCounts, machine: &mut MachineUse) {
-        machine.udp = self.udp.as_ref().zip(earlier.udp.as_ref()).map(|(later, earlier)| udp_use(earlier, later));
+        let dropped = self.backlog_drops.zip(earlier.backlog_drops);
+        let backlog_drops = dropped.map(|(later, earlier)| later.saturating_sub(earlier));
+        let udp = self.udp.as_ref().zip(earlier.udp.as_ref());
+        machine.udp = udp.map(|(later, earlier)| UdpUse { backlog_drops, ..udp_use(earlier, later) });
         let tcp = self.tcp.zip(earlier.tcp).map(|(later, earlier)| later.since(&earlier)).unwrap_or_default();
         (machine.delayed_acks, machine.listen_overflows) = (tcp.delayed_acks, tcp.listen_overflows);
     }
@@ -123,6 +128,7 @@ fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
         send_buffer_errors: gained(|c| c.send_buffer_errors),
         checksum_errors: gained(|c| c.checksum_errors),
         memory_errors: gained(|c| c.memory_errors),
+        backlog_drops: None,
     }
 }
 
@@ -162,5 +168,21 @@ mod tests {
         end.wait().unwrap();
         let gained_ns = own_cpu_ns(&[]) - before_ns;
         assert!(gained_ns >= 59_000_000, "{gained_ns}");
+    }
+
+    /// Whether a path's record says what UDP, and the machine's backlogs, dropped.
+    fn check(transport: &Transport, expected: bool) {
+        let counts = || ProtocolCounts::read(Some(transport));
+        let mut machine = MachineUse::default();
+        counts().since(&counts(), &mut machine);
+        assert_eq!(machine.udp.is_some_and(|udp| udp.backlog_drops.is_some()), expected, "{transport}");
+    }
+
+    #[test]
+    fn what_a_full_backlog_dropped_is_recorded_over_udp() {
+        check(&Transport::Udp, true);
+        check(&Transport::Udp6, true);
+        check(&Transport::Tcp, false);
+        check(&Transport::UnixDatagram, false);
     }
 }

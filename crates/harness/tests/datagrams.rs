@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
 use bytegauge_model::{Deaths, Ends, Engine, Level, Levels, Outcome, Transport, Work};
+use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::{Pair, PathSetup, Plant};
 
 fn setup(transport: &str, engine: &str) -> PathSetup {
@@ -74,11 +75,13 @@ fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
     let slow = PathSetup { work: Work::NsPerByte(100.0), ..setup("udp", "plain") };
     let mut slow = PathSetup { window_ns: 50_000_000, ..slow };
     slow.options.rcvbuf = Some(20_000);
+    let before = backlog_drops().unwrap();
     let measured = measured(&slow).unwrap();
     let deaths = deaths(&measured);
     assert!(deaths.lost > 0);
-    // Over loopback there is no other place to die in.
-    assert_eq!((deaths.at_socket, deaths.unknown), (deaths.lost, 0), "{deaths:?}");
+    // Over loopback there is one other place to die in: the queue of what a CPU has yet to look at.
+    let backlog = backlog_drops().unwrap() - before;
+    assert!(deaths.at_socket > 0 && deaths.unknown <= backlog, "{deaths:?}, {backlog}");
     let told = measured.sink.unwrap().datagrams.unwrap().told_drops.unwrap();
     assert!(told > 0 && told <= deaths.lost);
 }

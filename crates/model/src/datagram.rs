@@ -120,6 +120,9 @@ pub struct UdpUse {
     pub checksum_errors: u64,
     /// `MemErrors`: UDP as a whole had used up its memory.
     pub memory_errors: u64,
+    /// Packets of anybody on the machine that died in a CPU's full queue of what has arrived (`/proc/net/softnet_stat`);
+    /// absent where the kernel does not say.
+    pub backlog_drops: Option<u64>,
 }
 
 impl UdpUse {
@@ -127,6 +130,10 @@ impl UdpUse {
     #[must_use]
     pub fn plus(&self, other: &UdpUse) -> UdpUse {
         let sum = |of: fn(&UdpUse) -> u64| of(self).saturating_add(of(other));
+        let backlog_drops = match (self.backlog_drops, other.backlog_drops) {
+            (Some(ours), Some(theirs)) => Some(ours.saturating_add(theirs)),
+            (ours, theirs) => ours.or(theirs),
+        };
         UdpUse {
             received: sum(|udp| udp.received),
             sent: sum(|udp| udp.sent),
@@ -136,6 +143,7 @@ impl UdpUse {
             send_buffer_errors: sum(|udp| udp.send_buffer_errors),
             checksum_errors: sum(|udp| udp.checksum_errors),
             memory_errors: sum(|udp| udp.memory_errors),
+            backlog_drops,
         }
     }
 }
@@ -150,6 +158,14 @@ mod tests {
             DatagramReport { total: came.0, duplicated: came.1, socket_drops: drops, ..DatagramReport::default() };
         let Deaths { lost, at_socket, unknown } = Deaths::of(&source, &sink);
         assert_eq!((lost, at_socket, unknown), expected);
+    }
+
+    #[test]
+    fn a_count_that_is_missing_once_is_what_was_counted_else() {
+        let counted = |backlog_drops| UdpUse { backlog_drops, ..UdpUse::default() };
+        assert_eq!(counted(Some(2)).plus(&counted(Some(3))).backlog_drops, Some(5));
+        assert_eq!(counted(Some(2)).plus(&counted(None)).backlog_drops, Some(2));
+        assert_eq!(counted(None).plus(&counted(None)).backlog_drops, None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`), and some of TCP
 //! (`/proc/net/netstat`).
 //!
+//! Beside them stands what the machine dropped before any protocol saw it (`/proc/net/softnet_stat`).
+//!
 //! They say where datagrams died that no socket of ours can tell of, how often an end waited for the other's timer, and
 //! how often a connection found no room at a listener.
 //! They count the whole namespace, so whoever else speaks UDP or TCP is in them. A packet that was joined or not yet cut counts once for each of its
@@ -122,6 +124,23 @@ pub fn read_tcp() -> io::Result<TcpCounts> {
     Ok(TcpCounts::of(&fs::read_to_string("/proc/net/netstat")?))
 }
 
+/// Packets that the machine dropped because a CPU's queue of what has arrived was full (`net.core.netdev_max_backlog`), all
+/// CPUs and network namespaces together: what is sent over loopback waits there too.
+///
+/// # Errors
+///
+/// The file's error, and `InvalidData` where it reads otherwise than expected.
+pub fn backlog_drops() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/net/softnet_stat")?;
+    dropped(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The sum of the second column, hexadecimal, of a line for each CPU (softnet_seq_show, net/core/net-procfs.c).
+fn dropped(text: &str) -> Option<u64> {
+    let column = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    text.lines().try_fold(0u64, |sum, line| Some(sum.saturating_add(column(line)?)))
+}
+
 /// A count from two lines of a protocol: names, then values, in the same order.
 fn two_lines(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
@@ -190,6 +209,15 @@ mod tests {
         assert!(callers[1..].iter().any(Result::is_err), "{callers:?}");
         let counted = read_tcp().unwrap().since(&before);
         assert!(counted.listen_overflows.unwrap() >= 6 && counted.delayed_acks.is_some(), "{counted:?}");
+    }
+
+    #[test]
+    fn packets_that_a_full_backlog_dropped_are_counted_over_the_cpus() {
+        let text = "0000b1e5 0000000a 00000000 00000000\n00001000 000000ff 00000002 00000000\n";
+        assert_eq!(dropped(text), Some(265));
+        assert_eq!(dropped("0000b1e5\n"), None);
+        assert_eq!(dropped("0000b1e5 many\n"), None);
+        backlog_drops().unwrap();
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Transport};
+use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{Address, PathSetup, Plant, Reply};
 use calls::{Ended, call, run, run_against, run_alone, try_run};
@@ -233,12 +234,15 @@ fn a_full_buffer_loses_requests_and_says_so() {
     (call(&mut setup).request, call(&mut setup).response) = (8000, 1);
     (setup.window_ns, setup.options.rcvbuf) = (100_000_000, Some(20_000));
     call(&mut setup).timeout_ns = 20_000_000;
+    let before = backlog_drops().unwrap();
     let ended = run(&setup);
     check_counted(&ended);
     let (ours, theirs) = (datagrams(ended.client()), datagrams(ended.server()));
     assert!(theirs.dropped > 0, "{theirs:?}");
-    // On loopback nothing else loses a request.
-    assert_eq!(ours.sent, theirs.received + theirs.dropped);
+    // On loopback nothing else loses a request but the queue of what a CPU has yet to look at.
+    let elsewhere = ours.sent.checked_sub(theirs.received + theirs.dropped);
+    let backlog = backlog_drops().unwrap() - before;
+    assert!(elsewhere.is_some_and(|lost| lost <= backlog), "{ours:?} {theirs:?}, {backlog}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use bytegauge_model::unit::{byte_rate, count_rate};
 
 use super::cell_text::{number, share};
 use super::table::Rows;
+use crate::view::call_datagrams::BACKLOG;
 use crate::view::document::{CellView, DatagramView};
 
 /// A loss below this share of what was sent is told by the table alone.
@@ -70,6 +71,8 @@ fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
     said.extend(some(datagrams.reordered, "came late"));
     said.extend(some(datagrams.duplicated, "came twice"));
     said.extend(some(datagrams.sends_refused, "sends were refused for want of room and tried again"));
+    let backlog = namespace.and_then(|udp| udp.backlog_drops).filter(|_| datagrams.lost_unknown > 0);
+    said.extend(some(backlog.unwrap_or(0), BACKLOG));
     said.extend(some(namespace.map_or(0, |udp| udp.memory_errors), "dropped for want of memory (net.ipv4.udp_mem)"));
     said.extend(some(namespace.map_or(0, |udp| udp.checksum_errors), "dropped for a wrong checksum"));
     (!said.is_empty()).then(|| format!("{}: {}", cell.label, said.join("; ")))

@@ -44,6 +44,10 @@ pub fn view(settled: &Settled) -> Option<CallDatagramView> {
     })
 }
 
+/// Where datagrams may have died of which no socket tells.
+pub const BACKLOG: &str =
+    "packets of anybody were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)";
+
 /// What was sent, did not come, and was not dropped where anybody counts.
 fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
     sent.saturating_sub(came).saturating_sub(dropped)
@@ -70,8 +74,11 @@ pub fn deaths(seen: &CallDatagramView) -> Option<String> {
         some(seen.overtaken, "replies were overtaken by later ones"),
         some(seen.strange, "datagrams answered no call"),
     ];
+    let is_lost = [seen.requests_lost_elsewhere, seen.replies_lost_elsewhere].iter().any(|lost| lost.unwrap_or(0) > 0);
+    let backlog = seen.namespace.and_then(|udp| udp.backlog_drops).filter(|_| is_lost).unwrap_or(0);
     let of_all = |read: fn(&UdpUse) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
     let elsewhere = [
+        some(backlog, BACKLOG),
         of_all(|udp| udp.memory_errors, "datagrams of anybody found UDP's memory used up (net.ipv4.udp_mem)"),
         of_all(|udp| udp.checksum_errors, "datagrams of anybody had a wrong checksum"),
     ];
@@ -123,6 +130,12 @@ mod tests {
         assert!(
             text.starts_with("of 100 requests and their replies 7 requests found the server's receive buffer full")
         );
+        let machine = UdpUse { backlog_drops: Some(3), ..UdpUse::default() };
+        let told = deaths(&CallDatagramView { namespace: Some(machine), ..seen }).unwrap();
+        assert!(told.contains("3 packets of anybody were dropped by a CPU's full backlog"), "{told}");
+        // Where all came, the backlog took others'.
+        let whole = CallDatagramView { requests_sent: 9, namespace: Some(machine), ..CallDatagramView::default() };
+        assert_eq!(deaths(&whole), None);
         assert!(text.contains("3 requests died where nobody tells") && text.contains("2 replies came after"), "{text}");
     }
 }
