@@ -15,6 +15,7 @@ pub mod trial;
 mod block;
 mod calibrate;
 mod confirm;
+mod home;
 mod knee;
 mod screen;
 

@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::calibrate::BIN_NS;
 use crate::event::{Event, Observer};
+use crate::home;
 use crate::screen::Screened;
 use crate::surroundings::Watch;
 
@@ -38,6 +39,17 @@ pub enum RunError {
     /// The stored plan cannot be read.
     #[error("session {0} cannot be resumed: its plan is of another version of bytegauge: start a new run")]
     OldPlan(SessionId),
+    /// The machine was restarted since, or is another.
+    #[error(
+        "session {session} cannot be resumed: it was begun {place}, and what a session shows holds for one machine in \
+         one boot: see what is there with `bytegauge report {session}`, or run anew without --resume"
+    )]
+    Elsewhere {
+        /// The session.
+        session: SessionId,
+        /// Where it was begun.
+        place: &'static str,
+    },
 }
 
 /// What a run needs beside its plan.
@@ -137,7 +149,8 @@ impl<'a> Run<'a> {
     /// Goes on with a session that was interrupted: what the store holds counts as done.
     ///
     /// # Errors
-    /// When the store cannot be read, or the session's plan is of another version.
+    /// When the store cannot be read, the session's plan is of another version, or the session was begun on another
+    /// machine or before the last boot of this one.
     pub fn resume(
         session: SessionId,
         store: &'a mut Store,
@@ -147,6 +160,9 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let record = store.session(session)?;
         let plan: Plan = serde_json::from_value(record.plan).map_err(|_| RunError::OldPlan(session))?;
+        if let Some(place) = home::elsewhere(&record.machine, &machine()) {
+            return Err(RunError::Elsewhere { session, place });
+        }
         let owner = store.own(session)?;
         store.resume_session(session)?;
         // A kill in the first moments may have left out some of these.

@@ -1,5 +1,6 @@
 //! Ctrl-C: what was measured is kept and told, and `--resume` goes on from there.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -192,4 +193,32 @@ fn a_session_that_goes_on_is_not_resumed_by_another() {
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!((raw.status(), raw.confirmed()["g1"]), ("complete", 40));
+}
+
+/// Writes other bytes of the same length over every occurrence of a text in the store.
+fn patch(bench: &Bench, text: &str, other: &str) {
+    assert_eq!(text.len(), other.len());
+    let mut bytes = fs::read(bench.store()).expect("the store");
+    let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(text.as_bytes())).collect();
+    assert!(!places.is_empty(), "{text} is not in the store in one piece");
+    for at in places {
+        bytes[at..at + text.len()].copy_from_slice(other.as_bytes());
+    }
+    fs::write(bench.store(), bytes).expect("the store");
+}
+
+#[test]
+fn a_session_of_another_boot_is_not_resumed() {
+    let bench = Bench::new();
+    interrupted(&bench, "INT", "", 5);
+    let boot = name(&Raw::of(&bench, 1).session["machine"]["boot_id"]);
+    let other = boot.chars().map(|c| if c == '0' { '1' } else { '0' }).collect::<String>();
+    patch(&bench, &boot, &other);
+    let before = Raw::of(&bench, 1);
+    let ran = bench.run("stream --resume 1 --quiet").exits(2);
+    ran.complains(&["session 1 cannot be resumed", "in another boot", "bytegauge report 1", "without --resume"]);
+    let after = Raw::of(&bench, 1);
+    assert_eq!((after.status(), &after.trials), ("incomplete", &before.trials), "it is left as it was");
+    patch(&bench, &other, &boot);
+    bench.run("stream --resume 1 --quiet").exits(0);
 }

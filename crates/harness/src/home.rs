@@ -1,0 +1,54 @@
+//! Whether a session's machine is the one that this process runs on, in the same boot.
+//!
+//! What a verdict shows holds for one machine in one boot: memory is laid out anew by the next one, and another
+//! kernel or CPU is another experiment. Compares recorded facts alone; a fact that is unknown then or now decides
+//! nothing.
+
+use serde_json::Value;
+
+/// Facts that a machine keeps as long as it is up, and how a difference is said. The CPU may change within a boot:
+/// where a virtual machine is moved to another host.
+const KEPT: [(&str, &str); 3] = [
+    ("/boot_id", "in another boot, or on another machine"),
+    ("/kernel_release", "under another kernel"),
+    ("/cpu/model", "on another CPU"),
+];
+
+/// Where the session was measured, if that is not here and now.
+pub(crate) fn elsewhere(recorded: &Value, now: &Value) -> Option<&'static str> {
+    let known = |facts: &Value, name: &str| facts.pointer(name).filter(|fact| !fact.is_null()).cloned();
+    let differs = |name: &str| known(recorded, name).zip(known(now, name)).is_some_and(|(then, now)| then != now);
+    KEPT.iter().find(|(name, _)| differs(name)).map(|(_, words)| *words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(recorded: &Value, expected: Option<&str>) {
+        let now = json!({"boot_id": "b1", "kernel_release": "6.18.1", "cpu": {"model": "Example CPU"}, "load": 1});
+        assert_eq!(elsewhere(recorded, &now), expected, "{recorded}");
+    }
+
+    #[test]
+    fn what_stays_until_the_next_boot_is_compared() {
+        let here = json!({"boot_id": "b1", "kernel_release": "6.18.1", "cpu": {"model": "Example CPU"}, "load": 3});
+        check(&here, None);
+        for (place, value, expected) in [
+            ("/boot_id", "b2", "in another boot, or on another machine"),
+            ("/kernel_release", "6.1.0", "under another kernel"),
+            ("/cpu/model", "Other CPU", "on another CPU"),
+        ] {
+            let mut other = here.clone();
+            *other.pointer_mut(place).expect("a fact") = json!(value);
+            check(&other, Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_decides_nothing() {
+        check(&json!(null), None);
+        check(&json!({"boot_id": null, "cpu": {"model": null}}), None);
+    }
+}
