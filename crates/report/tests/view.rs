@@ -275,6 +275,42 @@ fn an_engine_that_moves_nothing_recommends_nothing() {
 }
 
 #[test]
+fn what_lies_off_the_curve_is_given_with_what_goes_with_it() {
+    let plan = Plan {
+        transports: vec!["/dev/zero"],
+        profiles: vec!["drain"],
+        read_sizes: (6..12).map(|power| 1 << power).collect(),
+        confirm_blocks: 0,
+        screen_blocks: 8,
+        ..Plan::default()
+    };
+    let mut data = session(&plan);
+    for trial in &mut data.trials {
+        let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
+        let size = row.cell.factors.get("read_size").number().expect("a size");
+        let sink = trial.sink.as_mut().expect("a sink");
+        // Every second block was preempted and is 2 % slower; no read is short.
+        let preempted = trial.block % 2;
+        (sink.calls, sink.bytes, sink.short_calls) = (1_000_000, 1_000_000 * size, 0);
+        (sink.voluntary_switches, sink.involuntary_switches) = (0, 5_000 * preempted);
+        sink.window_ns = (160_000_000 + 22_000 * size) * (100 + 2 * preempted) / 100;
+    }
+    let view = view(&data);
+    let slice = view.groups[0].cost_model.reader.as_ref().expect("a slice");
+    let residuals = slice.residuals.as_ref().expect("residuals");
+    assert_eq!((residuals.len(), slice.trials), (48, 48));
+    for residual in residuals {
+        let block = residual.block;
+        assert_eq!(residual.ln > 0.0, block % 2 == 1, "{residual:?}");
+        assert!((0.009..0.011).contains(&residual.ln.abs()), "{residual:?}");
+        assert!(data.trials.iter().any(|trial| trial.cell == residual.cell && trial.block == block), "{residual:?}");
+    }
+    assert!(slice.residual_correlation.context_switches.is_some_and(|r| r > 0.99), "{slice:?}");
+    assert_eq!(slice.residual_correlation.short_call_share, None, "the same in every trial");
+    assert_eq!(view.groups[0].cost_model.main.residuals, slice.residuals);
+}
+
+#[test]
 fn the_plain_fit_finds_the_planted_line() {
     let plan = Plan {
         transports: vec!["/dev/zero"],

@@ -2,12 +2,12 @@
 //!
 //! Time against bytes *actually moved* per call, all trials: a description, from which nothing is recommended.
 
-use bytegauge_model::{EndReport, Levels, Role, Trial};
-use bytegauge_stats::cost::{Point, Search, analyse, plain_fit};
+use bytegauge_model::{CellId, EndReport, Levels, Role, Trial};
+use bytegauge_stats::cost::{Point, Search, analyse, correlation, plain_fit};
 
 use super::compare::moves_nothing;
 use super::counters::ratio;
-use super::document::{BreakView, CostModel, Linear, SegmentView, Slice};
+use super::document::{BreakView, CostModel, Linear, ResidualCorrelation, ResidualView, SegmentView, Slice};
 use super::estimate::ns_per_call;
 use super::settled::Settled;
 
@@ -72,17 +72,20 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     if sizes.len() < SIZES_MIN {
         return None;
     }
-    let reports = || cells.iter().flat_map(|cell| &cell.measured).filter_map(|trial| (end.report)(trial));
+    let trials = || cells.iter().flat_map(|cell| &cell.measured);
+    let reports = || trials().filter_map(|trial| (end.report)(trial));
     // A one-ended source works inside the reader's call: its waits belong to it. With two ends a wait is the
     // other end's cost, so only time on the CPU counts; an import that lacks it is described by wall time.
     let on_cpu = two_ended && reports().any(|report| report.cpu_time_ns() > 0);
-    let points: Vec<Point> = reports().filter_map(|report| point(report, on_cpu)).collect();
+    let looks: Vec<Look> = trials().filter_map(|trial| look(trial, (end.report)(trial)?, on_cpu)).collect();
+    let points: Vec<Point> = looks.iter().map(|look| look.point).collect();
     let below: Vec<Point> =
         points.iter().copied().filter(|point| fit.fit_max.is_none_or(|most| point.bytes <= most as f64)).collect();
     let plain = plain_fit(&below).filter(|plain| plain.fixed_ns.is_finite() && plain.per_byte_ns.is_finite())?;
     let search = Search { level: fit.level, seed: fit.seed, ..Search::default() };
     let curve = analyse(&points, &search);
     let reach = curve.as_ref().map(|curve| curve.reach);
+    let residuals = curve.as_ref().map(|curve| curve.residuals.as_slice());
     Some(Slice {
         metric: Some(if on_cpu { "on_cpu_ns_per_call" } else { "wall_ns_per_call" }),
         trials: points.len(),
@@ -97,7 +100,45 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
         size_for_95: reach.and_then(|reach| reach.most_of_observed_bytes),
         asymptote_size_for_half: reach.and_then(|reach| reach.half_of_asymptote_bytes),
         asymptote_size_for_95: reach.and_then(|reach| reach.most_of_asymptote_bytes),
+        residuals: residuals.map(|residuals| looks.iter().zip(residuals).map(residual).collect()),
+        residual_correlation: ResidualCorrelation {
+            short_call_share: residuals.and_then(|residuals| explained(residuals, &looks, |look| look.short_share)),
+            context_switches: residuals.and_then(|residuals| explained(residuals, &looks, |look| look.switches)),
+        },
     })
+}
+
+/// One trial, as the model looks at it, and what may explain why it is off the curve.
+struct Look<'a> {
+    cell: &'a CellId,
+    block: u64,
+    point: Point,
+    /// Calls that moved less than they were asked to, over all calls.
+    short_share: f64,
+    /// Context switches a call.
+    switches: f64,
+}
+
+fn look<'a>(trial: &'a Trial, report: &EndReport, on_cpu: bool) -> Option<Look<'a>> {
+    let switches = report.voluntary_switches.saturating_add(report.involuntary_switches);
+    Some(Look {
+        cell: &trial.cell,
+        block: trial.block,
+        point: point(report, on_cpu)?,
+        short_share: ratio(report.short_calls, report.calls)?,
+        switches: ratio(switches, report.calls)?,
+    })
+}
+
+fn residual((look, ln): (&Look, &f64)) -> ResidualView {
+    ResidualView { cell: look.cell.clone(), block: look.block, ln: *ln }
+}
+
+/// How far the residuals go with something else; what is the same in every trial, or was not recorded, explains
+/// nothing.
+fn explained(residuals: &[f64], looks: &[Look], by: fn(&Look) -> f64) -> Option<f64> {
+    // Rounding may carry a perfect one past its end.
+    correlation(residuals, &looks.iter().map(by).collect::<Vec<_>>()).map(|r| r.clamp(-1.0, 1.0))
 }
 
 fn point(report: &EndReport, on_cpu: bool) -> Option<Point> {

@@ -534,6 +534,32 @@ pub struct Slice {
     pub asymptote_size_for_half: Option<f64>,
     /// The size that reaches 95 % of it, bytes.
     pub asymptote_size_for_95: Option<f64>,
+    /// How far each trial is off the curve, cell by cell in the order of measurement; `null` without a curve.
+    pub residuals: Option<Vec<ResidualView>>,
+    /// What may explain that.
+    pub residual_correlation: ResidualCorrelation,
+}
+
+/// How far one trial is off the cost curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResidualView {
+    /// The trial's cell.
+    pub cell: CellId,
+    /// Its block.
+    pub block: u64,
+    /// ln(measured / fitted) time a call.
+    pub ln: f64,
+}
+
+/// Pearson's correlation of the residuals with what else was counted of this end; `null` where that was the same in
+/// every trial, or there are fewer than three.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ResidualCorrelation {
+    /// With the share of calls that moved less than they were asked to: short reads of the reading end, short
+    /// writes of the writing one.
+    pub short_call_share: Option<f64>,
+    /// With the context switches a call.
+    pub context_switches: Option<f64>,
 }
 
 /// One piece of the cost curve.
