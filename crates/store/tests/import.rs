@@ -119,6 +119,28 @@ fn text_tables() {
 }
 
 #[test]
+fn a_choice_that_was_never_returned_to_may_be_drift() {
+    let mut desk = desk();
+    let mut check = |text: &str, groups: Option<&str>| {
+        let imported = desk.import(text, &[]).unwrap();
+        let notes = desk.store.session(imported.session).unwrap().notes;
+        let said: Vec<&String> = notes.iter().filter(|note| note.contains("drift")).collect();
+        let expected =
+            groups.map(|groups| format!("{groups}: every choice was measured in one go, one after another, "));
+        assert_eq!(said.len(), usize::from(groups.is_some()), "{notes:?}");
+        assert!(expected.is_none_or(|expected| said[0].starts_with(&expected)), "{notes:?}");
+    };
+    // One run a size; only the Unix sockets have more than one size.
+    check(TABLES, Some("g0"));
+    // The third repetition returns to the first cell.
+    check(GRID, None);
+    let (header, row) = ("transport,buf_size,duration_sec,bytes\n", |size: u32| format!("tcp,{size},2,{size}000\n"));
+    let table = |sizes: [u32; 4]| sizes.map(row).into_iter().fold(header.to_owned(), |table, row| table + &row);
+    check(&table([1, 1, 2, 2]), Some("g0"));
+    check(&table([1, 2, 2, 1]), None);
+}
+
+#[test]
 fn text_tables_without_a_heading() {
     let row = "buf_size=4096; duration=2s; num_syscalls=1; 0.002 MiB/s; 0.5 syscalls/s; short_reads=0\n";
     let mut desk = desk();

@@ -9,14 +9,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, Group, GroupId, Levels, Outcome, SessionId, SessionRecord, SessionStatus, Stage, Trial,
-    Workload,
+    BlockRecord, Cell, CellId, CellKind, Group, GroupId, Levels, Outcome, SessionId, SessionRecord, SessionStatus,
+    Stage, Trial, Workload,
 };
 use serde_json::{Map, Value};
 
 use crate::cell::{CellRow, GroupRow};
 
 use super::observation::{Observation, conditions};
+use super::serial::{self, Visit};
 use super::{Draft, ImportError};
 
 /// "Within 5 % of the best", as the plans have it.
@@ -34,10 +35,11 @@ pub(super) fn arrange(
     let mut families = Families::default();
     let homes = rows.iter().map(|row| families.place(row)).collect::<Result<Vec<_>, _>>()?;
     let numbers = block_numbers(&rows, &homes);
+    let serial = serial::in_one_go(visits(&rows, &homes));
 
     let mut seen: HashSet<(u64, usize)> = HashSet::new();
     let mut blocks: BTreeMap<u64, BlockRecord> = BTreeMap::new();
-    let mut visits: BTreeMap<u64, HashSet<usize>> = BTreeMap::new();
+    let mut measured: BTreeMap<u64, HashSet<usize>> = BTreeMap::new();
     let mut places: HashMap<u64, u32> = HashMap::new();
     let mut trials = Vec::with_capacity(rows.len());
     for ((row, home), number) in rows.into_iter().zip(&homes).zip(numbers) {
@@ -53,7 +55,7 @@ pub(super) fn arrange(
         trial.position = row.position.unwrap_or(*place);
         *place += 1;
         if trial.outcome == Outcome::Measured {
-            visits.entry(number).or_default().insert(home.cell);
+            measured.entry(number).or_default().insert(home.cell);
         }
         families.stages[home.group].entry(trial.stage).or_default().insert(home.cell);
         blocks.entry(number).or_insert_with(|| BlockRecord {
@@ -73,10 +75,14 @@ pub(super) fn arrange(
     for block in blocks.values_mut().filter(|block| !families.told.contains(&block.index)) {
         let group = families.groups.iter().position(|row| row.group.id == block.group);
         let expected = group.and_then(|group| families.stages[group].get(&block.stage));
-        block.complete = visits.get(&block.index) == expected;
+        block.complete = measured.get(&block.index) == expected;
     }
     let workload = trials.first().map_or(Workload::default(), Trial::workload);
-    let session = session(name, workload, &warnings);
+    let mut session = session(name, workload, &warnings);
+    if !serial.is_empty() {
+        let ids: Vec<String> = serial.iter().map(|&group| families.groups[group].group.id.to_string()).collect();
+        session.notes.push(serial::note(&ids));
+    }
     let Families { groups, cells, .. } = families;
     Ok(Draft { session, groups, cells, blocks: blocks.into_values().collect(), trials, warnings })
 }
@@ -175,6 +181,20 @@ fn block_numbers(rows: &[Observation], homes: &[Home]) -> Vec<u64> {
             *numbers.entry((home.group, label)).or_insert(next)
         })
         .collect()
+}
+
+/// What is compared, in the order of the table.
+fn visits(rows: &[Observation], homes: &[Home]) -> Vec<Visit> {
+    let compared = |row: &Observation| {
+        row.kind == CellKind::Candidate && row.trial.stage == Stage::Confirm && row.trial.outcome == Outcome::Measured
+    };
+    let visit = |(row, home): (&Observation, &Home)| Visit {
+        started_unix_ns: row.trial.started_unix_ns,
+        block: row.block.unwrap_or(0),
+        group: home.group,
+        cell: home.cell,
+    };
+    rows.iter().zip(homes).filter(|(row, _)| compared(row)).map(visit).collect()
 }
 
 fn session(name: Option<String>, workload: Workload, warnings: &[String]) -> SessionRecord {

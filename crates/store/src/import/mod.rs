@@ -10,6 +10,7 @@ mod csv;
 mod jsonl;
 mod mapping;
 mod observation;
+mod serial;
 mod target;
 mod text;
 
