@@ -16,6 +16,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::exit::Failure;
 use crate::measure::PLANTS;
+use crate::selftest::SCALES;
 use crate::serve;
 
 /// The formats of a report.
@@ -81,7 +82,16 @@ pub fn command() -> Command {
             Command::new("selftest")
                 .about("Check the statistics and the harness on this machine, in about a minute")
                 .arg(seed_arg())
-                .arg(choice("format", &["text", "json"]).default_value("text").help("How to print the table")),
+                .arg(choice("format", &["text", "json"]).default_value("text").help("How to print the table"))
+                .arg(
+                    Arg::new("scale")
+                        .long("scale")
+                        .value_name("SCALE")
+                        .value_parser(PossibleValuesParser::new(SCALES.map(|(name, _)| name)))
+                        .default_value("minute")
+                        .hide(true)
+                        .help("How much to simulate and to measure"),
+                ),
         )
         .subcommand(
             Command::new("completions").about("Print completions for a shell").arg(

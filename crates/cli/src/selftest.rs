@@ -12,20 +12,25 @@ use crate::{args, stored};
 /// The seed of a self-test that is not told another one: the same table twice is easier to talk about.
 const SEED: u64 = 1;
 
+/// How much can be done; seconds are for tests of the command.
+pub const SCALES: [(&str, Scale); 2] = [("test", Scale::Test), ("minute", Scale::Minute)];
+
 /// Runs both halves and prints the table, failing rows included.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(SEED);
+    let scale = SCALES.iter().find(|(name, _)| args::text(matches, "scale") == Some(name));
+    let scale = scale.map_or(Scale::Minute, |(_, scale)| *scale);
     let bar = ProgressBar::new(1);
     if let Ok(style) = ProgressStyle::with_template("{msg:>32} [{bar:24}]") {
         bar.set_style(style.progress_chars("=> "));
     }
-    let harness = selfcheck::run(Scale::Minute, seed, |done, total, what| {
+    let harness = selfcheck::run(scale, seed, |done, total, what| {
         bar.set_length(total);
         bar.set_position(done);
         bar.set_message(what.to_owned());
     });
     let harness = harness.map_err(|error| Failure::failed(error.to_string()))?;
-    let simulated = verify::run(Scale::Minute, seed, |done, total, what| {
+    let simulated = verify::run(scale, seed, |done, total, what| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
         bar.set_message(what.to_owned());

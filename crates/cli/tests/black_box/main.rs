@@ -24,6 +24,7 @@ mod output;
 mod plans;
 mod raw;
 mod ring;
+mod selftest;
 mod serve;
 mod store_faults;
 mod stored;
