@@ -3,7 +3,7 @@
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{MachineUse, Transport, UdpUse};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::cpu_time::process_usage;
+use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
 use bytegauge_sys::environment::{CgroupCpu, Pressure};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 use bytegauge_sys::process::cpu_time_ns;
@@ -125,10 +125,11 @@ fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
     }
 }
 
-/// CPU time of this process and of the ends that are processes of their own.
+/// CPU time of this process and of the ends that are processes of their own: those that live, and those that were
+/// ended after a failure, which must not count as somebody else's.
 fn own_cpu_ns(ends: &[u32]) -> u64 {
     let ends: u64 = ends.iter().filter_map(|id| cpu_time_ns(*id).ok()).sum();
-    process_usage().total_ns + ends
+    process_usage().total_ns + ended_children_ns() + ends
 }
 
 fn throttled_us() -> Option<u64> {
@@ -141,4 +142,24 @@ fn cpu_pressure_us() -> Option<u64> {
 
 fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn an_end_that_was_ended_is_no_stranger() {
+        let mut end = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let before_ns = own_cpu_ns(&[]);
+        // By its own clock, not by the wall: it has worked when it has worked.
+        while cpu_time_ns(end.id()).unwrap() < 60_000_000 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        end.kill().unwrap();
+        end.wait().unwrap();
+        let gained_ns = own_cpu_ns(&[]) - before_ns;
+        assert!(gained_ns >= 59_000_000, "{gained_ns}");
+    }
 }

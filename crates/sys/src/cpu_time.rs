@@ -90,13 +90,16 @@ pub fn process_usage() -> ProcessUsage {
     usage(libc::RUSAGE_SELF, libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// CPU time of this process's children that have ended and were waited for, theirs included, ns (`RUSAGE_CHILDREN`).
+/// Their user and system times add up to the exact sum (kernel/sched/cputime.c, `cputime_adjust`), in microseconds.
+#[must_use]
+pub fn ended_children_ns() -> u64 {
+    let raw = rusage(libc::RUSAGE_CHILDREN);
+    timeval_ns(raw.ru_utime) + timeval_ns(raw.ru_stime)
+}
+
 fn usage(who: libc::c_int, clock: libc::clockid_t) -> Usage {
-    // SAFETY: rusage is plain integers, for which all-zero bytes are a valid value.
-    let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `raw` is a valid place for one rusage, and lives through the call.
-    let returned = unsafe { libc::getrusage(who, &mut raw) };
-    // Fails only for an unknown `who` or a bad pointer (getrusage(2)).
-    assert_eq!(returned, 0, "getrusage({who})");
+    let raw = rusage(who);
     Usage {
         user_ns: timeval_ns(raw.ru_utime),
         system_ns: timeval_ns(raw.ru_stime),
@@ -106,6 +109,16 @@ fn usage(who: libc::c_int, clock: libc::clockid_t) -> Usage {
         minor_faults: raw.ru_minflt as u64,
         major_faults: raw.ru_majflt as u64,
     }
+}
+
+fn rusage(who: libc::c_int) -> libc::rusage {
+    // SAFETY: rusage is plain integers, for which all-zero bytes are a valid value.
+    let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `raw` is a valid place for one rusage, and lives through the call.
+    let returned = unsafe { libc::getrusage(who, &mut raw) };
+    // Fails only for an unknown `who` or a bad pointer (getrusage(2)).
+    assert_eq!(returned, 0, "getrusage({who})");
+    raw
 }
 
 fn timeval_ns(time: libc::timeval) -> u64 {
