@@ -337,6 +337,15 @@ fn whether_to_set_a_receive_buffer_is_said() {
 }
 
 #[test]
+fn an_interrupted_session_advises_no_receive_buffer() {
+    let mut data = buffers(20_000.0, 0.0);
+    data.record.status = bytegauge_model::SessionStatus::Incomplete;
+    let text = &view(&data).verdicts[0].recommendation.text;
+    assert!(text.contains("not proven (interrupted after") && !text.contains("SO_RCVBUF need not"), "{text}");
+    assert!(!text.contains("shown good"), "{text}");
+}
+
+#[test]
 fn errors_are_results_with_their_cause() {
     let view = view(&buffers(20_000.0, 0.02));
     let call = cell(&view, "c4").call.clone().expect("calls");

@@ -75,7 +75,9 @@ fn subject(family: &Family, answer: &Answer) -> String {
 
 /// What has to be said beside the choice and its rate: of calls, whether to set `SO_RCVBUF`, and what failed.
 fn remarks(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions, margin: f64) -> Vec<String> {
-    let buffer = receive_buffer::remark(confirmed, choice, conditions, margin);
+    // It speaks of what was shown, and a session that was cut off shows nothing.
+    let shows = !conditions.unfinished;
+    let buffer = shows.then(|| receive_buffer::remark(confirmed, choice, conditions, margin)).flatten();
     buffer.into_iter().chain(failures(confirmed, choice, conditions)).collect()
 }
 
