@@ -13,6 +13,7 @@ mod peers;
 mod real_life;
 mod section;
 mod setup;
+mod skips;
 mod sources;
 mod steps;
 mod test;

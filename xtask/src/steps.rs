@@ -13,6 +13,8 @@ pub enum Done {
     Passed,
     /// It could not be tried, and why.
     Skipped(String),
+    /// All is well but for parts that could not be tried, and why.
+    Partly(Vec<String>),
 }
 
 /// One step.
@@ -32,7 +34,7 @@ pub struct Step<'a> {
 pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
     let (began, total) = (Instant::now(), steps.len());
     let mut times = Vec::new();
-    let mut skipped = Vec::new();
+    let (mut skipped, mut parts) = (Vec::new(), 0);
     for (index, step) in steps.into_iter().enumerate() {
         println!("── {}/{total} {}: {}", index + 1, step.name, step.repeat);
         let step_began = Instant::now();
@@ -44,6 +46,13 @@ pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
                 println!("   skipped: {reason}");
                 skipped.push(format!("{} ({reason})", step.name));
             }
+            Ok(Done::Partly(reasons)) => {
+                println!("   passed in {}, but for {} skipped:", duration::show(took), reasons.len());
+                for reason in &reasons {
+                    println!("      {reason}");
+                }
+                parts += reasons.len();
+            }
             Err(error) => {
                 println!("   FAILED after {}", duration::show(took));
                 bail!("{} failed: {error:#}\nrepeat this step with: {}", step.name, step.repeat);
@@ -51,7 +60,7 @@ pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
         }
         times.push((step.name, took));
     }
-    println!("{}", summary(&times, &skipped, began.elapsed()));
+    println!("{}", summary(&times, &skipped, parts, began.elapsed()));
     Ok(())
 }
 
@@ -66,7 +75,7 @@ pub fn visible(command: &mut Command) -> Result<Done> {
     Ok(Done::Passed)
 }
 
-fn summary(times: &[(&str, Duration)], skipped: &[String], total: Duration) -> String {
+fn summary(times: &[(&str, Duration)], skipped: &[String], parts: usize, total: Duration) -> String {
     let mut slow: Vec<_> = times.iter().filter(|(_, took)| took.as_secs() >= 1).collect();
     slow.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
     let slow: Vec<String> = slow.iter().map(|(name, took)| format!("{name} {}", duration::show(*took))).collect();
@@ -77,6 +86,9 @@ fn summary(times: &[(&str, Duration)], skipped: &[String], total: Duration) -> S
     }
     if !skipped.is_empty() {
         text.push_str(&format!("; skipped {}: {}", skipped.len(), skipped.join("; ")));
+    }
+    if parts > 0 {
+        text.push_str(&format!("; {parts} tests skipped themselves, named above"));
     }
     text
 }
@@ -100,8 +112,10 @@ mod tests {
     #[test]
     fn skips_are_said_in_the_summary() {
         let times = [("fmt", Duration::from_millis(5)), ("peers", Duration::from_secs(2))];
-        let text = summary(&times, &["peers (no iperf3)".into()], Duration::from_secs(62));
+        let text = summary(&times, &["peers (no iperf3)".into()], 0, Duration::from_secs(62));
         assert_eq!(text, "1 steps passed in 1 min 2 s (peers 2.0 s); skipped 1: peers (no iperf3)");
+        let text = summary(&times[..1], &[], 3, Duration::from_secs(62));
+        assert_eq!(text, "1 steps passed in 1 min 2 s; 3 tests skipped themselves, named above");
     }
 
     #[test]

@@ -7,7 +7,10 @@ use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
 
 use crate::steps::{self, Done, Step};
-use crate::{audit, cargo, edges, generate, peers, setup, sources};
+use crate::{audit, cargo, edges, generate, peers, setup, skips, sources};
+
+/// All tests of all crates.
+const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
 
 /// `cargo xtask test`.
 pub fn command() -> Command {
@@ -44,7 +47,11 @@ pub fn run(_: &ArgMatches) -> Result<()> {
             work: Box::new(|| generate::check().map(|()| Done::Passed)),
         },
         cargo_step("clippy", &["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[]),
-        cargo_step("tests", &["test", "--locked", "--workspace", "--no-fail-fast"], &[]),
+        Step {
+            name: "tests",
+            repeat: format!("cargo {}", TESTS.join(" ")),
+            work: Box::new(|| skips::run(cargo::command(&TESTS).args(["--", "--show-output"]))),
+        },
         cargo_step("docs", &["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")]),
         cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
         Step { name: "peers", repeat: peers::SMOKE.into(), work: Box::new(peers_smoke) },

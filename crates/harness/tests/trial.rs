@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use bytegauge_harness::trial::{Measured, measure, stream_throughput};
 use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::{Ends, Level, Levels, Outcome, Transport};
+use bytegauge_traffic::message::GRACE_NS;
 use bytegauge_traffic::{Pair, PathSetup, Plant};
 
 fn setup(transport: &str) -> PathSetup {
@@ -16,19 +18,23 @@ fn setup(transport: &str) -> PathSetup {
     let mut setup = PathSetup::of(&levels).unwrap();
     setup.warmup_ns = 1_000_000;
     setup.window_ns = 10_000_000;
-    setup.grace_ns = 300_000_000;
     setup.seed = 7;
     setup
 }
 
 /// One trial; with a longer window where a busy machine kept the reader from running in this one.
 fn run(setup: &PathSetup) -> Measured {
+    run_until(setup, |_| true)
+}
+
+/// One trial; with a longer window where a busy machine kept it from showing what the test is about.
+fn run_until(setup: &PathSetup, shows: impl Fn(&Measured) -> bool) -> Measured {
     let mut setup = setup.clone();
     loop {
         let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
         let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
-        let kept = |reason: &str| reason.contains("the reader was kept from running");
-        if !matches!(&measured.outcome, Outcome::Failed(reason) if kept(reason)) || setup.window_ns > 2_000_000_000 {
+        let kept = measured.outcome.reason().is_some_and(|reason| reason.contains("the reader was kept from running"));
+        if (!kept && shows(&measured)) || setup.window_ns > 2_000_000_000 {
             return measured;
         }
         setup.window_ns *= 4;
@@ -37,7 +43,9 @@ fn run(setup: &PathSetup) -> Measured {
 
 /// IPv6 may be missing on the machine that tests; everything else must work.
 fn check_measured(setup: &PathSetup) {
-    let measured = run(setup);
+    // The source's window is its own, and a busy machine may keep it from that too.
+    let wrote = |measured: &Measured| measured.source.as_ref().is_none_or(|source| source.bytes > 0);
+    let measured = run_until(setup, wrote);
     if matches!(measured.outcome, Outcome::Skipped(_)) && setup.transport.to_string() == "tcp6" {
         return;
     }
@@ -129,14 +137,21 @@ fn an_option_that_does_not_exist_is_a_skip() {
 
 #[test]
 fn an_offered_load_is_kept() {
-    let mut paced = setup("unix");
-    paced.rate = Some(20 << 20);
-    paced.window_ns = 60_000_000;
+    check_paced(&setup("unix"));
+}
+
+/// Never more is written than what is due, and one write: a machine that stands still changes nothing about that.
+fn check_paced(setup: &PathSetup) {
+    let paced = PathSetup { rate: Some(20 << 20), window_ns: 60_000_000, ..setup.clone() };
+    let began = Instant::now();
     let sink = run(&paced).sink.unwrap();
-    let (bytes, wall_ns) = stream_throughput(&sink);
-    let rate = bytes as f64 * 1e9 / wall_ns as f64;
-    // Whole writes of 64 KiB into a window of 60 ms: a few either way.
-    assert!(rate < 1.3 * (20 << 20) as f64, "{rate}");
+    let due = began.elapsed().as_secs_f64() * f64::from(20 << 20) + (64 << 10) as f64;
+    assert!(
+        sink.bytes > 0 && sink.total_bytes as f64 <= due,
+        "{} of {due} bytes by {}",
+        sink.total_bytes,
+        paced.engine
+    );
 }
 
 #[test]
@@ -157,11 +172,17 @@ fn a_series_covers_warmup_and_window() {
     assert!(run(&setup("unix")).sink.unwrap().flows[0].series.is_empty());
 }
 
+/// How long a flow may be late: a stall is waited for, and nothing else may be taken for one.
+fn grace_ns(plant: Plant) -> u64 {
+    if matches!(plant, Plant::Stall { .. }) { 300_000_000 } else { GRACE_NS }
+}
+
 /// A planted fault must fail the trial, in words that name it.
 fn check_planted(plant: Plant, verify: bool, expected: &str) {
     for transport in ["unix", "tcp"] {
-        let planted = PathSetup { plant: Some(plant), verify, ..setup(transport) };
-        let Outcome::Failed(reason) = run(&planted).outcome else {
+        let planted = PathSetup { plant: Some(plant), verify, grace_ns: grace_ns(plant), ..setup(transport) };
+        let Outcome::Failed(reason) = run_until(&planted, |measured| measured.outcome != Outcome::Measured).outcome
+        else {
             panic!("{plant:?} over {transport} went unnoticed")
         };
         assert!(reason.contains(expected), "{transport}: {reason}");
@@ -249,9 +270,7 @@ fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
             for (flows, verify) in [(1, false), (3, true)] {
                 // A turn of the engine, its bytes compared by unoptimised code, takes milliseconds.
                 let (write_size, window_ns) = (Some(4096), window_ns(engine));
-                // What the sockets hold in the end is compared too, after the window.
-                let grace_ns = 5_000_000_000;
-                let setup = PathSetup { flows, verify, engine, write_size, window_ns, grace_ns, ..setup(transport) };
+                let setup = PathSetup { flows, verify, engine, write_size, window_ns, ..setup(transport) };
                 let outcome = run(&setup).outcome;
                 if let Outcome::Skipped(reason) = outcome {
                     // Some engines need what this kernel may lack, and say so.
@@ -271,7 +290,12 @@ fn faults_are_caught_and_a_load_is_kept_by_engines_that_share_a_thread() {
     for engine in carrying() {
         let with = |plant| {
             let verify = matches!(plant, Plant::Corrupt { .. });
-            run(&PathSetup { engine, verify, plant: Some(plant), window_ns: window_ns(engine), ..setup("tcp") }).outcome
+            let planted =
+                PathSetup { engine, verify, plant: Some(plant), window_ns: window_ns(engine), ..setup("tcp") };
+            // Work of its own fails nothing; the others may not come to their bytes on a busy machine.
+            let harmless = matches!(plant, Plant::Spin { .. });
+            let shows = |measured: &Measured| harmless || measured.outcome != Outcome::Measured;
+            run_until(&PathSetup { grace_ns: grace_ns(plant), ..planted }, shows).outcome
         };
         if matches!(with(Plant::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
             continue;
@@ -286,9 +310,6 @@ fn faults_are_caught_and_a_load_is_kept_by_engines_that_share_a_thread() {
             let Outcome::Failed(reason) = outcome else { panic!("{engine}: {plant:?} went unnoticed: {outcome:?}") };
             assert!(reason.contains(expected), "{engine}: {reason}");
         }
-        let paced = PathSetup { engine, rate: Some(20 << 20), window_ns: 60_000_000, ..setup("tcp") };
-        let (bytes, wall_ns) = stream_throughput(&run(&paced).sink.unwrap());
-        let rate = bytes as f64 * 1e9 / wall_ns as f64;
-        assert!(rate < 1.3 * (20 << 20) as f64, "{engine}: {rate}");
+        check_paced(&PathSetup { engine, ..setup("tcp") });
     }
 }

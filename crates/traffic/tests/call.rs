@@ -160,7 +160,8 @@ fn the_client_alone_measures_the_harness() {
         let mut setup = PathSetup { flows: 1, series: true, ..setup("tcp", Engine::Null) };
         call(&mut setup).response = response;
         call(&mut setup).connect_per_call = connect_per_call;
-        let ended = calls::run_alone(&setup);
+        let some = |reply: &Reply| calls::report(reply).call.as_ref().is_some_and(|call| call.calls > 0);
+        let ended = calls::until(&setup, calls::run_alone, some);
         let Reply::Done(report) = ended else { panic!("{ended:?}") };
         let calls = report.call.unwrap();
         assert!(calls.calls > 0 && calls.begun == calls.completed && calls.errors.is_empty());

@@ -10,13 +10,15 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytegauge_model::{Engine, EpollMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::option::SocketOption;
 use bytegauge_traffic::engine::Stop;
 use bytegauge_traffic::flow::{Doing, End, Want};
-use bytegauge_traffic::meter::Schedule;
+use bytegauge_traffic::meter::{Schedule, Window};
 use proptest::prelude::*;
 
 use support::caller::{Caller, Task};
@@ -24,7 +26,8 @@ use support::echo::{Echo, Mistake};
 use support::habits::{AfterEof, BothWays, Impatient, Sleeper, Waiter};
 use support::running::{Outcome, Running};
 use support::{
-    Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, plain, plain_call, reset,
+    Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, plain, plain_call,
+    reset, wait_until,
 };
 
 const ECONNREFUSED: i32 = 111;
@@ -179,7 +182,14 @@ fn a_flow_may_send_after_the_end_of_what_it_received() {
 #[test]
 fn a_reset_in_any_state_is_told_and_the_others_go_on() {
     for_all(|engine| {
-        let (server, address) = echo_server(engine, 4096, &[SocketOption::SendBuffer(16_384)]);
+        let (listener, address) = listener();
+        let broken = Arc::new(AtomicUsize::new(0));
+        let welcome = {
+            let broken = Arc::clone(&broken);
+            move || Echo::telling(&broken)
+        };
+        let group = Group::server(welcome).with(&[SocketOption::SendBuffer(16_384)]);
+        let server = Running::start(engine, group, Some(listener.into()), 4096);
         let mut other = plain(address);
         plain_call(&mut other, 0, 100);
         // Idle.
@@ -199,6 +209,7 @@ fn a_reset_in_any_state_is_told_and_the_others_go_on() {
         reset(plain(address));
         plain_call(&mut other, 4, 100_000);
         drop(other);
+        wait_until("three resets are seen", || broken.load(Ordering::Relaxed) >= 3);
         let outcome = told_when(server, address, 5);
         let failed = |end: &End| matches!(end, End::Failed { errno, .. } if [ECONNRESET, EPIPE].contains(errno));
         let resets = outcome.group.flows().filter(|flow| flow.ends.iter().any(failed)).count();
@@ -266,10 +277,15 @@ fn a_connection_that_nobody_answers_ends_with_the_flows_patience() {
         socket.listen(0).unwrap();
         let address = socket.local_addr().unwrap().as_socket().unwrap();
         let _first = TcpStream::connect(address).unwrap();
-        let impatient = Task { give_up_ns: monotonic_ns() + 30_000_000, ..task(1, 1, 10) };
-        let outcome = Running::start(engine, Group::clients(vec![Caller::new(impatient)], address), None, 64).finish();
-        let flow = &outcome.group.left[0].0;
-        assert_eq!(flow.ends, [End::Failed { doing: Doing::Connecting, errno: ETIMEDOUT }]);
+        let ends_after = |patience_ns: u64| {
+            let impatient = Task { give_up_ns: monotonic_ns() + patience_ns, ..task(1, 1, 10) };
+            let clients = Group::clients(vec![Caller::new(impatient)], address);
+            let outcome = Running::start(engine, clients, None, 64).finish();
+            outcome.group.left[0].0.ends.clone()
+        };
+        // A busy machine may keep it from so much as trying.
+        let ends = [30_000_000, 300_000_000, 3_000_000_000].into_iter().map(ends_after).find(|ends| !ends.is_empty());
+        assert_eq!(ends, Some(vec![End::Failed { doing: Doing::Connecting, errno: ETIMEDOUT }]));
     });
 }
 
@@ -331,35 +347,43 @@ fn many_that_send_at_once_are_all_served() {
 #[test]
 fn deadlines_are_met_in_order_and_never_early() {
     for_all(|engine| {
-        let began_ns = monotonic_ns();
-        let waiter = |k: u64| Waiter {
-            pause_ns: began_ns + (6 - k) * 7_000_000,
-            receive_ns: began_ns + 50_000_000 + k * 7_000_000,
-            ..Waiter::default()
-        };
-        let (mut near, far): (Vec<_>, Vec<_>) = (0..5).map(|_| UnixStream::pair().unwrap()).unzip();
-        let flows = far.into_iter().enumerate().map(|(k, fd)| (waiter(k as u64), fd.into())).collect();
-        let running = Running::start(engine, Group::joined(flows), None, 64);
-        bytegauge_sys::clock::sleep_through_until_ns(began_ns + 110_000_000);
-        for stream in &mut near {
-            stream.write_all(b"x").unwrap();
-        }
-        let outcome = running.finish();
-        let mut flows: Vec<_> = outcome.group.flows().collect();
-        assert_eq!(flows.len(), 5);
-        for flow in &flows {
-            let names: Vec<_> = flow.seen.iter().map(|(name, _)| *name).collect();
-            assert_eq!(names, ["paused", "nothing came", "received"]);
-            assert!(flow.seen[0].1 >= flow.pause_ns && flow.seen[1].1 >= flow.receive_ns);
-        }
-        if engine != Engine::Blocking {
-            // Threads may be woken in any order; one thread keeps the order of the deadlines.
-            flows.sort_by_key(|flow| flow.pause_ns);
-            assert!(flows.is_sorted_by_key(|flow| flow.seen[0].1));
-            flows.sort_by_key(|flow| flow.receive_ns);
-            assert!(flows.is_sorted_by_key(|flow| flow.seen[1].1));
-        }
+        // Threads may be woken in any order; one thread keeps the order of the deadlines, unless the machine stood still
+        // until several were over before they were asked for.
+        let in_order = |step_ns: u64| deadlines_are_met(engine, step_ns) || engine == Engine::Blocking;
+        let steps_ns = [7_000_000, 28_000_000, 112_000_000, 448_000_000];
+        assert!(steps_ns.into_iter().any(in_order), "{engine}");
     });
+}
+
+/// Five flows pause and wait for nothing, with so much time between their deadlines. Whether they met them in order.
+fn deadlines_are_met(engine: Engine, step_ns: u64) -> bool {
+    let began_ns = monotonic_ns();
+    let waited = Arc::new(AtomicUsize::new(0));
+    let waiter = |k: u64| Waiter {
+        pause_ns: began_ns + (6 - k) * step_ns,
+        receive_ns: began_ns + (7 + k) * step_ns,
+        waited: Arc::clone(&waited),
+        ..Waiter::default()
+    };
+    let (mut near, far): (Vec<_>, Vec<_>) = (0..5).map(|_| UnixStream::pair().unwrap()).unzip();
+    let flows = far.into_iter().enumerate().map(|(k, fd)| (waiter(k as u64), fd.into())).collect();
+    let running = Running::start(engine, Group::joined(flows), None, 64);
+    wait_until("all have seen that nothing came", || waited.load(Ordering::Relaxed) == 5);
+    for stream in &mut near {
+        stream.write_all(b"x").unwrap();
+    }
+    let outcome = running.finish();
+    let mut flows: Vec<_> = outcome.group.flows().collect();
+    assert_eq!(flows.len(), 5);
+    for flow in &flows {
+        let names: Vec<_> = flow.seen.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["paused", "nothing came", "received"]);
+        assert!(flow.seen[0].1 >= flow.pause_ns && flow.seen[1].1 >= flow.receive_ns);
+    }
+    flows.sort_by_key(|flow| flow.pause_ns);
+    let paused = flows.is_sorted_by_key(|flow| flow.seen[0].1);
+    flows.sort_by_key(|flow| flow.receive_ns);
+    paused && flows.is_sorted_by_key(|flow| flow.seen[1].1)
 }
 
 #[test]
@@ -402,29 +426,40 @@ fn a_waiting_engine_is_told_and_aborted_and_hands_everything_back() {
 #[test]
 fn the_window_opens_closes_and_ends_the_loop() {
     for_all(|engine| {
-        let (listener, address) = listener();
-        let schedule = Schedule { warmup_ns: 20_000_000, window_ns: 200_000_000, until_told: false };
-        let server = Running::start_by(engine, Group::server(Echo::default), Some(listener.into()), 4096, schedule);
-        let caller = std::thread::spawn(move || {
-            let mut stream = plain(address);
-            let sent = message(1, 2000);
-            let mut echo = vec![0; sent.len()];
-            // Until the server leaves.
-            while stream.write_all(&sent).is_ok() && stream.read_exact(&mut echo).is_ok() {
-                assert_eq!(echo, sent);
-            }
-        });
-        let outcome = server.finish();
-        assert_eq!(outcome.stop, Stop::Time);
-        // Shorter than planned if it opened late.
-        assert!(outcome.window.ns > 0);
-        // An engine that began late, on a machine that is busy with other tests, moved nothing before its window.
-        assert!(outcome.window.bytes > 0 && outcome.window.bytes <= outcome.total_bytes);
-        assert!(outcome.window.calls >= 2 && outcome.window.short_calls <= outcome.window.calls);
-        assert!(outcome.window.usage.total_ns > 0, "whoever moved the bytes used CPU time");
-        drop(outcome);
-        caller.join().unwrap();
+        // A busy machine may keep the caller from a short window.
+        let called = |window_ns: u64| a_window_of(engine, window_ns).bytes > 0;
+        assert!([200_000_000, 2_000_000_000].into_iter().any(called), "{engine}");
     });
+}
+
+/// What the window of a server held, which is called all the time.
+fn a_window_of(engine: Engine, window_ns: u64) -> Window {
+    let (listener, address) = listener();
+    let mut stream = plain(address);
+    let schedule = Schedule { warmup_ns: 20_000_000, window_ns, until_told: false };
+    let server = Running::start_by(engine, Group::server(Echo::default), Some(listener.into()), 4096, schedule);
+    let caller = std::thread::spawn(move || {
+        let sent = message(1, 2000);
+        let mut echo = vec![0; sent.len()];
+        // Until the server leaves.
+        while stream.write_all(&sent).is_ok() && stream.read_exact(&mut echo).is_ok() {
+            assert_eq!(echo, sent);
+        }
+    });
+    let outcome = server.finish();
+    assert_eq!(outcome.stop, Stop::Time);
+    // Shorter than planned if it opened late.
+    assert!(outcome.window.ns > 0);
+    // An engine that began late, on a machine that is busy with other tests, moved nothing before its window.
+    assert!(outcome.window.bytes <= outcome.total_bytes);
+    if outcome.window.bytes > 0 {
+        assert!(outcome.window.calls > 0 && outcome.window.short_calls <= outcome.window.calls);
+        assert!(outcome.window.usage.total_ns > 0, "whoever moved the bytes used CPU time");
+    }
+    let window = outcome.window.clone();
+    drop(outcome);
+    caller.join().unwrap();
+    window
 }
 
 #[test]

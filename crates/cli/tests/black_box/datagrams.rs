@@ -11,7 +11,7 @@ fn the_defaults_fit_datagrams() {
     let ran = bench.run(&format!("stream --transport udp --write-size 1000 {SHORT}")).exits(0);
     ran.prints(&["plain", "mmsg", "gso", "goodput", "lost", "most datagrams that came", "most bytes that came"]);
     let raw = Raw::of(&bench, 1);
-    assert_eq!(raw.reasons(), [""; 0]);
+    assert_eq!(raw.troubles(), [""; 0]);
     let document = bench.run("report --format json").exits(0).json();
     let cells = document["cells"].as_array().unwrap();
     for cell in cells.iter().filter(|cell| cell["kind"] == "candidate") {

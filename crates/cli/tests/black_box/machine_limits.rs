@@ -22,7 +22,7 @@ fn the_soft_limit_is_raised_first() {
     ran.exits(0);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    assert_eq!(raw.reasons(), [""; 0]);
+    assert_eq!(raw.troubles(), [""; 0]);
 }
 
 #[test]

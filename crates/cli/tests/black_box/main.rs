@@ -9,6 +9,7 @@ mod any_words;
 mod artefacts;
 mod bad_input;
 mod bench;
+mod call_faults;
 mod connect;
 mod contract;
 mod datagrams;

@@ -65,6 +65,11 @@ impl Raw {
         outcomes.filter(|outcome| outcome["kind"] != "measured").map(|outcome| name(&outcome["reason"])).collect()
     }
 
+    /// The same without those that say that a busy machine kept an end from running in so short a trial.
+    pub fn troubles(&self) -> Vec<String> {
+        self.reasons().into_iter().filter(|reason| !reason.contains("use a longer --duration")).collect()
+    }
+
     /// What every session must satisfy, finished or cut off: blocks are numbered without a hole; within a
     /// block positions begin at 0 without a hole; a complete block has every trial measured; each trial's
     /// counts agree with each other.

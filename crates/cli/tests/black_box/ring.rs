@@ -7,7 +7,7 @@ use crate::contract::check_schema;
 use crate::raw::{Raw, name, number};
 
 /// Short, and everything but the ring fixed.
-const SHORT: &str = "--duration 2ms --blocks 6 --budget 4s --seed 1 --quiet --format json";
+const SHORT: &str = "--duration 20ms --blocks 6 --budget 4s --seed 1 --quiet --format json";
 
 #[track_caller]
 fn check_refused(words: &str, expected: &[&str]) {
@@ -72,7 +72,7 @@ fn completions_are_counted_and_checked() {
             assert!(ring["overflowed_after_rounds"].is_null() && cell["counters"]["reads"].is_null(), "{cell}");
         }
         let raw = Raw::of(&bench, 1);
-        assert!(raw.trials.iter().all(|trial| trial["outcome"]["kind"] == "measured"));
+        assert_eq!(raw.troubles(), [""; 0]);
         bench.run("report").exits(0).prints(&["NOPs through an io_uring", "M NOPs/s", "an upper bound"]);
         bench.run("report --format csv").exits(0).prints(&["nops_per_s", "cpu_ns_per_nop"]);
         bench.run("report --format markdown").exits(0).prints(&["NOPs through an io", "ns a NOP"]);
@@ -115,7 +115,7 @@ fn a_planted_fault_fails_its_cell_alone() {
 fn the_published_loop_is_shown_and_never_compared() {
     let bench = Bench::new();
     let words = "ring --entries 8,64 --implementation raw,liburing,liburing-undrained --setup default --mode ceiling";
-    let ran = bench.run(&format!("{words} --duration 2ms --blocks 6 --budget 4s --seed 1 --format json")).exits(0);
+    let ran = bench.run(&format!("{words} --duration 20ms --blocks 6 --budget 4s --seed 1 --format json")).exits(0);
     let document = ran.json();
     check_schema(&document);
     let artefacts: Vec<&Value> = list(&document, "cells").iter().filter(|cell| cell["kind"] == "artefact").collect();
@@ -141,7 +141,7 @@ fn the_published_loop_is_shown_and_never_compared() {
 #[test]
 fn real_work_of_the_same_machine_stands_beside() {
     let bench = Bench::new();
-    let ring = "ring --entries 8 --implementation raw,io-uring --setup default --mode ceiling --duration 2ms --blocks 6 \
+    let ring = "ring --entries 8 --implementation raw,io-uring --setup default --mode ceiling --duration 20ms --blocks 6 \
                 --budget 4s --seed 1 --quiet";
     bench
         .run(ring)

@@ -1,5 +1,8 @@
 //! A server's flow that returns whole messages, each with its length (four bytes) before it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytegauge_traffic::flow::{End, Flow, Want};
 
 /// Returns every message once it is complete; closes when the peer has no more.
@@ -15,6 +18,8 @@ pub struct Echo {
     mistake: Option<Mistake>,
     /// How connections ended.
     pub ends: Vec<End>,
+    /// Connections of all such flows that ended otherwise than in order.
+    broken: Arc<AtomicUsize>,
     /// Messages returned.
     pub served: u64,
     pub received_bytes: u64,
@@ -36,6 +41,11 @@ impl Echo {
     /// One that errs on purpose.
     pub fn erring(mistake: Mistake) -> Echo {
         Echo { mistake: Some(mistake), ..Echo::default() }
+    }
+
+    /// One that tells in a common count that its connection broke.
+    pub fn telling(broken: &Arc<AtomicUsize>) -> Echo {
+        Echo { broken: Arc::clone(broken), ..Echo::default() }
     }
 
     fn take_message(&mut self) {
@@ -103,6 +113,7 @@ impl Flow for Echo {
             // The connection is gone: nothing can be returned any more.
             self.outbox.clear();
             self.inbox.clear();
+            self.broken.fetch_add(1, Ordering::Relaxed);
         }
         self.ends.push(end);
     }

@@ -1,5 +1,8 @@
 //! Flows of odd habits, one for each thing that an engine might get wrong about waiting.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_traffic::flow::{End, Flow, Want};
 
@@ -49,6 +52,8 @@ impl Flow for AfterEof {
 pub struct Waiter {
     pub pause_ns: u64,
     pub receive_ns: u64,
+    /// How many of them saw that nothing came.
+    pub waited: Arc<AtomicUsize>,
     pub seen: Vec<(&'static str, u64)>,
     pub received: usize,
 }
@@ -66,6 +71,7 @@ impl Flow for Waiter {
             1 if now_ns < self.receive_ns => Want::ReceiveUntil(self.receive_ns),
             1 => {
                 self.seen.push(("nothing came", now_ns));
+                self.waited.fetch_add(1, Ordering::Relaxed);
                 self.want(now_ns)
             }
             _ if self.received == 0 => Want::ReceiveUntil(in_a_minute_ns()),

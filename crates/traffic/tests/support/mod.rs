@@ -11,7 +11,7 @@ pub mod running;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{Engine, Transport, UringKind, UringMode};
@@ -195,6 +195,16 @@ pub fn expect(stream: &mut TcpStream, expected: &[u8]) {
 pub fn reset(stream: TcpStream) {
     option::set(stream.as_fd(), &SocketOption::Linger(Some(0))).unwrap();
     drop(stream);
+}
+
+/// Waits for something that happens in another thread; fails if it never does.
+#[track_caller]
+pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// An engine that serves echoes, and its address.
