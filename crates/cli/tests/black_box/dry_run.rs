@@ -61,6 +61,7 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Call, "arrivals") => vec![("rate", "10k")],
         (Workload::Call, "rcvbuf_on") => vec![("rcvbuf", "64K")],
         (Workload::Call, "server_threads" | "server_engine") => vec![("server_engine", "epoll")],
+        (Workload::Call, "read_once") => vec![("connect_per_call", "on")],
         (Workload::Call, "client_threads") => vec![("client_engine", "epoll")],
         (Workload::Call, _) => Vec::new(),
         (Workload::Ring, "submit_batch") => vec![("entries", "64")],
