@@ -16,16 +16,17 @@ use super::compare::{self, Aim, Arm, interval, ratio};
 use super::foreign::{self, EPOLL_ECHO, URING_ECHO};
 use super::machine;
 use super::process::Server;
+use crate::cargo;
 use crate::markdown::table;
 
 const CONNECTIONS: [u64; 2] = [50, 500];
 const MESSAGE_BYTES: u64 = 512;
 const CLIENT_ENGINE: &str = "epoll";
 
-/// Blocks of a round's session, and how long each calls a server: short, so that servers that are compared meet the
-/// machine in the same state.
+/// What a round measures, in slices so short that servers that are compared meet the machine in the same state.
+const PLAN: &str = "xtask/peers/echo.toml";
+/// Blocks of a round.
 const BLOCKS: u64 = 6;
-const SLICE_MS: u64 = 100;
 
 /// Engines of ours that serve.
 const ENGINES: &[&str] = &["epoll", "uring:multishot", "uring:plain", "tokio", "blocking"];
@@ -124,10 +125,10 @@ fn measured(bench: &Bench, servers: &[EchoServer], connections: u64, cpus: Cpus,
     let running = servers.iter().map(|server| server.start(cpus.server)).collect::<Result<Vec<_>>>()?;
     let idle_ns = running.iter().map(Server::cpu_ns).collect::<Result<Vec<_>>>()?;
     let places: Vec<&str> = running.iter().map(Server::place).collect();
-    let (places_listed, flows, seed) = (places.join(","), connections.to_string(), seed.to_string());
-    let (request, blocks, slice) = (MESSAGE_BYTES.to_string(), BLOCKS.to_string(), format!("{SLICE_MS}ms"));
-    let mut args = vec!["call", "--connect", &places_listed, "--flows", &flows, "--request", &request];
-    args.extend(["--client-engine", CLIENT_ENGINE, "--duration", &slice, "--blocks", &blocks, "--seed", &seed]);
+    let plan = cargo::root().join(PLAN).display().to_string();
+    let (listed, flows, blocks, seed) =
+        (places.join(","), connections.to_string(), BLOCKS.to_string(), seed.to_string());
+    let args = ["run", &plan, "--connect", &listed, "--flows", &flows, "--blocks", &blocks, "--seed", &seed];
     let session = bench.ours.session(&args, Some(cpus.client))?;
     let found = running.iter().zip(idle_ns).zip(servers).map(|((server, idle_ns), named)| {
         let (rates, completed) = session.of_server(server.place());
@@ -190,7 +191,7 @@ fn method(bench: &Bench) -> String {
     format!(
         "- A round starts all servers anew on one CPU; `bytegauge call --connect` with all their places and \
          `--client-engine {CLIENT_ENGINE}` calls them with one thread from another, in {BLOCKS} randomised blocks of \
-         {SLICE_MS} ms each. A server that is not called sleeps. A coin deals the two CPUs every round.\n\
+         100 ms a server (`{PLAN}`). A server that is not called sleeps. A coin deals the two CPUs every round.\n\
          - {choosing} rounds choose the best server of either side, {rounds} later rounds judge it. A server's rate in a \
          round is the median of its blocks.\n\
          - A ratio is the median over rounds of two rates of the same round, with its sign interval at 95 % or more.\n\
@@ -205,6 +206,16 @@ fn method(bench: &Bench) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_plan_is_what_the_document_says() {
+        let text = std::fs::read_to_string(cargo::root().join(PLAN)).unwrap();
+        let spec = bytegauge_plan::file::parse(PLAN, &text).unwrap();
+        let level = |name: &str| spec.parts[0].levels[name][0].to_string();
+        assert_eq!((level("client_engine").as_str(), level("request").as_str()), (CLIENT_ENGINE, "512"));
+        assert_eq!(MESSAGE_BYTES, 512);
+        assert!(text.contains("trial = \"100ms\""));
+    }
 
     #[test]
     fn the_best_of_each_side_meet() {
