@@ -1,5 +1,7 @@
 //! Trials of calls as the harness carries them: what is measured, what fails, and what a report can rely on.
 
+mod support;
+
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -8,6 +10,7 @@ use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{CallError, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport, UringKind, UringMode};
 use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::{Pair, PathSetup, Plant};
+use support::{run, run_until};
 
 fn setup(transport: &str, engine: Engine) -> PathSetup {
     let mut levels = Levels::default();
@@ -25,25 +28,6 @@ fn setup(transport: &str, engine: Engine) -> PathSetup {
 
 fn call(setup: &mut PathSetup) -> &mut CallSetup {
     setup.call.as_mut().unwrap()
-}
-
-/// One trial; with a longer window where a busy machine completed no call in this one.
-fn run(setup: &PathSetup) -> Measured {
-    run_until(setup, |_| true)
-}
-
-/// One trial; with a longer window where a busy machine kept it from showing what the test is about.
-fn run_until(setup: &PathSetup, shows: impl Fn(&Measured) -> bool) -> Measured {
-    let mut setup = setup.clone();
-    loop {
-        let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-        let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
-        let short = measured.outcome.reason().is_some_and(|reason| reason.contains("use a longer --duration"));
-        if (!short && shows(&measured)) || setup.window_ns > 2_000_000_000 {
-            return measured;
-        }
-        setup.window_ns *= 4;
-    }
 }
 
 /// Calls over UDP whose server may move many datagrams a call.

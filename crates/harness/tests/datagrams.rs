@@ -1,14 +1,15 @@
 //! Streams of datagrams, end to end: what is sent is counted, what is lost is seen, what is planted is found.
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
+mod support;
+
 use std::time::Instant;
 
-use bytegauge_harness::trial::{Measured, measure};
+use bytegauge_harness::trial::Measured;
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
-use bytegauge_model::{DatagramReport, Deaths, Ends, Engine, Level, Levels, Outcome, Transport, Work};
+use bytegauge_model::{DatagramReport, Deaths, Engine, Level, Levels, Outcome, Transport, Work};
 use bytegauge_sys::snmp::backlog_drops;
-use bytegauge_traffic::{Pair, PathSetup, Plant};
+use bytegauge_traffic::{PathSetup, Plant};
+use support::{run, run_until};
 
 fn setup(transport: &str, engine: &str) -> PathSetup {
     let mut levels = Levels::default();
@@ -21,25 +22,6 @@ fn setup(transport: &str, engine: &str) -> PathSetup {
     setup.window_ns = 20_000_000;
     setup.seed = 7;
     setup
-}
-
-/// One trial; with a longer window where a busy machine kept the reader from running in this one.
-fn run(setup: &PathSetup) -> Measured {
-    run_until(setup, |_| true)
-}
-
-/// One trial; with a longer window where a busy machine kept it from showing what the test is about.
-fn run_until(setup: &PathSetup, shows: impl Fn(&Measured) -> bool) -> Measured {
-    let mut setup = setup.clone();
-    loop {
-        let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-        let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
-        let kept = measured.outcome.reason().is_some_and(|reason| reason.contains("the reader was kept from running"));
-        if (!kept && shows(&measured)) || setup.window_ns > 2_000_000_000 {
-            return measured;
-        }
-        setup.window_ns *= 4;
-    }
 }
 
 /// The same setup with either end on a CPU of its own: a sender that is moved to another one overtakes itself.

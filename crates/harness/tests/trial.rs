@@ -1,5 +1,7 @@
 //! One trial over every transport: bytes are conserved, content is checked, and planted faults are named.
 
+mod support;
+
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -9,6 +11,7 @@ use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::{Ends, Level, Levels, Outcome, Transport};
 use bytegauge_traffic::message::GRACE_NS;
 use bytegauge_traffic::{Pair, PathSetup, Plant};
+use support::{run, run_until};
 
 fn setup(transport: &str) -> PathSetup {
     let mut levels = Levels::default();
@@ -20,25 +23,6 @@ fn setup(transport: &str) -> PathSetup {
     setup.window_ns = 10_000_000;
     setup.seed = 7;
     setup
-}
-
-/// One trial; with a longer window where a busy machine kept the reader from running in this one.
-fn run(setup: &PathSetup) -> Measured {
-    run_until(setup, |_| true)
-}
-
-/// One trial; with a longer window where a busy machine kept it from showing what the test is about.
-fn run_until(setup: &PathSetup, shows: impl Fn(&Measured) -> bool) -> Measured {
-    let mut setup = setup.clone();
-    loop {
-        let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-        let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
-        let kept = measured.outcome.reason().is_some_and(|reason| reason.contains("the reader was kept from running"));
-        if (!kept && shows(&measured)) || setup.window_ns > 2_000_000_000 {
-            return measured;
-        }
-        setup.window_ns *= 4;
-    }
 }
 
 /// IPv6 may be missing on the machine that tests; everything else must work.

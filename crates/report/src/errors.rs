@@ -23,15 +23,15 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Those of a cell, without what was counted in its trials.
-    pub fn of(levels: &Levels) -> Circumstances {
+    /// Those of a cell, with what its trials counted of full queues.
+    pub fn of(levels: &Levels, listen_overflows: Option<u64>) -> Circumstances {
         Circumstances {
             tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
             datagrams: levels.transport().is_some_and(|transport| transport.is_datagram()),
             linger_zero: levels.get("linger").number() == Some(0),
             connect_per_call: *levels.get("connect_per_call") == Level::Switch(true),
             foreign: levels.foreign().is_some(),
-            listen_overflows: None,
+            listen_overflows,
         }
     }
 }

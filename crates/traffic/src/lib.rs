@@ -20,7 +20,7 @@ pub mod pattern;
 pub mod place;
 pub mod ring;
 pub mod serve;
-pub mod spin;
+mod spin;
 pub mod stream;
 pub mod tally;
 pub mod transport;

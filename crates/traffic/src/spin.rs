@@ -1,9 +1,8 @@
 //! Spinning for a given time: the stand-in for work that a program does, without reading a clock, and the slowdown that
 //! is put in, by the clock.
 //!
-//! One step of work is a dependent multiplication, whose length was measured before: once in the process, or whenever
-//! somebody asks for it. Reading the clock instead would cost some 25 ns a time, more than the work that is to be
-//! imitated.
+//! One step of work is a dependent multiplication, whose length was measured before, once in the process. Reading the
+//! clock instead would cost some 25 ns a time, more than the work that is to be imitated.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,9 +54,9 @@ pub fn prepare() {
     steps_per_ns();
 }
 
-/// Measures now how many steps one nanosecond holds: the CPU's speed may have changed. The quickest of several samples
+/// Measures how many steps one nanosecond holds. The quickest of several samples
 /// is the step itself; the others were disturbed, as the spun work will be.
-pub fn calibrate() -> f64 {
+fn calibrate() -> f64 {
     let sample_ns = || {
         let begin_ns = monotonic_ns();
         steps(SAMPLE_STEPS);

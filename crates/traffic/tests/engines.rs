@@ -27,7 +27,7 @@ use support::habits::{AfterEof, BothWays, Impatient, Sleeper, Waiter};
 use support::running::{Outcome, Running};
 use support::{
     Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, plain, plain_call,
-    reset, wait_until,
+    reset, telling_server, wait_until,
 };
 
 const ECONNREFUSED: i32 = 111;
@@ -182,14 +182,7 @@ fn a_flow_may_send_after_the_end_of_what_it_received() {
 #[test]
 fn a_reset_in_any_state_is_told_and_the_others_go_on() {
     for_all(|engine| {
-        let (listener, address) = listener();
-        let broken = Arc::new(AtomicUsize::new(0));
-        let welcome = {
-            let broken = Arc::clone(&broken);
-            move || Echo::telling(&broken)
-        };
-        let group = Group::server(welcome).with(&[SocketOption::SendBuffer(16_384)]);
-        let server = Running::start(engine, group, Some(listener.into()), 4096);
+        let (server, address, broken) = telling_server(engine);
         let mut other = plain(address);
         plain_call(&mut other, 0, 100);
         // Idle.

@@ -4,15 +4,11 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use bytegauge_sys::option::SocketOption;
 use bytegauge_traffic::engine::Stop;
 
-use support::echo::Echo;
-use support::running::Running;
-use support::{Group, for_all, listener, message, plain, plain_call, reset, wait_until};
+use support::{for_all, message, plain, plain_call, reset, telling_server, wait_until};
 
 /// Storms, one after another.
 const WAVES: usize = 10;
@@ -73,14 +69,7 @@ fn victims(address: SocketAddr) -> Vec<TcpStream> {
 #[test]
 fn a_storm_of_resets_costs_nobody_else_a_call() {
     for_all(|engine| {
-        let (listener, address) = listener();
-        let broken = Arc::new(AtomicUsize::new(0));
-        let welcome = {
-            let broken = Arc::clone(&broken);
-            move || Echo::telling(&broken)
-        };
-        let group = Group::server(welcome).with(&[SocketOption::SendBuffer(16_384)]);
-        let server = Running::start(engine, group, Some(listener.into()), 4096);
+        let (server, address, broken) = telling_server(engine);
         let mut control = plain(address);
         for wave in 0..WAVES {
             let victims = victims(address);

@@ -28,6 +28,13 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// What was found in the rounds that choose and in those that judge.
+    fn of(subject: &impl Display, mut found: Vec<(f64, f64)>, choosing: usize) -> Arm {
+        let judged = found.split_off(choosing);
+        let (rates, per_cpu_second) = judged.into_iter().unzip();
+        Arm { name: subject.to_string(), chosen: found, rates, per_cpu_second }
+    }
+
     /// The median rate of the rounds that choose, or of those that judge where none chose.
     pub fn chosen_rate(&self) -> f64 {
         self.chosen_by(|found| found.0, &self.rates)
@@ -57,12 +64,7 @@ pub fn arms<A: Display>(
 ) -> Result<Vec<Arm>> {
     let choosing = bench.effort.choosing_rounds();
     let measured = bench.rounds(choosing + bench.effort.rounds, subjects, random, &mut measure)?;
-    let arm = |(subject, mut found): (&A, Vec<(f64, f64)>)| {
-        let judged = found.split_off(choosing);
-        let (rates, per_cpu_second) = judged.into_iter().unzip();
-        Arm { name: subject.to_string(), chosen: found, rates, per_cpu_second }
-    };
-    Ok(subjects.iter().zip(measured).map(arm).collect())
+    Ok(subjects.iter().zip(measured).map(|(subject, found)| Arm::of(subject, found, choosing)).collect())
 }
 
 /// The same of subjects that are measured together in each round.
@@ -78,13 +80,8 @@ pub fn together<A: Display>(
     let choosing = bench.effort.choosing_rounds();
     let rounds =
         bench.rounds(choosing + bench.effort.rounds, &["all servers"], random, |_, cpus, seed| measure(cpus, seed))?;
-    let arm = |(at, subject): (usize, &A)| {
-        let mut found: Vec<(f64, f64)> = rounds.iter().flatten().map(|round| round[at]).collect();
-        let judged = found.split_off(choosing);
-        let (rates, per_cpu_second) = judged.into_iter().unzip();
-        Arm { name: subject.to_string(), chosen: found, rates, per_cpu_second }
-    };
-    Ok(subjects.iter().enumerate().map(arm).collect())
+    let found = |at: usize| rounds.iter().flatten().map(|round| round[at]).collect();
+    Ok(subjects.iter().enumerate().map(|(at, subject)| Arm::of(subject, found(at), choosing)).collect())
 }
 
 /// The median in thousands and how far it may be off: `210.3 ± 1.2 %`.

@@ -3,11 +3,11 @@
 //! Of a Unix socket connect(2) says it. A TCP client meets silence, as it does at a filter or a dead host, so only what
 //! the kernel counted meanwhile tells them apart. Never takes a refusal or a reset for a full backlog.
 
-use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Levels, Place};
+use bytegauge_model::{ErrorClass, ErrorPhase, Levels, Place};
 
-use super::document::{CallView, ErrorView};
+use super::document::ErrorView;
 use super::settled::Settled;
-use crate::errors::{self, Circumstances};
+use crate::errors;
 
 /// Times that a listener's queue was full during the trials of a cell. `None` where that was not counted, or the server
 /// is on a machine that counts for itself.
@@ -25,23 +25,6 @@ fn listens_here(levels: &Levels) -> bool {
         Some(Place::Ip(address)) => address.ip().is_loopback(),
         Some(Place::Named { .. } | Place::Path(_)) => false,
     }
-}
-
-/// Says why connections met silence, with what the kernel counted.
-pub fn explain_silence(settled: &Settled, mut call: CallView) -> CallView {
-    let of = Circumstances { listen_overflows: listen_overflows(settled), ..Circumstances::of(&settled.cell.factors) };
-    let rivals = call.competing.iter_mut().flat_map(|competing| &mut competing.errors);
-    for view in call.errors.iter_mut().chain(rivals).filter(|view| is_silence(view)) {
-        let error = CallError {
-            class: ErrorClass::TimedOut,
-            phase: ErrorPhase::Connect,
-            count: view.count,
-            request_bytes_lost: view.request_bytes_lost,
-            reply_bytes_missing: view.reply_bytes_missing,
-        };
-        view.explanation = errors::explain(&error, &of);
-    }
-    call
 }
 
 /// Calls that failed because the backlog had no room. Every one of TCP needs an overflow of its own.

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CallError, CallReport, EndReport, EngineReport, ErrorClass, ErrorPhase, Levels, Trial};
+use bytegauge_model::{CallError, CallReport, EndReport, EngineReport, ErrorClass, ErrorPhase, Trial};
 use bytegauge_stats::interval::sign_interval;
 
+use super::backlog::listen_overflows;
 use super::call_datagrams;
 use super::counters::ratio;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
@@ -30,7 +31,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         return None;
     }
     let sum = |read: fn(&CallReport) -> u64| reports.iter().map(|report| read(report)).fold(0, u64::saturating_add);
-    let errors = errors_of(&reports, levels);
+    let errors = errors_of(&reports, settled);
     let failed = errors.iter().map(|error| error.count).fold(0, u64::saturating_add);
     let begun = sum(|report| report.begun);
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
@@ -100,7 +101,7 @@ fn report(end: Option<&EndReport>) -> Option<&CallReport> {
 }
 
 /// Errors of one class and phase together, the most frequent first.
-fn errors_of(reports: &[&CallReport], levels: &Levels) -> Vec<ErrorView> {
+fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
     let mut sums: BTreeMap<(ErrorClass, ErrorPhase), CallError> = BTreeMap::new();
     for error in reports.iter().flat_map(|report| &report.errors) {
         let sum = sums.entry((error.class, error.phase)).or_insert_with(|| CallError {
@@ -113,7 +114,7 @@ fn errors_of(reports: &[&CallReport], levels: &Levels) -> Vec<ErrorView> {
         sum.request_bytes_lost = sum.request_bytes_lost.saturating_add(error.request_bytes_lost);
         sum.reply_bytes_missing = sum.reply_bytes_missing.saturating_add(error.reply_bytes_missing);
     }
-    let circumstances = Circumstances::of(levels);
+    let circumstances = Circumstances::of(&settled.cell.factors, listen_overflows(settled));
     let mut views: Vec<ErrorView> = sums
         .into_values()
         .map(|error| ErrorView {
@@ -171,7 +172,7 @@ fn competing(settled: &Settled, level: f64) -> Option<CompetingView> {
     let rates: Vec<f64> =
         reports.iter().filter_map(|report| ratio(report.calls, report.window_ns)).map(|rate| rate * 1e9).collect();
     let found = sign_interval(&rates, level);
-    let errors = errors_of(&reports, &settled.cell.factors);
+    let errors = errors_of(&reports, settled);
     Some(CompetingView {
         calls_per_second: found.median,
         lower: found.lower.filter(|_| settled.is_confirmed()),

@@ -8,7 +8,6 @@ use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
 use serde_json::Value;
 
-use super::backlog::explain_silence;
 use super::calls::calls;
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
@@ -88,7 +87,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         larger_buffer: beside.larger_buffer,
         cheapest_nop_ns: beside.cheapest_nop_ns,
     };
-    let call = calls(settled, context.level).map(|call| explain_silence(settled, call));
+    let call = calls(settled, context.level);
     let ring = ring(settled);
     let reason = artefact(settled, ring.as_ref()).or(reason);
     let limit = match (estimate.median, &call, &ring) {

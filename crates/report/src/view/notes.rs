@@ -65,7 +65,7 @@ fn of_group(group: &GroupView) -> Vec<String> {
     if !group.spoken_against.is_empty() {
         let named: Vec<String> = group.spoken_against.iter().take(LISTED).map(ToString::to_string).collect();
         let more = group.spoken_against.len() - named.len();
-        let more = if more > 0 { format!(" and {}", counted_more(more)) } else { String::new() };
+        let more = if more > 0 { format!(" and {}", counted(more, "more cell")) } else { String::new() };
         say(format!(
             "typical trials speak for {}{more}, but plain means against: nothing proven of it",
             named.join(", ")
@@ -107,7 +107,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
         }
     }
     if split > LISTED {
-        notes.push(format!("{} of more than one mode; --format json has them", counted_more(split - LISTED)));
+        notes.push(format!("{} of more than one mode; --format json has them", counted(split - LISTED, "more cell")));
     }
     notes.extend(waits(cells));
     let failed = cells.iter().filter(|cell| cell.outcome == "failed").count();
@@ -129,16 +129,11 @@ fn waits(cells: &[CellView]) -> Option<String> {
     let (worst, most) = waited.iter().max_by(|a, b| a.1.slow_share.total_cmp(&b.1.slow_share))?;
     Some(format!(
         "in {} calls took 40 ms and more, as long as an acknowledgement may be delayed, and as many were ({} of the calls \
-             of {}): Nagle's algorithm; --nodelay on or requests in one piece avoid it",
+         of {}): Nagle's algorithm; --nodelay on or requests in one piece avoid it",
         counted(waited.len(), "cell"),
         percent(most.slow_share),
         worst.id
     ))
-}
-
-/// `1 more cell`, `3 more cells`.
-fn counted_more(count: usize) -> String {
-    format!("{count} more cell{}", if count == 1 { "" } else { "s" })
 }
 
 /// `1 block`, `3 blocks`.

@@ -11,6 +11,8 @@ pub mod running;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::catalog::ENGINES;
@@ -212,4 +214,16 @@ pub fn echo_server(engine: Engine, buffer_size: usize, options: &[SocketOption])
     let (listener, address) = listener();
     let group = Group::server(echo::Echo::default).with(options);
     (Running::start(engine, group, Some(listener.into()), buffer_size), address)
+}
+
+/// An echo server with small send buffers, and how many of its connections have broken.
+pub fn telling_server(engine: Engine) -> (Running<echo::Echo>, SocketAddr, Arc<AtomicUsize>) {
+    let (listener, address) = listener();
+    let broken = Arc::new(AtomicUsize::new(0));
+    let welcome = {
+        let broken = Arc::clone(&broken);
+        move || echo::Echo::telling(&broken)
+    };
+    let group = Group::server(welcome).with(&[SocketOption::SendBuffer(16_384)]);
+    (Running::start(engine, group, Some(listener.into()), 4096), address, broken)
 }
