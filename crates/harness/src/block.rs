@@ -12,7 +12,7 @@ use crate::knee;
 use crate::placing;
 use crate::run::{Run, RunError};
 use crate::surroundings::ProtocolCounts;
-use crate::trial::{self, Setup};
+use crate::trial::{self, Measured, Setup};
 
 /// How a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,12 @@ pub(crate) struct BlockTask<'a> {
 /// Series are kept for trials at least this long.
 const SERIES_FROM_NS: u64 = 1_000_000_000;
 
-/// Fewer completed calls than this tell no rate: the next trials of such a cell are longer.
+/// Fewer completed calls a flow than this are mostly its first ones, and tell no rate: trials of such a cell are
+/// longer. Where load is offered, so many calls in all are enough: how seldom a flow calls is what was asked for.
 const CALLS_FEW: u64 = 10;
+
+/// Share of a lengthened trial that its warm-up takes at least: in it every flow calls about twice.
+const WARMUP_SHARE: u64 = 5;
 
 /// What a trial is lengthened to at most, nanoseconds.
 const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
@@ -110,7 +114,7 @@ impl Run<'_> {
         let measured = match (self.pair(), &slo, &setup) {
             (Ok(pair), Some(slo), Setup::Path(path)) => knee::measure(pair, path, slo, stop),
             (Ok(pair), _, setup) => setup.measure(pair, stop),
-            (Err(error), ..) => Some(trial::Measured::nothing(Outcome::Failed(error.to_string()))),
+            (Err(error), ..) => Some(Measured::nothing(Outcome::Failed(error.to_string()))),
         };
         let Some(measured) = measured else {
             self.pair = None;
@@ -122,6 +126,14 @@ impl Run<'_> {
         }
         if !measured.pair_is_sound {
             self.pair = None;
+        }
+        let mut measured = measured;
+        let too_short = self.lengthen(task, cell, &measured, setup.schedule_ns().1);
+        if let (Some(calls), Outcome::Measured) = (too_short, &measured.outcome) {
+            measured.outcome = Outcome::Failed(format!(
+                "{calls} calls of {} flows are mostly their first ones: measured once more, for longer",
+                cell.factors.get("flows")
+            ));
         }
         let (bytes, wall_ns) = trial::throughput(&measured);
         let (warmup_ns, window_ns) = setup.schedule_ns();
@@ -149,8 +161,8 @@ impl Run<'_> {
         }
         self.tell_trial(cell, &record);
         let good = record.outcome == Outcome::Measured;
-        if self.lengthen(task, cell, &record, window_ns) && !good {
-            // It was too short and nothing else: once more, longer.
+        if too_short.is_some() {
+            // It was too short and nothing else.
             return self.trial(task, cell, block, position);
         }
         if good {
@@ -161,22 +173,25 @@ impl Run<'_> {
         Ok(Some(good))
     }
 
-    /// Lengthens the next trials of a cell whose calls take so long that hardly any is completed in one. Whether it
-    /// did: not beyond a limit, and not where calls fail or the user fixed the duration.
-    fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, record: &Trial, window_ns: u64) -> bool {
-        let Some(call) = record.source.as_ref().and_then(|source| source.call.as_ref()) else { return false };
+    /// Lengthens the trials of a cell of which hardly any call is completed in one: how many there were. `None` where
+    /// there were enough, at the limit, and where calls fail or the user fixed the duration.
+    fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &Measured, window_ns: u64) -> Option<u64> {
+        let call = measured.source.as_ref().and_then(|source| source.call.as_ref())?;
         // A search chooses its own lengths.
         let fixed = cell.factors.slo().is_some()
             || task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
-        if cell.kind == CellKind::Floor || fixed || call.calls >= CALLS_FEW || !call.errors.is_empty() {
-            return false;
+        let flows = cell.factors.get("flows").number().filter(|_| !cell.factors.offers_load()).unwrap_or(1).max(1);
+        let enough = CALLS_FEW * flows;
+        if cell.kind == CellKind::Floor || fixed || call.calls >= enough || !call.errors.is_empty() {
+            return None;
         }
-        let longer_ns = (window_ns * 2 * CALLS_FEW / call.calls.max(5)).min(LENGTHENED_MAX_NS);
+        let longer_ns = (window_ns as f64 * 2.0 * enough as f64 / call.calls.max(enough / 2) as f64) as u64;
+        let longer_ns = longer_ns.min(LENGTHENED_MAX_NS);
         if longer_ns <= window_ns {
-            return false;
+            return None;
         }
         self.lengthened.insert(subject(cell).clone(), longer_ns);
-        true
+        Some(call.calls)
     }
 
     /// How long a trial of a cell is where others take so long, nanoseconds; a twin's is its leader's.
@@ -193,7 +208,11 @@ impl Run<'_> {
             _ => explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, task.window_ns)),
         };
         // The null loop has nothing to warm up but its lap length and the CPU's clock.
-        let warmup_ns = if cell.kind == CellKind::Floor { 500_000 } else { task.warmup_ns };
+        let warmup_ns = match cell.kind {
+            CellKind::Floor => 500_000,
+            _ if self.lengthened.contains_key(subject(cell)) => task.warmup_ns.max(window_ns / WARMUP_SHARE),
+            _ => task.warmup_ns,
+        };
         let series = task.series || window_ns >= SERIES_FROM_NS;
         let cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
