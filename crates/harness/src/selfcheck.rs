@@ -18,7 +18,7 @@ use bytegauge_sys::affinity;
 use bytegauge_traffic::{Pair, PathSetup, Plant};
 use thiserror::Error;
 
-use crate::trial::{measure, stream_throughput};
+use crate::trial::measure;
 
 /// Why the check could not be made.
 #[derive(Debug, Error)]
@@ -180,7 +180,7 @@ impl Bench {
         let setup = PathSetup { window_ns, plant, ..self.setup.clone() };
         let measured = measure(&mut self.pair, &setup, &AtomicBool::new(false));
         match measured.map(|measured| (measured.outcome, measured.sink)) {
-            Some((Outcome::Measured, Some(sink))) => Ok(stream_throughput(&sink).1 as f64 / sink.bytes.max(1) as f64),
+            Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),
             None => Err(CheckError::Trial("it was interrupted".into())),
         }

@@ -290,23 +290,14 @@ fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
     Outcome::Failed(format!("engine {engine} did not run in its mode: {reason}"))
 }
 
-/// Bytes at the end that measures and the length of its window; a ring moves none. Of a stream these are bytes divided by
-/// the sum of the flows' rates, at the sink, or at the source where the sink is not ours; of calls, the client's bytes
-/// both ways and its window.
+/// Bytes at the end that measures and the length of the window that all its flows share; a ring moves none. Of a stream
+/// they are the sink's, or the source's where the sink is not ours; of calls, the client's bytes both ways.
 pub fn throughput(measured: &Measured) -> (u64, u64) {
     if let Some(client) = measured.source.as_ref().filter(|source| source.call.is_some()) {
         return (client.bytes, client.call.as_ref().map_or(0, |call| call.window_ns));
     }
     match measured.sink.as_ref().or(measured.source.as_ref()) {
         Some(ring) if ring.ring.is_some() => (0, ring.window_ns),
-        end => end.map_or((0, 0), stream_throughput),
+        end => end.map_or((0, 0), |end| (end.bytes, end.window_ns)),
     }
-}
-
-/// Bytes at one end of a stream and the length of the window.
-pub fn stream_throughput(end: &EndReport) -> (u64, u64) {
-    let per_ns: f64 =
-        end.flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.bytes as f64 / flow.window_ns as f64).sum();
-    let wall_ns = if per_ns > 0.0 { (end.bytes as f64 / per_ns).round() as u64 } else { 0 };
-    (end.bytes, wall_ns)
 }

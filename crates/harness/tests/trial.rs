@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use bytegauge_harness::trial::{Measured, measure, stream_throughput};
+use bytegauge_harness::trial::{Measured, measure, throughput};
 use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::{Ends, Level, Levels, Outcome, Transport};
 use bytegauge_traffic::message::GRACE_NS;
@@ -34,8 +34,8 @@ fn check_measured(setup: &PathSetup) {
         return;
     }
     assert_eq!(measured.outcome, Outcome::Measured, "{setup:?}");
+    let (bytes, wall_ns) = throughput(&measured);
     let sink = measured.sink.unwrap();
-    let (bytes, wall_ns) = stream_throughput(&sink);
     assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
     assert_eq!(sink.flows.len(), setup.flows);
     assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
@@ -45,6 +45,22 @@ fn check_measured(setup: &PathSetup) {
     }
     if setup.verify {
         assert_eq!(sink.verified_bytes, sink.total_bytes);
+    }
+}
+
+/// Flows that hardly ran must not be credited with the rate of the moments in which they did.
+#[test]
+fn the_rate_of_many_flows_is_over_one_window() {
+    for transport in ["unix", "tcp"] {
+        let setup = PathSetup { flows: 12, ..setup(transport) };
+        let measured = run(&setup);
+        assert_eq!(measured.outcome, Outcome::Measured);
+        let (bytes, wall_ns) = throughput(&measured);
+        let sink = measured.sink.as_ref().unwrap();
+        // The trial may have been lengthened, and every flow by the same factor.
+        assert_eq!(wall_ns % setup.window_ns, 0, "{transport}");
+        assert!(sink.flows.iter().all(|flow| flow.window_ns == wall_ns), "{transport}: {:?}", sink.flows);
+        assert_eq!(bytes, sink.flows.iter().map(|flow| flow.bytes).sum::<u64>());
     }
 }
 

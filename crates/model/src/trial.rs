@@ -65,7 +65,7 @@ pub struct Trial {
     /// a stream.
     #[serde(default)]
     pub calls: u64,
-    /// Length of the measured window: `bytes` (or `calls`) divided by the sum of the flows' rates, nanoseconds.
+    /// Length of the measured window, one for all flows, nanoseconds.
     pub wall_ns: u64,
     /// Warm-up before the window, as commanded, nanoseconds.
     pub warmup_ns: u64,
@@ -194,7 +194,7 @@ pub struct EndReport {
     pub calls: u64,
     /// Calls in the window that moved less than the buffer held.
     pub short_calls: u64,
-    /// Mean length of the flows' windows, nanoseconds of the monotonic clock.
+    /// Length of the window that all flows share, nanoseconds of the monotonic clock.
     pub window_ns: u64,
     /// CPU time of the end's threads in the window, in user mode.
     pub user_ns: u64,

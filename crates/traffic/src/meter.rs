@@ -122,6 +122,8 @@ pub struct Meter {
     unacknowledged: Vec<OwnedFd>,
     /// Until the loop is told when its schedule began: that moment, 0 before it is known.
     held: Option<(Arc<AtomicU64>, Schedule)>,
+    /// Whether other flows are counted over the same window ([`Meter::share_window`]).
+    shared: bool,
 }
 
 impl Meter {
@@ -156,6 +158,7 @@ impl Meter {
             watched: None,
             unacknowledged: Vec::new(),
             held: None,
+            shared: false,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
@@ -175,6 +178,24 @@ impl Meter {
     /// nothing. Bins and totals stay what was written.
     pub fn subtract_unacknowledged(&mut self, connections: Vec<OwnedFd>) {
         self.unacknowledged = connections;
+    }
+
+    /// Counts over the window that all flows share which began at `began_ns`: the same two moments for each of them,
+    /// however seldom it gets a CPU. A lap belongs to the window if it began in it, so that what hangs over the edges
+    /// cancels out, and a flow that slept through the window adds nothing to it. To be said before the first lap.
+    ///
+    /// A window of a flow's own, from one of its laps to another, is exact for a flow that is alone. Of many on few CPUs
+    /// it holds the moments in which they ran, and their rates add up to more than the machine can do.
+    pub fn share_window(&mut self, began_ns: u64) {
+        let (open_in_ns, window_ns) = (self.open_at_ns - self.start_ns, self.close_at_ns - self.open_at_ns);
+        self.start_ns = began_ns;
+        self.open_at_ns = began_ns + open_in_ns;
+        self.close_at_ns = self.open_at_ns + window_ns;
+        self.shared = true;
+        // Who is so late that the window is open already is in it from its first lap on.
+        let now_ns = monotonic_ns();
+        self.opened = (now_ns >= self.open_at_ns).then(|| self.mark(now_ns));
+        self.closed = self.opened.filter(|_| now_ns >= self.close_at_ns);
     }
 
     /// Holds the schedule back until `begins_ns` holds a moment of the monotonic clock: a server serves before
@@ -256,15 +277,17 @@ impl Meter {
         }
         self.bin(now_ns);
         let phase = self.phase();
-        if self.opened.is_none() && now_ns >= self.open_at_ns {
+        let opens = self.opened.is_none() && now_ns >= self.open_at_ns;
+        if opens {
             self.opened = Some(self.mark(now_ns));
-        } else if self.closed.is_none() && now_ns >= self.close_at_ns {
+        }
+        // A call longer than the whole window still makes one of its own: that closes a lap after it opened.
+        if self.closed.is_none() && now_ns >= self.close_at_ns && (self.shared || !opens) {
             self.closed = Some(self.mark(now_ns));
         }
         if phase != self.phase() {
             self.tell_phase();
         }
-        // A call longer than the whole window still makes one: it closes a lap after it opened.
         if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() }
     }
 
@@ -313,8 +336,10 @@ impl Meter {
             // The other threads' waiting is not known, and this one's alone says nothing.
             queued_ns = None;
         }
+        // What all flows share is as long as planned, or ended with the flow.
+        let shared_ns = || self.close_at_ns.min(closed.at_ns).saturating_sub(self.open_at_ns);
         Window {
-            ns: closed.at_ns - opened.at_ns,
+            ns: if self.shared { shared_ns() } else { closed.at_ns - opened.at_ns },
             // Of a peer that acknowledges late, the count may seem to stand still, but it never goes back.
             bytes: closed.bytes.saturating_sub(opened.bytes),
             calls: closed.calls - opened.calls,
@@ -413,6 +438,33 @@ mod tests {
         assert_eq!(window.bytes, window.calls * 3);
         assert_eq!(window.short_calls, window.calls);
         assert!(window.calls > 0 && window.bytes < meter.total_bytes());
+    }
+
+    /// A flow that began at `began_ns` ago and makes one call of `call_ns` after another, for as long as it is let.
+    fn share(schedule: &Schedule, began_ns_ago: u64, call_ns: u64) -> Meter {
+        let mut meter = Meter::start(schedule, 0);
+        meter.share_window(monotonic_ns() - began_ns_ago);
+        let told = AtomicBool::new(false);
+        loop {
+            let until_ns = monotonic_ns() + call_ns;
+            while monotonic_ns() < until_ns {}
+            meter.count(1, 1);
+            if !meter.lap(&told) {
+                return meter;
+            }
+        }
+    }
+
+    #[test]
+    fn a_shared_window_is_as_long_as_planned_whoever_runs_in_it() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 2_000_000, until_told: false };
+        for (began_ns_ago, call_ns) in [(0, 100_000), (0, 5_000_000), (2_000_000, 100_000), (10_000_000, 100_000)] {
+            let window = share(&schedule, began_ns_ago, call_ns).window();
+            assert_eq!(window.ns, 2_000_000, "{began_ns_ago} {call_ns}");
+            // Who comes after it, or calls once before it opens and after it has closed, adds nothing to it.
+            let slept = began_ns_ago >= 3_000_000 || call_ns >= 3_000_000;
+            assert!(!slept || window.bytes == 0, "{began_ns_ago} {call_ns}: {window:?}");
+        }
     }
 
     #[test]

@@ -250,10 +250,8 @@ struct Caller {
 impl Caller {
     fn run(self, waiting: Waiting) -> Part {
         let Caller { setup, call, gate, flags, gave_up } = self;
-        if !gate.wait() {
-            return Part::none(&setup);
-        }
-        let mut meter = meter(&setup, true);
+        let Some(began_ns) = gate.wait() else { return Part::none(&setup) };
+        let mut meter = meter(&setup, true, began_ns);
         let start_ns = meter.start_ns();
         let client = Arc::new(Client {
             terms: Terms::of(&setup, &call),

@@ -38,13 +38,11 @@ fn write(job: &Job, fd: BorrowedFd<'_>, announce: impl FnOnce()) -> Result<Carri
     let setup = &*job.setup;
     let prepared = Source::prepare(setup, job.flow);
     announce();
-    if !job.gate.wait() {
-        return Ok((FlowReport::default(), None));
-    }
+    let Some(began_ns) = job.gate.wait() else { return Ok((FlowReport::default(), None)) };
     let mut source = prepared?;
     let run = Run { fd, abort: &job.abort, told: &job.told };
     source.await_reader(run);
-    let mut meter = meter(setup, true);
+    let mut meter = meter(setup, true, began_ns);
     let stopped = source.run(run, Pace::of(setup.rate, setup.flows, setup.think_ns), &mut meter);
     meter.close_early();
     if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
@@ -68,13 +66,11 @@ fn read<E: Effort>(job: &Job, fd: BorrowedFd<'_>, effort: E, announce: impl FnOn
     let setup = &*job.setup;
     let prepared = Sink::prepare(setup, job.flow, effort);
     announce();
-    if !job.gate.wait() {
-        return Ok((FlowReport::default(), None));
-    }
+    let Some(began_ns) = job.gate.wait() else { return Ok((FlowReport::default(), None)) };
     let mut sink = prepared?;
     let run = Run { fd, abort: &job.abort, told: &job.told };
     sink.begin(run);
-    let mut meter = meter(setup, false);
+    let mut meter = meter(setup, false, began_ns);
     let stopped = sink.run(run, &mut meter);
     meter.close_early();
     let mut fault = match stopped {

@@ -282,10 +282,8 @@ impl Job {
         let mut flow = SourceFlow::new(setup, self.flow, setup.write_size.unwrap_or(setup.read_size));
         let unacknowledged = foreign::watched(setup, self.fd().into_iter());
         announce();
-        if !self.gate.wait() {
-            return (FlowReport::default(), None);
-        }
-        let mut meter = meter(setup, setup.foreign().is_none());
+        let Some(began_ns) = self.gate.wait() else { return (FlowReport::default(), None) };
+        let mut meter = meter(setup, setup.foreign().is_none(), began_ns);
         meter.subtract_unacknowledged(unacknowledged);
         let pace = Pace::of(setup.rate, setup.flows, setup.think_ns);
         let slot = Slot { fd: self.fd(), buffer: &mut [], pace, abort: &self.abort, told: &self.told, rewind: false };
@@ -316,10 +314,8 @@ impl Job {
         let page_cache_share = self.page_cache_share();
         let mut scratch = if setup.has_two_ends() { vec![0; DRAIN_SIZE] } else { Vec::new() };
         announce();
-        if !self.gate.wait() {
-            return (FlowReport::default(), None);
-        }
-        let mut meter = meter(setup, false);
+        let Some(began_ns) = self.gate.wait() else { return (FlowReport::default(), None) };
+        let mut meter = meter(setup, false, began_ns);
         let rewind = matches!(setup.transport, Transport::Source(_));
         let told = &self.told;
         let slot = Slot { fd: self.fd(), buffer: &mut buffer, pace: Pace::Free, abort: &self.abort, told, rewind };
@@ -415,11 +411,16 @@ pub(super) fn doing(setup: &PathSetup, side: Side) -> String {
     }
 }
 
-/// A meter for one thread of a trial, with room for bins where they are kept. Its time starts now.
-pub(super) fn meter(setup: &PathSetup, until_told: bool) -> Meter {
+/// A meter for one thread of a trial, with room for bins where they are kept. Its time starts now; where there are
+/// other flows, it started for all of them at `began_ns`.
+pub(super) fn meter(setup: &PathSetup, until_told: bool, began_ns: u64) -> Meter {
     let PathSetup { warmup_ns, window_ns, series, .. } = *setup;
     let bins_max = if series { ((warmup_ns + window_ns) / 500_000 + 64).min(BINS_MAX) } else { 0 };
-    Meter::start(&Schedule { warmup_ns, window_ns, until_told }, bins_max as usize)
+    let mut meter = Meter::start(&Schedule { warmup_ns, window_ns, until_told }, bins_max as usize);
+    if setup.flows > 1 {
+        meter.share_window(began_ns);
+    }
+    meter
 }
 
 fn dead(side: Side) -> Fault {
@@ -463,7 +464,7 @@ pub(super) fn sum(flows: Vec<FlowReport>) -> EndReport {
         bytes: total(|f| f.bytes),
         calls: total(|f| f.calls),
         short_calls: total(|f| f.short_calls),
-        window_ns: total(|f| f.window_ns) / flows.len().max(1) as u64,
+        window_ns: flows.iter().map(|flow| flow.window_ns).max().unwrap_or(0),
         user_ns: total(|f| f.user_ns),
         system_ns: total(|f| f.system_ns),
         cpu_ns: total(|f| f.cpu_ns),

@@ -2,10 +2,12 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
+use bytegauge_sys::clock::monotonic_ns;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Shut,
-    Open,
+    Open { at_ns: u64 },
     GoneHome,
 }
 
@@ -21,17 +23,20 @@ impl Gate {
         Gate { state: Mutex::new(State::Shut), changed: Condvar::new() }
     }
 
-    /// Waits. `false` if the trial was called off.
-    pub(super) fn wait(&self) -> bool {
+    /// Waits. When the gate was opened, nanoseconds of the monotonic clock; `None` if the trial was called off.
+    pub(super) fn wait(&self) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while *state == State::Shut {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        *state == State::Open
+        match *state {
+            State::Open { at_ns } => Some(at_ns),
+            _ => None,
+        }
     }
 
     pub(super) fn open(&self) {
-        self.set(State::Open);
+        self.set(State::Open { at_ns: monotonic_ns() });
     }
 
     pub(super) fn call_off(&self) {

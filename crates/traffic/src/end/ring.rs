@@ -22,7 +22,7 @@ pub(super) fn carry(peer: &mut impl Peer, setup: &Arc<RingSetup>) -> Result<Opti
         |_| setup.cpu,
         |_| {
             let (setup, gate, flags) = (Arc::clone(setup), Arc::clone(&gate), flags.clone());
-            move || if gate.wait() { ring::carry(&setup, &flags.abort) } else { Default::default() }
+            move || if gate.wait().is_some() { ring::carry(&setup, &flags.abort) } else { Default::default() }
         },
     )?;
     if !(peer.reply(Reply::Ready) && peer.command() == Some(Command::Go)) {

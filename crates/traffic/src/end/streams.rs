@@ -178,10 +178,8 @@ impl Job {
         let unacknowledged = foreign::watched(setup, fds.iter().map(AsFd::as_fd));
         let flows = fds.into_iter().enumerate().map(|(index, fd)| (flow(index), fd)).collect();
         let mut party = Streams::new(flows, farewell);
-        if !self.gate.wait() {
-            return None;
-        }
-        let mut meter = meter(setup, until_told);
+        let began_ns = self.gate.wait()?;
+        let mut meter = meter(setup, until_told, began_ns);
         meter.subtract_unacknowledged(unacknowledged);
         let station =
             Station { listener: None, buffer_size: setup.read_size, abort: &self.flags.abort, told: &self.flags.told };
