@@ -1,0 +1,7 @@
+//! Single trials as the harness carries them.
+#![forbid(unsafe_code)]
+
+mod call;
+mod datagrams;
+mod support;
+mod trial;
