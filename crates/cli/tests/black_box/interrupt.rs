@@ -1,7 +1,7 @@
 //! Ctrl-C: what was measured is kept and told, and `--resume` goes on from there.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -135,22 +135,19 @@ fn before_the_first_trial_too() {
     assert_eq!(raw.confirmed()["g1"], 40);
 }
 
-/// How soon an interrupt must be answered, in a trial of any length. A hang, not a delay, is what it catches.
-const PROMPT: Duration = Duration::from_secs(10);
+/// Who waits for a trial or a grace of an hour is found out by the bench, which waits for two minutes.
+const LONG: &str = "stream --profile drain --read-size 64K --write-size 64K --duration 3600s --budget 2s";
 
 #[test]
 fn a_long_trial_is_not_waited_for() {
     for ends in ["threads", "processes"] {
         let bench = Bench::new();
-        let words = "stream --transport unix,tcp --profile drain --read-size 64K --write-size 64K --duration 30s \
-                     --blocks 1 --budget 2s";
-        let mut running = bench.start(&format!("{words} --ends {ends}"));
+        let mut running = bench.start(&format!("{LONG} --transport unix,tcp --blocks 1 --ends {ends}"));
         running.until("confirmation", |running| running.stderr().contains("confirm: "));
-        std::thread::sleep(Duration::from_millis(300));
-        let began = Instant::now();
+        // In the middle of it on most machines; a busy one may not have begun, which must end it as well.
+        std::thread::sleep(Duration::from_millis(100));
         running.signal("INT");
         running.wait().exits(130).prints(&["incomplete"]);
-        assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
         Raw::of(&bench, 1).check_sound();
     }
 }
@@ -158,17 +155,13 @@ fn a_long_trial_is_not_waited_for() {
 #[test]
 fn a_second_interrupt_ends_at_once() {
     let bench = Bench::new();
-    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 5 \
-                 --budget 2s --plant stall:1000 --grace 20s";
-    let mut running = bench.start(words);
+    let words = format!("{LONG} --transport unix --blocks 5 --plant stall:1000 --grace 3600s");
+    let mut running = bench.start(&words);
     running.until("calibration", |running| running.stderr().contains("calibrate: "));
-    std::thread::sleep(Duration::from_millis(300));
     running.signal("INT");
-    std::thread::sleep(Duration::from_millis(300));
-    let began = Instant::now();
+    std::thread::sleep(Duration::from_millis(50));
     running.signal("INT");
     running.wait().exits(130);
-    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
     bench.run("sessions").exits(0);
 }
 

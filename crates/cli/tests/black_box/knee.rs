@@ -1,7 +1,7 @@
 //! `call --slo`: the highest rate that keeps a latency, with real servers, planted slow ones, and others'.
 //!
-//! What is checked of a rate are laws (a server that works for so long a call answers no more than that allows) and
-//! ratios of what one search saw, so that a slow machine fails nothing.
+//! What is checked of a rate are laws: a server that works for so long a call answers no more than that allows, on any
+//! machine. How near the knee comes to it is asked of a quiet machine (`quiet`).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -19,20 +19,6 @@ const FLAGS: &str =
 
 fn searching(bench: &Bench, flags: &str) -> Ran {
     bench.run(&format!("call {FLAGS} --duration 20ms {flags}"))
-}
-
-/// Searches with longer windows until the knee is where it should be: a busy machine may keep a server from its work for
-/// most of a short one. The last document if it never was.
-fn found(flags: &str, is: impl Fn(&Value) -> bool) -> Result<Value, Value> {
-    let document = |duration: &str| Bench::new().run(&format!("call {flags} --duration {duration}")).exits(0).json();
-    let mut seen = Value::Null;
-    for duration in ["100ms", "400ms"] {
-        seen = document(duration);
-        if is(&seen) {
-            return Ok(seen);
-        }
-    }
-    Err(seen)
 }
 
 /// The number at the end of a path of keys.
@@ -63,13 +49,6 @@ fn a_knee_is_found_and_kept_with_its_probes() {
     let kept: Vec<&Value> = probes.filter(|probe| probe["kept"] == true).collect();
     let keeps = |probe: &&Value| probe["percentile_ns"].as_u64().is_some_and(|ns| ns <= 50_000_000);
     assert!(!kept.is_empty() && kept.iter().all(keeps), "{kept:?}");
-}
-
-#[test]
-fn a_server_that_works_has_its_knee_near_what_it_can_do() {
-    // Some 200 µs a call, which is nearly all there is to it: a lenient limit is kept up to most of the capacity.
-    let near = |document: &Value| number(&document["cells"][0], &["call", "knee", "share_of_closed"]) >= 0.3;
-    found(&format!("{FLAGS} --work 2000ns --slo p90=50ms --format json"), near).unwrap();
 }
 
 #[test]
@@ -121,9 +100,8 @@ fn one_at_a_time(pause: Duration) -> SocketAddr {
 #[test]
 fn a_known_service_time_bounds_the_knee_and_servers_are_compared_by_theirs() {
     let (quick, slow) = (one_at_a_time(Duration::ZERO), one_at_a_time(Duration::from_millis(2)));
-    let flags = "--flows 2 --request 100 --blocks 2 --budget 60s --slo p50=100ms --format json";
-    let near = |document: &Value| number(&document["cells"][1], &["call", "knee", "share_of_closed"]) >= 0.3;
-    let document = found(&format!("--connect {quick},{slow} {flags}"), near).unwrap();
+    let flags = "--flows 2 --request 100 --duration 100ms --blocks 1 --budget 60s --slo p50=100ms --format json";
+    let document = Bench::new().run(&format!("call --connect {quick},{slow} {flags}")).exits(0).json();
     for (at, cell) in [&quick, &slow].into_iter().zip(document["cells"].as_array().unwrap()) {
         assert_eq!(cell["factors"]["connect"], at.to_string());
     }

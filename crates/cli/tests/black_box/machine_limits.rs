@@ -115,41 +115,6 @@ fn too_little_locked_memory_for_a_ring() {
     }
 }
 
-#[test]
-fn io_uring_switched_off() {
-    // The switch is the whole machine's: nobody else measures meanwhile, and it is put back whatever happens.
-    let bench = Bench::alone();
-    let script = |rest: &str| {
-        format!(
-            "switch=/proc/sys/kernel/io_uring_disabled\n\
-             before=$(cat $switch) && trap 'echo $before > $switch' EXIT INT TERM && echo 2 > $switch || exit 77\n{rest}"
-        )
-    };
-    let ran = bench.shell(&script(&format!("\"$BYTEGAUGE\" {RING} --server-engine epoll,uring")));
-    if ran.status.code() == Some(77) {
-        eprintln!("SKIPPED: kernel.io_uring_disabled cannot be set here");
-        return;
-    }
-    let document = ran.exits(0).json();
-    let [epoll, uring] = [&document["cells"][0], &document["cells"][1]];
-    assert_eq!((&epoll["outcome"], &uring["outcome"]), (&"measured".into(), &"skipped".into()), "{document}");
-    let reason = uring["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("io_uring is switched off by kernel.io_uring_disabled=2"), "{reason}");
-
-    // Datagrams go without it too, and rings are all made of it.
-    let udp = "stream --transport udp --write-size 1000 --duration 20ms --blocks 1 --budget 3s --quiet --format json";
-    let document =
-        bench.shell(&script(&format!("\"$BYTEGAUGE\" {udp} --engine plain,uring:multishot"))).exits(0).json();
-    let outcomes: Vec<_> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["outcome"]).collect();
-    assert!(outcomes.contains(&&"measured".into()) && outcomes.contains(&&"skipped".into()), "{document}");
-    let ran = bench.shell(&script("\"$BYTEGAUGE\" ring --entries 64 --blocks 1 --budget 2s")).exits(2);
-    ran.complains(&["nothing of this plan can be measured here", "kernel.io_uring_disabled=2"]);
-
-    // Where it is all that was asked for, nothing is begun.
-    let ran = bench.shell(&script(&format!("\"$BYTEGAUGE\" {RING} --server-engine uring:plain"))).exits(2);
-    ran.complains(&["nothing of this plan can be measured here", "kernel.io_uring_disabled=2", "use --engine epoll"]);
-}
-
 const CALLS: &str = "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --duration 20ms \
                      --blocks 1 --budget 3s";
 

@@ -1,7 +1,7 @@
 //! The view on planted sessions: what is proven, what is not, and what is said about it.
 
 use crate::support::{Plan, session};
-use bytegauge_model::{CellKind, Level, Outcome, SessionStatus, Stage};
+use bytegauge_model::{CellKind, Level, Outcome, SessionStatus, Stage, Trial};
 use bytegauge_report::view::document::{CellView, GroupView, VerdictView};
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
@@ -116,6 +116,24 @@ fn a_twin_that_differs_silences_everything() {
     assert!(!verdict.recommendation.proven && verdict.recommendation.cells.is_empty());
     assert!(verdict.recommendation.text.contains("twin alarm"), "{}", verdict.recommendation.text);
     assert!(view.groups.iter().all(|group| group.recommendation.cell.is_none() && !group.recommendation.proven));
+}
+
+#[test]
+fn a_cell_with_two_modes_is_told_with_their_shares() {
+    let mut data = session(&small());
+    let confirmed = |trial: &&Trial| trial.stage == Stage::Confirm && trial.source.is_some();
+    let planted = data.trials.iter().find(confirmed).expect("a confirmed cell").cell.clone();
+    let ours = data.trials.iter_mut().filter(|trial| trial.cell == planted && trial.stage == Stage::Confirm);
+    // Every other block a third as fast.
+    ours.step_by(2).for_each(|trial| trial.bytes /= 3);
+    let view = view(&data);
+    let split: Vec<_> = view.cells.iter().filter(|cell| cell.modes.is_some()).collect();
+    let [cell] = split.as_slice() else { panic!("{} cells with modes", split.len()) };
+    let [low, high] = cell.modes.as_ref().unwrap().modes.as_slice() else { panic!("{:?}", cell.modes) };
+    assert_eq!((&cell.id, low.share, high.share), (&planted, 0.5, 0.5));
+    assert!((high.median / low.median - 3.0).abs() < 0.5, "{:?}", cell.modes);
+    let text = render::terminal::render(&view, &render::TerminalStyle::default());
+    assert!(text.contains(&format!("{planted} (")) && text.contains("has more than one mode: "), "{text}");
 }
 
 #[test]
