@@ -3,7 +3,7 @@
 //! `busy` and `quota` ask whether the tests depend on how fast, steady or idle a machine is: those that open sockets or
 //! start the program run again and again beside loops that take the CPUs, and in a control group with half a CPU. One
 //! failure of one test is one too many. `quiet` runs the tests that are ignored otherwise, since what they look for can
-//! be drowned by noise; of those a few runs may fail.
+//! be drowned by noise; of those a few runs may fail. `peers` compares with other programs in miniature, which it installs.
 
 mod binaries;
 mod group;
@@ -14,6 +14,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use crate::peers;
 use crate::steps::{self, Done, Step};
 use binaries::{Binary, Tests};
 use group::Group;
@@ -36,7 +37,7 @@ pub fn command() -> Command {
     };
     let tests = || Arg::new("tests").value_name("TEST").help("Only tests with this in their name");
     Command::new("lab")
-        .about("Repeat the tests beside busy loops, in a control group, and those that need a quiet machine")
+        .about("Tests beside busy loops, in a control group and on a quiet machine; comparisons in miniature")
         .subcommand(
             Command::new("busy").about("Beside two busy loops a CPU: all must pass").arg(times("20")).arg(tests()),
         )
@@ -48,6 +49,9 @@ pub fn command() -> Command {
                 .about("Tests that need a quiet machine: four of five runs must pass")
                 .arg(times("5"))
                 .arg(tests()),
+        )
+        .subcommand(
+            Command::new("peers").about("The comparisons with other programs in miniature: do they still work?"),
         )
 }
 
@@ -79,9 +83,20 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     match matches.subcommand() {
         Some(("busy", given)) => steps::run(vec![step("busy", Some(given))?]),
         Some(("quota", given)) => steps::run(vec![step("quota", Some(given))?]),
-        Some((_, given)) => steps::run(vec![step("quiet", Some(given))?]),
-        None => steps::run(vec![step("quiet", None)?, step("quota", None)?, step("busy", None)?]),
+        Some(("quiet", given)) => steps::run(vec![step("quiet", Some(given))?]),
+        Some(_) => steps::run(vec![peers_step()]),
+        None => steps::run(vec![peers_step(), step("quiet", None)?, step("quota", None)?, step("busy", None)?]),
     }
+}
+
+fn peers_step() -> Step<'static> {
+    Step { name: "peers", repeat: peers::SMOKE.into(), work: Box::new(peers_smoke) }
+}
+
+/// So that they never rot; figures of so short a run mean nothing.
+fn peers_smoke() -> Result<Done> {
+    let reasons = peers::smoke()?;
+    Ok(if reasons.is_empty() { Done::Passed } else { Done::Skipped(reasons.join("; ")) })
 }
 
 fn busy(times: u32, only: Option<&str>) -> Result<Done> {

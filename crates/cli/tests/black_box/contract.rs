@@ -283,8 +283,8 @@ fn the_null_engine_is_a_choice_like_any_other() {
 fn calls_that_take_long_get_long_trials() {
     // 41 ms of work a call: a trial of the usual length completes none.
     let bench = Bench::new();
-    let words = "call --transport unix --flows 1 --request 8K --work 5000ns --server-engine epoll,tokio \
-                 --blocks 2 --budget 3s --quiet --format json";
+    let words = "call --transport unix --flows 1 --request 8K --work 5000ns --server-engine epoll \
+                 --blocks 1 --budget 3s --quiet --format json";
     let document = bench.run(words).exits(0).json();
     for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
         assert_eq!(cell["outcome"], "measured", "{document}");

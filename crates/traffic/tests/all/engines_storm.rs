@@ -9,7 +9,7 @@ use bytegauge_traffic::engine::Stop;
 use crate::support::{for_all, message, plain, plain_call, reset, telling_server, wait_until};
 
 /// Storms, one after another.
-const WAVES: usize = 10;
+const WAVES: usize = 4;
 
 /// Clients of each phase in a wave.
 const EACH: usize = 10;
