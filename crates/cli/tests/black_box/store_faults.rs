@@ -172,7 +172,7 @@ fn a_disk_that_is_full() {
 #[test]
 fn a_store_that_vanishes_under_way() {
     let bench = Bench::new();
-    let mut running = bench.start(&NULL.replace("--blocks 6", "--blocks 300").replace("--quiet", ""));
+    let mut running = bench.start(&NULL.replace("--blocks 6", "--blocks 100").replace("--quiet", ""));
     running.until("confirmation", |running| running.stderr().contains("confirm: "));
     fs::remove_dir_all(bench.path("data")).expect("the folder");
     let ran = running.wait();
