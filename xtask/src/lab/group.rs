@@ -1,8 +1,10 @@
 //! A control group that gets half a CPU, by whichever version of control groups this machine has.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -13,6 +15,9 @@ const QUOTA_US: u32 = 50_000;
 
 /// The kernel's default period, microseconds (Documentation/admin-guide/cgroup-v2.rst, `cpu.max`).
 const PERIOD_US: u32 = 100_000;
+
+/// Between two looks at whether a group is empty.
+const LEAVING: Duration = Duration::from_millis(20);
 
 /// A group that is removed with this value; by then nobody may be in it.
 #[derive(Debug)]
@@ -54,7 +59,13 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
+        // Whoever was killed in it leaves it a moment later.
+        for _ in 0..100 {
+            match fs::remove_dir(&self.0) {
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => std::thread::sleep(LEAVING),
+                _ => return,
+            }
+        }
     }
 }
 
