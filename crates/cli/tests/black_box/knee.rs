@@ -54,7 +54,7 @@ fn a_knee_is_found_and_kept_with_its_probes() {
 #[test]
 fn a_limit_below_what_a_call_takes_is_told() {
     let bench = Bench::new();
-    searching(&bench, "--work 10000ns --slo p50=100us").exits(5);
+    searching(&bench, "--work 2000ns --slo p50=100us").exits(5);
     let reasons = bench.run("report --format csv").stdout;
     for part in ["not even", "keep p50=100us", "where p50 is", "a closed loop reaches", "allow more time in --slo"] {
         assert!(reasons.contains(part), "no `{part}` in {reasons}");
