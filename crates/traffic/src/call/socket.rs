@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use bytegauge_model::{RcvbufOn, Transport};
+use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, OptionError, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -22,12 +23,6 @@ const PER_ADDRESS: usize = 20_000;
 
 /// Source addresses that are taken in turn, each with ports of its own.
 const ADDRESSES: u32 = 1000;
-
-/// `EMFILE` and `ENFILE` (asm-generic/errno-base.h).
-const NO_DESCRIPTOR: [i32; 2] = [24, 23];
-
-/// `EINPROGRESS` (asm-generic/errno.h).
-const IN_PROGRESS: i32 = 115;
 
 /// Opens the server's listeners: one, or one a thread with `SO_REUSEPORT`.
 ///
@@ -159,7 +154,7 @@ impl Connector {
         socket.set_nonblocking(true)?;
         self.bind(&socket)?;
         match socket.connect(&self.address) {
-            Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+            Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
             _ => Ok(socket.into()),
         }
     }
@@ -184,7 +179,7 @@ impl Connector {
     }
 
     fn fault(&self, error: io::Error) -> Fault {
-        if error.raw_os_error().is_some_and(|errno| NO_DESCRIPTOR.contains(&errno)) {
+        if matches!(error.raw_os_error(), Some(errno::EMFILE | errno::ENFILE)) {
             return Fault::Missing(format!(
                 "no descriptor is left for another connection ({error}): raise ulimit -n or use fewer --flows"
             ));

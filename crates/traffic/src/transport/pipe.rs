@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_sys::io::set_nonblocking;
-use bytegauge_sys::pipe::{make_fifo, set_pipe_size};
+use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo, set_pipe_size};
 
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup};
@@ -81,8 +81,6 @@ impl Drop for Fifos {
 }
 
 fn open(path: &Path, options: &mut OpenOptions) -> Result<OwnedFd, Fault> {
-    /// `O_NONBLOCK` of Linux on every architecture but alpha, mips, parisc and sparc.
-    const O_NONBLOCK: i32 = 0o4000;
     let file = options.custom_flags(O_NONBLOCK).open(path);
     file.map(OwnedFd::from).map_err(Fault::io(format!("opening the pipe {}", path.display())))
 }

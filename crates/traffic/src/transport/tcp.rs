@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use bytegauge_model::Transport;
+use bytegauge_sys::errno;
 use socket2::{Domain, Socket, Type};
 
 use crate::fault::Fault;
@@ -73,12 +74,9 @@ fn no_family(address: &SocketAddr, error: io::Error) -> Fault {
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported if address.is_ipv6() => {
             Fault::Missing("this machine has no IPv6 loopback: leave out --transport tcp6".into())
         }
-        _ if error.raw_os_error() == Some(EAFNOSUPPORT) => {
+        _ if error.raw_os_error() == Some(errno::EAFNOSUPPORT) => {
             Fault::Missing(format!("this kernel lacks the address family of {address}"))
         }
         _ => Fault::Io { doing: format!("opening a TCP socket on {address}"), source: error },
     }
 }
-
-/// `EAFNOSUPPORT` of Linux (asm-generic/errno.h), which `io::ErrorKind` does not tell apart.
-const EAFNOSUPPORT: i32 = 97;

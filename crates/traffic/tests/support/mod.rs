@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{Engine, Transport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::flow::Flow;
 use bytegauge_traffic::party::Party;
@@ -131,7 +132,7 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
             option::set(socket.as_fd(), option).unwrap();
         }
         match socket.connect(&to.into()) {
-            Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+            Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
             _ => Ok(socket.into()),
         }
     }
@@ -140,9 +141,6 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
         self.left.push((flow, connection));
     }
 }
-
-/// `EINPROGRESS` of Linux.
-const IN_PROGRESS: i32 = 115;
 
 /// A TCP listener on loopback that does not block.
 pub fn listener() -> (TcpListener, SocketAddr) {
