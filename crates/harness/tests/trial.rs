@@ -110,27 +110,27 @@ fn the_null_engine_moves_nothing_and_counts() {
 #[test]
 fn requested_options_come_back_as_they_are_in_force() {
     let mut tcp = setup("tcp");
-    tcp.options.sndbuf = Some(100_000);
-    tcp.options.rcvbuf = Some(50_000);
-    tcp.options.nodelay = Some(true);
+    tcp.options.set("sndbuf", Level::Number(100_000));
+    tcp.options.set("rcvbuf", Level::Number(50_000));
+    tcp.options.set("nodelay", Level::Switch(true));
     let measured = run(&tcp);
     let (source, sink) = (measured.source.unwrap(), measured.sink.unwrap());
     // Linux doubles what is asked for (socket(7)).
-    assert_eq!(source.flows[0].options.sndbuf, Some(200_000));
-    assert_eq!(sink.flows[0].options.rcvbuf, Some(100_000));
-    assert_eq!(source.flows[0].options.nodelay, Some(true));
-    assert!(source.flows[0].options.congestion.is_some());
+    assert_eq!(*source.flows[0].options.get("sndbuf"), Level::Number(200_000));
+    assert_eq!(*sink.flows[0].options.get("rcvbuf"), Level::Number(100_000));
+    assert_eq!(*source.flows[0].options.get("nodelay"), Level::Switch(true));
+    assert!(source.flows[0].options.get("congestion").name().is_some());
     let tcp = source.flows[0].tcp.clone().unwrap();
     assert!(tcp.busy_us.is_some() && tcp.snd_wscale.is_some() && tcp.bytes_sent.unwrap() > 0);
     let mut pipe = setup("pipe");
-    pipe.options.pipe_size = Some(1 << 18);
-    assert_eq!(run(&pipe).sink.unwrap().flows[0].options.pipe_size, Some(1 << 18));
+    pipe.options.set("pipe_size", Level::Number(1 << 18));
+    assert_eq!(*run(&pipe).sink.unwrap().flows[0].options.get("pipe_size"), Level::Number(1 << 18));
 }
 
 #[test]
 fn an_option_that_does_not_exist_is_a_skip() {
     let mut tcp = setup("tcp");
-    tcp.options.congestion = Some("carrier-pigeon".into());
+    tcp.options.set("congestion", Level::Name("carrier-pigeon".into()));
     let Outcome::Skipped(reason) = run(&tcp).outcome else { panic!("it is not available") };
     assert!(reason.contains("carrier-pigeon"), "{reason}");
 }

@@ -11,6 +11,7 @@ pub mod cell;
 pub mod datagram;
 pub mod factor;
 pub mod level;
+pub mod option;
 pub mod place;
 pub mod profile;
 pub mod ring;

@@ -4,6 +4,7 @@
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
+use bytegauge_model::option::of_factor;
 use bytegauge_model::{Level, Levels, Nanos, Transport, Workload};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
@@ -247,17 +248,10 @@ fn setting(name: &str, value: &Level) -> Option<String> {
 
 fn option(name: &str) -> &str {
     match name {
-        "sndbuf" => "SO_SNDBUF",
-        "rcvbuf" => "SO_RCVBUF",
-        "rcvlowat" => "SO_RCVLOWAT",
-        "nodelay" => "TCP_NODELAY",
         "congestion" => "the congestion control",
         "pipe_size" => "the pipe's capacity",
-        "linger" => "SO_LINGER",
         "backlog" => "the backlog",
-        "reuseport" => "SO_REUSEPORT",
-        "busy_poll" => "SO_BUSY_POLL",
-        other => other,
+        other => of_factor(other).map_or(other, |row| row.name),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod calls;
 
-use bytegauge_model::Engine;
+use bytegauge_model::{Engine, Level};
 use bytegauge_traffic::{PathSetup, Reply};
 use calls::{Ended, call, engines, kinds, setup, try_run};
 
@@ -77,7 +77,7 @@ fn calls_in_flight_at_once_and_in_pieces_are_conserved() {
             for echo in [true, false] {
                 let mut setup = PathSetup { verify: true, ..setup("tcp", engine) };
                 // Small pieces without it wait for each other's acknowledgement, 40 ms at a time.
-                setup.options.nodelay = Some(true);
+                setup.options.set("nodelay", Level::Switch(true));
                 setup.window_ns *= if size > 50_000 { 10 } else { 1 };
                 let call = call(&mut setup);
                 (call.depth, call.request_chunk, call.request) = (depth, chunk, size);
@@ -108,8 +108,9 @@ fn threads_share_the_flows_and_the_port() {
         for reuseport in [false, true] {
             let mut setup = setup("tcp", engine);
             setup.flows = 7;
+            setup.options.set("reuseport", Level::Switch(reuseport));
             let call = call(&mut setup);
-            (call.client_threads, call.server_threads, call.reuseport, call.idle_flows) = (3, 2, reuseport, 5);
+            (call.client_threads, call.server_threads, call.idle_flows) = (3, 2, 5);
             let Some(ended) = check_conserved(&setup) else { continue };
             assert_eq!(ended.server().engine.unwrap().accepted, 12);
         }
@@ -140,15 +141,16 @@ fn options_are_set_where_they_were_asked_for_and_read_back() {
     for (rcvbuf_on, at_server) in [(RcvbufOn::Listener, true), (RcvbufOn::Accepted, true), (RcvbufOn::Client, false)] {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", "epoll".parse().unwrap());
-            setup.options.rcvbuf = Some(50_000);
-            setup.options.nodelay = Some(true);
-            (call(&mut setup).rcvbuf_on, call(&mut setup).connect_per_call) = (rcvbuf_on, connect_per_call);
+            setup.options.set("rcvbuf", Level::Number(50_000));
+            setup.options.set("nodelay", Level::Switch(true));
+            setup.options.set("rcvbuf_on", Level::Name(rcvbuf_on.to_string()));
+            call(&mut setup).connect_per_call = connect_per_call;
             let ended = check_conserved(&setup).unwrap();
             let (client, server) = (&ended.client().flows[0], &ended.server().flows[0]);
             // Linux doubles what is asked for (socket(7)).
-            assert_eq!(server.options.rcvbuf == Some(100_000), at_server, "{rcvbuf_on:?}");
-            assert_eq!(client.options.rcvbuf == Some(100_000), !at_server, "{rcvbuf_on:?}");
-            assert_eq!((client.options.nodelay, server.options.nodelay), (Some(true), Some(true)));
+            assert_eq!(*server.options.get("rcvbuf") == Level::Number(100_000), at_server, "{rcvbuf_on:?}");
+            assert_eq!(*client.options.get("rcvbuf") == Level::Number(100_000), !at_server, "{rcvbuf_on:?}");
+            assert_eq!([client, server].map(|end| end.options.get("nodelay")), [&Level::Switch(true); 2]);
             assert!(server.tcp.as_ref().unwrap().rcv_wscale.is_some() && server.queued_bytes.is_some());
         }
     }

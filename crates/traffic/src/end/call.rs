@@ -130,7 +130,7 @@ fn serve_thread(
         let flags = (&*flags.told, &*flags.abort);
         let (served, mut seen) = datagram::serve(call, desk, listener.as_fd(), setup.read_size, flags, &mut meter);
         meter.close_early();
-        let mut samples = Samples::new(&setup.transport);
+        let mut samples = Samples::new(setup);
         if tells_of_it {
             seen.dropped = datagram::dropped_at(listener.as_fd());
             samples.look(listener.as_fd());
@@ -335,11 +335,11 @@ fn enough_files(setup: &PathSetup, call: &CallSetup, side: Side, body: Body) -> 
 
 impl Part {
     /// A thread that never began.
-    fn none(setup: &PathSetup) -> Part {
+    fn none(setup: &Arc<PathSetup>) -> Part {
         Part {
             report: FlowReport::default(),
             engine: EngineReport::default(),
-            samples: Samples::new(&setup.transport),
+            samples: Samples::new(setup),
             records: Vec::new(),
             seen: None,
             kept: Vec::new(),

@@ -13,6 +13,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup, Side};
+use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
 use crate::transport::{Joint, Listening, connect_in_time, set_options};
 
@@ -31,7 +32,7 @@ impl Joint for Tcp {
             _ => (Ipv4Addr::LOCALHOST, 0).into(),
         };
         let socket = stream(&loopback)?;
-        set_options(&socket, Side::Sink, &setup.options)?;
+        set_options(&socket, Moment::Listening, Side::Sink, setup)?;
         socket.bind(&loopback.into()).map_err(|error| no_family(&loopback, error))?;
         socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on TCP"))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
@@ -46,7 +47,7 @@ impl Joint for Tcp {
         (0..setup.flows)
             .map(|_| {
                 let socket = stream(address)?;
-                set_options(&socket, Side::Source, &setup.options)?;
+                set_options(&socket, Moment::Own, Side::Source, setup)?;
                 connect_in_time(&socket, &(*address).into()).map_err(Fault::io(format!("connecting to {address}")))?;
                 Ok(socket.into())
             })

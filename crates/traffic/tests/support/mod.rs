@@ -193,7 +193,7 @@ pub fn expect(stream: &mut TcpStream, expected: &[u8]) {
 
 /// Closes a connection by a reset.
 pub fn reset(stream: TcpStream) {
-    option::set(stream.as_fd(), &SocketOption::Linger(Some(0))).unwrap();
+    option::set(stream.as_fd(), &option::LINGER.to(0)).unwrap();
     drop(stream);
 }
 
@@ -222,6 +222,6 @@ pub fn telling_server(engine: Engine) -> (Running<echo::Echo>, SocketAddr, Arc<A
         let broken = Arc::clone(&broken);
         move || echo::Echo::telling(&broken)
     };
-    let group = Group::server(welcome).with(&[SocketOption::SendBuffer(16_384)]);
+    let group = Group::server(welcome).with(&[option::SEND_BUFFER.to(16_384)]);
     (Running::start(engine, group, Some(listener.into()), 4096), address, broken)
 }
