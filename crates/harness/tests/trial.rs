@@ -280,8 +280,6 @@ fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
                 check_measured(&setup);
             }
         }
-        let pipe = run(&PathSetup { engine, ..setup("pipe") });
-        assert!(matches!(&pipe.outcome, Outcome::Skipped(reason) if reason.contains("--engine blocking")), "{pipe:?}");
     }
 }
 

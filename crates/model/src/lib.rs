@@ -9,6 +9,7 @@ pub mod call;
 pub mod catalog;
 pub mod cell;
 pub mod datagram;
+pub mod engine;
 pub mod factor;
 pub mod level;
 pub mod option;

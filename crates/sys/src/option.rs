@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_pipe_has_its_size_only() {
-        let (reader, writer) = crate::pipe::anonymous().unwrap();
+        let (reader, writer) = pipe::anonymous().unwrap();
         set(writer.as_fd(), &PIPE_SIZE.to(1 << 17)).unwrap();
         assert_eq!(read(reader.as_fd(), PIPE_SIZE).unwrap(), Value::Number(1 << 17));
         let error = set(reader.as_fd(), &SEND_BUFFER.to(1)).unwrap_err();

@@ -1,6 +1,6 @@
 //! The memory that a cell takes: what the recommendation keeps small among equally good cells.
 
-use bytegauge_model::{EndReport, Level, Levels, Trial, Workload};
+use bytegauge_model::{EndReport, Engine, Level, Levels, Trial, Workload};
 
 use super::options::effective;
 
@@ -42,8 +42,8 @@ fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64
         add(buffer.size(levels, trials)?, connections);
     }
     if varies("read_size") {
-        let blocking = levels.get("server_engine").name() == Some("blocking");
-        add(number("read_size"), if blocking { connections } else { number("server_threads").max(1) });
+        let thread_a_flow = levels.engine("server_engine").is_some_and(Engine::has_thread_a_flow);
+        add(number("read_size"), if thread_a_flow { connections } else { number("server_threads").max(1) });
     }
     bytes
 }

@@ -70,7 +70,7 @@ impl Server {
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = place::listen(&place::resolved(place)?)?;
         let (listener, fill, flags) = (Arc::new(listener), flow::fill(), Flags::default());
-        let threads = if engine == Engine::Blocking { 1 } else { threads.max(1) };
+        let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
         let crew = Crew::start(
             format!("serving on {place}"),
             threads,
