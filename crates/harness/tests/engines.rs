@@ -52,7 +52,9 @@ fn planned(end: EngineEnd, transport: &str, engine: &str) -> Result<PathSetup, S
         .collect();
     spec.set_all(&flags).map_err(|error| error.to_string())?;
     let plan = resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())?;
-    let [cell] = &plan.cells[..] else { return Err(format!("{} cells of {engine} over {transport}", plan.cells.len())) };
+    let [cell] = &plan.cells[..] else {
+        return Err(format!("{} cells of {engine} over {transport}", plan.cells.len()));
+    };
     Ok(PathSetup::of(&cell.factors).unwrap())
 }
 

@@ -128,6 +128,46 @@ fn requested_options_come_back_as_they_are_in_force() {
 }
 
 #[test]
+fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
+    use bytegauge_model::{factor, option};
+    for transport in ["tcp", "unix", "pipe", "udp", "unix-dgram"] {
+        let joint: Transport = transport.parse().unwrap();
+        let of_streams = |row: &&option::OptionRow| {
+            let setters = (row.sites)(&Levels::default()).0;
+            (factor::find(row.factor).unwrap().fits)(&joint)
+                && [option::Setter::Source, option::Setter::Sink].iter().any(|end| setters.contains(end))
+        };
+        for row in option::OPTIONS.iter().filter(of_streams) {
+            let asked = match row.factor {
+                "congestion" => Level::Name("reno".into()),
+                "nodelay" | "quickack" | "cork" => Level::Switch(false),
+                "busy_poll" => Level::Number(1500),
+                _ => Level::Number(1 << 16),
+            };
+            let mut setup = setup(transport);
+            if joint.is_datagram() {
+                setup.engine = bytegauge_model::Engine::Plain;
+                setup.write_size = Some(1000);
+            }
+            setup.options.set(row.factor, asked.clone());
+            let measured = run(&setup);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                assert!(reason.starts_with(row.name) && reason.contains("CAP_NET_ADMIN"), "{reason}");
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{} over {transport}", row.factor);
+            let is_source = (row.sites)(&Levels::default()).0.contains(&option::Setter::Source);
+            let end = if is_source { measured.source } else { measured.sink };
+            let end = end.unwrap();
+            let found = end.flows[0].options.get(row.factor);
+            // Quick acknowledgements come and go.
+            assert!(*found == row.expected(&asked) || row.factor == "quickack", "{found} over {transport}");
+            assert!(*found != Level::Absent, "{} over {transport}", row.factor);
+        }
+    }
+}
+
+#[test]
 fn an_option_that_does_not_exist_is_a_skip() {
     let mut tcp = setup("tcp");
     tcp.options.set("congestion", Level::Name("carrier-pigeon".into()));

@@ -123,6 +123,15 @@ pub const OPTIONS: &[OptionRow] = &[
         ..USUAL
     },
     OptionRow {
+        factor: "quickack",
+        name: "TCP_QUICKACK",
+        sites: |_| (READERS, When::Accepted),
+        why: "it does not last: TCP enters and leaves the mode by itself (tcp(7))",
+        ..USUAL
+    },
+    OptionRow { factor: "notsent_lowat", name: "TCP_NOTSENT_LOWAT", ..USUAL },
+    OptionRow { factor: "cork", name: "TCP_CORK", sites: |_| (&[Setter::Source], When::Early), ..USUAL },
+    OptionRow {
         factor: "pipe_size",
         name: "F_SETPIPE_SZ",
         sites: |_| (&[Setter::Source], When::Early),

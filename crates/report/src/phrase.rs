@@ -241,7 +241,7 @@ fn setting(name: &str, value: &Level) -> Option<String> {
             _ => "set it on the listening socket".into(),
         },
         (_, level) if level.is_auto() => format!("leave {} to the system", option(name)),
-        ("nodelay" | "reuseport", _) => format!("turn {} {text}", option(name)),
+        (_, Level::Switch(_)) if of_factor(name).is_some() => format!("turn {} {text}", option(name)),
         _ => format!("set {} to {text}", option(name)),
     })
 }

@@ -78,6 +78,12 @@ pub const BIND_ADDRESS_NO_PORT: Known =
     flag(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, "IP_BIND_ADDRESS_NO_PORT");
 /// `TCP_NODELAY`: send small segments at once.
 pub const NO_DELAY: Known = flag(libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY");
+/// `TCP_CORK`: hold partial segments back, for at most 200 ms.
+pub const CORK: Known = flag(libc::IPPROTO_TCP, libc::TCP_CORK, "TCP_CORK");
+/// `TCP_QUICKACK`: acknowledge at once. Not lasting: the kernel may leave the mode again.
+pub const QUICK_ACK: Known = flag(libc::IPPROTO_TCP, libc::TCP_QUICKACK, "TCP_QUICKACK");
+/// `TCP_NOTSENT_LOWAT`, unsent bytes above which the socket stops being writable.
+pub const NOT_SENT_LOW_WATER: Known = int(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, "TCP_NOTSENT_LOWAT");
 /// `TCP_USER_TIMEOUT`, ms that data, or a request to connect, may stay unanswered before the connection
 /// ends in `ETIMEDOUT`; 0 leaves it to the system (tcp(7)).
 pub const USER_TIMEOUT: Known =
@@ -93,8 +99,20 @@ pub const UDP_COALESCE: Known = flag(libc::IPPROTO_UDP, libc::UDP_GRO, "UDP_GRO"
 pub const PIPE_SIZE: Known = Known { form: Form::Pipe, ..int(0, 0, "F_SETPIPE_SZ") };
 
 /// The options that are found by their names.
-const NAMED: &[Known] =
-    &[SEND_BUFFER, RECEIVE_BUFFER, RECEIVE_LOW_WATER, BUSY_POLL, REUSE_PORT, LINGER, NO_DELAY, CONGESTION, PIPE_SIZE];
+const NAMED: &[Known] = &[
+    SEND_BUFFER,
+    RECEIVE_BUFFER,
+    RECEIVE_LOW_WATER,
+    BUSY_POLL,
+    REUSE_PORT,
+    LINGER,
+    NO_DELAY,
+    CORK,
+    QUICK_ACK,
+    NOT_SENT_LOW_WATER,
+    CONGESTION,
+    PIPE_SIZE,
+];
 
 /// The option of that name.
 #[must_use]
@@ -282,24 +300,27 @@ mod tests {
         (client, listener.accept().unwrap().0)
     }
 
-    fn check(option: SocketOption, expected: impl Into<Value>) {
+    fn check(option: &SocketOption, expected: impl Into<Value>) {
         let (client, _server) = connected();
-        set(client.as_fd(), &option).unwrap();
+        set(client.as_fd(), option).unwrap();
         assert_eq!(read(client.as_fd(), option.known).unwrap(), expected.into(), "{option}");
     }
 
     #[test]
     fn what_is_set_on_tcp_is_read_back() {
-        check(NO_DELAY.to(true), true);
-        check(NO_DELAY.to(false), false);
-        check(RECEIVE_LOW_WATER.to(4096), 4096);
-        check(REUSE_PORT.to(true), true);
-        check(BUSY_POLL.to(0), 0);
-        check(USER_TIMEOUT.to(1234), 1234);
-        check(LINGER.to(7), 7);
-        check(LINGER.to(false), false);
+        check(&NO_DELAY.to(true), true);
+        check(&NO_DELAY.to(false), false);
+        check(&CORK.to(true), true);
+        check(&QUICK_ACK.to(false), false);
+        check(&NOT_SENT_LOW_WATER.to(9000), 9000);
+        check(&RECEIVE_LOW_WATER.to(4096), 4096);
+        check(&REUSE_PORT.to(true), true);
+        check(&BUSY_POLL.to(0), 0);
+        check(&USER_TIMEOUT.to(1234), 1234);
+        check(&LINGER.to(7), 7);
+        check(&LINGER.to(false), false);
         // Reno is built into every kernel and allowed to everyone.
-        check(CONGESTION.to("reno"), "reno");
+        check(&CONGESTION.to("reno"), "reno");
     }
 
     #[test]
@@ -313,8 +334,8 @@ mod tests {
 
     #[test]
     fn buffers_are_doubled() {
-        check(SEND_BUFFER.to(50_000), 100_000);
-        check(RECEIVE_BUFFER.to(50_000), 100_000);
+        check(&SEND_BUFFER.to(50_000), 100_000);
+        check(&RECEIVE_BUFFER.to(50_000), 100_000);
     }
 
     #[test]
@@ -327,7 +348,7 @@ mod tests {
 
     #[test]
     fn low_water_of_zero_becomes_one() {
-        check(RECEIVE_LOW_WATER.to(0), 1);
+        check(&RECEIVE_LOW_WATER.to(0), 1);
     }
 
     #[test]

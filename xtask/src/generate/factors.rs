@@ -139,7 +139,7 @@ fn engines() -> String {
     let rows = ENGINES.iter().map(|row| {
         let threads = match row.can.threads {
             Threads::PerFlow => "one a flow",
-            Threads::Shared => "any number",
+            Threads::Shared => "shared",
         };
         let batches = match row.can.batches {
             Batches::None => "",

@@ -113,3 +113,40 @@ fn end_name(levels: &Levels, end: &'static str) -> &'static str {
         _ => end,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(given: &[(&str, &str)]) -> Levels {
+        let mut levels = Levels::default();
+        for (name, text) in given {
+            levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
+        }
+        levels
+    }
+
+    /// Whether the request is in force as asked, where each end reports these levels.
+    fn check(asked: &[(&str, &str)], source: &[(&str, &str)], sink: &[(&str, &str)], expected: Option<bool>) {
+        let told = |found| EffectiveOptions { levels: levels(found), page_cache_share: None };
+        let row = option::of_factor(asked[0].0).unwrap();
+        let found = as_asked(row, &levels(asked), Some(&told(source)), Some(&told(sink)));
+        assert_eq!(found, expected, "{asked:?} {source:?} {sink:?}");
+    }
+
+    #[test]
+    fn requests_are_compared_where_they_were_made() {
+        check(&[("sndbuf", "50K")], &[("sndbuf", "100K")], &[("sndbuf", "1K")], Some(true));
+        check(&[("sndbuf", "50K")], &[("sndbuf", "60K")], &[], Some(false));
+        check(&[("rcvbuf", "50K")], &[("rcvbuf", "1K")], &[("rcvbuf", "100K")], Some(true));
+        check(&[("nodelay", "on"), ("request", "512")], &[("nodelay", "on")], &[("nodelay", "off")], Some(false));
+        check(&[("nodelay", "on")], &[("nodelay", "on")], &[("nodelay", "off")], Some(true));
+        check(&[("busy_poll", "1500ns")], &[], &[("busy_poll", "2us")], Some(true));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_nobody_asked_for_or_told() {
+        check(&[("sndbuf", "auto")], &[("sndbuf", "100K")], &[], None);
+        check(&[("sndbuf", "50K")], &[], &[("sndbuf", "100K")], None);
+    }
+}

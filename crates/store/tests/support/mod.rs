@@ -280,8 +280,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 
 /// Any trial of `c0` or `c1`.
 pub fn any_trial() -> impl Strategy<Value = Trial> {
-    let stage = proptest::sample::select(&session::STAGES[..]);
-    let name = proptest::sample::select(&["c0", "c1"][..]);
+    let stage = select(&session::STAGES[..]);
+    let name = select(&["c0", "c1"][..]);
     (
         (name, stage, any::<[u64; 6]>(), any::<u32>(), outcome()),
         of(any::<(usize, usize)>()),
