@@ -110,8 +110,10 @@ pub enum Batches {
 /// What an engine can do: which ends it can be over what, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
-    /// Over sockets that are connected and carry bytes.
-    pub connections: &'static [EngineEnd],
+    /// Over TCP.
+    pub tcp: &'static [EngineEnd],
+    /// Over Unix stream sockets.
+    pub unix: &'static [EngineEnd],
     /// Over pipes.
     pub pipes: &'static [EngineEnd],
     /// On devices and files.
@@ -146,7 +148,8 @@ const SERVER_TOO: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Server];
 const ALL: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Client, EngineEnd::Server];
 
 const NOTHING: Abilities = Abilities {
-    connections: &[],
+    tcp: &[],
+    unix: &[],
     pipes: &[],
     sources: &[],
     udp: &[],
@@ -157,7 +160,10 @@ const NOTHING: Abilities = Abilities {
 };
 
 /// Many connections a thread, and nothing that is no socket.
-const CONNECTIONS: Abilities = Abilities { connections: ALL, ..NOTHING };
+const CONNECTIONS: Abilities = Abilities { tcp: ALL, unix: ALL, ..NOTHING };
+
+/// Unix sockets take no zero-copy sends.
+const ZERO_COPY: Abilities = Abilities { unix: &[], ..CONNECTIONS };
 
 /// A ring knows one socket of datagrams, and the clients of calls are many.
 const RING: Abilities = Abilities { udp: SERVER_TOO, unix_datagrams: SERVER_TOO, outstanding: true, ..CONNECTIONS };
@@ -170,7 +176,7 @@ pub const ENGINES: &[EngineRow] = &[
         value: Engine::Blocking,
         name: "blocking",
         summary: "a thread per flow, read(2) and write(2)",
-        can: Abilities { connections: ALL, pipes: STREAM, sources: STREAM, threads: Threads::PerFlow, ..NOTHING },
+        can: Abilities { tcp: ALL, unix: ALL, pipes: STREAM, sources: STREAM, threads: Threads::PerFlow, ..NOTHING },
     },
     // A floor of calls is a client of it alone; as an engine that was asked for it would answer nothing.
     EngineRow {
@@ -178,7 +184,8 @@ pub const ENGINES: &[EngineRow] = &[
         name: "null",
         summary: "moves nothing: measures the harness itself",
         can: Abilities {
-            connections: STREAM,
+            tcp: STREAM,
+            unix: STREAM,
             pipes: STREAM,
             sources: STREAM,
             udp: STREAM,
@@ -238,7 +245,7 @@ pub const ENGINES: &[EngineRow] = &[
         value: UringMode::of(UringKind::ZeroCopy, false),
         name: "uring:zc",
         summary: "io_uring(7), multishot receives, zero-copy sends",
-        can: CONNECTIONS,
+        can: ZERO_COPY,
     },
     EngineRow {
         value: UringMode::of(UringKind::Plain, true),
@@ -262,7 +269,7 @@ pub const ENGINES: &[EngineRow] = &[
         value: UringMode::of(UringKind::ZeroCopy, true),
         name: "uring:zc:sqpoll",
         summary: "refused: a kill could leave a kernel thread that nothing ends; use `uring:zc`",
-        can: CONNECTIONS,
+        can: ZERO_COPY,
     },
     EngineRow {
         value: Engine::Plain,
@@ -312,7 +319,8 @@ impl Engine {
     fn over(self, transport: &Transport) -> &'static [EngineEnd] {
         let can = self.can();
         match transport {
-            Transport::Unix | Transport::Tcp | Transport::Tcp6 => can.connections,
+            Transport::Tcp | Transport::Tcp6 => can.tcp,
+            Transport::Unix => can.unix,
             Transport::Pipe => can.pipes,
             Transport::Source(_) => can.sources,
             Transport::Udp | Transport::Udp6 => can.udp,
@@ -328,7 +336,7 @@ impl Engine {
     /// Whether the engine carries the workload `call` over anything.
     pub fn calls(self) -> bool {
         let can = self.can();
-        [can.connections, can.udp, can.unix_datagrams].iter().any(|ends| ends.contains(&EngineEnd::Server))
+        [can.tcp, can.unix, can.udp, can.unix_datagrams].iter().any(|ends| ends.contains(&EngineEnd::Server))
     }
 
     /// This engine, if it carries the workload `call`.
@@ -414,6 +422,7 @@ mod tests {
         assert_eq!(suiting("unix-dgram"), "null,uring:plain,uring:multishot,plain,mmsg");
         let bytes = suiting("tcp");
         assert!(bytes.starts_with("blocking,null,epoll") && !bytes.contains("mmsg"), "{bytes}");
+        assert!(suiting("tcp").contains("uring:zc") && !suiting("unix").contains("uring:zc"));
         assert_eq!((suiting("pipe"), suiting("/dev/zero")), ("blocking,null".into(), "blocking,null".into()));
     }
 }

@@ -108,9 +108,7 @@ fn open(
     let datagrams = setup.transport.is_datagram();
     let (engine, transport) = (setup.engine, &setup.transport);
     if !engine.carries(EngineEnd::Stream, transport) {
-        return Err(Fault::Impossible(format!(
-            "engine {engine} does not carry {transport}: past planning, that is a bug"
-        )));
+        return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
     }
     let carries = engine != Engine::Null && !engine.has_thread_a_flow() && !datagrams;
     let joins = setup.has_two_ends() || setup.foreign().is_some();
