@@ -17,7 +17,7 @@ pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Opti
         let levels = match factor.name {
             "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
             "profile" if sets_by_hand(part) => vec![Level::Absent],
-            name if foreign::of_our_server(workload).contains(&name) && foreign::is_foreign(part) => {
+            name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, name) => {
                 vec![Level::Absent]
             }
             _ if !factor.applies(workload, transport) => vec![Level::Absent],

@@ -66,7 +66,7 @@ pub enum PlanError {
         /// The factor's flag.
         flag: String,
         /// What would give it a meaning.
-        needs: &'static str,
+        needs: String,
     },
     /// More operations in a submission than any ring of the plan holds.
     #[error(

@@ -6,6 +6,7 @@ use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 
 use bytegauge_model::{Place, Transport};
+use bytegauge_sys::errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
@@ -51,15 +52,12 @@ pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
         let why = match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "nobody answers".into(),
             // That a connection is under way is what connect(2) says when the time is over.
-            _ if error.raw_os_error() == Some(IN_PROGRESS) => "nobody answers".into(),
+            _ if error.raw_os_error() == Some(errno::EINPROGRESS) => "nobody answers".into(),
             _ => error.to_string(),
         };
         Fault::Missing(format!("cannot connect to {place} ({why}): start the server, or check its address"))
     })
 }
-
-/// `EINPROGRESS` (asm-generic/errno.h).
-const IN_PROGRESS: i32 = 115;
 
 /// What a client is told of a place.
 ///

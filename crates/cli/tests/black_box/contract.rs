@@ -249,6 +249,19 @@ fn options_are_told_as_asked_and_as_set() {
     assert_eq!((&options["sndbuf"]["requested"], &options["sndbuf"]["source"]), (&102_400.into(), &204_800.into()));
     assert_eq!((&options["rcvbuf"]["requested"], &options["rcvbuf"]["sink"]), (&51_200.into(), &102_400.into()));
     assert_eq!(options["nodelay"]["source"], true);
+    assert!(["sndbuf", "rcvbuf", "nodelay"].iter().all(|name| options[name]["as_asked"] == true), "{options}");
+}
+
+#[test]
+fn what_the_kernel_made_of_a_request_is_said() {
+    let bench = Bench::new();
+    let command = "stream --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --budget 2s --format json";
+    let document = bench.run(command).exits(0).json();
+    let option = &document["cells"][0]["counters"]["options"]["sndbuf"];
+    // Nothing below the largest int that a machine allows is 2 GiB.
+    assert!(option["as_asked"] == false && option["source"].as_u64() < Some(2 << 30), "{option}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("--sndbuf 1 GiB: SO_SNDBUF is ") && notes.contains("net.core.wmem_max"), "{notes}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
     // The reader is far slower than the sender, and its buffer holds a few datagrams only.
     let slow = PathSetup { work: Work::NsPerByte(100.0), ..setup("udp", "plain") };
     let mut slow = PathSetup { window_ns: 50_000_000, ..slow };
-    slow.options.rcvbuf = Some(20_000);
+    slow.options.set("rcvbuf", Level::Number(20_000));
     let before = backlog_drops().unwrap();
     let measured = measured_until(&slow, |measured| deaths(measured).lost > 0).unwrap();
     let elsewhere = backlog_drops().unwrap() - before;

@@ -3,5 +3,6 @@
 
 mod call;
 mod datagrams;
+mod engines;
 mod support;
 mod trial;

@@ -108,27 +108,67 @@ fn the_null_engine_moves_nothing_and_counts() {
 #[test]
 fn requested_options_come_back_as_they_are_in_force() {
     let mut tcp = setup("tcp");
-    tcp.options.sndbuf = Some(100_000);
-    tcp.options.rcvbuf = Some(50_000);
-    tcp.options.nodelay = Some(true);
+    tcp.options.set("sndbuf", Level::Number(100_000));
+    tcp.options.set("rcvbuf", Level::Number(50_000));
+    tcp.options.set("nodelay", Level::Switch(true));
     let measured = run(&tcp);
     let (source, sink) = (measured.source.unwrap(), measured.sink.unwrap());
     // Linux doubles what is asked for (socket(7)).
-    assert_eq!(source.flows[0].options.sndbuf, Some(200_000));
-    assert_eq!(sink.flows[0].options.rcvbuf, Some(100_000));
-    assert_eq!(source.flows[0].options.nodelay, Some(true));
-    assert!(source.flows[0].options.congestion.is_some());
+    assert_eq!(*source.flows[0].options.get("sndbuf"), Level::Number(200_000));
+    assert_eq!(*sink.flows[0].options.get("rcvbuf"), Level::Number(100_000));
+    assert_eq!(*source.flows[0].options.get("nodelay"), Level::Switch(true));
+    assert!(source.flows[0].options.get("congestion").name().is_some());
     let tcp = source.flows[0].tcp.clone().unwrap();
     assert!(tcp.busy_us.is_some() && tcp.snd_wscale.is_some() && tcp.bytes_sent.unwrap() > 0);
     let mut pipe = setup("pipe");
-    pipe.options.pipe_size = Some(1 << 18);
-    assert_eq!(run(&pipe).sink.unwrap().flows[0].options.pipe_size, Some(1 << 18));
+    pipe.options.set("pipe_size", Level::Number(1 << 18));
+    assert_eq!(*run(&pipe).sink.unwrap().flows[0].options.get("pipe_size"), Level::Number(1 << 18));
+}
+
+#[test]
+fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
+    use bytegauge_model::{factor, option};
+    for transport in ["tcp", "unix", "pipe", "udp", "unix-dgram"] {
+        let joint: Transport = transport.parse().unwrap();
+        let of_streams = |row: &&option::OptionRow| {
+            let setters = (row.sites)(&Levels::default()).0;
+            (factor::find(row.factor).unwrap().fits)(&joint)
+                && [option::Setter::Source, option::Setter::Sink].iter().any(|end| setters.contains(end))
+        };
+        for row in option::OPTIONS.iter().filter(of_streams) {
+            let asked = match row.factor {
+                "congestion" => Level::Name("reno".into()),
+                "nodelay" | "quickack" | "cork" => Level::Switch(false),
+                "busy_poll" => Level::Number(1500),
+                _ => Level::Number(1 << 16),
+            };
+            let mut setup = setup(transport);
+            if joint.is_datagram() {
+                setup.engine = bytegauge_model::Engine::Plain;
+                setup.write_size = Some(1000);
+            }
+            setup.options.set(row.factor, asked.clone());
+            let measured = run(&setup);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                assert!(reason.starts_with(row.name) && reason.contains("CAP_NET_ADMIN"), "{reason}");
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{} over {transport}", row.factor);
+            let is_source = (row.sites)(&Levels::default()).0.contains(&option::Setter::Source);
+            let end = if is_source { measured.source } else { measured.sink };
+            let end = end.unwrap();
+            let found = end.flows[0].options.get(row.factor);
+            // Quick acknowledgements come and go.
+            assert!(*found == row.expected(&asked) || row.factor == "quickack", "{found} over {transport}");
+            assert!(*found != Level::Absent, "{} over {transport}", row.factor);
+        }
+    }
 }
 
 #[test]
 fn an_option_that_does_not_exist_is_a_skip() {
     let mut tcp = setup("tcp");
-    tcp.options.congestion = Some("carrier-pigeon".into());
+    tcp.options.set("congestion", Level::Name("carrier-pigeon".into()));
     let Outcome::Skipped(reason) = run(&tcp).outcome else { panic!("it is not available") };
     assert!(reason.contains("carrier-pigeon"), "{reason}");
 }
@@ -278,8 +318,6 @@ fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
                 check_measured(&setup);
             }
         }
-        let pipe = run(&PathSetup { engine, ..setup("pipe") });
-        assert!(matches!(&pipe.outcome, Outcome::Skipped(reason) if reason.contains("--engine blocking")), "{pipe:?}");
     }
 }
 

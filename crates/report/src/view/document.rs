@@ -277,6 +277,9 @@ pub struct OptionView {
     pub source: Value,
     /// What the reading end's kernel side reports.
     pub sink: Value,
+    /// Whether the request is in force at every end that made it, doubled where the kernel doubles; absent where nobody
+    /// asked, or nobody could tell.
+    pub as_asked: Option<bool>,
 }
 
 /// How evenly flows share.

@@ -21,6 +21,7 @@ mod groups;
 pub(crate) mod knee;
 mod latency;
 mod notes;
+mod options;
 mod receive_buffer;
 mod rings;
 mod settled;

@@ -6,6 +6,7 @@ use bytegauge_model::unit::{byte_rate, call_rate, nop_rate};
 use super::call_datagrams;
 use super::calls;
 use super::document::{CellView, FloorView, GroupView};
+use super::options;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
 use crate::sentence::percent;
@@ -110,6 +111,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
         notes.push(format!("{} of more than one mode; --format json has them", counted(split - LISTED, "more cell")));
     }
     notes.extend(waits(cells));
+    notes.extend(options::notes(cells));
     let failed = cells.iter().filter(|cell| cell.outcome == "failed").count();
     let skipped = cells.iter().filter(|cell| cell.outcome == "skipped").count();
     if failed + skipped > 0 {

@@ -4,9 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EffectiveOptions, EncodedHistogram,
-    EndReport, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, MachineUse, Outcome, Probe,
-    Stage, Trial,
+    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndReport,
+    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, MachineUse, Outcome, Probe, Stage, Trial,
 };
 use bytegauge_report::view::document::CellView;
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -39,10 +38,7 @@ fn histogram(calls: u64, median_ns: u64) -> EncodedHistogram {
 }
 
 fn end(calls: u64, busy: f64, rcvbuf: u64) -> EndReport {
-    let flow = FlowReport {
-        options: EffectiveOptions { rcvbuf: Some(rcvbuf), ..EffectiveOptions::default() },
-        ..FlowReport::default()
-    };
+    let flow = FlowReport { options: support::in_force(&[("rcvbuf", rcvbuf)]), ..FlowReport::default() };
     EndReport {
         bytes: calls * 1024,
         total_bytes: calls * 1024 * 5 / 4,

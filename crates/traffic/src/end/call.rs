@@ -130,7 +130,7 @@ fn serve_thread(
         let flags = (&*flags.told, &*flags.abort);
         let (served, mut seen) = datagram::serve(call, desk, listener.as_fd(), setup.read_size, flags, &mut meter);
         meter.close_early();
-        let mut samples = Samples::new(&setup.transport);
+        let mut samples = Samples::new(setup);
         if tells_of_it {
             seen.dropped = datagram::dropped_at(listener.as_fd());
             samples.look(listener.as_fd());
@@ -172,7 +172,7 @@ pub(super) fn call(
     let count = if alone { 1 } else { threads(call.client_engine, call.client_threads).min(setup.flows.max(1)) };
     let flags = Flags::default();
     let (gate, gave_up) = (Arc::new(Gate::new()), Arc::new(AtomicU64::new(0)));
-    let shards = if call.client_engine == Engine::Blocking { SHARDS } else { 1 };
+    let shards = if call.client_engine.has_thread_a_flow() { SHARDS } else { 1 };
     let crew = Crew::start(
         format!("calling over {}", setup.transport),
         count,
@@ -263,7 +263,7 @@ impl Caller {
             close_ns: start_ns + setup.warmup_ns + setup.window_ns,
             until_told: call.until_told,
             told: Arc::clone(&flags.told),
-            tally: Count::new(call.client_engine == Engine::Blocking),
+            tally: Count::new(call.client_engine.has_thread_a_flow()),
             gave_up,
         });
         meter.watch(client.tally.watched());
@@ -306,7 +306,7 @@ fn alone(
 
 /// An engine with a thread a flow makes its own threads.
 fn threads(engine: Engine, asked: usize) -> usize {
-    if engine == Engine::Blocking { 1 } else { asked.max(1) }
+    if engine.has_thread_a_flow() { 1 } else { asked.max(1) }
 }
 
 fn schedule(setup: &PathSetup) -> Schedule {
@@ -335,11 +335,11 @@ fn enough_files(setup: &PathSetup, call: &CallSetup, side: Side, body: Body) -> 
 
 impl Part {
     /// A thread that never began.
-    fn none(setup: &PathSetup) -> Part {
+    fn none(setup: &Arc<PathSetup>) -> Part {
         Part {
             report: FlowReport::default(),
             engine: EngineReport::default(),
-            samples: Samples::new(&setup.transport),
+            samples: Samples::new(setup),
             records: Vec::new(),
             seen: None,
             kept: Vec::new(),

@@ -103,7 +103,7 @@ fn read<E: Effort>(job: &Job, fd: BorrowedFd<'_>, effort: E, announce: impl FnOn
 
 /// What the window held, and what the kernel says of the socket.
 fn report(fd: BorrowedFd<'_>, setup: &PathSetup, meter: &Meter) -> FlowReport {
-    let FlowReport { options, socket_memory, .. } = kernel::report(fd, &setup.transport);
+    let FlowReport { options, socket_memory, .. } = kernel::report(fd, setup);
     FlowReport { options, socket_memory, ..meter.window().report() }
 }
 

@@ -358,7 +358,7 @@ impl Job {
 
     /// What the window held, and what the kernel says of the connection.
     fn report(&self, meter: &Meter) -> FlowReport {
-        let kernel = self.fd().map(|fd| kernel::report(fd, &self.setup.transport)).unwrap_or_default();
+        let kernel = self.fd().map(|fd| kernel::report(fd, &self.setup)).unwrap_or_default();
         let FlowReport { tcp, options, socket_memory, .. } = kernel;
         FlowReport { tcp, options, socket_memory, ..meter.window().report() }
     }

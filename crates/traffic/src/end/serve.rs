@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use bytegauge_model::catalog::EngineEnd;
 use bytegauge_model::{EndReport, Engine};
 
 use crate::end::flows::{Body, Flows};
@@ -105,15 +106,11 @@ fn open(
         return Ok(ended.map(|(report, fault)| reply(report, fault)));
     }
     let datagrams = setup.transport.is_datagram();
-    let carries = !matches!(setup.engine, Engine::Blocking | Engine::Null) && !datagrams;
-    if !setup.engine.suits(&setup.transport) {
-        let (engine, transport) = (setup.engine, &setup.transport);
-        return Err(Fault::Impossible(format!("engine {engine} does not carry {transport}")));
+    let (engine, transport) = (setup.engine, &setup.transport);
+    if !engine.carries(EngineEnd::Stream, transport) {
+        return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
     }
-    if carries && !setup.transport.is_socket() {
-        let (engine, transport) = (setup.engine, &setup.transport);
-        return Err(Fault::Missing(format!("engine {engine} carries sockets, not {transport}: use --engine blocking")));
-    }
+    let carries = engine != Engine::Null && !engine.has_thread_a_flow() && !datagrams;
     let joins = setup.has_two_ends() || setup.foreign().is_some();
     let joint: &dyn Joint = if joins { joint(&setup.transport) } else { lone(setup) };
     // Held until `Go`: a pipe keeps its name until the source, too, has opened it.

@@ -230,7 +230,7 @@ impl Job {
     }
 
     fn report<F, const PACED: bool>(&self, carried: &Carried<F, PACED>, fd: Option<&OwnedFd>) -> FlowReport {
-        let kernel = fd.map(|fd| kernel::report(fd.as_fd(), &self.setup.transport)).unwrap_or_default();
+        let kernel = fd.map(|fd| kernel::report(fd.as_fd(), &self.setup)).unwrap_or_default();
         FlowReport { total_bytes: carried.bytes, ..kernel }
     }
 

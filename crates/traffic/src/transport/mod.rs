@@ -4,6 +4,7 @@
 
 pub(crate) mod datagram;
 pub(crate) mod kernel;
+pub(crate) mod options;
 mod pipe;
 pub mod source;
 mod tcp;
@@ -13,13 +14,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use bytegauge_model::{EffectiveOptions, Transport};
-use bytegauge_sys::option::{self, SocketOption};
-use bytegauge_sys::pipe as sys_pipe;
+use bytegauge_model::Transport;
+use bytegauge_model::option::Setter;
 use socket2::{SockAddr, Socket};
 
 use crate::fault::Fault;
-use crate::message::{Address, Options, PathSetup, Side};
+use crate::message::{Address, PathSetup, Side};
+use crate::transport::options::Moment;
 
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,45 +88,13 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     call()
 }
 
-/// Sets the options of one side, before the connection exists where that matters.
-fn set_options(fd: impl AsFd, side: Side, options: &Options) -> Result<(), Fault> {
-    let size = |bytes: u64| bytes as usize;
-    let wanted = match side {
-        Side::Source => [
-            options.sndbuf.map(|bytes| SocketOption::SendBuffer(size(bytes))),
-            options.nodelay.map(SocketOption::NoDelay),
-            options.congestion.clone().map(SocketOption::Congestion),
-        ],
-        Side::Sink => [
-            options.rcvbuf.map(|bytes| SocketOption::ReceiveBuffer(size(bytes))),
-            options.rcvlowat.map(|bytes| SocketOption::ReceiveLowWater(size(bytes))),
-            None,
-        ],
+/// Sets the options of one side of a stream.
+fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &PathSetup) -> Result<(), Fault> {
+    let setter = match side {
+        Side::Source => Setter::Source,
+        Side::Sink => Setter::Sink,
     };
-    for option in wanted.into_iter().flatten() {
-        // An option that this kernel or this user may not set skips the cell: the others can be measured.
-        option::set(fd.as_fd(), &option).map_err(|error| Fault::Missing(error.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Options and capacity as they really are.
-pub fn effective(fd: impl AsFd, transport: &Transport) -> EffectiveOptions {
-    let fd = fd.as_fd();
-    if transport.is_pipe() {
-        let pipe_size = sys_pipe::pipe_size(fd).ok().map(|bytes| bytes as u64);
-        return EffectiveOptions { pipe_size, ..EffectiveOptions::default() };
-    }
-    let found = option::effective(fd);
-    let bytes = |size: Option<usize>| size.map(|size| size as u64);
-    EffectiveOptions {
-        sndbuf: bytes(found.sndbuf),
-        rcvbuf: bytes(found.rcvbuf),
-        rcvlowat: bytes(found.rcvlowat),
-        nodelay: found.nodelay.filter(|_| transport.is_tcp()),
-        congestion: found.congestion,
-        ..EffectiveOptions::default()
-    }
+    options::set_all(fd, &options::wanted(&setup.options, (setter, moment), &setup.transport))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Calls from end to end: conserved over every transport and engine, and every kind of trouble classified.
 
 use crate::calls::{self, Ended, call, engines, kinds, setup, try_run};
-use bytegauge_model::Engine;
+use bytegauge_model::{Engine, Level};
 use bytegauge_traffic::{PathSetup, Reply};
 
 /// A trial without trouble: nothing is lost between the two ends, and everything is counted once. With a longer
@@ -76,7 +76,7 @@ fn calls_in_flight_at_once_and_in_pieces_are_conserved() {
             for echo in [true, false] {
                 let mut setup = PathSetup { verify: true, ..setup("tcp", engine) };
                 // Small pieces without it wait for each other's acknowledgement, 40 ms at a time.
-                setup.options.nodelay = Some(true);
+                setup.options.set("nodelay", Level::Switch(true));
                 setup.window_ns *= if size > 50_000 { 10 } else { 1 };
                 let call = call(&mut setup);
                 (call.depth, call.request_chunk, call.request) = (depth, chunk, size);
@@ -107,8 +107,9 @@ fn threads_share_the_flows_and_the_port() {
         for reuseport in [false, true] {
             let mut setup = setup("tcp", engine);
             setup.flows = 7;
+            setup.options.set("reuseport", Level::Switch(reuseport));
             let call = call(&mut setup);
-            (call.client_threads, call.server_threads, call.reuseport, call.idle_flows) = (3, 2, reuseport, 5);
+            (call.client_threads, call.server_threads, call.idle_flows) = (3, 2, 5);
             let Some(ended) = check_conserved(&setup) else { continue };
             assert_eq!(ended.server().engine.unwrap().accepted, 12);
         }
@@ -139,16 +140,56 @@ fn options_are_set_where_they_were_asked_for_and_read_back() {
     for (rcvbuf_on, at_server) in [(RcvbufOn::Listener, true), (RcvbufOn::Accepted, true), (RcvbufOn::Client, false)] {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", "epoll".parse().unwrap());
-            setup.options.rcvbuf = Some(50_000);
-            setup.options.nodelay = Some(true);
-            (call(&mut setup).rcvbuf_on, call(&mut setup).connect_per_call) = (rcvbuf_on, connect_per_call);
+            setup.options.set("rcvbuf", Level::Number(50_000));
+            setup.options.set("nodelay", Level::Switch(true));
+            setup.options.set("rcvbuf_on", Level::Name(rcvbuf_on.to_string()));
+            call(&mut setup).connect_per_call = connect_per_call;
             let ended = check_conserved(&setup).unwrap();
             let (client, server) = (&ended.client().flows[0], &ended.server().flows[0]);
             // Linux doubles what is asked for (socket(7)).
-            assert_eq!(server.options.rcvbuf == Some(100_000), at_server, "{rcvbuf_on:?}");
-            assert_eq!(client.options.rcvbuf == Some(100_000), !at_server, "{rcvbuf_on:?}");
-            assert_eq!((client.options.nodelay, server.options.nodelay), (Some(true), Some(true)));
+            assert_eq!(*server.options.get("rcvbuf") == Level::Number(100_000), at_server, "{rcvbuf_on:?}");
+            assert_eq!(*client.options.get("rcvbuf") == Level::Number(100_000), !at_server, "{rcvbuf_on:?}");
+            assert_eq!([client, server].map(|end| end.options.get("nodelay")), [&Level::Switch(true); 2]);
             assert!(server.tcp.as_ref().unwrap().rcv_wscale.is_some() && server.queued_bytes.is_some());
+        }
+    }
+}
+
+#[test]
+fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
+    use bytegauge_model::option::{OPTIONS, OptionRow, Setter};
+    use bytegauge_model::{Levels, Transport, factor};
+    for transport in ["tcp", "unix", "udp", "unix-dgram"] {
+        let joint: Transport = transport.parse().unwrap();
+        let sets = |row: &OptionRow, end| (row.sites)(&Levels::default()).0.contains(&end);
+        let of_calls = |row: &&OptionRow| {
+            (factor::find(row.factor).unwrap().fits)(&joint) && (sets(row, Setter::Client) || sets(row, Setter::Server))
+        };
+        for row in OPTIONS.iter().filter(of_calls) {
+            let asked = match row.factor {
+                "congestion" => Level::Name("reno".into()),
+                "nodelay" | "quickack" | "reuseport" => Level::Switch(true),
+                "busy_poll" => Level::Number(1500),
+                "linger" => Level::Number(1),
+                _ => Level::Number(1 << 16),
+            };
+            let engine = if joint.is_datagram() { "plain" } else { "epoll" };
+            let mut setup = setup(transport, engine.parse().unwrap());
+            setup.options.set(row.factor, asked.clone());
+            let ended = match try_run(&setup) {
+                Ok(ended) => ended,
+                Err(Reply::Skipped(reason)) => {
+                    assert!(reason.starts_with(row.name) && reason.contains("CAP_NET_ADMIN"), "{reason}");
+                    continue;
+                }
+                Err(other) => panic!("{other:?} of {}", row.factor),
+            };
+            for (end, report) in [(Setter::Client, ended.client()), (Setter::Server, ended.server())] {
+                let found = report.flows[0].options.get(row.factor);
+                // Quick acknowledgements come and go.
+                let told = *found == row.expected(&asked) || row.factor == "quickack" && *found != Level::Absent;
+                assert!(told || !sets(row, end), "{} at the {end:?} over {transport}: {found}", row.factor);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::calls::{self, Ended, call, run, run_against, run_alone, try_run, until};
-use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Transport};
+use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, Transport};
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{Address, PathSetup, Plant, Reply};
@@ -120,8 +120,9 @@ fn calls_in_flight_at_once_and_threads_are_conserved() {
         for client in CLIENTS {
             for (transport, reuseport) in [("udp", false), ("udp", true), ("unix-dgram", false)] {
                 let mut setup = PathSetup { verify: true, flows: 5, ..setup(transport, server, client) };
+                setup.options.set("reuseport", Level::Switch(reuseport));
                 let call = call(&mut setup);
-                (call.depth, call.client_threads, call.server_threads, call.reuseport) = (8, 3, 2, reuseport);
+                (call.depth, call.client_threads, call.server_threads) = (8, 3, 2);
                 (call.batch, call.outstanding) = (3, 5);
                 check_conserved(&setup);
             }
@@ -134,7 +135,8 @@ fn a_thousand_clients_are_carried() {
     for server in servers() {
         let mut setup = PathSetup { flows: 1000, ..setup("udp", server, "plain") };
         // However slow the machine, every flow's call must fit; and all of them into one buffer.
-        (setup.window_ns, setup.options.rcvbuf) = (300_000_000, Some(4 << 20));
+        setup.window_ns = 300_000_000;
+        setup.options.set("rcvbuf", Level::Number(4 << 20));
         // Where the system's limit is lower some of them are lost, and time out.
         call(&mut setup).timeout_ns = 500_000_000;
         let ended = until(&setup, run, |ended| ended.calls().completed >= 300);
@@ -267,7 +269,8 @@ fn a_request_that_no_datagram_holds_is_refused_with_the_next_step() {
 fn a_full_buffer_loses_requests_and_says_so() {
     let mut setup = PathSetup { flows: 50, ..setup("udp", Engine::Plain, "plain") };
     (call(&mut setup).request, call(&mut setup).response) = (8000, 1);
-    (setup.window_ns, setup.options.rcvbuf) = (100_000_000, Some(20_000));
+    setup.window_ns = 100_000_000;
+    setup.options.set("rcvbuf", Level::Number(20_000));
     call(&mut setup).timeout_ns = 20_000_000;
     let full = |(ended, elsewhere): &(Result<Ended, Reply>, u64)| {
         *elsewhere == 0 && ended.as_ref().is_ok_and(|ended| datagrams(ended.server()).dropped > 0)

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use crate::calls::{self, Ended, PATIENCE, call, kinds, listen, run, run_against, setup, try_run, until};
-use bytegauge_model::{Arrivals, CallError, CallReport, Ends, Engine, ErrorClass, ErrorPhase};
+use bytegauge_model::{Arrivals, CallError, CallReport, Ends, Engine, ErrorClass, ErrorPhase, Level};
 use bytegauge_traffic::{Address, Command, Pair, PathSetup, Plant, Reply, Side};
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -128,9 +128,9 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
         let mut setup = setup("tcp", engine);
         // More than both socket buffers hold: closing at once throws the rest away.
         (call(&mut setup).response, call(&mut setup).connect_per_call) = (300_000, true);
-        call(&mut setup).linger_s = Some(0);
-        setup.options.rcvbuf = Some(4096);
-        call(&mut setup).rcvbuf_on = bytegauge_model::RcvbufOn::Client;
+        setup.options.set("linger", Level::Number(0));
+        setup.options.set("rcvbuf", Level::Number(4096));
+        setup.options.set("rcvbuf_on", Level::Name("client".into()));
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
         let resets = ended.errors(ErrorClass::Reset);
         assert!(resets > 0, "{engine} {:?}", ended.calls());

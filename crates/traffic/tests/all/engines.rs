@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytegauge_model::{Engine, EpollMode};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::option::SocketOption;
+use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::engine::Stop;
 use bytegauge_traffic::flow::{Doing, End, Want};
 use bytegauge_traffic::meter::{Schedule, Window};
@@ -84,7 +84,7 @@ fn messages_larger_than_any_buffer_come_back_whole() {
     // A tiny send buffer makes the path slow, so that less has to go through it.
     for_all(|engine| {
         check_large(engine, 5 << 20, &[]);
-        check_large(engine, 400_000, &[SocketOption::SendBuffer(1)]);
+        check_large(engine, 400_000, &[option::SEND_BUFFER.to(1)]);
     });
 }
 
@@ -137,7 +137,7 @@ fn a_unix_listener_accepts() {
 #[test]
 fn a_peer_that_shut_down_its_writing_still_gets_its_reply() {
     for_all(|engine| {
-        let (server, address) = echo_server(engine, 4096, &[SocketOption::SendBuffer(16_384)]);
+        let (server, address) = echo_server(engine, 4096, &[option::SEND_BUFFER.to(16_384)]);
         for len in [10, 3 << 20] {
             let mut stream = plain(address);
             let sent = message(5, len);
@@ -163,7 +163,7 @@ fn a_peer_that_shut_down_its_writing_still_gets_its_reply() {
 fn a_flow_may_send_after_the_end_of_what_it_received() {
     for_all(|engine| {
         let (listener, address) = listener();
-        let group = Group::server(AfterEof::default).with(&[SocketOption::SendBuffer(16_384)]);
+        let group = Group::server(AfterEof::default).with(&[option::SEND_BUFFER.to(16_384)]);
         let server = Running::start(engine, group, Some(listener.into()), 4096);
         let mut stream = plain(address);
         let sent = message(1, 2 << 20);

@@ -13,6 +13,15 @@ use bytegauge_report::SessionData;
 use bytegauge_store::{CellRow, GroupRow, NewSession, Store};
 use serde_json::{Map, json};
 
+/// Options as the kernel reports them.
+pub fn in_force(options: &[(&str, u64)]) -> EffectiveOptions {
+    let mut effective = EffectiveOptions::default();
+    for (factor, value) in options {
+        effective.levels.set(factor, Level::Number(*value));
+    }
+    effective
+}
+
 /// What is planted.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -129,7 +138,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
                 rcv_wscale: Some(7),
                 ..TcpReport::default()
             }),
-            options: EffectiveOptions { sndbuf: Some(212_992), rcvbuf: Some(212_992), ..EffectiveOptions::default() },
+            options: in_force(&[("sndbuf", 212_992), ("rcvbuf", 212_992)]),
             socket_memory: Some(180_000),
             ..FlowReport::default()
         };

@@ -1,12 +1,14 @@
 //! What the tests of the store share: a session with two cells, and every trial there can be.
 
+use bytegauge_model::option::OPTIONS;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::trial::Bin;
 use bytegauge_model::*;
 use bytegauge_store::{NewSession, Store};
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 
 /// A session to begin with.
@@ -78,14 +80,16 @@ pub fn plain_trial(n: u64) -> Trial {
         bytes_acked: Some(200_000_001 + n),
         bytes_received: Some(0),
     };
-    let options = EffectiveOptions {
-        sndbuf: Some(2_626_560),
-        rcvbuf: Some(131_072),
-        rcvlowat: Some(1),
-        nodelay: Some(false),
-        congestion: Some("cubic".into()),
-        ..EffectiveOptions::default()
-    };
+    let mut options = EffectiveOptions::default();
+    for (factor, level) in [
+        ("sndbuf", Level::Number(2_626_560)),
+        ("rcvbuf", Level::Number(131_072)),
+        ("rcvlowat", Level::Number(1)),
+        ("nodelay", Level::Switch(false)),
+        ("congestion", Level::Name("cubic".into())),
+    ] {
+        options.levels.set(factor, level);
+    }
     let flow = FlowReport {
         queued_bytes: None,
         datagrams: None,
@@ -175,19 +179,15 @@ fn tcp() -> impl Strategy<Value = TcpReport> {
 }
 
 fn options() -> impl Strategy<Value = EffectiveOptions> {
-    let u = of(any::<u64>());
+    let level = prop_oneof![
+        any::<u64>().prop_map(Level::Number),
+        any::<bool>().prop_map(Level::Switch),
+        ".*".prop_map(Level::Name)
+    ];
+    let levels = btree_map(select(OPTIONS).prop_map(|row| row.factor.to_owned()), level, 0..OPTIONS.len());
     let share = prop_oneof![0.0..=1.0, proptest::num::f64::NORMAL];
-    (u.clone(), u.clone(), u.clone(), of(any::<bool>()), of(".*"), u, of(share)).prop_map(
-        |(sndbuf, rcvbuf, rcvlowat, nodelay, congestion, pipe_size, page_cache_share)| EffectiveOptions {
-            sndbuf,
-            rcvbuf,
-            rcvlowat,
-            nodelay,
-            congestion,
-            pipe_size,
-            page_cache_share,
-        },
-    )
+    (levels, of(share))
+        .prop_map(|(levels, page_cache_share)| EffectiveOptions { levels: Levels(levels), page_cache_share })
 }
 
 fn flow() -> impl Strategy<Value = FlowReport> {
@@ -279,8 +279,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 
 /// Any trial of `c0` or `c1`.
 pub fn any_trial() -> impl Strategy<Value = Trial> {
-    let stage = proptest::sample::select(&session::STAGES[..]);
-    let name = proptest::sample::select(&["c0", "c1"][..]);
+    let stage = select(&session::STAGES[..]);
+    let name = select(&["c0", "c1"][..]);
     (
         (name, stage, any::<[u64; 6]>(), any::<u32>(), outcome()),
         of(any::<(usize, usize)>()),

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{Engine, Transport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::flow::Flow;
 use bytegauge_traffic::party::Party;
@@ -129,7 +130,7 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
             option::set(socket.as_fd(), option).unwrap();
         }
         match socket.connect(&to.into()) {
-            Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+            Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
             _ => Ok(socket.into()),
         }
     }
@@ -138,9 +139,6 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
         self.left.push((flow, connection));
     }
 }
-
-/// `EINPROGRESS` of Linux.
-const IN_PROGRESS: i32 = 115;
 
 /// A TCP listener on loopback that does not block.
 pub fn listener() -> (TcpListener, SocketAddr) {
@@ -193,7 +191,7 @@ pub fn expect(stream: &mut TcpStream, expected: &[u8]) {
 
 /// Closes a connection by a reset.
 pub fn reset(stream: TcpStream) {
-    option::set(stream.as_fd(), &SocketOption::Linger(Some(0))).unwrap();
+    option::set(stream.as_fd(), &option::LINGER.to(0)).unwrap();
     drop(stream);
 }
 
@@ -222,6 +220,6 @@ pub fn telling_server(engine: Engine) -> (Running<echo::Echo>, SocketAddr, Arc<A
         let broken = Arc::clone(&broken);
         move || echo::Echo::telling(&broken)
     };
-    let group = Group::server(welcome).with(&[SocketOption::SendBuffer(16_384)]);
+    let group = Group::server(welcome).with(&[option::SEND_BUFFER.to(16_384)]);
     (Running::start(engine, group, Some(listener.into()), 4096), address, broken)
 }
