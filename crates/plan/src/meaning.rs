@@ -11,6 +11,8 @@ use crate::spec::{Part, PlanError, Spec};
 /// A factor that means something only beside certain levels of others.
 struct Dependent {
     factor: &'static str,
+    /// The factors of which that is asked.
+    beside: &'static [&'static str],
     /// Whether it means something beside these levels: of factors that stand earlier in the table and have the same
     /// role.
     when: fn(&Levels) -> bool,
@@ -21,34 +23,40 @@ struct Dependent {
 const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "read_once",
+        beside: &["connect_per_call"],
         when: |levels| *levels.get("connect_per_call") == Level::Switch(true),
         needs: "--connect-per-call on",
     },
-    Dependent { factor: "call_rate", when: offers_its_own, needs: NO_SEARCH },
-    Dependent { factor: "arrivals", when: offers, needs: "--rate or --slo" },
-    Dependent { factor: "think", when: offers_its_own, needs: NO_SEARCH },
+    Dependent { factor: "call_rate", beside: &["slo"], when: offers_its_own, needs: NO_SEARCH },
+    Dependent { factor: "arrivals", beside: &["slo", "call_rate"], when: offers, needs: "--rate or --slo" },
+    Dependent { factor: "think", beside: &["slo"], when: offers_its_own, needs: NO_SEARCH },
     Dependent {
         factor: "rcvbuf_on",
+        beside: &["rcvbuf"],
         when: |levels| levels.get("rcvbuf").number().is_some(),
         needs: "a size in --rcvbuf",
     },
     Dependent {
         factor: "server_threads",
+        beside: &["server_engine"],
         when: |levels| has_threads(levels.get("server_engine")),
         needs: "another --server-engine",
     },
     Dependent {
         factor: "client_threads",
+        beside: &["client_engine"],
         when: |levels| has_threads(levels.get("client_engine")),
         needs: "another --client-engine",
     },
     Dependent {
         factor: "batch",
+        beside: &["engine", "server_engine"],
         when: |levels| served_by(levels, has_batches),
         needs: "--engine mmsg or gso (of a call: --server-engine mmsg)",
     },
     Dependent {
         factor: "outstanding",
+        beside: &["engine", "server_engine"],
         when: |levels| served_by(levels, keeps_receives),
         needs: "--engine uring:plain or uring:multishot (of a call: --server-engine)",
     },
@@ -89,6 +97,11 @@ fn has_threads(engine: &Level) -> bool {
 pub(crate) fn is_moot(factor: &Factor, combination: &Levels) -> bool {
     let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
     rules.any(|rule| !(rule.when)(combination))
+}
+
+/// Whether the levels of a factor decide if another one means something.
+pub(crate) fn decides(factor: &Factor) -> bool {
+    DEPENDENT.iter().any(|rule| rule.beside.contains(&factor.name))
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::slo::PACE_ASSUMED;
-use bytegauge_model::{Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Workload};
+use bytegauge_model::{
+    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Transport, Workload,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
-use crate::cross::{apply_profile, cross};
+use crate::cross::{apply_profile, count, cross, longest};
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS, Schedule};
 use crate::engines;
 use crate::foreign;
@@ -20,7 +22,7 @@ use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
 /// More cells than this is a mistake in a range, not an experiment.
-const CELLS_MAX: usize = 50_000;
+const CELLS_MAX: u64 = 50_000;
 
 /// Conditions that vary within a family: it is asked whether one choice serves all of them.
 const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill", "idle_flows", "competing_flows"];
@@ -127,6 +129,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     refuse_what_no_ring_can(spec)?;
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
+    refuse_too_many(spec)?;
     for part in &spec.parts {
         add_part(&mut plan, spec, part)?;
     }
@@ -272,6 +275,25 @@ impl Plan {
     }
 }
 
+/// Counts the cells before any is made: ranges multiply, and so does the memory for what they make.
+fn refuse_too_many(spec: &Spec) -> Result<(), PlanError> {
+    let workload = spec.workload;
+    let cells_of = |part: &Part| {
+        let counted = |role, joint: Option<&Transport>| count(workload, part, role, joint, CELLS_MAX);
+        let over = |joint: Option<Transport>| {
+            counted(Role::Condition, joint.as_ref()).saturating_mul(counted(Role::Choice, joint.as_ref()))
+        };
+        joints(workload, part).into_iter().map(over).fold(0, u64::saturating_add)
+    };
+    let cells = spec.parts.iter().map(cells_of).fold(0, u64::saturating_add);
+    if cells <= CELLS_MAX {
+        return Ok(());
+    }
+    let longest = spec.parts.iter().filter_map(|part| longest(workload, part)).max_by_key(|(_, levels)| *levels);
+    let (flag, levels) = longest.map_or_else(Default::default, |(factor, levels)| (factor.flag(), levels));
+    Err(PlanError::TooManyCells { cells, max: CELLS_MAX, flag, levels })
+}
+
 /// Crosses one part's levels and adds its groups, families and cells.
 fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
@@ -290,9 +312,6 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
             let conditions = apply_profile(spec, part, conditions)?;
             if plan.groups.iter().any(|group| group.factors == conditions) {
                 continue;
-            }
-            if plan.cells.len() + choices.len() > CELLS_MAX {
-                return Err(PlanError::TooManyCells { cells: plan.cells.len() + choices.len(), max: CELLS_MAX });
             }
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
             for choice in &choices {
@@ -425,6 +444,20 @@ mod tests {
         check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
         let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\nbudget = \"1s\"").unwrap_err().to_string();
         assert!(error.starts_with("a budget of 1 s is too short for 3750 cells: give --budget "), "{error}");
+    }
+
+    #[test]
+    fn too_many_cells_are_counted_and_not_made() {
+        let text = "workload = \"call\"\ntransport = \"tcp\"\nprofile = \"rpc\"\nserver-engine = \"blocking\"\n\
+                    request = \"1..16M\"\nresponse = \"1..16M\"\nflows = \"1..1024\"\ndepth = \"1..1024\"\nthink = \"1ns..1s\"";
+        check_error(
+            text,
+            "2344375 cells are too many (50000 at most): use shorter lists or ranges, above all of --think, which has 31 levels",
+        );
+        let part = text.replace("workload = \"call\"\n", "");
+        let parts = format!("workload = \"call\"\n[[part]]\n{part}\n[[part]]\n{part}");
+        let error = plan_of(&parts).unwrap_err().to_string();
+        assert!(error.starts_with("4688750 cells are too many"), "{error}");
     }
 
     #[test]
