@@ -1,7 +1,7 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::slo::PACE_ASSUMED;
@@ -130,8 +130,9 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
     refuse_too_many(spec)?;
+    let mut seen = HashSet::new();
     for part in &spec.parts {
-        add_part(&mut plan, spec, part)?;
+        add_part(&mut plan, spec, part, &mut seen)?;
     }
     if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {
         return Err(PlanError::ArtefactAlone { name: artefact.factors.get("implementation").to_string() });
@@ -168,26 +169,30 @@ impl Plan {
         self.groups.iter().find(|group| group.id == *id)
     }
 
-    /// Whether a group's cells are all measured at least once; otherwise it sees the finalists alone.
-    pub fn sees_all_cells(&self, group: &GroupId) -> bool {
-        self.families
-            .iter()
-            .find(|family| family.groups.contains(group))
-            .is_none_or(|family| !family.is_screened() || family.screened.contains(group))
+    /// The groups that see the finalists alone; the cells of all others are measured at least once.
+    pub fn seeing_finalists_alone(&self) -> HashSet<&GroupId> {
+        let screening = self.families.iter().filter(|family| family.is_screened());
+        screening
+            .flat_map(|family| {
+                let screened: HashSet<&GroupId> = family.screened.iter().collect();
+                family.groups.iter().filter(move |group| !screened.contains(group))
+            })
+            .collect()
     }
 
     /// Groups that cannot be measured here screen nothing; if those were all, the others do.
     fn screen_what_is_left(&mut self) {
-        for index in 0..self.families.len() {
-            let family = &self.families[index];
-            let live = |groups: &[GroupId]| -> Vec<GroupId> {
-                groups.iter().filter(|group| self.measurable(group).next().is_some()).cloned().collect()
-            };
-            let mut screened = live(&family.screened);
-            if screened.is_empty() && family.is_screened() {
-                screened = live(&family.groups);
-            }
-            self.families[index].screened = screened;
+        let index = Index::of(self);
+        let live = |groups: &[GroupId]| -> Vec<GroupId> {
+            groups.iter().filter(|group| index.is_live(group)).cloned().collect()
+        };
+        let screened = |family: &Family| match live(&family.screened) {
+            screened if screened.is_empty() && family.is_screened() => live(&family.groups),
+            screened => screened,
+        };
+        let screened: Vec<Vec<GroupId>> = self.families.iter().map(screened).collect();
+        for (family, screened) in self.families.iter_mut().zip(screened) {
+            family.screened = screened;
         }
     }
 
@@ -196,14 +201,14 @@ impl Plan {
         let design = &self.design;
         let each = design.warmup_ns + design.overhead_ns;
         let mut schedule = Schedule::default();
+        let index = Index::of(self);
         for family in &self.families {
-            let live: Vec<_> = family.groups.iter().filter(|g| self.measurable(g).next().is_some()).collect();
+            let live: Vec<&GroupId> = family.groups.iter().filter(|group| index.is_live(group)).collect();
+            let conditions = || live.iter().filter_map(|group| index.conditions.get(*group).copied());
             let screened = family.screened.len() as u64;
-            let most_flows =
-                live.iter().filter_map(|g| self.group(g)).map(|g| connections(&g.factors)).max().unwrap_or(0);
+            let most_flows = conditions().map(connections).max().unwrap_or(0);
             let each = each + most_flows * design.flow_overhead_ns;
-            let mut placements: Vec<_> =
-                live.iter().filter_map(|g| self.group(g)).map(|g| g.factors.get("placement")).collect();
+            let mut placements: Vec<_> = conditions().map(|levels| levels.get("placement")).collect();
             placements.sort_unstable();
             placements.dedup();
             schedule.calibrate_ns +=
@@ -212,17 +217,18 @@ impl Plan {
                 let cells = family.choices as u64;
                 let narrowed = cells.min(design.narrow_cells as u64);
                 // A family has one objective, or none.
-                let conditions = live.iter().find_map(|g| self.group(g)).map(|g| g.factors.clone()).unwrap_or_default();
-                let trial_ns = search::trial_ns(&conditions, design.screen_ns, each, PACE_ASSUMED);
+                let conditions = conditions().next().unwrap_or(&NO_LEVELS);
+                let trial_ns = search::trial_ns(conditions, design.screen_ns, each, PACE_ASSUMED);
                 schedule.screen_ns += screened * cells * design.screen_blocks * trial_ns;
                 schedule.narrow_ns += screened * narrowed * design.narrow_blocks * trial_ns;
             }
             for group in live {
-                let explicit = self.measurable(group).filter_map(|c| c.factors.get("duration").number()).next();
-                let conditions = self.group(group).map(|g| g.factors.clone()).unwrap_or_default();
+                let cells = index.cells.get(group).map_or(&[][..], Vec::as_slice);
+                let explicit = cells.iter().find_map(|cell| cell.factors.get("duration").number());
+                let conditions = index.conditions.get(group).copied().unwrap_or(&NO_LEVELS);
                 let window_ns = explicit.unwrap_or(family.trial_ns);
-                let trial_ns = search::trial_ns(&conditions, window_ns, each, PACE_ASSUMED);
-                let beside = self.artefacts_of(group).count() as u64;
+                let trial_ns = search::trial_ns(conditions, window_ns, each, PACE_ASSUMED);
+                let beside = index.artefacts.get(group).copied().unwrap_or(0);
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
                 let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
                 if family.aside.contains(group) {
@@ -275,6 +281,36 @@ impl Plan {
     }
 }
 
+/// A plan by its groups: looked up once for thousands of them.
+struct Index<'a> {
+    conditions: HashMap<&'a GroupId, &'a Levels>,
+    /// Those that can be measured.
+    cells: HashMap<&'a GroupId, Vec<&'a Cell>>,
+    artefacts: HashMap<&'a GroupId, u64>,
+}
+
+/// Of a group that the plan does not have.
+static NO_LEVELS: Levels = Levels(BTreeMap::new());
+
+impl Index<'_> {
+    fn of(plan: &Plan) -> Index<'_> {
+        let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
+        let conditions = plan.groups.iter().map(|group| (&group.id, &group.factors)).collect();
+        let mut index = Index { conditions, cells: HashMap::new(), artefacts: HashMap::new() };
+        for cell in plan.cells.iter().filter(|cell| !skipped.contains(&cell.id)) {
+            index.cells.entry(&cell.group).or_default().push(cell);
+        }
+        for artefact in &plan.artefacts {
+            *index.artefacts.entry(&artefact.group).or_default() += 1;
+        }
+        index
+    }
+
+    fn is_live(&self, group: &GroupId) -> bool {
+        self.cells.contains_key(group)
+    }
+}
+
 /// Counts the cells before any is made: ranges multiply, and so does the memory for what they make.
 fn refuse_too_many(spec: &Spec) -> Result<(), PlanError> {
     let workload = spec.workload;
@@ -294,8 +330,8 @@ fn refuse_too_many(spec: &Spec) -> Result<(), PlanError> {
     Err(PlanError::TooManyCells { cells, max: CELLS_MAX, flag, levels })
 }
 
-/// Crosses one part's levels and adds its groups, families and cells.
-fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
+/// Crosses one part's levels and adds its groups, families and cells, but for groups whose conditions were seen.
+fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels>) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
     for joint in joints(spec.workload, part) {
@@ -310,7 +346,7 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
         let (artefacts, choices): (Vec<_>, Vec<_>) = fitting.into_iter().partition(is_artefact);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
-            if plan.groups.iter().any(|group| group.factors == conditions) {
+            if !seen.insert(conditions.clone()) {
                 continue;
             }
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
