@@ -46,7 +46,8 @@ impl Joint for Tcp {
             .map(|_| {
                 let socket = stream(address)?;
                 set_options(&socket, Side::Source, &setup.options)?;
-                connect_in_time(&socket, &(*address).into()).map_err(Fault::io(format!("connecting to {address}")))?;
+                connect_in_time(&socket, &(*address).into(), setup.foreign().is_some())
+                    .map_err(Fault::io(format!("connecting to {address}")))?;
                 Ok(socket.into())
             })
             .collect()
