@@ -123,7 +123,7 @@ fn standard_input_is_imported_and_reported() {
     bench.write("calls.csv", "SO_RCVBUF,cps.mean\n2000,3120.5\n5000,4711.25\n");
     let words = "import - --map transport==tcp,request==512 <calls.csv";
     bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 cells"]);
-    bench.run("report").exits(0).prints(&["4.71 k/s", "3.12 k/s"]);
+    bench.run("report").exits(0).prints(&["4.71 k calls/s", "3.12 k calls/s"]);
     bench.shell(&format!("cat calls.csv | {}", "\"$BYTEGAUGE\" import - 2>&1")).exits(2).prints(&["--map transport=="]);
 }
 
