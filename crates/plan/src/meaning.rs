@@ -11,6 +11,8 @@ use crate::spec::{Part, PlanError, Spec};
 /// A factor that means something only beside certain levels of others.
 struct Dependent {
     factor: &'static str,
+    /// The factors of which that is asked.
+    beside: &'static [&'static str],
     /// Whether it means something beside these levels: of factors that stand earlier in the table and have the same
     /// role.
     when: fn(&Levels) -> bool,
@@ -27,30 +29,45 @@ enum Needs {
 const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "read_once",
+        beside: &["connect_per_call"],
         when: |levels| *levels.get("connect_per_call") == Level::Switch(true),
         needs: Needs::Said("--connect-per-call on"),
     },
-    Dependent { factor: "call_rate", when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
-    Dependent { factor: "arrivals", when: offers, needs: Needs::Said("--rate or --slo") },
-    Dependent { factor: "think", when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
+    Dependent { factor: "call_rate", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
+    Dependent {
+        factor: "arrivals",
+        beside: &["slo", "call_rate"],
+        when: offers,
+        needs: Needs::Said("--rate or --slo"),
+    },
+    Dependent { factor: "think", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
     Dependent {
         factor: "rcvbuf_on",
+        beside: &["rcvbuf"],
         when: |levels| levels.get("rcvbuf").number().is_some(),
         needs: Needs::Said("a size in --rcvbuf"),
     },
     Dependent {
         factor: "server_threads",
+        beside: &["server_engine"],
         when: |levels| has_threads(levels, "server_engine"),
         needs: Needs::Said("another --server-engine"),
     },
     Dependent {
         factor: "client_threads",
+        beside: &["client_engine"],
         when: |levels| has_threads(levels, "client_engine"),
         needs: Needs::Said("another --client-engine"),
     },
-    Dependent { factor: "batch", when: |levels| served_by(levels, has_batches), needs: Needs::Engine(has_batches) },
+    Dependent {
+        factor: "batch",
+        beside: &["engine", "server_engine"],
+        when: |levels| served_by(levels, has_batches),
+        needs: Needs::Engine(has_batches),
+    },
     Dependent {
         factor: "outstanding",
+        beside: &["engine", "server_engine"],
         when: |levels| served_by(levels, keeps_receives),
         needs: Needs::Engine(keeps_receives),
     },
@@ -107,6 +124,11 @@ impl Needs {
 pub(crate) fn is_moot(factor: &Factor, combination: &Levels) -> bool {
     let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
     rules.any(|rule| !(rule.when)(combination))
+}
+
+/// Whether the levels of a factor decide if another one means something.
+pub(crate) fn decides(factor: &Factor) -> bool {
+    DEPENDENT.iter().any(|rule| rule.beside.contains(&factor.name))
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.

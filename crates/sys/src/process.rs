@@ -11,6 +11,15 @@ use std::process::Command;
 
 use crate::{clock, outcome};
 
+/// What to do about a thread or a process that could not be made, to be put behind the error: beyond its limits the
+/// system refuses with `EAGAIN` (pthread_create(3), fork(2)). Empty where the error has another reason.
+pub fn unmade_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => ": raise the limit on processes and threads (ulimit -u, TasksMax=)",
+        _ => "",
+    }
+}
+
 /// Makes the kernel kill the *calling* process when its parent ends (prctl(2),
 /// `PR_SET_PDEATHSIG`).
 ///

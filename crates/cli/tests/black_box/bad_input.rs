@@ -142,7 +142,14 @@ fn contradictions() {
     check("stream --json-stream --format json", &["--json-stream", "--format"]);
     check("stream --read-size 4K --read-size 8K", &["--read-size", "multiple times"]);
     check("stream --read-size 1..16M --write-size 1..16M --budget 1s", &["too short", "--budget"]);
-    check("stream --read-size 1..16M --write-size 1..16M --sndbuf 1..1G", &["cells are too many", "shorter lists"]);
+    check(
+        "stream --read-size 1..16M --write-size 1..16M --sndbuf 1..1G --rcvbuf 1..1G",
+        &["cells are too many", "shorter lists"],
+    );
+    check(
+        "call --request 1..16M --response 1..16M --flows 1..1024 --depth 1..1024 --think 1ns..1s --dry-run",
+        &["cells are too many (50000 at most)", "above all of --think, which has 31 levels"],
+    );
 }
 
 #[test]

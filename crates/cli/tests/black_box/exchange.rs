@@ -110,6 +110,24 @@ fn a_table_of_strangers_is_mapped() {
 }
 
 #[test]
+fn what_is_no_file_is_not_read() {
+    let bench = Bench::new();
+    bench.shell("mkfifo pipe").exits(0);
+    bench.run("import pipe").exits(2).complains(&["pipe is a named pipe, not a file", "bytegauge import - <pipe"]);
+    bench.run("import /dev/zero").exits(2).complains(&["/dev/zero is a device"]);
+}
+
+#[test]
+fn standard_input_is_imported_and_reported() {
+    let bench = Bench::new();
+    bench.write("calls.csv", "SO_RCVBUF,cps.mean\n2000,3120.5\n5000,4711.25\n");
+    let words = "import - --map transport==tcp,request==512 <calls.csv";
+    bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 cells"]);
+    bench.run("report").exits(0).prints(&["4.71 k calls/s", "3.12 k calls/s"]);
+    bench.shell(&format!("cat calls.csv | {}", "\"$BYTEGAUGE\" import - 2>&1")).exits(2).prints(&["--map transport=="]);
+}
+
+#[test]
 fn the_published_grid_needs_no_mapping() {
     let bench = Bench::new();
     bench.write("grid.csv", GRID);

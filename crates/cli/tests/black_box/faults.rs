@@ -77,6 +77,23 @@ fn a_path_that_corrupts() {
 }
 
 #[test]
+fn what_is_whole_is_verified() {
+    let bench = Bench::new();
+    let check = |words: &str| {
+        let ran =
+            bench.run(&format!("{words} --verify --blocks 2 --budget 2s --seed 1 --quiet --format json")).exits(0);
+        let document = ran.json();
+        check_schema(&document);
+        let cells = document["cells"].as_array().expect("cells");
+        assert!(cells.iter().any(|cell| cell["kind"] == "floor"), "{words}: the harness's cost is measured as well");
+        assert!(cells.iter().all(|cell| cell["outcome"] == "measured"), "{words}: {cells:?}");
+    };
+    check("stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms");
+    check("stream --transport udp --profile drain --read-size 1K --write-size 1K --duration 20ms");
+    check("call --transport unix --profile echo --server-engine blocking --duration 20ms");
+}
+
+#[test]
 fn a_sink_that_loses_count() {
     check_all_fail("--plant overcount:7", "the path loses or invents data");
     check_one_fails("", "overcount:7", "counted");

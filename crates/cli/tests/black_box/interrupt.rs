@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bench::Bench;
+use crate::bench::{BINARY, Bench};
 use crate::contract::check_document;
 use crate::raw::{Raw, name};
 
@@ -46,7 +46,7 @@ fn check_resumed(bench: &Bench, before: &Raw) {
 
 #[test]
 fn everything_measured_is_kept_and_gone_on_with() {
-    for (signal, flags) in [("INT", ""), ("TERM", "--ends processes")] {
+    for (signal, flags) in [("INT", ""), ("TERM", "--ends processes"), ("HUP", "")] {
         let bench = Bench::new();
         let told = interrupted(&bench, signal, flags, 12);
         let before = Raw::of(&bench, 1);
@@ -62,6 +62,32 @@ fn everything_measured_is_kept_and_gone_on_with() {
         check_resumed(&bench, &before);
         bench.run(&format!("{LONGER} --resume")).exits(2).complains(&["no interrupted session"]);
     }
+}
+
+#[test]
+fn signals_that_come_together_are_one_wish() {
+    let bench = Bench::new();
+    interrupted(&bench, "INT", "", 1);
+    // As `timeout` sends them: to the process and to its group.
+    let mut running = bench.start("stream --resume 1 --json-stream");
+    running.until("some trials", |running| told(&running.stdout()) >= 5);
+    let id = running.id();
+    bench.shell(&format!("kill -INT {id}; kill -INT {id}; kill -TERM {id}")).exits(0);
+    let ran = running.wait().exits(130).complains(&["interrupted"]);
+    assert_eq!(ran.json_lines().last().map(|line| line["event"].clone()), Some("report".into()), "{ran}");
+    assert_eq!(Raw::of(&bench, 1).status(), "incomplete");
+}
+
+#[test]
+fn nohup_is_heeded() {
+    let bench = Bench::new();
+    let script = format!("trap '' HUP; exec \"$BYTEGAUGE\" {LONGER} --json-stream");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).env("BYTEGAUGE", BINARY);
+    let mut running = bench.spawn(command, script);
+    running.until("some trials", |running| told(&running.stdout()) >= 1);
+    running.signal("HUP");
+    running.wait().exits(0);
 }
 
 /// Every recommendation of a document: whether it is proven, and its text.

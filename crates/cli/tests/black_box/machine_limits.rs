@@ -33,6 +33,38 @@ fn some_flows_fit_and_some_do_not() {
 }
 
 #[test]
+fn no_thread_may_be_made() {
+    let limited = "setpriv --reuid 65534 --clear-groups prlimit --nproc";
+    if !possible("another user with a limit", "sh", &["-c", &format!("exec {limited}=1 true")]) {
+        return;
+    }
+    let bench = Bench::new();
+    // The binary, and a folder to write to, where that user may go.
+    bench.shell("chmod 777 . && cp \"$BYTEGAUGE\" here").exits(0);
+    let script = |most: u32, words: &str| format!("exec {limited}={most} ./here {words} --store r.db");
+    if bench.shell(&script(1, "--version")).status.code() != Some(0) {
+        eprintln!("SKIPPED: this folder is not open to another user");
+        return;
+    }
+    // The first thread is for signals, the next ones are the ends.
+    for (most, words) in [(1, MANY), (2, MANY), (2, &format!("{MANY} --ends processes")), (1, "ring --budget 2s")] {
+        let ran = bench.shell(&script(most, words));
+        assert!(matches!(ran.status.code(), Some(2 | 5)) && !ran.stderr.contains("panicked"), "{ran}");
+        ran.complains(&["Resource temporarily unavailable", "limit on processes"]);
+    }
+}
+
+#[test]
+fn files_that_may_not_grow() {
+    let bench = Bench::new();
+    // In blocks of 512 bytes, or of 1024: in any case less than the store's tables and some trials.
+    let ran = bench
+        .shell(&format!("ulimit -f 150 && exec \"$BYTEGAUGE\" {} --quiet", MANY.replace("--blocks 1", "--blocks 500")));
+    ran.exits(5).complains(&["results.db", "ulimit -f", "everything recorded before is kept"]);
+    bench.run("sessions").exits(0);
+}
+
+#[test]
 fn one_cpu_only() {
     if !possible("one CPU", "taskset", &["-c", "0", "true"]) {
         return;

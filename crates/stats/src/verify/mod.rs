@@ -61,6 +61,9 @@ pub struct Row {
     pub note: String,
 }
 
+/// The target of a number that has none.
+pub const PUBLISHED: &str = "published";
+
 /// Runs the whole table. The same scale and seed give the same rows. `progress` is called before
 /// each part with the number of parts done, their total and the name of the next.
 pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<Row> {
@@ -105,7 +108,7 @@ impl Demand {
             Self::Within(low, high) => format!("{low} to {high} %"),
             Self::AtLeast(low) => format!("at least {low} %"),
             Self::AtMost(high) => format!("at most {high} %"),
-            Self::Published => "published".to_owned(),
+            Self::Published => PUBLISHED.to_owned(),
         }
     }
 

@@ -231,6 +231,51 @@ fn tables_that_lack_something() {
 }
 
 #[test]
+fn published_calls_need_what_they_do_not_say_and_no_more() {
+    let mut desk = desk();
+    let text = "SO_RCVBUF,cps.mean,duration.mean\n2000,3120.5,16.1\n5000,4711.25,10.6\n100000,4698,10.7\n";
+    desk.check_refused(text, &[], &["no column for the transport", "--map transport==VALUE"]);
+    desk.check_refused(text, &[("transport", "=tcp")], &["no column for the size of a request", "--map request=="]);
+    let imported = desk.import(text, &[("transport", "=tcp"), ("request", "=512")]).unwrap();
+    assert!(imported.warnings.iter().any(|warning| warning.contains("how long a trial was")), "{imported:?}");
+    let cells = desk.store.cells(imported.session).unwrap();
+    let rcvbuf: Vec<_> = cells.iter().map(|row| row.cell.factors.get("rcvbuf").number()).collect();
+    assert_eq!(rcvbuf, [Some(2000), Some(5000), Some(100_000)]);
+    let trials = desk.store.trials(imported.session).unwrap();
+    let rates: Vec<_> = trials.iter().map(|trial| (trial.workload(), trial.rate())).collect();
+    let calls = |rate| (Workload::Call, Some(rate));
+    assert_eq!(rates, [calls(3120.5), calls(4711.25), calls(4698.0)]);
+    let counted = "transport,request,connections,calls/s,seconds,completed_calls\nunix,64,50,,2.0,1000\n";
+    let imported = desk.import(counted, &[]).unwrap();
+    assert_eq!(imported.warnings, [""; 0]);
+    assert_eq!(desk.store.trials(imported.session).unwrap()[0].rate(), Some(500.0));
+}
+
+#[test]
+fn what_no_machine_does_is_refused_with_its_row() {
+    let mut desk = desk();
+    let head = "transport,buf_size,duration_ns,bytes\nunix,1,2000,3\n";
+    let text = format!("{head}unix,1,1,18446744073709551615\n");
+    desk.check_refused(&text, &[], &["line 3", "more than any memory moves", "check the units"]);
+    let calls = "transport,request,duration_ns,completed_calls\nunix,1,1,1000\n";
+    desk.check_refused(calls, &[], &["line 2", "more than any machine makes"]);
+    desk.import(&format!("{head}unix,1,1000000000,4000000000000\n"), &[]).unwrap();
+}
+
+#[test]
+fn long_fields_are_not_echoed() {
+    let mut desk = desk();
+    let long = "9".repeat(1 << 20);
+    let mut check = |text: &str| {
+        let message = desk.import(text, &[]).unwrap_err().to_string();
+        assert!(message.len() < 2000, "{} bytes", message.len());
+    };
+    check(&format!("transport,buf_size,duration_sec,bytes\nunix,{long},2,3\n"));
+    check(&format!("transport,buf_size,duration_sec,{long}\nunix,1,2,3\n"));
+    check(&format!("{{\"kind\":\"{long}\"}}\n"));
+}
+
+#[test]
 fn bad_lines_are_named_and_nothing_is_kept() {
     let mut desk = desk();
     let mut check = |row: &str, expected: &str| {

@@ -17,8 +17,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::call::setup::CallSetup;
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup};
+use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};
-use crate::transport::{JOIN_TIMEOUT, uninterrupted};
 
 /// More connections than this do not share one source address: a port is used towards one peer once.
 const PER_ADDRESS: usize = 20_000;
@@ -58,6 +58,7 @@ pub(super) fn listens_alone(setup: &PathSetup) -> bool {
 pub struct Connector {
     address: SockAddr,
     transport: Transport,
+    foreign: bool,
     options: Vec<SocketOption>,
     rotates: bool,
     turn: AtomicU32,
@@ -88,6 +89,7 @@ impl Connector {
         Ok(Connector {
             address,
             transport: setup.transport.clone(),
+            foreign: call.foreign.is_some(),
             options,
             rotates: v4 && (call.connect_per_call || setup.flows + call.idle_flows > PER_ADDRESS),
             turn: AtomicU32::new(0),
@@ -101,12 +103,9 @@ impl Connector {
     pub fn join(&self) -> Result<OwnedFd, Fault> {
         let socket = self.socket().map_err(|error| self.fault(error))?;
         set_all(&socket, &self.options)?;
-        // SO_SNDTIMEO bounds connect(2) too (socket(7)).
-        socket.set_write_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding connect"))?;
         self.bind(&socket)
-            .and_then(|()| uninterrupted(|| socket.connect(&self.address)))
+            .and_then(|()| connect_in_time(&socket, &self.address, self.foreign))
             .map_err(|error| self.fault(error))?;
-        socket.set_write_timeout(None).map_err(Fault::io("unbounding a send"))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
         Ok(socket.into())
     }

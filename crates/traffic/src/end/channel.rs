@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytegauge_model::Ends;
-use bytegauge_sys::process::die_with_parent;
+use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
 use crate::end::flows::Body;
@@ -31,7 +31,7 @@ pub enum ChannelError {
     #[error("the {0} did not answer in time")]
     Silent(&'static str),
     /// It could not be started.
-    #[error("the {0} could not be started: {1}")]
+    #[error("the {0} could not be started: {1}{next}", next = unmade_advice(.1))]
     NotStarted(&'static str, std::io::Error),
 }
 
@@ -118,8 +118,8 @@ impl Channel {
         let mut child = die_with_parent(&mut command).spawn().map_err(not_started)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (outbox, replies) = mpsc::channel();
-        let listener = output.map(|output| {
-            std::thread::spawn(move || {
+        let listen = |output| {
+            std::thread::Builder::new().name(format!("{}-replies", name(side))).spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     let Ok(reply) = serde_json::from_str(&line) else { return };
                     if outbox.send(reply).is_err() {
@@ -127,7 +127,15 @@ impl Channel {
                     }
                 }
             })
-        });
+        };
+        let listener = match output.map(listen).transpose() {
+            Ok(listener) => listener,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(not_started(error));
+            }
+        };
         Ok(Channel { side, line: Line::Process { child, input, listener }, replies })
     }
 

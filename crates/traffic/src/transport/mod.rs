@@ -65,12 +65,28 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
 }
 
 /// Connects, for a while: a server that is not ours may never answer, or leave its backlog full.
-fn connect_in_time(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, foreign: bool) -> io::Result<()> {
     // SO_SNDTIMEO bounds connect(2) too (socket(7)).
-    socket.set_write_timeout(Some(JOIN_TIMEOUT))?;
-    uninterrupted(|| socket.connect(address))?;
+    socket.set_write_timeout(Some(if foreign { FOREIGN_TIMEOUT } else { JOIN_TIMEOUT }))?;
+    uninterrupted(|| socket.connect(address)).map_err(|error| match error.kind() {
+        // What connect(2) says of a Unix socket when the time is over, and of TCP (EINPROGRESS, which has no kind).
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => unanswered(),
+        _ if error.raw_os_error() == Some(IN_PROGRESS) => unanswered(),
+        _ => error,
+    })?;
     socket.set_write_timeout(None)
 }
+
+fn unanswered() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "nobody answers: the server is stalled, or its backlog is full")
+}
+
+/// `EINPROGRESS` (asm-generic/errno.h).
+const IN_PROGRESS: i32 = 115;
+
+/// How long a server that is not ours may take to let a connection in: a SYN that was lost is sent again after a second
+/// (RFC 6298).
+const FOREIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Repeats a blocking call that was interrupted.
 ///

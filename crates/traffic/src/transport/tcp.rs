@@ -48,7 +48,8 @@ impl Joint for Tcp {
             .map(|_| {
                 let socket = stream(address)?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
-                connect_in_time(&socket, &(*address).into()).map_err(Fault::io(format!("connecting to {address}")))?;
+                connect_in_time(&socket, &(*address).into(), setup.foreign().is_some())
+                    .map_err(Fault::io(format!("connecting to {address}")))?;
                 Ok(socket.into())
             })
             .collect()

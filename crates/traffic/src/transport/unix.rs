@@ -39,7 +39,8 @@ impl Joint for Unix {
             .map(|_| {
                 let socket = stream()?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
-                connect_in_time(&socket, &address).map_err(Fault::io("connecting a Unix socket"))?;
+                connect_in_time(&socket, &address, setup.foreign().is_some())
+                    .map_err(Fault::io("connecting a Unix socket"))?;
                 Ok(socket.into())
             })
             .collect()
