@@ -12,7 +12,7 @@ use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
 use crate::args;
-use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNFIT};
+use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNBOUNDED};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -125,8 +125,9 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
     let proven = asked.peek().is_some() && asked.all(|verdict| verdict.recommendation.proven);
     if !measured {
         FAILED
-    } else if strict && view.environment.grade == Some('D') {
-        UNFIT
+    } else if strict && view.groups.iter().any(|group| !group.varied.is_empty() && group.recommendation.bound.is_none())
+    {
+        UNBOUNDED
     } else if strict && !proven {
         INCONCLUSIVE
     } else {
