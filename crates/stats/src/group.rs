@@ -219,7 +219,7 @@ impl GroupVerdict {
 
     /// Whether what is proven of cell `i` stays within the margin when the twin stands in for the cell that it repeats.
     /// Both are the same cell, so a claim that does not survive hangs on which of the two was looked at. It happens by
-    /// chance as well (in 4.8 % of true proofs in simulated groups), so it is reported and forbids nothing. `None` where
+    /// chance as well (see the verification table), so it is reported and forbids nothing. `None` where
     /// nothing is proven of it or there is no twin to exchange.
     #[must_use]
     pub fn survives_exchange(&self, i: usize, method: &Method) -> Option<bool> {

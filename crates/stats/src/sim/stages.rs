@@ -117,7 +117,7 @@ impl World {
     /// all screening.
     #[must_use]
     pub fn screened(&self, design: &Design, seed: u64) -> (Vec<Vec<Option<f64>>>, usize) {
-        let mut blocks = screen(&self.effects[0], design, &mut seeded(seed, 0x5e55));
+        let mut blocks = screen(&self.effects[..1], design, &mut seeded(seed, 0x5e55)).swap_remove(0);
         let scores = score(&blocks);
         let leader = (0..scores.len())
             .min_by(|&a, &b| scores[a].unwrap_or(f64::INFINITY).total_cmp(&scores[b].unwrap_or(f64::INFINITY)));
@@ -129,8 +129,7 @@ impl World {
     #[must_use]
     pub fn session(&self, design: &Design, method: &Method, seed: u64) -> Session {
         let mut random = seeded(seed, 0x5e55);
-        let screening: Vec<Vec<Vec<Option<f64>>>> =
-            self.effects.iter().map(|effects| screen(effects, design, &mut random)).collect();
+        let screening = screen(&self.effects, design, &mut random);
         let scores: Vec<Vec<Option<f64>>> = screening.iter().map(|blocks| score(blocks)).collect();
         let footprints: Vec<Option<f64>> = self.footprints.iter().copied().map(Some).collect();
         let finalists = if design.leaders {
@@ -175,25 +174,30 @@ const SCREENS: usize = 2;
 /// Cells that are screened again.
 const NARROWED: usize = 20;
 
-/// All cells in two blocks, then the best ones in two more.
-fn screen(effects: &[f64], design: &Design, random: &mut Stream) -> Vec<Vec<Option<f64>>> {
-    let costs = |rows: Vec<Vec<f64>>, cells: &[usize]| {
-        let spread_out = rows.into_iter().map(|row| {
-            let mut all = vec![None; effects.len()];
-            cells.iter().zip(row).for_each(|(&cell, ln)| all[cell] = Some(ln.exp()));
+/// Costs by profile, block and cell: all cells in two blocks of every profile, then in two more the cells that are
+/// least bad in their worst profile.
+fn screen(effects: &[Vec<f64>], design: &Design, random: &mut Stream) -> Vec<Vec<Vec<Option<f64>>>> {
+    let cells = effects.first().map_or(0, Vec::len);
+    let mut visit = |effects: &[f64], visited: &[usize]| -> Vec<Vec<Option<f64>>> {
+        let few = visited.iter().map(|&i| effects[i]).collect();
+        let spread_out = |row: Vec<f64>| {
+            let mut all = vec![None; cells];
+            visited.iter().zip(row).for_each(|(&cell, ln)| all[cell] = Some(ln.exp()));
             all
-        });
-        spread_out.collect::<Vec<Vec<Option<f64>>>>()
+        };
+        scenario(few, design, design.screening_factor).rows(SCREENS, random).into_iter().map(spread_out).collect()
     };
-    let all: Vec<usize> = (0..effects.len()).collect();
-    let mut blocks = costs(scenario(effects.to_vec(), design, design.screening_factor).rows(SCREENS, random), &all);
-    let scores = score(&blocks);
+    let all: Vec<usize> = (0..cells).collect();
+    let mut screening: Vec<Vec<Vec<Option<f64>>>> = effects.iter().map(|effects| visit(effects, &all)).collect();
+    let scores: Vec<Vec<Option<f64>>> = screening.iter().map(|blocks| score(blocks)).collect();
+    let worst = worst_excess(&scores, cells);
     let mut ranked = all;
-    ranked.sort_by(|&a, &b| scores[a].unwrap_or(0.0).total_cmp(&scores[b].unwrap_or(0.0)));
+    ranked.sort_by(|&a, &b| worst[a].unwrap_or(f64::INFINITY).total_cmp(&worst[b].unwrap_or(f64::INFINITY)));
     ranked.truncate(NARROWED);
-    let best = ranked.iter().map(|&i| effects[i]).collect();
-    blocks.extend(costs(scenario(best, design, design.screening_factor).rows(2, random), &ranked));
-    blocks
+    for (blocks, effects) in screening.iter_mut().zip(effects) {
+        blocks.extend(visit(effects, &ranked));
+    }
+    screening
 }
 
 fn scenario(effects: Vec<f64>, design: &Design, factor: f64) -> Scenario {
