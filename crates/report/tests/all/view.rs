@@ -198,7 +198,7 @@ fn blocks_with_much_steal_count() {
 #[test]
 fn steal_that_goes_with_a_cell_is_said() {
     let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
-    let confirmed = |trial: &bytegauge_model::Trial| trial.stage == Stage::Confirm;
+    let confirmed = |trial: &Trial| trial.stage == Stage::Confirm;
     let first = data.trials.iter().find(|trial| confirmed(trial)).expect("a trial").cell.clone();
     let mut hit = |cells: &dyn Fn(&bytegauge_model::CellId) -> bool, every: usize| {
         for (at, trial) in data.trials.iter_mut().filter(|trial| confirmed(trial) && cells(&trial.cell)).enumerate() {
