@@ -1,13 +1,12 @@
 //! Every engine over every transport as every end: either planning refuses or skips it with a reason, or a small trial of
 //! it runs. Never a third thing.
 
-
+use crate::support::run;
 use bytegauge_model::catalog::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::{Outcome, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, Spec, resolve};
 use bytegauge_traffic::PathSetup;
 use bytegauge_traffic::engine::lacks;
-use crate::support::run;
 
 /// The flag that makes an engine this end, and those that keep the plan small.
 fn flags(end: EngineEnd, transport: &str, engine: &str) -> (Workload, Vec<(&'static str, String)>) {
