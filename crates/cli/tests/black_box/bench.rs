@@ -221,7 +221,18 @@ impl Running {
 
     /// Waits for the end.
     #[track_caller]
-    pub fn wait(mut self) -> Ran {
+    pub fn wait(self) -> Ran {
+        self.wait_with(|_| {})
+    }
+
+    /// Sends a signal again and again until the process has ended: of those close to each other it heeds one.
+    #[track_caller]
+    pub fn insist(self, name: &str) -> Ran {
+        self.wait_with(|running| running.signal(name))
+    }
+
+    #[track_caller]
+    fn wait_with(mut self, meanwhile: impl Fn(&Running)) -> Ran {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
@@ -231,6 +242,7 @@ impl Running {
                 let said = self.stderr();
                 panic!("`{}` hangs: {said}", self.words);
             }
+            meanwhile(&self);
             std::thread::sleep(LOOK);
         };
         Ran { words: self.words.clone(), status, stdout: self.stdout(), stderr: self.stderr() }
