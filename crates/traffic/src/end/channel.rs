@@ -12,7 +12,7 @@ use bytegauge_model::Ends;
 use bytegauge_sys::process::die_with_parent;
 use thiserror::Error;
 
-use crate::end::flows::Body;
+use crate::end::duty::Body;
 use crate::end::serve::{Peer, serve};
 use crate::message::{Command, Reply, Side};
 
