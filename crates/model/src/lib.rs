@@ -9,6 +9,7 @@ pub mod call;
 pub mod catalog;
 pub mod cell;
 pub mod datagram;
+pub mod end;
 pub mod factor;
 pub mod level;
 pub mod place;
@@ -26,6 +27,7 @@ pub use catalog::{
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
 pub use datagram::{DatagramReport, Deaths, UdpUse};
+pub use end::{EndReports, EndRole, Side};
 pub use factor::{FACTORS, Factor, Role, Workload};
 pub use level::{Level, LevelError};
 pub use place::Place;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use bytegauge_model::{CellKind, Level, Outcome, SessionStatus, Stage};
+use bytegauge_model::{CellKind, EndRole, Level, Outcome, SessionStatus, Stage};
 use bytegauge_report::view::document::{CellView, GroupView, VerdictView};
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
@@ -288,7 +288,7 @@ fn what_lies_off_the_curve_is_given_with_what_goes_with_it() {
     for trial in &mut data.trials {
         let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
         let size = row.cell.factors.get("read_size").number().expect("a size");
-        let sink = trial.sink.as_mut().expect("a sink");
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         // Every second block was preempted and is 2 % slower; no read is short.
         let preempted = trial.block % 2;
         (sink.calls, sink.bytes, sink.short_calls) = (1_000_000, 1_000_000 * size, 0);
@@ -329,7 +329,7 @@ fn the_plain_fit_finds_the_planted_line() {
             continue;
         };
         let size = cell.cell.factors.get("read_size").number().expect("a size");
-        let sink = trial.sink.as_mut().expect("a sink");
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
         sink.window_ns = 160_000_000 + 22_000 * size;
     }

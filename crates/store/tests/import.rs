@@ -106,7 +106,7 @@ fn text_tables() {
             "g4 c5 /dev/urandom 4096/– – 819200000 2000000000 4",
         ]
     );
-    let sink = desk.store.trials(imported.session).unwrap()[1].sink.clone().unwrap();
+    let sink = desk.store.trials(imported.session).unwrap()[1].end(EndRole::Sink).cloned().unwrap();
     assert_eq!((sink.calls, sink.short_calls, sink.window_ns), (1_500_000, 9_000, 742_017_215));
     let cells = desk.store.cells(imported.session).unwrap();
     assert!(

@@ -1,15 +1,16 @@
 //! What an end is told and what it answers: plain values, the same for a thread, a process or a far host.
 //!
-//! One path goes: `Open` to the sink, which answers `Listening`; `Open` with that address to the source;
-//! both answer `Ready`; `Go` to both. When the sink's windows have closed it says `Closed`, and `Stop` is
-//! passed to the source, which has fed it until then. Both answer `Done`, `Skipped` or `Failed`.
+//! Every trial goes the same way. `Open` to the end that is connected to, if there is one, which answers `Listening`;
+//! `Open` with that address to those that connect; all answer `Ready`, a server as soon as it listens, since it serves
+//! from then on. `Go` to all. The end that measures says `Closed` when its windows have; the others are told to `Stop`.
+//! All answer `Done`, `Skipped` or `Failed`.
 //!
-//! A ring has no path: `OpenRing` to one end, which answers `Ready`; `Go`; it answers as above.
-//!
-//! Calls go the same way with the roles changed: the source is the client, which measures and says `Closed`;
-//! the sink is the server, which serves as soon as it listens, and until it is told to `Stop`.
+//! A stream's sink measures, or its source where the sink is not ours; of calls the client does. A ring has no path:
+//! `OpenRing`, and no other end.
 
-use bytegauge_model::{EndReport, Engine, Fill, Level, Levels, Transport, Work, Workload};
+use std::collections::BTreeMap;
+
+use bytegauge_model::{EndReport, EndRole, Engine, Fill, Level, Levels, Transport, Work, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallSetup, READ_SIZE};
@@ -17,15 +18,7 @@ use crate::fault::Fault;
 use crate::place;
 use crate::ring::RingSetup;
 
-/// Which end of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// Writes.
-    Source,
-    /// Reads.
-    Sink,
-}
+pub use bytegauge_model::Side;
 
 /// Where a sink can be reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,8 +194,8 @@ pub struct PathSetup {
     pub window_ns: u64,
     /// Whether bins are kept.
     pub series: bool,
-    /// For every flow the CPU of its source and of its sink, cyclically; empty leaves it to the scheduler.
-    pub cpus: Vec<(usize, usize)>,
+    /// The CPUs of each end's flows, cyclically; an end without any is left to the scheduler.
+    pub cpus: BTreeMap<EndRole, Vec<usize>>,
     /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
     pub grace_ns: u64,
     /// Where a server listens that is not ours and reads this stream. A call's is in its own setup.
@@ -274,7 +267,7 @@ impl PathSetup {
             warmup_ns: 0,
             window_ns: 0,
             series: false,
-            cpus: Vec::new(),
+            cpus: BTreeMap::new(),
             grace_ns: GRACE_NS,
             reader: match levels.foreign() {
                 Some(at) if call.is_none() => Some(place::address(&at)?),
@@ -304,13 +297,10 @@ impl PathSetup {
         }
     }
 
-    /// The CPU that one side of a flow is pinned to.
-    pub fn cpu(&self, side: Side, flow: usize) -> Option<usize> {
-        let pair = self.cpus.get(flow % self.cpus.len().max(1))?;
-        Some(match side {
-            Side::Source => pair.0,
-            Side::Sink => pair.1,
-        })
+    /// The CPU that a flow is pinned to at one of its ends.
+    pub fn cpu(&self, role: EndRole, flow: usize) -> Option<usize> {
+        let cpus = self.cpus.get(&role)?;
+        cpus.get(flow % cpus.len().max(1)).copied()
     }
 }
 
@@ -329,8 +319,8 @@ where
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Prepare a side of a path; the source is told where the sink listens.
-    Open(Side, Box<PathSetup>, Option<Address>),
+    /// Prepare an end of a path; those that connect are told where.
+    Open(EndRole, Box<PathSetup>, Option<Address>),
     /// Prepare a ring, which has no other end.
     OpenRing(Box<RingSetup>),
     /// Begin.
@@ -380,7 +370,7 @@ mod tests {
         assert_eq!((setup.read_size, setup.write_size, setup.rate), (4096, Some(65536), None));
         assert_eq!(setup.work, Work::NsPerByte(0.5));
         assert_eq!(setup.options, Options::default());
-        let command = Command::Open(Side::Sink, Box::new(setup), Some(Address::Alone));
+        let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
         let text = serde_json::to_string(&command).unwrap();
         assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
     }
@@ -395,8 +385,8 @@ mod tests {
     #[test]
     fn flows_take_cpus_cyclically() {
         let mut setup = PathSetup::of(&levels()).unwrap();
-        assert_eq!(setup.cpu(Side::Sink, 3), None);
-        setup.cpus = vec![(0, 1), (2, 3)];
-        assert_eq!((setup.cpu(Side::Source, 3), setup.cpu(Side::Sink, 4)), (Some(2), Some(1)));
+        assert_eq!(setup.cpu(EndRole::Sink, 3), None);
+        setup.cpus = BTreeMap::from([(EndRole::Source, vec![0, 2]), (EndRole::Sink, vec![1, 3])]);
+        assert_eq!((setup.cpu(EndRole::Source, 3), setup.cpu(EndRole::Sink, 4)), (Some(2), Some(1)));
     }
 }

@@ -49,8 +49,11 @@ fn check_killed(server: &str, which: fn(&[u32]) -> Option<&u32>, dead: &str, lef
         assert_eq!(trial["outcome"]["kind"], "failed", "{server}: {trial}");
         let reason = trial["outcome"]["reason"].as_str().unwrap_or_default();
         assert!(reason.contains(&format!("the {dead} died in the middle of a trial")), "{server}: {reason}");
-        assert!(reason.contains("signal: 9") && trial[dead].is_null(), "{server}: {trial}");
-        assert!(number(&trial[left]["call"]["completed"]) > 0, "{server}: what the {left} counted is kept: {trial}");
+        assert!(reason.contains("signal: 9") && trial["ends"][dead].is_null(), "{server}: {trial}");
+        assert!(
+            number(&trial["ends"][left]["call"]["completed"]) > 0,
+            "{server}: what the {left} counted is kept: {trial}"
+        );
     }
     bench.run("report").exits(5).prints(&["failed", "died in the middle of a trial"]);
 }
@@ -68,13 +71,13 @@ fn cpu_ticks(id: u32) -> u64 {
 #[test]
 fn a_server_that_is_killed() {
     for server in SERVERS {
-        check_killed(server, <[u32]>::first, "sink", "source");
+        check_killed(server, <[u32]>::first, "server", "client");
     }
 }
 
 #[test]
 fn a_client_that_is_killed() {
     for server in SERVERS {
-        check_killed(server, <[u32]>::last, "source", "sink");
+        check_killed(server, <[u32]>::last, "client", "server");
     }
 }

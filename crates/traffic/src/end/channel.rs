@@ -1,5 +1,6 @@
-//! Channels to the two ends of a path, as threads or as processes.
+//! Channels to the ends of a trial, as threads or as processes.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,37 +9,37 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytegauge_model::Ends;
+use bytegauge_model::{EndRole, Ends};
 use bytegauge_sys::process::die_with_parent;
 use thiserror::Error;
 
 use crate::end::duty::Body;
 use crate::end::serve::{Peer, serve};
-use crate::message::{Command, Reply, Side};
+use crate::message::{Command, Reply};
 
 /// Why an end does not answer.
 #[derive(Debug, Error)]
 pub enum ChannelError {
     /// It is gone.
-    #[error("the {side} died in the middle of a trial{how}")]
+    #[error("the {end} died in the middle of a trial{how}")]
     Dead {
         /// Which end.
-        side: &'static str,
+        end: EndRole,
         /// How it died, where that is known: " (signal: 6 (SIGABRT))".
         how: String,
     },
     /// It is alive but says nothing.
     #[error("the {0} did not answer in time")]
-    Silent(&'static str),
+    Silent(EndRole),
     /// It could not be started.
     #[error("the {0} could not be started: {1}")]
-    NotStarted(&'static str, std::io::Error),
+    NotStarted(EndRole, std::io::Error),
 }
 
 /// A way to command one end and hear its replies.
 #[derive(Debug)]
 pub struct Channel {
-    side: Side,
+    role: EndRole,
     line: Line,
     replies: mpsc::Receiver<Reply>,
 }
@@ -49,68 +50,52 @@ enum Line {
     Process { child: Child, input: Option<ChildStdin>, listener: Option<JoinHandle<()>> },
 }
 
-/// The two ends of a path.
+/// The ends of trials, by role: each is started when it is first asked for, and serves one trial after another.
 #[derive(Debug)]
-pub struct Pair {
-    /// The writing end; not started for one-ended sources until it is needed.
-    pub source: Channel,
-    /// The reading end.
-    pub sink: Channel,
-    competitor: Option<Channel>,
+pub struct Cast {
+    ends: Ends,
     program: PathBuf,
+    channels: BTreeMap<EndRole, Channel>,
 }
 
-impl Pair {
-    /// Starts two ends. `program` is this program's own file, run as `PROGRAM end` for processes.
+impl Cast {
+    /// Nobody yet. `program` is this program's own file, run as `PROGRAM end` for processes.
+    pub fn new(ends: Ends, program: &Path) -> Cast {
+        Cast { ends, program: program.to_owned(), channels: BTreeMap::new() }
+    }
+
+    /// The end of a role. Clients that compete are always a process of their own.
     ///
     /// # Errors
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
-    pub fn start(ends: Ends, program: &Path) -> Result<Pair, ChannelError> {
-        let start = |side| match ends {
-            Ends::Threads => Channel::thread(side),
-            Ends::Processes => Channel::process(side, program),
+    pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
+        let channel = match self.channels.remove(&role) {
+            Some(channel) => channel,
+            None if self.ends == Ends::Threads && role != EndRole::Competitor => Channel::thread(role)?,
+            None => Channel::process(role, &self.program)?,
         };
-        Ok(Pair {
-            sink: start(Side::Sink)?,
-            source: start(Side::Source)?,
-            competitor: None,
-            program: program.to_owned(),
-        })
-    }
-}
-
-impl Pair {
-    /// A second group of clients: always a process of its own, started when it is first asked for.
-    ///
-    /// # Errors
-    /// [`ChannelError::NotStarted`] if the process cannot be made.
-    pub fn competitor(&mut self) -> Result<&mut Channel, ChannelError> {
-        let competitor = match self.competitor.take() {
-            Some(competitor) => competitor,
-            None => Channel::process(Side::Source, &self.program)?,
-        };
-        Ok(self.competitor.insert(competitor))
+        Ok(self.channels.entry(role).or_insert(channel))
     }
 
     /// All ends that were started.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
-        [&self.source, &self.sink].into_iter().chain(&self.competitor)
+        self.channels.values()
     }
 }
 
 impl Channel {
-    fn thread(side: Side) -> Result<Channel, ChannelError> {
+    fn thread(role: EndRole) -> Result<Channel, ChannelError> {
         let (commands, inbox) = mpsc::channel();
         let (outbox, replies) = mpsc::channel();
         let thread = std::thread::Builder::new()
-            .name(format!("{}-end", name(side)))
+            .name(format!("{}-end", role.name()))
             .spawn(move || serve(&mut Local { inbox, outbox }, Body::Thread))
-            .map_err(|error| ChannelError::NotStarted(name(side), error))?;
-        Ok(Channel { side, line: Line::Thread { commands: Some(commands), thread: Some(thread) }, replies })
+            .map_err(|error| ChannelError::NotStarted(role, error))?;
+        Ok(Channel { role, line: Line::Thread { commands: Some(commands), thread: Some(thread) }, replies })
     }
 
-    fn process(side: Side, program: &Path) -> Result<Channel, ChannelError> {
-        let not_started = |error| ChannelError::NotStarted(name(side), error);
+    fn process(role: EndRole, program: &Path) -> Result<Channel, ChannelError> {
+        let not_started = |error| ChannelError::NotStarted(role, error);
         let mut command = std::process::Command::new(program);
         // A group of its own: an interrupt at the terminal reaches us, and we let the trial end.
         command.arg("end").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
@@ -128,7 +113,7 @@ impl Channel {
                 }
             })
         });
-        Ok(Channel { side, line: Line::Process { child, input, listener }, replies })
+        Ok(Channel { role, line: Line::Process { child, input, listener }, replies })
     }
 
     /// Commands the end.
@@ -152,7 +137,7 @@ impl Channel {
     pub fn reply(&mut self, patience: Duration) -> Result<Reply, ChannelError> {
         match self.replies.recv_timeout(patience) {
             Ok(reply) => Ok(reply),
-            Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(name(self.side))),
+            Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(self.role)),
             Err(RecvTimeoutError::Disconnected) => Err(self.dead()),
         }
     }
@@ -174,7 +159,7 @@ impl Channel {
             }
             Line::Thread { .. } => String::new(),
         };
-        ChannelError::Dead { side: name(self.side), how }
+        ChannelError::Dead { end: self.role, how }
     }
 }
 
@@ -212,13 +197,6 @@ fn leaves(child: &mut Child) -> bool {
         }
     }
     false
-}
-
-fn name(side: Side) -> &'static str {
-    match side {
-        Side::Source => "source",
-        Side::Sink => "sink",
-    }
 }
 
 struct Local {

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytegauge_model::{Engine, EngineReport};
+use bytegauge_model::{EndRole, Engine, EngineReport};
 
 use crate::call::{CallSetup, Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
 use crate::count::Count;
@@ -13,7 +13,7 @@ use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, meter, summed};
 use crate::end::server::{enough_files, threads};
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup, Side};
+use crate::message::{Address, PathSetup};
 use crate::meter::Meter;
 
 /// Shards of the record where an engine has a thread a flow.
@@ -21,6 +21,7 @@ const SHARDS: usize = 8;
 
 /// Clients that are connected, where their connections persist.
 pub(super) struct ClientEnd {
+    role: EndRole,
     setup: Arc<PathSetup>,
     call: Arc<CallSetup>,
     /// Absent where no network takes part.
@@ -35,6 +36,7 @@ pub(super) struct ClientEnd {
 impl ClientEnd {
     /// Connects.
     pub(super) fn open(
+        role: EndRole,
         setup: &Arc<PathSetup>,
         call: &Arc<CallSetup>,
         address: &Address,
@@ -47,6 +49,7 @@ impl ClientEnd {
             connector.iter().flat_map(|connector| (0..count).map(|_| connector.join())).collect()
         };
         Ok(ClientEnd {
+            role,
             idle: join(call.idle_flows)?,
             joined: join(if call.connect_per_call { 0 } else { setup.flows })?,
             setup: Arc::clone(setup),
@@ -64,8 +67,8 @@ impl Duty for ClientEnd {
     fn roster(&self) -> Roster {
         Roster {
             what: format!("calling over {}", self.setup.transport),
-            name: "client",
-            cpus: (0..self.threads).map(|thread| self.setup.cpu(Side::Source, thread)).collect(),
+            name: self.role.name(),
+            cpus: (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
             fewer: "--client-threads",
             stack: LARGE_STACK,
         }

@@ -1,4 +1,4 @@
-//! Ends of a path: command loop, flow threads and watchdog of one end, and the channels to two of them.
+//! Ends of a trial: the command loop, what each role does, the threads and their watchdog, and the channels to them.
 
 mod channel;
 mod client;
@@ -12,6 +12,6 @@ mod serve;
 mod server;
 mod stream;
 
-pub use channel::{Channel, ChannelError, Pair};
+pub use channel::{Cast, Channel, ChannelError};
 pub use duty::Body;
 pub use serve::serve_stdio;

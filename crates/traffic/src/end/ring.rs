@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytegauge_model::EndReport;
+use bytegauge_model::{EndReport, EndRole};
 
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting};
@@ -20,7 +20,7 @@ impl Duty for RingEnd {
         let RingSetup { entries, implementation, cpu, .. } = *self.0;
         Roster {
             what: format!("a ring of {entries} ({implementation})"),
-            name: "ring",
+            name: EndRole::Ring.name(),
             cpus: vec![cpu],
             fewer: "rings",
             stack: LARGE_STACK,

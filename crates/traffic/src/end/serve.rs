@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
-use bytegauge_model::EndReport;
+use bytegauge_model::{EndReport, EndRole};
 
 use crate::end::client::ClientEnd;
 use crate::end::duty::{self, Body, Ended};
@@ -29,7 +29,7 @@ pub fn serve(peer: &mut impl Peer, body: Body) {
         // What the last trial left open is closed before anything else is done.
         kept.clear();
         let ended = match command {
-            Command::Open(side, setup, address) => open(peer, side, &Arc::from(setup), address.as_ref(), body),
+            Command::Open(role, setup, address) => open(peer, role, &Arc::from(setup), address.as_ref(), body),
             Command::OpenRing(setup) => duty::carry(peer, RingEnd(Arc::from(setup))),
             Command::Go | Command::Stop => continue,
             Command::Quit => return,
@@ -83,21 +83,21 @@ impl<R: BufRead, W: Write> Peer for Lines<R, W> {
 /// Carries one trial from its first command to its report. `Ok(None)` when it was called off before `Go`.
 fn open(
     peer: &mut impl Peer,
-    side: Side,
+    role: EndRole,
     setup: &Arc<PathSetup>,
     address: Option<&Address>,
     body: Body,
 ) -> Result<Option<Ended>, Fault> {
     let Some(call) = setup.call.clone().map(Arc::new) else {
-        let opened = StreamEnd::open(peer, side, setup, address, body)?;
+        let opened = StreamEnd::open(peer, role, setup, address, body)?;
         return opened.map_or(Ok(None), |end| duty::carry(peer, end));
     };
-    match (side, address) {
+    match (role.side(), address) {
         (Side::Sink, _) => {
             let opened = ServerEnd::open(peer, setup, &call, body)?;
             opened.map_or(Ok(None), |end| duty::carry(peer, end))
         }
-        (Side::Source, Some(address)) => duty::carry(peer, ClientEnd::open(setup, &call, address, body)?),
+        (Side::Source, Some(address)) => duty::carry(peer, ClientEnd::open(role, setup, &call, address, body)?),
         (Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
     }
 }

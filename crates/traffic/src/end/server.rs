@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_model::{CallDatagrams, CallReport, Engine};
+use bytegauge_model::{CallDatagrams, CallReport, EndRole, Engine};
 use bytegauge_sys::limit;
 
 use crate::call::{CallSetup, Desk, Samples, Servers, datagram, listen};
@@ -13,7 +13,7 @@ use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, summed};
 use crate::end::serve::Peer;
 use crate::engine::{self, Station};
 use crate::fault::Fault;
-use crate::message::{PathSetup, Reply, Side};
+use crate::message::{PathSetup, Reply};
 use crate::meter::{Meter, Schedule};
 
 /// Descriptors that an end needs beside its connections.
@@ -68,8 +68,8 @@ impl Duty for ServerEnd {
         let threads = threads(self.call.server_engine, self.call.server_threads);
         Roster {
             what: format!("serving calls over {}", self.setup.transport),
-            name: "server",
-            cpus: (0..threads).map(|thread| self.setup.cpu(Side::Sink, thread)).collect(),
+            name: EndRole::Server.name(),
+            cpus: (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect(),
             fewer: "--server-threads",
             stack: LARGE_STACK,
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytegauge_model::{Engine, EngineReport, FlowReport, Transport};
+use bytegauge_model::{EndRole, Engine, EngineReport, FlowReport, Transport};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io, tcp_info};
 
@@ -32,7 +32,7 @@ const DRAIN_SIZE: usize = 256 << 10;
 /// One end of a stream, joined to the other.
 pub(super) struct StreamEnd {
     setup: Arc<PathSetup>,
-    side: Side,
+    role: EndRole,
     body: Body,
     /// By flow; absent where nothing moves, or taken by a thread.
     fds: Vec<Option<OwnedFd>>,
@@ -44,7 +44,7 @@ impl StreamEnd {
     /// Joins the ends. `Ok(None)` when nobody listens to its first word.
     pub(super) fn open(
         peer: &mut impl Peer,
-        side: Side,
+        role: EndRole,
         setup: &Arc<PathSetup>,
         address: Option<&Address>,
         body: Body,
@@ -60,7 +60,7 @@ impl StreamEnd {
         let joins = setup.has_two_ends() || setup.foreign().is_some();
         let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
         let mut listening = None;
-        let fds = match (side, address) {
+        let fds = match (role.side(), address) {
             (Side::Sink, _) => {
                 let listener = listening.insert(joint.listen(setup)?);
                 if !peer.reply(Reply::Listening(listener.address())) {
@@ -73,7 +73,7 @@ impl StreamEnd {
         };
         let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
         fds.resize_with(setup.flows, || None);
-        Ok(Some(StreamEnd { setup: Arc::clone(setup), side, body, fds, _listening: listening }))
+        Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, _listening: listening }))
     }
 }
 
@@ -94,12 +94,9 @@ impl Duty for StreamEnd {
         let many = carries_many(&self.setup);
         let threads = if many { 1 } else { self.setup.flows };
         Roster {
-            what: doing(&self.setup, self.side),
-            name: match self.side {
-                Side::Source => "source",
-                Side::Sink => "sink",
-            },
-            cpus: (0..threads).map(|thread| self.setup.cpu(self.side, thread)).collect(),
+            what: doing(&self.setup, self.role.side()),
+            name: self.role.name(),
+            cpus: (0..threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
             fewer: "--flows",
             stack: if many { LARGE_STACK } else { SMALL_STACK },
         }
@@ -109,19 +106,19 @@ impl Duty for StreamEnd {
         let alone = !carries_many(&self.setup);
         let numbers = if alone { thread..thread + 1 } else { 0..self.fds.len() };
         let flows = numbers.map(|flow| (flow, self.fds[flow].take())).collect();
-        StreamHand { setup: Arc::clone(&self.setup), side: self.side, body: self.body, alone, flows }
+        StreamHand { setup: Arc::clone(&self.setup), side: self.role.side(), body: self.body, alone, flows }
     }
 
     fn lasting(&self) -> Lasting {
         let PathSetup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
         // Of a server that is not ours nobody says when it is enough: the writer measures.
-        let until_told = self.side == Side::Source && self.setup.foreign().is_none();
+        let until_told = self.role.side() == Side::Source && self.setup.foreign().is_none();
         Lasting { until_told, patience_ns: if until_told { 0 } else { warmup_ns + window_ns } + grace_ns }
     }
 
     fn report(self, left: Left<Part>) -> Ended {
         let (mut report, fault) = summed(left);
-        overcount(&mut report, &self.setup, self.side);
+        overcount(&mut report, &self.setup, self.role.side());
         Ended { report, fault, ..Ended::default() }
     }
 }
