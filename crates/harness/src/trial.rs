@@ -198,7 +198,7 @@ impl Script {
             }
             Some((role, Setup::Path(setup))) => {
                 let end = cast.end(*role)?;
-                end.send(Command::Open(*role, setup.clone(), None))?;
+                end.send(Command::Open(*role, at(end, setup), None))?;
                 match end.reply(PREPARE)? {
                     Reply::Listening(listens) => address = Some(listens),
                     other => return Err(stopped(other)),
@@ -226,7 +226,7 @@ impl Script {
         address: Option<Address>,
     ) -> Result<(), Stopped> {
         let end = cast.end(role)?;
-        end.send(Command::Open(role, Box::new(setup.clone()), address))?;
+        end.send(Command::Open(role, at(end, setup), address))?;
         ready(end)
     }
 
@@ -262,6 +262,11 @@ impl Script {
         answers.insert(self.measures, Answer::of(last));
         Some(Answers(answers))
     }
+}
+
+/// A setup as it is sent to an end, on its host.
+fn at(end: &Channel, setup: &PathSetup) -> Box<PathSetup> {
+    Box::new(PathSetup { host: end.host(), ..setup.clone() })
 }
 
 /// How long an end may take before it counts as stuck. Its own watchdog comes first.

@@ -1,5 +1,7 @@
 //! What an end is told and what it answers: plain values, the same for a thread, a process or a far host.
 //!
+//! An end first says `Hello`: which version of these words it speaks, and where its host can be reached.
+//!
 //! Every trial goes the same way. `Open` to the end that is connected to, if there is one, which answers `Listening`;
 //! `Open` with that address to those that connect; all answer `Ready`, a server as soon as it listens, since it serves
 //! from then on. `Go` to all. The end that measures says `Closed` when its windows have; the others are told to `Stop`.
@@ -9,6 +11,7 @@
 //! `OpenRing`, and no other end.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytegauge_model::{EndReport, EndRole, Engine, Fill, Level, Levels, Transport, Work, Workload};
 use serde::{Deserialize, Serialize};
@@ -20,6 +23,50 @@ use crate::ring::RingSetup;
 
 pub use bytegauge_model::Side;
 
+/// The version of what ends are told and answer. An end of another one is not spoken to.
+pub const PROTOCOL: u32 = 1;
+
+/// What an end says before it is told anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The [`PROTOCOL`] that it speaks.
+    pub protocol: u32,
+    /// Where it can be reached.
+    pub host: Host,
+}
+
+impl Hello {
+    /// What an end of this program says, on this host.
+    pub fn ours() -> Hello {
+        Hello { protocol: PROTOCOL, host: Host::default() }
+    }
+}
+
+/// Addresses of the host that an end is on, by which others reach it: loopback, as long as all ends are on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Over IPv4.
+    pub v4: Ipv4Addr,
+    /// Over IPv6.
+    pub v6: Ipv6Addr,
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host { v4: Ipv4Addr::LOCALHOST, v6: Ipv6Addr::LOCALHOST }
+    }
+}
+
+impl Host {
+    /// Any port of it, over the family that a transport speaks.
+    pub fn any_port(&self, transport: &Transport) -> SocketAddr {
+        match transport {
+            Transport::Tcp6 | Transport::Udp6 => (self.v6, 0).into(),
+            _ => (self.v4, 0).into(),
+        }
+    }
+}
+
 /// Where a sink can be reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -27,11 +74,11 @@ pub enum Address {
     /// An abstract Unix socket name.
     Abstract(String),
     /// An IP address and port.
-    Ip(std::net::SocketAddr),
+    Ip(SocketAddr),
     /// The path of a Unix socket.
     Path(std::path::PathBuf),
     /// IP addresses and ports of datagram sockets, one a flow.
-    Ports(Vec<std::net::SocketAddr>),
+    Ports(Vec<SocketAddr>),
     /// Named pipes, one a flow.
     Fifos(Vec<std::path::PathBuf>),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.
@@ -198,6 +245,9 @@ pub struct PathSetup {
     pub cpus: BTreeMap<EndRole, Vec<usize>>,
     /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
     pub grace_ns: u64,
+    /// The host of the end that this is sent to: where it binds its sockets.
+    #[serde(default)]
+    pub host: Host,
     /// Where a server listens that is not ours and reads this stream. A call's is in its own setup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<Address>,
@@ -269,6 +319,7 @@ impl PathSetup {
             series: false,
             cpus: BTreeMap::new(),
             grace_ns: GRACE_NS,
+            host: Host::default(),
             reader: match levels.foreign() {
                 Some(at) if call.is_none() => Some(place::address(&at)?),
                 _ => None,
@@ -335,6 +386,8 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
+    /// The first word of an end, to nothing.
+    Hello(Hello),
     /// The sink can be reached here.
     Listening(Address),
     /// All flows are joined, pinned, and wait for `Go`.

@@ -15,7 +15,10 @@ use thiserror::Error;
 
 use crate::end::duty::Body;
 use crate::end::serve::{Peer, serve};
-use crate::message::{Command, Reply};
+use crate::message::{Command, Hello, Host, PROTOCOL, Reply};
+
+/// How long an end may take to say hello: a process has to start.
+const GREETING: Duration = Duration::from_secs(30);
 
 /// Why an end does not answer.
 #[derive(Debug, Error)]
@@ -31,6 +34,17 @@ pub enum ChannelError {
     /// It is alive but says nothing.
     #[error("the {0} did not answer in time")]
     Silent(EndRole),
+    /// It is of another version.
+    #[error("the {end} speaks version {theirs} of the ends' language, and this program {PROTOCOL}: use one version")]
+    Stranger {
+        /// Which end.
+        end: EndRole,
+        /// The version that it speaks.
+        theirs: u32,
+    },
+    /// It said something else before its name.
+    #[error("the {0} did not say hello: is it a bytegauge?")]
+    Speechless(EndRole),
     /// It could not be started.
     #[error("the {0} could not be started: {1}")]
     NotStarted(EndRole, std::io::Error),
@@ -42,6 +56,7 @@ pub struct Channel {
     role: EndRole,
     line: Line,
     replies: mpsc::Receiver<Reply>,
+    host: Host,
 }
 
 #[derive(Debug)]
@@ -71,8 +86,8 @@ impl Cast {
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
         let channel = match self.channels.remove(&role) {
             Some(channel) => channel,
-            None if self.ends == Ends::Threads && role != EndRole::Competitor => Channel::thread(role)?,
-            None => Channel::process(role, &self.program)?,
+            None if self.ends == Ends::Threads && role != EndRole::Competitor => Channel::thread(role)?.greeted()?,
+            None => Channel::process(role, &self.program)?.greeted()?,
         };
         Ok(self.channels.entry(role).or_insert(channel))
     }
@@ -91,7 +106,12 @@ impl Channel {
             .name(format!("{}-end", role.name()))
             .spawn(move || serve(&mut Local { inbox, outbox }, Body::Thread))
             .map_err(|error| ChannelError::NotStarted(role, error))?;
-        Ok(Channel { role, line: Line::Thread { commands: Some(commands), thread: Some(thread) }, replies })
+        Ok(Channel {
+            role,
+            line: Line::Thread { commands: Some(commands), thread: Some(thread) },
+            replies,
+            host: Host::default(),
+        })
     }
 
     fn process(role: EndRole, program: &Path) -> Result<Channel, ChannelError> {
@@ -113,7 +133,24 @@ impl Channel {
                 }
             })
         });
-        Ok(Channel { role, line: Line::Process { child, input, listener }, replies })
+        Ok(Channel { role, line: Line::Process { child, input, listener }, replies, host: Host::default() })
+    }
+
+    /// Waits for its first word.
+    fn greeted(mut self) -> Result<Channel, ChannelError> {
+        match self.reply(GREETING)? {
+            Reply::Hello(Hello { protocol: PROTOCOL, host }) => self.host = host,
+            Reply::Hello(Hello { protocol: theirs, .. }) => {
+                return Err(ChannelError::Stranger { end: self.role, theirs });
+            }
+            _ => return Err(ChannelError::Speechless(self.role)),
+        }
+        Ok(self)
+    }
+
+    /// The host that the end is on.
+    pub fn host(&self) -> Host {
+        self.host
     }
 
     /// Commands the end.
@@ -211,5 +248,29 @@ impl Peer for Local {
 
     fn reply(&mut self, reply: Reply) -> bool {
         self.outbox.send(reply).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The channel to an end that begins with a word.
+    fn beginning_with(word: Reply) -> Result<Channel, ChannelError> {
+        let (outbox, replies) = mpsc::channel();
+        outbox.send(word).unwrap();
+        let line = Line::Thread { commands: None, thread: None };
+        Channel { role: EndRole::Server, line, replies, host: Host::default() }.greeted()
+    }
+
+    #[test]
+    fn only_an_end_of_the_same_version_is_spoken_to() {
+        let host = Host { v4: [192, 0, 2, 7].into(), ..Host::default() };
+        let hello = |protocol| Reply::Hello(Hello { protocol, host });
+        assert_eq!(beginning_with(hello(PROTOCOL)).unwrap().host(), host);
+        let reason = |word| beginning_with(word).unwrap_err().to_string();
+        let theirs = PROTOCOL + 1;
+        assert!(reason(hello(theirs)).starts_with(&format!("the server speaks version {theirs} ")));
+        assert!(reason(Reply::Ready).contains("did not say hello"));
     }
 }

@@ -12,7 +12,7 @@ use crate::end::ring::RingEnd;
 use crate::end::server::ServerEnd;
 use crate::end::stream::StreamEnd;
 use crate::fault::Fault;
-use crate::message::{Address, Command, PathSetup, Reply, Side};
+use crate::message::{Address, Command, Hello, PathSetup, Reply, Side};
 
 /// Where commands come from and replies go to.
 pub trait Peer {
@@ -24,6 +24,9 @@ pub trait Peer {
 
 /// Serves commands until told to quit or left alone.
 pub fn serve(peer: &mut impl Peer, body: Body) {
+    if !peer.reply(Reply::Hello(Hello::ours())) {
+        return;
+    }
     let mut kept = Vec::new();
     while let Some(command) = peer.command() {
         // What the last trial left open is closed before anything else is done.
