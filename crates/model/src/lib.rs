@@ -31,7 +31,7 @@ pub use end::{EndReports, EndRole, Side};
 pub use factor::{FACTORS, Factor, Role, Workload};
 pub use level::{Level, LevelError};
 pub use place::Place;
-pub use ring::{Implementation, Mode, RingReport, RingSetup, UserData};
+pub use ring::{Implementation, Mode, RingFlags, RingReport, UserData};
 pub use session::{BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
 pub use slo::{Probe, Slo};
 pub use trial::{EffectiveOptions, EndReport, FlowReport, MachineUse, Outcome, TcpReport, Trial};

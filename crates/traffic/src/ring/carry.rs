@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{RingSetup as Flags, UserData};
+    use bytegauge_model::{RingFlags, UserData};
 
     use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
             entries: 16,
             batch: 16,
             user_data: UserData::Unique,
-            flags: Flags::default(),
+            flags: RingFlags::default(),
             mode: Mode::Checked,
             warmup_ns: 200_000,
             window_ns: 2_000_000,
