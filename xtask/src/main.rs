@@ -8,6 +8,7 @@ mod cargo;
 mod duration;
 mod edges;
 mod generate;
+mod lab;
 mod markdown;
 mod peers;
 mod real_life;
@@ -36,6 +37,7 @@ const TASKS: &[Task] = &[
     Task { command: audit::command, run: audit::run },
     Task { command: peers::command, run: peers::run },
     Task { command: verify_stats::command, run: verify_stats::run },
+    Task { command: lab::command, run: lab::run },
     Task { command: real_life::command, run: real_life::run },
 ];
 

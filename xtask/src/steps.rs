@@ -1,9 +1,11 @@
-//! Steps one after another, each with its time, until one fails.
+//! Steps one after another, each with its time and its CPU time, until one fails.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+
+use bytegauge_sys::cpu_time;
 
 use crate::duration;
 
@@ -27,40 +29,74 @@ pub struct Step<'a> {
     pub work: Box<dyn FnOnce() -> Result<Done> + 'a>,
 }
 
+/// What something took.
+#[derive(Clone, Copy)]
+struct Took {
+    wall: Duration,
+    /// Of this process and all children that have ended: what others do on the machine is not in it.
+    cpu: Duration,
+}
+
+impl Took {
+    fn show(self) -> String {
+        format!("{}, {:.0} CPU s", duration::show(self.wall), self.cpu.as_secs_f64())
+    }
+}
+
+/// A moment from which time and CPU time count.
+struct Began {
+    at: Instant,
+    cpu_ns: u64,
+}
+
+impl Began {
+    fn now() -> Began {
+        Began { at: Instant::now(), cpu_ns: cpu_ns() }
+    }
+
+    fn took(&self) -> Took {
+        Took { wall: self.at.elapsed(), cpu: Duration::from_nanos(cpu_ns().saturating_sub(self.cpu_ns)) }
+    }
+}
+
+fn cpu_ns() -> u64 {
+    cpu_time::process_usage().total_ns + cpu_time::ended_children_ns()
+}
+
 /// Runs the steps in order and prints a summary line.
 ///
 /// # Errors
 /// With the first step that fails, and the command that repeats it.
 pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
-    let (began, total) = (Instant::now(), steps.len());
+    let (began, total) = (Began::now(), steps.len());
     let mut times = Vec::new();
     let (mut skipped, mut parts) = (Vec::new(), 0);
     for (index, step) in steps.into_iter().enumerate() {
         println!("── {}/{total} {}: {}", index + 1, step.name, step.repeat);
-        let step_began = Instant::now();
+        let step_began = Began::now();
         let done = (step.work)();
-        let took = step_began.elapsed();
+        let took = step_began.took();
         match done {
-            Ok(Done::Passed) => println!("   passed in {}", duration::show(took)),
+            Ok(Done::Passed) => println!("   passed in {}", took.show()),
             Ok(Done::Skipped(reason)) => {
                 println!("   skipped: {reason}");
                 skipped.push(format!("{} ({reason})", step.name));
             }
             Ok(Done::Partly(reasons)) => {
-                println!("   passed in {}, but for {} skipped:", duration::show(took), reasons.len());
+                println!("   passed in {}, but for {} skipped:", took.show(), reasons.len());
                 for reason in &reasons {
                     println!("      {reason}");
                 }
                 parts += reasons.len();
             }
             Err(error) => {
-                println!("   FAILED after {}", duration::show(took));
+                println!("   FAILED after {}", took.show());
                 bail!("{} failed: {error:#}\nrepeat this step with: {}", step.name, step.repeat);
             }
         }
         times.push((step.name, took));
     }
-    println!("{}", summary(&times, &skipped, parts, began.elapsed()));
+    println!("{}", summary(&times, &skipped, parts, began.took()));
     Ok(())
 }
 
@@ -75,14 +111,14 @@ pub fn visible(command: &mut Command) -> Result<Done> {
     Ok(Done::Passed)
 }
 
-fn summary(times: &[(&str, Duration)], skipped: &[String], parts: usize, total: Duration) -> String {
-    let mut slow: Vec<_> = times.iter().filter(|(_, took)| took.as_secs() >= 1).collect();
-    slow.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
-    let slow: Vec<String> = slow.iter().map(|(name, took)| format!("{name} {}", duration::show(*took))).collect();
+fn summary(times: &[(&str, Took)], skipped: &[String], parts: usize, total: Took) -> String {
+    let mut slow: Vec<_> = times.iter().filter(|(_, took)| took.wall.as_secs() >= 1).collect();
+    slow.sort_by_key(|(_, took)| std::cmp::Reverse(took.wall));
+    let slow: Vec<String> = slow.iter().map(|(name, took)| format!("{name} {}", took.show())).collect();
     let passed = times.len() - skipped.len();
-    let mut text = format!("{passed} steps passed in {}", duration::show(total));
+    let mut text = format!("{passed} steps passed in {}", total.show());
     if !slow.is_empty() {
-        text.push_str(&format!(" ({})", slow.join(", ")));
+        text.push_str(&format!(" ({})", slow.join("; ")));
     }
     if !skipped.is_empty() {
         text.push_str(&format!("; skipped {}: {}", skipped.len(), skipped.join("; ")));
@@ -111,11 +147,21 @@ mod tests {
 
     #[test]
     fn skips_are_said_in_the_summary() {
-        let times = [("fmt", Duration::from_millis(5)), ("peers", Duration::from_secs(2))];
-        let text = summary(&times, &["peers (no iperf3)".into()], 0, Duration::from_secs(62));
-        assert_eq!(text, "1 steps passed in 1 min 2 s (peers 2.0 s); skipped 1: peers (no iperf3)");
-        let text = summary(&times[..1], &[], 3, Duration::from_secs(62));
-        assert_eq!(text, "1 steps passed in 1 min 2 s; 3 tests skipped themselves, named above");
+        let took = |millis: u64| Took { wall: Duration::from_millis(millis), cpu: Duration::from_millis(2 * millis) };
+        let times = [("fmt", took(5)), ("peers", took(2000))];
+        let text = summary(&times, &["peers (no iperf3)".into()], 0, took(62_000));
+        let expected = "1 steps passed in 1 min 2 s, 124 CPU s (peers 2.0 s, 4 CPU s); skipped 1: peers (no iperf3)";
+        assert_eq!(text, expected);
+        let text = summary(&times[..1], &[], 3, took(62_000));
+        assert_eq!(text, "1 steps passed in 1 min 2 s, 124 CPU s; 3 tests skipped themselves, named above");
+    }
+
+    #[test]
+    fn the_cpu_time_of_children_counts() {
+        let began = Began::now();
+        visible(Command::new("sh").args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"])).unwrap();
+        let took = began.took();
+        assert!(took.cpu > Duration::from_millis(1), "{}", took.show());
     }
 
     #[test]

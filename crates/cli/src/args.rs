@@ -25,6 +25,15 @@ pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
 /// The formats of an export.
 pub const EXPORT_FORMATS: [&str; 2] = ["jsonl", "csv"];
 
+/// What a table needs to become a session.
+const IMPORT_HELP: &str = "A row of a table is a trial. Of a stream it says the transport, read_size, and bytes with \
+duration_sec or throughput_mib_s; of calls the transport, request, and calls_per_second or completed_calls with \
+duration_sec. Headings such as these, and names of factors (rcvbuf, flows, server_engine, ...), are recognised; --map \
+names the others, or gives every row one value:
+
+  bytegauge import table.csv --map transport==tcp,request==512,calls_per_second=cps.mean
+  curl -s https://example.org/table.csv | bytegauge import - --map transport==unix";
+
 /// The whole command.
 pub fn command() -> Command {
     Command::new("bytegauge")
@@ -66,7 +75,8 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("import")
                 .about("Bring in trials: our JSON lines, a CSV, or the text tables of buffer-size benchmarks")
-                .arg(Arg::new("file").value_name("FILE").required(true).help("What to read"))
+                .after_help(IMPORT_HELP)
+                .arg(Arg::new("file").value_name("FILE").required(true).help("What to read; - is standard input"))
                 .arg(
                     Arg::new("map").long("map").value_name("OURS=THEIRS,…").action(ArgAction::Append)
                         .help("Which CSV column is which factor or number: read_size=read_buffer_bytes,…"),
@@ -80,7 +90,7 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("selftest")
-                .about("Check the statistics and the harness on this machine, in about a minute")
+                .about("Check the statistics and the harness on this machine, in a minute or two")
                 .arg(seed_arg())
                 .arg(choice("format", &["text", "json"]).default_value("text").help("How to print the table"))
                 .arg(
@@ -99,7 +109,12 @@ pub fn command() -> Command {
             ),
         )
         .subcommand(Command::new("man").about("Print the manual page"))
-        .subcommand(Command::new("end").about("Serve one end of a path on standard input and output").hide(true))
+        .subcommand(
+            Command::new("end")
+                .about("Serve one end of a path on standard input and output")
+                .arg(Arg::new("role").value_name("ROLE").help("What it does, for whoever looks at the processes"))
+                .hide(true),
+        )
 }
 
 /// Adds what all commands that measure have in common, and the factors of one workload or of all.
@@ -237,11 +252,11 @@ fn strict_arg() -> Arg {
     Arg::new("strict")
         .long("strict")
         .action(ArgAction::SetTrue)
-        .help("Exit with 3 if nothing is proven, 4 if the environment is unfit")
+        .help("Exit with 3 if not all is proven, 4 if some group has not even a bound")
 }
 
 fn fit_max_arg() -> Arg {
-    valued("fit-max", "SIZE", "Largest size in the plain least-squares cost fit")
+    valued("fit-max", "SIZE", "Largest size in the fits of what a call and a byte cost")
 }
 
 fn seed_arg() -> Arg {

@@ -1,5 +1,6 @@
 //! The plan in words, before it starts: what will be compared, in how many blocks, for how long.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use bytegauge_model::factor::{FACTORS, Role};
@@ -64,7 +65,8 @@ pub fn full(plan: &Plan) -> String {
 }
 
 fn describe(text: &mut String, plan: &Plan, family: &Family) {
-    let cells: Vec<_> = plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)).collect();
+    let groups: HashSet<_> = family.groups.iter().collect();
+    let cells: Vec<_> = plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect();
     for factor in FACTORS {
         let mut levels: Vec<&Level> = Vec::new();
         for cell in &cells {

@@ -1,20 +1,65 @@
-//! SIGINT and SIGTERM: the first is a wish, the second an order.
+//! Signals: SIGINT, SIGTERM and SIGHUP end in order, the first being a wish and the second an order; SIGXFSZ ends
+//! nothing.
 
+use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use bytegauge_sys::process::unmade_advice;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 use crate::exit::{Failure, INTERRUPTED};
 
+/// Signals so close to the first one mean the same: `timeout` sends each twice, once to the process and once to its
+/// group.
+const ONE_WISH: Duration = Duration::from_millis(200);
+
 /// A flag that a first signal sets, for whoever goes on to end in order; a second one ends the program at once.
+///
+/// # Errors
+/// When no signal can be listened for.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let failed = |error| Failure::failed(format!("cannot listen for interrupts: {error}{}", unmade_advice(&error)));
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let code = i32::from(INTERRUPTED);
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::failed(format!("cannot listen for interrupts: {error}")))?;
+    let mut wanted = vec![SIGINT, SIGTERM];
+    // nohup(1) ignores it for us: a handler would undo that.
+    if !is_ignored(SIGHUP) {
+        wanted.push(SIGHUP);
     }
+    let mut signals = Signals::new(wanted).map_err(failed)?;
+    let wish = Arc::clone(&stop);
+    // It sleeps until a signal comes: nothing ticks while a trial is measured.
+    let listen = move || {
+        let mut first: Option<Instant> = None;
+        for _ in signals.forever() {
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    wish.store(true, Ordering::Relaxed);
+                }
+                Some(at) if at.elapsed() > ONE_WISH => low_level::exit(i32::from(INTERRUPTED)),
+                Some(_) => {}
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(listen).map_err(failed)?;
     Ok(stop)
+}
+
+/// A write beyond the limit on file sizes (`ulimit -f`) fails with `EFBIG`, which has a reason and a next step,
+/// instead of ending the program (setrlimit(2)).
+pub fn survive_file_limits() {
+    // Where no handler can be had the signal ends us as before.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+}
+
+/// Whether a signal was ignored when the program was started (`SigIgn` in proc_pid_status(5)).
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

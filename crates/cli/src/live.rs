@@ -3,21 +3,46 @@
 use std::io::{self, Write};
 
 use bytegauge_harness::{Event, Observer};
-use bytegauge_model::Workload;
+use bytegauge_model::{SessionId, Workload};
 use serde_json::{Value, json};
 
-/// Writes a JSON object a line to standard output.
-pub struct JsonLines;
+use crate::exit::Failure;
 
-impl Observer for JsonLines {
-    fn hear(&mut self, event: &Event<'_>) {
-        line(&describe(event));
+/// Writes a JSON object a line to standard output. What cannot be written ends no session: the store has it all.
+#[derive(Default)]
+pub struct JsonLines {
+    failure: Option<io::Error>,
+}
+
+impl JsonLines {
+    /// Writes one line. A reader that has seen enough (`| head`) is no failure.
+    pub fn line(&mut self, value: &Value) {
+        match writeln!(io::stdout().lock(), "{value}") {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                self.failure.get_or_insert(error);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether every line was written, to be asked after the last.
+    ///
+    /// # Errors
+    /// What was wrong with the first one that was not.
+    pub fn end(self, session: SessionId) -> Result<(), Failure> {
+        self.failure.map_or(Ok(()), |error| {
+            Err(Failure::failed(format!(
+                "writing standard output: {error}: lines are missing there; the session is kept: see it with \
+                 `bytegauge report {session}`"
+            )))
+        })
     }
 }
 
-/// Writes one line; a reader that went away is noticed by the run's end, not by a panic.
-pub fn line(value: &Value) {
-    let _ = writeln!(io::stdout().lock(), "{value}");
+impl Observer for JsonLines {
+    fn hear(&mut self, event: &Event<'_>) {
+        self.line(&describe(event));
+    }
 }
 
 fn describe(event: &Event<'_>) -> Value {

@@ -23,6 +23,7 @@ use exit::Failure;
 
 fn main() -> ExitCode {
     plain_on_dumb_terminals();
+    interrupt::survive_file_limits();
     let matches = match args::command().try_get_matches_from(args::joined(std::env::args_os())) {
         Ok(matches) => matches,
         Err(error) => {

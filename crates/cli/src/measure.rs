@@ -2,18 +2,19 @@
 
 use std::fs;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
-use bytegauge_model::{CellId, Nanos, SessionId, Workload};
-use bytegauge_plan::{Plan, Spec, file, ready, resolve};
+use bytegauge_model::{CellId, Ends, Nanos, SessionId, Workload};
+use bytegauge_plan::{Part, Plan, Spec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
 
 use crate::exit::{Failure, INTERRUPTED};
-use crate::live::{self, JsonLines};
+use crate::live::JsonLines;
 use crate::progress::Bar;
 use crate::{args, connect, dry_run, interrupt, print, resume, stored};
 
@@ -50,14 +51,14 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     apply_flags(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
     // Whatever is wrong with a flag is said now, not after a minute of measuring.
-    let options = options(matches)?;
+    let options = options(matches, &spec)?;
     stored::settings(matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock);
     let plan = resolve(&spec, &probe::catalog(&spec), seed)?;
     if matches.get_flag("dry-run") {
         return match args::text(matches, "format") {
             Some("json") => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
-            _ => stored::print(&dry_run::full(&plan)),
+            _ => stored::print(&print::in_locale(dry_run::full(&plan))),
         };
     }
     connect::reach(&plan)?;
@@ -65,12 +66,14 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut store = Store::open(&path)?;
     let resumed = resume::session(matches, &store, &plan)?;
     if !matches.get_flag("quiet") && !matches.get_flag("json-stream") && resumed.is_none() {
-        anstream::eprint!("{}", dry_run::summary(&plan));
+        anstream::eprint!("{}", print::in_locale(dry_run::summary(&plan)));
     }
-    let (session, ended) = execute(plan, resumed, &mut store, options, matches)?;
+    let mut lines = matches.get_flag("json-stream").then(JsonLines::default);
+    let (session, ended) = execute(plan, resumed, &mut store, options, (matches, &mut lines))?;
     let view = stored::view(&store, session, matches)?;
-    if matches.get_flag("json-stream") {
-        live::line(&serde_json::json!({"event": "report", "report": view}));
+    if let Some(mut lines) = lines {
+        lines.line(&serde_json::json!({"event": "report", "report": view}));
+        lines.end(session)?;
     } else {
         stored::print(&stored::rendered(&view, args::text(matches, "format").unwrap_or("text"), &path))?;
     }
@@ -87,13 +90,13 @@ fn execute(
     resumed: Option<SessionId>,
     store: &mut Store,
     options: RunOptions,
-    matches: &ArgMatches,
+    (matches, lines): (&ArgMatches, &mut Option<JsonLines>),
 ) -> Result<(SessionId, Ended), Failure> {
     let stop = interrupt::stop_on_signals()?;
     let mut bar = None;
-    let (mut lines, mut silent) = (JsonLines, Silent);
-    let observer: &mut dyn Observer = if matches.get_flag("json-stream") {
-        &mut lines
+    let mut silent = Silent;
+    let observer: &mut dyn Observer = if let Some(lines) = lines {
+        lines
     } else if matches.get_flag("quiet") {
         &mut silent
     } else {
@@ -151,10 +154,19 @@ fn margin(text: &str) -> Result<f64, Failure> {
         .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is no share: use 0.1% to 100%, such as 5%")))
 }
 
-fn options(matches: &ArgMatches) -> Result<RunOptions, Failure> {
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::failed(format!("this program's own file is unknown ({error}): use --ends threads"))
-    })?;
+fn options(matches: &ArgMatches, spec: &Spec) -> Result<RunOptions, Failure> {
+    // Ends that are processes run this program once more, and so do clients that compete.
+    let competes = |part: &Part| part.levels.contains_key("competing_flows");
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(_) if spec.ends == Ends::Threads && !spec.parts.iter().any(competes) => PathBuf::new(),
+        Err(error) => {
+            return Err(Failure::failed(format!(
+                "this program's own file is unknown ({error}; it is asked of /proc): mount /proc, or use --ends threads \
+                 without --competing-flows"
+            )));
+        }
+    };
     let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
     Ok(RunOptions { program, plant: args::text(matches, "plant").map(plant).transpose()?, grace_ns })
 }

@@ -11,15 +11,17 @@ use bytegauge_report::{SessionData, Settings, View, beside, render};
 use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
-use crate::args;
-use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNFIT};
+use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNBOUNDED};
+use crate::{args, print};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
     match args::text(matches, "store") {
         Some(path) => Ok(path.into()),
         None => path::default_path().ok_or_else(|| {
-            Failure::usage("neither XDG_DATA_HOME nor HOME is set: say where results go with --store PATH")
+            Failure::usage(
+                "neither XDG_DATA_HOME nor HOME names an absolute path: say where results go with --store PATH",
+            )
         }),
     }
 }
@@ -28,7 +30,7 @@ pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
 pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
-    print(&render::sessions::render(&store.sessions()?, &style(&path)))
+    print(&print::in_locale(render::sessions::render(&store.sessions()?, &style(&path))))
 }
 
 /// `bytegauge report [ID]`.
@@ -78,7 +80,11 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     }
     let name = args::text(matches, "name").map(str::to_owned);
-    let imported = store.import_file(Path::new(file), &ImportOptions { format, map, name })?;
+    let options = ImportOptions { format, map, name };
+    let imported = match file {
+        "-" => store.import(io::stdin().lock(), &options)?,
+        file => store.import_file(Path::new(file), &options)?,
+    };
     for warning in &imported.warnings {
         anstream::eprintln!("note: {warning}");
     }
@@ -108,7 +114,7 @@ pub fn rendered(view: &View, format: &str, store: &Path) -> String {
         "json" => render::json::render(view),
         "csv" => render::csv::render(view),
         "markdown" => render::markdown::render(view),
-        _ => render::terminal::render(view, &style(store)),
+        _ => print::in_locale(render::terminal::render(view, &style(store))),
     }
 }
 
@@ -125,8 +131,9 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
     let proven = asked.peek().is_some() && asked.all(|verdict| verdict.recommendation.proven);
     if !measured {
         FAILED
-    } else if strict && view.environment.grade == Some('D') {
-        UNFIT
+    } else if strict && view.groups.iter().any(|group| !group.varied.is_empty() && group.recommendation.bound.is_none())
+    {
+        UNBOUNDED
     } else if strict && !proven {
         INCONCLUSIVE
     } else {

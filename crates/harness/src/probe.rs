@@ -71,9 +71,11 @@ fn probe_placements(catalog: &mut Catalog) {
 /// Tries to pin, in a thread of its own so that ours stays where it is.
 fn pinning_refused<E>(topology: &Result<Topology, E>) -> Option<String> {
     let cpu = topology.as_ref().ok()?.cpus.first()?.cpu;
-    let tried = std::thread::spawn(move || affinity::pin_thread(&[cpu])).join();
+    let tried =
+        std::thread::Builder::new().spawn(move || affinity::pin_thread(&[cpu])).map(std::thread::JoinHandle::join);
     match tried {
-        Ok(Err(error)) => Some(format!(
+        // The first trial says that no thread can be made.
+        Ok(Ok(Err(error))) => Some(format!(
             "pinning a thread to CPU {cpu} is not permitted ({error}): use --placement unpinned, or allow \
              sched_setaffinity in the sandbox"
         )),

@@ -1,6 +1,6 @@
 //! A session from its first trial to its last: stages of blocks within the budget, resumable at any trial.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -134,8 +134,9 @@ impl<'a> Run<'a> {
         store.add_groups(session, &plan.groups)?;
         let visited = visited(&plan);
         store.add_cells(session, &visited)?;
+        let known: HashSet<&CellId> = visited.iter().map(|cell| &cell.id).collect();
         for (cell, outcome) in &plan.skipped {
-            if visited.iter().any(|known| known.id == *cell) {
+            if known.contains(cell) {
                 store.set_cell_outcome(session, cell, outcome)?;
             }
         }
@@ -164,7 +165,6 @@ impl<'a> Run<'a> {
             return Err(RunError::Elsewhere { session, place });
         }
         let owner = store.own(session)?;
-        store.resume_session(session)?;
         // A kill in the first moments may have left out some of these.
         store.add_groups(session, &plan.groups)?;
         store.add_cells(session, &visited(&plan))?;
@@ -196,6 +196,8 @@ impl<'a> Run<'a> {
         // What was spent before counts against the budget.
         let spent_ns: u64 = blocks.iter().map(|block| block.surroundings.wall_ns).sum();
         run.began_ns = run.began_ns.saturating_sub(spent_ns);
+        // The last that can fail: from here on `execute` closes the session, however it ends.
+        run.store.resume_session(session)?;
         run.observer.hear(&Event::Began { session, resumed: true });
         Ok(run)
     }
@@ -344,7 +346,8 @@ impl<'a> Run<'a> {
 
 /// The cells that are known from the start: a group that sees the finalists alone gets its own when they are.
 fn visited(plan: &Plan) -> Vec<Cell> {
-    plan.cells.iter().filter(|cell| plan.sees_all_cells(&cell.group)).cloned().collect()
+    let alone = plan.seeing_finalists_alone();
+    plan.cells.iter().filter(|cell| !alone.contains(&cell.group)).cloned().collect()
 }
 
 /// The probes of a trial that searched.

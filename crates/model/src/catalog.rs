@@ -1,4 +1,4 @@
-//! The tables of names: transports, engines, placements, kinds of work.
+//! The tables of names: transports, placements, kinds of work; the engines have a file of their own.
 //!
 //! Long because the tables stand together: each is short.
 //!
@@ -14,6 +14,9 @@ use thiserror::Error;
 use crate::suggest;
 use crate::unit::significant;
 
+pub use crate::engine::{
+    Abilities, Batches, ENGINES, Engine, EngineEnd, EngineRow, EpollMode, Threads, UringKind, UringMode,
+};
 pub use crate::profile::{PARSER_WALK, PROFILES, Profile};
 
 /// A name that is in none of the tables, or a value that does not parse.
@@ -69,17 +72,12 @@ pub(crate) fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'st
     table.iter().find(|row| row.value == *value).map_or("?", |row| row.name)
 }
 
-/// Implements `FromStr`, `Display` and text serialisation for an enum with a table. A short name may stand for
-/// a name of the table.
+/// Implements `FromStr` and `Display` for an enum with a table.
 macro_rules! named {
-    ($type:ty, $kind:literal, $table:ident $(, $short:literal => $name:literal)*) => {
+    ($type:ty, $kind:literal, $table:ident) => {
         impl FromStr for $type {
             type Err = NameError;
             fn from_str(name: &str) -> Result<Self, NameError> {
-                let name = match name {
-                    $($short => $name,)*
-                    name => name,
-                };
                 lookup($kind, $table, name)
             }
         }
@@ -251,189 +249,6 @@ impl TryFrom<String> for Transport {
         name.parse()
     }
 }
-
-/// Who moves bytes at an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Engine {
-    /// A thread per flow, `read(2)` and `write(2)`.
-    Blocking,
-    /// Moves nothing: what the harness itself costs.
-    Null,
-    /// One thread drives many connections by `epoll(7)`.
-    Epoll(EpollMode),
-    /// The Tokio runtime, one single-threaded runtime a thread.
-    Tokio,
-    /// One thread drives many connections, or datagrams, by `io_uring(7)`.
-    Uring(UringMode),
-    /// Datagrams, one a call: `sendmsg(2)` and `recvmsg(2)`.
-    Plain,
-    /// Datagrams, many a call: `sendmmsg(2)` and `recvmmsg(2)`.
-    Mmsg,
-    /// Datagrams that the kernel cuts out of one send (`UDP_SEGMENT`) and joins into one receive (`UDP_GRO`).
-    Gso,
-}
-
-/// How an epoll engine asks for readiness, and how it accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct EpollMode {
-    /// Connections are reported once a change (`EPOLLET`) instead of for as long as they are ready.
-    pub edge: bool,
-    /// Connections are accepted until none is left instead of one a wake-up.
-    pub batch: bool,
-}
-
-impl EpollMode {
-    const fn of(edge: bool, batch: bool) -> Engine {
-        Engine::Epoll(EpollMode { edge, batch })
-    }
-}
-
-/// What an io_uring engine asks of the kernel, and who takes its submissions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UringMode {
-    /// What it asks.
-    pub kind: UringKind,
-    /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`): it occupies a CPU of its own.
-    pub sqpoll: bool,
-}
-
-/// What an io_uring engine asks of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UringKind {
-    /// One receive, one send, one accept at a time.
-    Plain,
-    /// Accepts and receives that go on, into buffers that the kernel picks when data is there.
-    Multishot,
-    /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
-    Bundle,
-    /// As `Multishot`, and sends ask the kernel not to copy.
-    ZeroCopy,
-}
-
-impl UringMode {
-    const fn of(kind: UringKind, sqpoll: bool) -> Engine {
-        Engine::Uring(UringMode { kind, sqpoll })
-    }
-}
-
-impl Engine {
-    /// Whether the engine carries the workload `call`: one that moves nothing would answer nothing, and what the kernel
-    /// cuts out of one send goes to one peer, while replies go to many.
-    pub fn calls(self) -> bool {
-        !matches!(self, Engine::Null | Engine::Gso)
-    }
-
-    /// Whether the engine carries the clients of calls over a transport: many sockets beside each other, of which a
-    /// ring of datagrams knows one.
-    pub fn calls_over(self, transport: &Transport) -> bool {
-        match self {
-            Engine::Uring(_) => self.suits(transport) && !transport.is_datagram(),
-            _ => self.suits(transport) && self.calls(),
-        }
-    }
-
-    /// Whether the engine is made for what a transport carries, bytes or datagrams. Whether this machine has what it
-    /// needs is another question.
-    pub fn suits(self, transport: &Transport) -> bool {
-        let of_datagrams = match self {
-            Engine::Gso => transport.is_udp(),
-            Engine::Plain | Engine::Mmsg => true,
-            Engine::Uring(UringMode { kind: UringKind::Plain | UringKind::Multishot, sqpoll: false }) => true,
-            Engine::Null => true,
-            Engine::Blocking | Engine::Epoll(_) | Engine::Tokio | Engine::Uring(_) => false,
-        };
-        let of_bytes = !matches!(self, Engine::Plain | Engine::Mmsg | Engine::Gso);
-        if transport.is_datagram() { of_datagrams } else { of_bytes }
-    }
-
-    /// This engine, if it carries the workload `call`.
-    ///
-    /// # Errors
-    /// [`NameError::Unfit`], naming those that do.
-    pub fn for_call(self) -> Result<Engine, NameError> {
-        self.that("call", Engine::calls)
-    }
-
-    fn that(self, workload: &'static str, carries: fn(Engine) -> bool) -> Result<Engine, NameError> {
-        if carries(self) {
-            return Ok(self);
-        }
-        let fitting: Vec<_> = ENGINES.iter().filter(|row| carries(row.value)).map(|row| row.name).collect();
-        Err(NameError::Unfit { kind: "engine", name: self.to_string(), workload, fitting: fitting.join(", ") })
-    }
-}
-
-/// The engines.
-pub const ENGINES: &[Row<Engine>] = &[
-    Row { value: Engine::Blocking, name: "blocking", summary: "a thread per flow, read(2) and write(2)" },
-    Row { value: Engine::Null, name: "null", summary: "moves nothing: measures the harness itself" },
-    Row {
-        value: EpollMode::of(false, false),
-        name: "epoll",
-        summary: "epoll(7), level-triggered, one accept a wake-up",
-    },
-    Row {
-        value: EpollMode::of(false, true),
-        name: "epoll:batch",
-        summary: "epoll(7), level-triggered, accepts until none is left",
-    },
-    Row { value: EpollMode::of(true, false), name: "epoll:edge", summary: "epoll(7), edge-triggered connections" },
-    Row {
-        value: EpollMode::of(true, true),
-        name: "epoll:edge:batch",
-        summary: "epoll(7), edge-triggered connections, accepts until none is left",
-    },
-    Row { value: Engine::Tokio, name: "tokio", summary: "the Tokio runtime, one single-threaded runtime a thread" },
-    Row {
-        value: UringMode::of(UringKind::Plain, false),
-        name: "uring:plain",
-        summary: "io_uring(7), one receive and one send at a time",
-    },
-    Row {
-        value: UringMode::of(UringKind::Multishot, false),
-        name: "uring:multishot",
-        summary: "io_uring(7), accepts and receives that go on, provided buffers",
-    },
-    Row {
-        value: UringMode::of(UringKind::Bundle, false),
-        name: "uring:bundle",
-        summary: "io_uring(7), multishot, many buffers a receive and a send",
-    },
-    Row {
-        value: UringMode::of(UringKind::ZeroCopy, false),
-        name: "uring:zc",
-        summary: "io_uring(7), multishot receives, zero-copy sends",
-    },
-    Row {
-        value: UringMode::of(UringKind::Plain, true),
-        name: "uring:plain:sqpoll",
-        summary: "io_uring(7), one receive and one send at a time; a kernel thread submits",
-    },
-    Row {
-        value: UringMode::of(UringKind::Multishot, true),
-        name: "uring:multishot:sqpoll",
-        summary: "io_uring(7), accepts and receives that go on, provided buffers; a kernel thread submits",
-    },
-    Row {
-        value: UringMode::of(UringKind::Bundle, true),
-        name: "uring:bundle:sqpoll",
-        summary: "io_uring(7), multishot, many buffers a receive and a send; a kernel thread submits",
-    },
-    Row {
-        value: UringMode::of(UringKind::ZeroCopy, true),
-        name: "uring:zc:sqpoll",
-        summary: "refused: a kill could leave a kernel thread that nothing ends; use `uring:zc`",
-    },
-    Row { value: Engine::Plain, name: "plain", summary: "datagrams, one a call: sendmsg(2), recvmsg(2)" },
-    Row { value: Engine::Mmsg, name: "mmsg", summary: "datagrams, --batch a call: sendmmsg(2), recvmmsg(2)" },
-    Row {
-        value: Engine::Gso,
-        name: "gso",
-        summary: "streams over UDP: the kernel cuts --batch datagrams out of one send (UDP_SEGMENT) and joins them again (UDP_GRO)",
-    },
-];
-named!(Engine, "engine", ENGINES, "uring" => "uring:multishot");
 
 /// How calls of an offered load are spread over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -629,7 +444,6 @@ macro_rules! text_serde {
     };
 }
 pub(crate) use text_serde;
-text_serde!(Engine);
 text_serde!(Work);
 text_serde!(Fill);
 
@@ -641,10 +455,6 @@ mod tests {
     fn names_are_unique_and_round_trip() {
         for row in TRANSPORTS {
             assert_eq!(row.name.parse::<Transport>().unwrap().to_string(), row.name);
-        }
-        for row in ENGINES {
-            assert_eq!(row.name.parse::<Engine>().unwrap().to_string(), row.name);
-            assert_eq!(serde_json::to_string(&row.value).unwrap(), format!("{:?}", row.name));
         }
         for row in ARRIVALS {
             assert_eq!(row.name.parse::<Arrivals>().unwrap().to_string(), row.name);
@@ -661,33 +471,6 @@ mod tests {
     fn unknown_names_suggest() {
         let error = "tpc".parse::<Transport>().unwrap_err().to_string();
         assert!(error.contains("did you mean `tcp`?"), "{error}");
-        let error = "blockng".parse::<Engine>().unwrap_err().to_string();
-        assert!(error.contains("did you mean `blocking`?"), "{error}");
-    }
-
-    #[test]
-    fn a_short_name_stands_for_the_usual_mode() {
-        assert_eq!("uring".parse::<Engine>().unwrap().to_string(), "uring:multishot");
-    }
-
-    #[test]
-    fn an_engine_that_carries_no_calls_is_refused_with_those_that_do() {
-        let error = "null".parse::<Engine>().and_then(Engine::for_call).unwrap_err().to_string();
-        assert!(error.starts_with("engine `null` does not carry the workload call: use one of blocking"), "{error}");
-    }
-
-    #[test]
-    fn engines_suit_bytes_or_datagrams() {
-        let suiting = |transport: &str| {
-            let transport: Transport = transport.parse().unwrap();
-            let rows = ENGINES.iter().filter(|row| row.value.suits(&transport));
-            rows.map(|row| row.name).collect::<Vec<_>>().join(",")
-        };
-        assert_eq!(suiting("udp"), "null,uring:plain,uring:multishot,plain,mmsg,gso");
-        assert_eq!(suiting("unix-dgram"), "null,uring:plain,uring:multishot,plain,mmsg");
-        let bytes = suiting("tcp");
-        assert!(bytes.starts_with("blocking,null,epoll") && !bytes.contains("mmsg"), "{bytes}");
-        assert_eq!(suiting("/dev/zero"), bytes);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Transport;
+use crate::catalog::{Engine, Transport};
 use crate::factor::{self, FACTORS, Role, Workload};
 use crate::level::Level;
 use crate::place::Place;
@@ -47,6 +47,11 @@ impl Levels {
     /// Sets a factor's level.
     pub fn set(&mut self, name: &str, level: Level) {
         self.0.insert(name.to_owned(), level);
+    }
+
+    /// The engine that a factor names: `engine`, `server_engine`, `client_engine`.
+    pub fn engine(&self, factor: &str) -> Option<Engine> {
+        self.get(factor).name().and_then(|name| name.parse().ok())
     }
 
     /// The transport, which every cell of a path has, and none of a ring.

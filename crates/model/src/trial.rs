@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallReport, EngineReport};
-use crate::cell::CellId;
+use crate::cell::{CellId, Levels};
 use crate::datagram::{DatagramReport, UdpUse};
 use crate::end::{EndReports, EndRole};
 use crate::factor::Workload;
+use crate::level::Level;
 use crate::ring::RingReport;
 use crate::session::Stage;
 
@@ -325,20 +326,18 @@ pub struct TcpReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EffectiveOptions {
-    /// `SO_SNDBUF`, bytes: twice what was asked, clamped at `net.core.wmem_max`.
-    pub sndbuf: Option<u64>,
-    /// `SO_RCVBUF`, bytes.
-    pub rcvbuf: Option<u64>,
-    /// `SO_RCVLOWAT`, bytes.
-    pub rcvlowat: Option<u64>,
-    /// `TCP_NODELAY`.
-    pub nodelay: Option<bool>,
-    /// `TCP_CONGESTION`.
-    pub congestion: Option<String>,
-    /// Pipe capacity, bytes.
-    pub pipe_size: Option<u64>,
+    /// By the factor that sets it, in the units of its levels: `sndbuf` is twice what was asked, or clamped.
+    #[serde(flatten)]
+    pub levels: Levels,
     /// Share of a file source that the page cache held when the trial began, 0 to 1.
     pub page_cache_share: Option<f64>,
+}
+
+impl EffectiveOptions {
+    /// What is in force of a factor's option; absent where nobody could tell.
+    pub fn get(&self, factor: &str) -> &Level {
+        self.levels.get(factor)
+    }
 }
 
 /// What the whole machine did during a trial, from `/proc/stat` and `/proc/softirqs`.

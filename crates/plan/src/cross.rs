@@ -1,35 +1,21 @@
 //! Crossing: every combination of a part's levels, without what means nothing together.
 
+use std::collections::BTreeMap;
+
 use bytegauge_model::catalog::PROFILES;
-use bytegauge_model::factor::{self, Role};
+use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::{Level, Levels, Transport, Workload};
 
 use crate::engines::suiting;
 use crate::foreign;
-use crate::meaning::is_moot;
+use crate::meaning::{decides, is_moot, joints};
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
 /// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
 pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Levels> {
     let mut combinations = vec![Levels::default()];
-    for factor in factor::of(workload).filter(|factor| factor.role == role) {
-        let levels = match factor.name {
-            "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
-            "profile" if sets_by_hand(part) => vec![Level::Absent],
-            name if foreign::of_our_server(workload).contains(&name) && foreign::is_foreign(part) => {
-                vec![Level::Absent]
-            }
-            _ if !factor.applies(workload, transport) => vec![Level::Absent],
-            name => match transport {
-                Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {
-                    let levels = part.levels(workload, factor, Some(transport));
-                    levels.into_iter().filter(|level| means_something(level, transport)).collect()
-                }
-                Some(transport) => suiting(factor, part.levels(workload, factor, Some(transport)), transport),
-                None => part.levels(workload, factor, None),
-            },
-        };
+    for (factor, levels) in axes(workload, part, role, transport) {
         combinations = combinations
             .into_iter()
             .flat_map(|combination| {
@@ -43,6 +29,73 @@ pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Opti
             .collect();
     }
     combinations
+}
+
+/// How many combinations [`cross`] makes, without making them; at most `u64::MAX`. More than `enough` are not counted
+/// to the end.
+///
+/// Combinations that agree in every level that decides whether a later factor means something are counted together.
+pub(crate) fn count(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>, enough: u64) -> u64 {
+    let mut counts = BTreeMap::from([(Levels::default(), 1u64)]);
+    for (factor, levels) in axes(workload, part, role, transport) {
+        let mut longer: BTreeMap<Levels, u64> = BTreeMap::new();
+        for (deciding, count) in counts {
+            let mut add = |deciding: Levels, count: u64| {
+                let sum = longer.entry(deciding).or_default();
+                *sum = sum.saturating_add(count);
+            };
+            if is_moot(factor, &deciding) {
+                add(deciding, count);
+            } else if decides(factor) {
+                for level in &levels {
+                    let mut deciding = deciding.clone();
+                    deciding.set(factor.name, level.clone());
+                    add(deciding, count);
+                }
+            } else {
+                add(deciding, count.saturating_mul(levels.len() as u64));
+            }
+        }
+        counts = longer;
+        if counts.len() as u64 > enough {
+            break;
+        }
+    }
+    counts.into_values().fold(0, u64::saturating_add)
+}
+
+/// The factor with the most levels over any of a part's transports, and how many they are.
+pub(crate) fn longest(workload: Workload, part: &Part) -> Option<(&'static Factor, usize)> {
+    let all = joints(workload, part).into_iter().flat_map(|joint| {
+        [Role::Condition, Role::Choice].into_iter().flat_map(move |role| axes(workload, part, role, joint.as_ref()))
+    });
+    all.map(|(factor, levels)| (factor, levels.len())).max_by_key(|(_, levels)| *levels)
+}
+
+/// The factors of one role and the levels that each has over a transport.
+fn axes(
+    workload: Workload,
+    part: &Part,
+    role: Role,
+    transport: Option<&Transport>,
+) -> Vec<(&'static Factor, Vec<Level>)> {
+    let levels = |factor: &'static Factor| match factor.name {
+        "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
+        "profile" if sets_by_hand(part) => vec![Level::Absent],
+        name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, name) => {
+            vec![Level::Absent]
+        }
+        _ if !factor.applies(workload, transport) => vec![Level::Absent],
+        name => match transport {
+            Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {
+                let levels = part.levels(workload, factor, Some(transport));
+                levels.into_iter().filter(|level| means_something(level, transport)).collect()
+            }
+            Some(transport) => suiting(factor, part.levels(workload, factor, Some(transport)), transport),
+            None => part.levels(workload, factor, None),
+        },
+    };
+    factor::of(workload).filter(|factor| factor.role == role).map(|factor| (factor, levels(factor))).collect()
 }
 
 /// Whether a profile that nobody named says something over a transport: idle connections are none of datagrams.
@@ -70,4 +123,64 @@ pub(crate) fn apply_profile(spec: &Spec, part: &Part, mut conditions: Levels) ->
         }
     }
     Ok(conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bytegauge_model::factor::WORKLOADS;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A part that names factors by index, each with as many of its default levels over a transport, so that those
+    /// on which others depend are among them.
+    fn part_of(workload: Workload, given: &BTreeMap<usize, usize>) -> Part {
+        let factors: Vec<_> = factor::of(workload).filter(|factor| factor.name != "connect").collect();
+        let mut part = Part::default();
+        for (index, len) in given {
+            let factor = factors[index % factors.len()];
+            let mut levels: Vec<Level> = ["auto", "none", "max", "on", "off", "1", "2", "4K", "1ms", "p99=2ms"]
+                .iter()
+                .filter_map(|text| factor.kind.parse(text).ok())
+                .chain(factor.kind.parse_list(factor.default_in(workload).unwrap_or_default()).unwrap_or_default())
+                .chain(["epoll", "mmsg"].iter().filter_map(|text| factor.kind.parse(text).ok()))
+                .collect();
+            levels.dedup();
+            levels.truncate((*len).max(1));
+            part.levels.insert(factor.name, levels);
+        }
+        part
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_counted_is_what_is_crossed(
+            workload in 0..WORKLOADS.len(),
+            given in prop::collection::btree_map(0usize..64, 1usize..4, 0..6),
+        ) {
+            let workload = WORKLOADS[workload].value;
+            let part = part_of(workload, &given);
+            for joint in joints(workload, &part).into_iter().take(3) {
+                for role in [Role::Condition, Role::Choice] {
+                    let counted = count(workload, &part, role, joint.as_ref(), 20_000);
+                    prop_assume!(counted <= 20_000);
+                    let crossed = cross(workload, &part, role, joint.as_ref());
+                    prop_assert_eq!(counted, crossed.len() as u64, "{:?} {:?}", role, part.levels);
+                }
+            }
+        }
+
+        #[test]
+        fn no_number_of_levels_overflows(levels in 1usize..2000) {
+            let mut part = Part::default();
+            for factor in factor::of(Workload::Stream).filter(|factor| factor.name != "transport" && !decides(factor)) {
+                part.levels.insert(factor.name, (0..levels as u64).map(Level::Number).collect());
+            }
+            let counted = count(Workload::Stream, &part, Role::Choice, Some(&Transport::Tcp), 50_000);
+            prop_assert!(counted >= levels as u64);
+            prop_assert!(levels < 1000 || counted == u64::MAX, "{}", counted);
+        }
+    }
 }

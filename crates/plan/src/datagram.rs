@@ -1,6 +1,7 @@
 //! What of datagrams cannot be measured: sizes over a protocol's limit, sends that the kernel would not cut, batches that
 //! nothing fills.
 
+use bytegauge_model::catalog::Batches;
 use bytegauge_model::{Levels, Transport, Workload};
 
 use crate::catalog::Catalog;
@@ -18,26 +19,24 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
         ));
     }
     let size = levels.get("write_size").number()?;
-    if levels.get("engine").name() != Some("gso") {
-        return None;
-    }
+    let engine = levels.engine("engine").filter(|engine| engine.can().batches == Batches::Cuts)?;
     // Two headers a datagram, of IP and of UDP; the interface's MTU counts the IP packet.
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
     if let Some(mtu) = catalog.loopback_mtu.filter(|mtu| size + headers > *mtu) {
         return Some(format!(
-            "engine gso cannot cut datagrams of {size} B: with {headers} B of headers they are over the loopback's MTU \
+            "engine {engine} cannot cut datagrams of {size} B: with {headers} B of headers they are over the loopback's MTU \
              of {mtu} B (UDP_SEGMENT): use a smaller --write-size, or --engine mmsg"
         ));
     }
     let batch = levels.get("batch").number()?;
     if batch > SEGMENTS_MAX {
         return Some(format!(
-            "engine gso cuts one send into at most {SEGMENTS_MAX} datagrams, not {batch}: use a smaller --batch, or auto"
+            "engine {engine} cuts one send into at most {SEGMENTS_MAX} datagrams, not {batch}: use a smaller --batch, or auto"
         ));
     }
     (batch * size > most).then(|| {
         format!(
-            "engine gso sends at most {most} B at once, not {batch} datagrams of {size} B: use a smaller --batch, or auto"
+            "engine {engine} sends at most {most} B at once, not {batch} datagrams of {size} B: use a smaller --batch, or auto"
         )
     })
 }
@@ -46,25 +45,24 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
 /// no two wait for it at once. Measured, such a cell would be `plain` under another name.
 pub(crate) fn unbatchable(levels: &Levels) -> Option<String> {
     let number = |name: &str| levels.get(name).number().unwrap_or(0);
-    let is_mmsg = |end: &str| levels.get(end).name() == Some("mmsg");
+    let batching = |end: &str| levels.engine(end).filter(|engine| engine.can().batches == Batches::Calls);
     if levels.workload() != Workload::Call || levels.get("batch").number() == Some(1) {
         return None;
     }
     let depth = number("depth").max(1);
     let requests = (number("flows").max(1) + number("competing_flows")) * depth;
-    if is_mmsg("server_engine") && requests == 1 {
-        return Some(
-            "engine mmsg of the server has nothing to move at once where one flow keeps one call outstanding: use more \
+    if let Some(engine) = batching("server_engine").filter(|_| requests == 1) {
+        return Some(format!(
+            "engine {engine} of the server has nothing to move at once where one flow keeps one call outstanding: use more \
              --flows, a larger --depth, or --server-engine plain"
-                .into(),
-        );
+        ));
     }
     // A client's system call is one flow's.
-    (is_mmsg("client_engine") && depth == 1).then(|| {
-        "engine mmsg of the client has nothing to move at once where a flow keeps one call outstanding: use a larger \
+    let engine = batching("client_engine").filter(|_| depth == 1)?;
+    Some(format!(
+        "engine {engine} of the client has nothing to move at once where a flow keeps one call outstanding: use a larger \
          --depth, or --client-engine plain"
-            .into()
-    })
+    ))
 }
 
 /// The sizes of a cell's datagrams, and the flags that set them.

@@ -1,7 +1,7 @@
 //! Which of the engines asked for suit which transport: bytes want others than datagrams. One that suits none of the
 //! plan's transports is refused, one that suits some of them is left out of the others, and that is said.
 
-use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::catalog::{ENGINES, EngineEnd};
 use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::{Engine, Level, Transport};
 
@@ -64,11 +64,12 @@ fn suits(name: &str, level: &Level, transport: &Transport) -> bool {
 
 /// Whether an engine can be what a factor names.
 fn carries(name: &str, engine: Engine, transport: &Transport) -> bool {
-    match name {
-        "client_engine" => engine.calls_over(transport),
-        "server_engine" => engine.suits(transport) && engine.calls(),
-        _ => engine.suits(transport),
-    }
+    let end = match name {
+        "client_engine" => EngineEnd::Client,
+        "server_engine" => EngineEnd::Server,
+        _ => EngineEnd::Stream,
+    };
+    engine.carries(end, transport)
 }
 
 fn refused(name: &str, level: &Level, transport: &Transport) -> Result<(), PlanError> {

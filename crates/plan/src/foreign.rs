@@ -3,26 +3,30 @@
 //! Where such a server runs, what it does with a request and how its sockets are set is nobody's business here: it
 //! is measured from outside. Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Level, Place, Placement, Transport, Workload, factor};
+use bytegauge_model::option::{self, OptionRow, Setter};
+use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload, factor};
 
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
-/// Factors of a server that only ours has.
-pub(crate) fn of_our_server(workload: Workload) -> &'static [&'static str] {
+/// Whether a factor says something to a server that only ours hears: options of its sockets among them.
+pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
+    let near = match workload {
+        Workload::Stream => Setter::Source,
+        Workload::Call => Setter::Client,
+        Workload::Ring => return false,
+    };
+    let mut levels = Levels::default();
+    levels.set("rcvbuf_on", Level::Name("client".into()));
+    let is_set_there = |row: &OptionRow| !(row.sites)(&levels).0.contains(&near);
+    of_our_server(workload).contains(&name) || option::of_factor(name).is_some_and(is_set_there)
+}
+
+/// Factors of a server that only ours has, beside the options of its sockets.
+fn of_our_server(workload: Workload) -> &'static [&'static str] {
     match workload {
-        Workload::Stream => &["profile", "work", "walk", "read_size", "rcvbuf", "rcvlowat"],
-        Workload::Call => &[
-            "profile",
-            "work",
-            "walk",
-            "read_once",
-            "server_engine",
-            "server_threads",
-            "linger",
-            "backlog",
-            "reuseport",
-        ],
+        Workload::Stream => &["profile", "work", "walk", "read_size"],
+        Workload::Call => &["profile", "work", "walk", "read_once", "server_engine", "server_threads", "backlog"],
         Workload::Ring => &[],
     }
 }
@@ -49,7 +53,7 @@ pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
         if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
             return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
         }
-        if let Some(name) = of_our_server(workload).iter().find(|name| part.levels.contains_key(*name)) {
+        if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, name)) {
             return refused(name, of_the_server(name));
         }
         settle_transport(part)?;
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         for cell in &plan.cells {
             let absent = |name: &&str| *cell.factors.get(name) == Level::Absent;
-            assert!(of_our_server(Workload::Call).iter().all(absent), "{cell:?}");
+            assert!(of_our_server(Workload::Call).iter().chain(&["linger", "reuseport"]).all(absent), "{cell:?}");
             assert_eq!(cell.factors.get("transport").name(), Some("tcp"));
             assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
         }
@@ -202,7 +206,11 @@ mod tests {
         let plan = plan_of(Workload::Stream, &[at, ("write_size", "64K,256K")]).unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         let absent = |name: &&str| *plan.cells[0].factors.get(name) == Level::Absent;
-        assert!(of_our_server(Workload::Stream).iter().all(absent), "{:?}", plan.cells[0]);
+        assert!(
+            of_our_server(Workload::Stream).iter().chain(&["rcvbuf", "rcvlowat", "busy_poll"]).all(absent),
+            "{:?}",
+            plan.cells[0]
+        );
         assert!(plan.notes.iter().any(|note| note.contains("not what it has read")), "{:?}", plan.notes);
         for name in ["read_size", "rcvbuf", "rcvlowat", "work", "profile"] {
             let text = if name == "work" {

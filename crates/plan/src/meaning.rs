@@ -1,9 +1,9 @@
 //! Which factors mean something: in a workload, over a transport, beside the levels of others. What was named and
 //! means nothing anywhere is refused; what means nothing somewhere is collapsed there, and said.
 
-use bytegauge_model::catalog::TRANSPORTS;
+use bytegauge_model::catalog::{Abilities, Batches, ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Level, Levels, Transport, Workload};
+use bytegauge_model::{Engine, Level, Levels, Transport, Workload};
 
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
@@ -11,46 +11,65 @@ use crate::spec::{Part, PlanError, Spec};
 /// A factor that means something only beside certain levels of others.
 struct Dependent {
     factor: &'static str,
+    /// The factors of which that is asked.
+    beside: &'static [&'static str],
     /// Whether it means something beside these levels: of factors that stand earlier in the table and have the same
     /// role.
     when: fn(&Levels) -> bool,
     /// What a user has to add or to leave out.
-    needs: &'static str,
+    needs: Needs,
+}
+
+enum Needs {
+    Said(&'static str),
+    /// An engine that can do something.
+    Engine(fn(&Abilities) -> bool),
 }
 
 const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "read_once",
+        beside: &["connect_per_call"],
         when: |levels| *levels.get("connect_per_call") == Level::Switch(true),
-        needs: "--connect-per-call on",
+        needs: Needs::Said("--connect-per-call on"),
     },
-    Dependent { factor: "call_rate", when: offers_its_own, needs: NO_SEARCH },
-    Dependent { factor: "arrivals", when: offers, needs: "--rate or --slo" },
-    Dependent { factor: "think", when: offers_its_own, needs: NO_SEARCH },
+    Dependent { factor: "call_rate", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
+    Dependent {
+        factor: "arrivals",
+        beside: &["slo", "call_rate"],
+        when: offers,
+        needs: Needs::Said("--rate or --slo"),
+    },
+    Dependent { factor: "think", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
     Dependent {
         factor: "rcvbuf_on",
+        beside: &["rcvbuf"],
         when: |levels| levels.get("rcvbuf").number().is_some(),
-        needs: "a size in --rcvbuf",
+        needs: Needs::Said("a size in --rcvbuf"),
     },
     Dependent {
         factor: "server_threads",
-        when: |levels| has_threads(levels.get("server_engine")),
-        needs: "another --server-engine",
+        beside: &["server_engine"],
+        when: |levels| has_threads(levels, "server_engine"),
+        needs: Needs::Said("another --server-engine"),
     },
     Dependent {
         factor: "client_threads",
-        when: |levels| has_threads(levels.get("client_engine")),
-        needs: "another --client-engine",
+        beside: &["client_engine"],
+        when: |levels| has_threads(levels, "client_engine"),
+        needs: Needs::Said("another --client-engine"),
     },
     Dependent {
         factor: "batch",
+        beside: &["engine", "server_engine"],
         when: |levels| served_by(levels, has_batches),
-        needs: "--engine mmsg or gso (of a call: --server-engine mmsg)",
+        needs: Needs::Engine(has_batches),
     },
     Dependent {
         factor: "outstanding",
+        beside: &["engine", "server_engine"],
         when: |levels| served_by(levels, keeps_receives),
-        needs: "--engine uring:plain or uring:multishot (of a call: --server-engine)",
+        needs: Needs::Engine(keeps_receives),
     },
 ];
 
@@ -65,30 +84,51 @@ fn offers(levels: &Levels) -> bool {
     levels.slo().is_some() || levels.get("call_rate").number().is_some()
 }
 
-/// Whether the engine of a stream, or of the server of a call, is of a kind.
-fn served_by(levels: &Levels, kind: fn(&Level) -> bool) -> bool {
-    ["engine", "server_engine"].into_iter().any(|name| kind(levels.get(name)))
+/// Whether the engine of a stream, or of the server of a call, can do something.
+fn served_by(levels: &Levels, can: fn(&Abilities) -> bool) -> bool {
+    ["engine", "server_engine"].into_iter().any(|name| levels.engine(name).is_some_and(|engine| can(engine.can())))
 }
 
-/// Only these engines hand the kernel several datagrams at once.
-fn has_batches(engine: &Level) -> bool {
-    matches!(engine.name(), Some("mmsg" | "gso"))
+fn has_batches(can: &Abilities) -> bool {
+    can.batches != Batches::None
 }
 
-/// Only a ring keeps several receives in flight.
-fn keeps_receives(engine: &Level) -> bool {
-    engine.name().is_some_and(|name| name.starts_with("uring"))
+fn keeps_receives(can: &Abilities) -> bool {
+    can.outstanding
 }
 
-/// A blocking engine has as many threads as flows, whatever is asked for.
-fn has_threads(engine: &Level) -> bool {
-    engine.name() != Some("blocking")
+/// Whether the number of threads is not that of the flows already.
+fn has_threads(levels: &Levels, name: &str) -> bool {
+    !levels.engine(name).is_some_and(Engine::has_thread_a_flow)
+}
+
+impl Needs {
+    fn text(&self) -> String {
+        match self {
+            Needs::Said(text) => (*text).to_owned(),
+            Needs::Engine(can) => {
+                let of = |end: EngineEnd| -> String {
+                    let ends = |row: &&EngineRow| {
+                        let can_be = [Transport::Udp, Transport::UnixDatagram];
+                        can(&row.can) && can_be.iter().any(|transport| row.value.carries(end, transport))
+                    };
+                    ENGINES.iter().filter(ends).map(|row| row.name).collect::<Vec<_>>().join(" or ")
+                };
+                format!("--engine {} (of a call: --server-engine {})", of(EngineEnd::Stream), of(EngineEnd::Server))
+            }
+        }
+    }
 }
 
 /// Whether a factor means nothing beside the levels of a combination.
 pub(crate) fn is_moot(factor: &Factor, combination: &Levels) -> bool {
     let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
     rules.any(|rule| !(rule.when)(combination))
+}
+
+/// Whether the levels of a factor decide if another one means something.
+pub(crate) fn decides(factor: &Factor) -> bool {
+    DEPENDENT.iter().any(|rule| rule.beside.contains(&factor.name))
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.
@@ -116,7 +156,7 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanEr
         None => Ok(()),
         Some(rule) => {
             let flag = factor::find(rule.factor).map_or_else(|| rule.factor.to_owned(), Factor::flag);
-            Err(PlanError::Moot { flag, needs: rule.needs })
+            Err(PlanError::Moot { flag, needs: rule.needs.text() })
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What this machine lacks for a cell: placements, engines, files, memory. Knows them from the catalog alone.
 
+use bytegauge_model::catalog::Batches;
 use bytegauge_model::{Bytes, Cell, Ends, Levels, Outcome, Placement, Workload};
 
 use crate::catalog::Catalog;
@@ -10,7 +11,7 @@ use crate::spec::PlanError;
 /// Descriptors that a process needs beside its flows.
 const FILES_BESIDE: u64 = 64;
 
-/// Datagrams that a call of the engine `mmsg` takes unless it is told.
+/// Datagrams that a call takes unless it is told, of an engine that takes many.
 const DATAGRAMS_AT_ONCE: u64 = 64;
 
 /// Marks the cells that this machine cannot measure.
@@ -101,8 +102,8 @@ fn memory(levels: &Levels) -> u64 {
         Workload::Stream => {
             // Engines of datagrams have a buffer for each that they hand to the kernel at once; of a buffer only what
             // a datagram fills is touched.
-            let at_once = match levels.get("engine").name() {
-                Some("mmsg") => levels.get("batch").number().unwrap_or(DATAGRAMS_AT_ONCE),
+            let at_once = match levels.engine("engine").map(|engine| engine.can().batches) {
+                Some(Batches::Calls) => levels.get("batch").number().unwrap_or(DATAGRAMS_AT_ONCE),
                 _ => number("outstanding").max(1),
             };
             let read =
@@ -114,8 +115,8 @@ fn memory(levels: &Levels) -> u64 {
         Workload::Call => {
             // Of a thread that only carries a connection little more is touched than its stacks and its entry in
             // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.
-            let end = |engine: &str| match levels.get(engine).name() {
-                Some("blocking") => number("read_size") + (64 << 10),
+            let end = |engine: &str| match levels.engine(engine) {
+                Some(engine) if engine.has_thread_a_flow() => number("read_size") + (64 << 10),
                 _ => 4 << 10,
             };
             let messages = number("request") + levels.get("response").number().unwrap_or(number("request"));

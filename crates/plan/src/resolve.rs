@@ -1,15 +1,17 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::slo::PACE_ASSUMED;
-use bytegauge_model::{Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Workload};
+use bytegauge_model::{
+    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Transport, Workload,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
-use crate::cross::{apply_profile, cross};
+use crate::cross::{apply_profile, count, cross, longest};
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS, Schedule};
 use crate::engines;
 use crate::foreign;
@@ -20,7 +22,7 @@ use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
 /// More cells than this is a mistake in a range, not an experiment.
-const CELLS_MAX: usize = 50_000;
+const CELLS_MAX: u64 = 50_000;
 
 /// Conditions that vary within a family: it is asked whether one choice serves all of them.
 const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill", "idle_flows", "competing_flows"];
@@ -127,8 +129,10 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     refuse_what_no_ring_can(spec)?;
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
+    refuse_too_many(spec)?;
+    let mut seen = HashSet::new();
     for part in &spec.parts {
-        add_part(&mut plan, spec, part)?;
+        add_part(&mut plan, spec, part, &mut seen)?;
     }
     if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {
         return Err(PlanError::ArtefactAlone { name: artefact.factors.get("implementation").to_string() });
@@ -165,26 +169,30 @@ impl Plan {
         self.groups.iter().find(|group| group.id == *id)
     }
 
-    /// Whether a group's cells are all measured at least once; otherwise it sees the finalists alone.
-    pub fn sees_all_cells(&self, group: &GroupId) -> bool {
-        self.families
-            .iter()
-            .find(|family| family.groups.contains(group))
-            .is_none_or(|family| !family.is_screened() || family.screened.contains(group))
+    /// The groups that see the finalists alone; the cells of all others are measured at least once.
+    pub fn seeing_finalists_alone(&self) -> HashSet<&GroupId> {
+        let screening = self.families.iter().filter(|family| family.is_screened());
+        screening
+            .flat_map(|family| {
+                let screened: HashSet<&GroupId> = family.screened.iter().collect();
+                family.groups.iter().filter(move |group| !screened.contains(group))
+            })
+            .collect()
     }
 
     /// Groups that cannot be measured here screen nothing; if those were all, the others do.
     fn screen_what_is_left(&mut self) {
-        for index in 0..self.families.len() {
-            let family = &self.families[index];
-            let live = |groups: &[GroupId]| -> Vec<GroupId> {
-                groups.iter().filter(|group| self.measurable(group).next().is_some()).cloned().collect()
-            };
-            let mut screened = live(&family.screened);
-            if screened.is_empty() && family.is_screened() {
-                screened = live(&family.groups);
-            }
-            self.families[index].screened = screened;
+        let index = Index::of(self);
+        let live = |groups: &[GroupId]| -> Vec<GroupId> {
+            groups.iter().filter(|group| index.is_live(group)).cloned().collect()
+        };
+        let screened = |family: &Family| match live(&family.screened) {
+            screened if screened.is_empty() && family.is_screened() => live(&family.groups),
+            screened => screened,
+        };
+        let screened: Vec<Vec<GroupId>> = self.families.iter().map(screened).collect();
+        for (family, screened) in self.families.iter_mut().zip(screened) {
+            family.screened = screened;
         }
     }
 
@@ -193,14 +201,14 @@ impl Plan {
         let design = &self.design;
         let each = design.warmup_ns + design.overhead_ns;
         let mut schedule = Schedule::default();
+        let index = Index::of(self);
         for family in &self.families {
-            let live: Vec<_> = family.groups.iter().filter(|g| self.measurable(g).next().is_some()).collect();
+            let live: Vec<&GroupId> = family.groups.iter().filter(|group| index.is_live(group)).collect();
+            let conditions = || live.iter().filter_map(|group| index.conditions.get(*group).copied());
             let screened = family.screened.len() as u64;
-            let most_flows =
-                live.iter().filter_map(|g| self.group(g)).map(|g| connections(&g.factors)).max().unwrap_or(0);
+            let most_flows = conditions().map(connections).max().unwrap_or(0);
             let each = each + most_flows * design.flow_overhead_ns;
-            let mut placements: Vec<_> =
-                live.iter().filter_map(|g| self.group(g)).map(|g| g.factors.get("placement")).collect();
+            let mut placements: Vec<_> = conditions().map(|levels| levels.get("placement")).collect();
             placements.sort_unstable();
             placements.dedup();
             schedule.calibrate_ns +=
@@ -209,17 +217,18 @@ impl Plan {
                 let cells = family.choices as u64;
                 let narrowed = cells.min(design.narrow_cells as u64);
                 // A family has one objective, or none.
-                let conditions = live.iter().find_map(|g| self.group(g)).map(|g| g.factors.clone()).unwrap_or_default();
-                let trial_ns = search::trial_ns(&conditions, design.screen_ns, each, PACE_ASSUMED);
+                let conditions = conditions().next().unwrap_or(&NO_LEVELS);
+                let trial_ns = search::trial_ns(conditions, design.screen_ns, each, PACE_ASSUMED);
                 schedule.screen_ns += screened * cells * design.screen_blocks * trial_ns;
                 schedule.narrow_ns += screened * narrowed * design.narrow_blocks * trial_ns;
             }
             for group in live {
-                let explicit = self.measurable(group).filter_map(|c| c.factors.get("duration").number()).next();
-                let conditions = self.group(group).map(|g| g.factors.clone()).unwrap_or_default();
+                let cells = index.cells.get(group).map_or(&[][..], Vec::as_slice);
+                let explicit = cells.iter().find_map(|cell| cell.factors.get("duration").number());
+                let conditions = index.conditions.get(group).copied().unwrap_or(&NO_LEVELS);
                 let window_ns = explicit.unwrap_or(family.trial_ns);
-                let trial_ns = search::trial_ns(&conditions, window_ns, each, PACE_ASSUMED);
-                let beside = self.artefacts_of(group).count() as u64;
+                let trial_ns = search::trial_ns(conditions, window_ns, each, PACE_ASSUMED);
+                let beside = index.artefacts.get(group).copied().unwrap_or(0);
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
                 let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
                 if family.aside.contains(group) {
@@ -272,8 +281,57 @@ impl Plan {
     }
 }
 
-/// Crosses one part's levels and adds its groups, families and cells.
-fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> {
+/// A plan by its groups: looked up once for thousands of them.
+struct Index<'a> {
+    conditions: HashMap<&'a GroupId, &'a Levels>,
+    /// Those that can be measured.
+    cells: HashMap<&'a GroupId, Vec<&'a Cell>>,
+    artefacts: HashMap<&'a GroupId, u64>,
+}
+
+/// Of a group that the plan does not have.
+static NO_LEVELS: Levels = Levels(BTreeMap::new());
+
+impl Index<'_> {
+    fn of(plan: &Plan) -> Index<'_> {
+        let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
+        let conditions = plan.groups.iter().map(|group| (&group.id, &group.factors)).collect();
+        let mut index = Index { conditions, cells: HashMap::new(), artefacts: HashMap::new() };
+        for cell in plan.cells.iter().filter(|cell| !skipped.contains(&cell.id)) {
+            index.cells.entry(&cell.group).or_default().push(cell);
+        }
+        for artefact in &plan.artefacts {
+            *index.artefacts.entry(&artefact.group).or_default() += 1;
+        }
+        index
+    }
+
+    fn is_live(&self, group: &GroupId) -> bool {
+        self.cells.contains_key(group)
+    }
+}
+
+/// Counts the cells before any is made: ranges multiply, and so does the memory for what they make.
+fn refuse_too_many(spec: &Spec) -> Result<(), PlanError> {
+    let workload = spec.workload;
+    let cells_of = |part: &Part| {
+        let counted = |role, joint: Option<&Transport>| count(workload, part, role, joint, CELLS_MAX);
+        let over = |joint: Option<Transport>| {
+            counted(Role::Condition, joint.as_ref()).saturating_mul(counted(Role::Choice, joint.as_ref()))
+        };
+        joints(workload, part).into_iter().map(over).fold(0, u64::saturating_add)
+    };
+    let cells = spec.parts.iter().map(cells_of).fold(0, u64::saturating_add);
+    if cells <= CELLS_MAX {
+        return Ok(());
+    }
+    let longest = spec.parts.iter().filter_map(|part| longest(workload, part)).max_by_key(|(_, levels)| *levels);
+    let (flag, levels) = longest.map_or_else(Default::default, |(factor, levels)| (factor.flag(), levels));
+    Err(PlanError::TooManyCells { cells, max: CELLS_MAX, flag, levels })
+}
+
+/// Crosses one part's levels and adds its groups, families and cells, but for groups whose conditions were seen.
+fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels>) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
     for joint in joints(spec.workload, part) {
@@ -288,11 +346,8 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part) -> Result<(), PlanError> 
         let (artefacts, choices): (Vec<_>, Vec<_>) = fitting.into_iter().partition(is_artefact);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
-            if plan.groups.iter().any(|group| group.factors == conditions) {
+            if !seen.insert(conditions.clone()) {
                 continue;
-            }
-            if plan.cells.len() + choices.len() > CELLS_MAX {
-                return Err(PlanError::TooManyCells { cells: plan.cells.len() + choices.len(), max: CELLS_MAX });
             }
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
             for choice in &choices {
@@ -425,6 +480,20 @@ mod tests {
         check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
         let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\nbudget = \"1s\"").unwrap_err().to_string();
         assert!(error.starts_with("a budget of 1 s is too short for 3750 cells: give --budget "), "{error}");
+    }
+
+    #[test]
+    fn too_many_cells_are_counted_and_not_made() {
+        let text = "workload = \"call\"\ntransport = \"tcp\"\nprofile = \"rpc\"\nserver-engine = \"blocking\"\n\
+                    request = \"1..16M\"\nresponse = \"1..16M\"\nflows = \"1..1024\"\ndepth = \"1..1024\"\nthink = \"1ns..1s\"";
+        check_error(
+            text,
+            "2344375 cells are too many (50000 at most): use shorter lists or ranges, above all of --think, which has 31 levels",
+        );
+        let part = text.replace("workload = \"call\"\n", "");
+        let parts = format!("workload = \"call\"\n[[part]]\n{part}\n[[part]]\n{part}");
+        let error = plan_of(&parts).unwrap_err().to_string();
+        assert!(error.starts_with("4688750 cells are too many"), "{error}");
     }
 
     #[test]

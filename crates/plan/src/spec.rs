@@ -66,7 +66,7 @@ pub enum PlanError {
         /// The factor's flag.
         flag: String,
         /// What would give it a meaning.
-        needs: &'static str,
+        needs: String,
     },
     /// More operations in a submission than any ring of the plan holds.
     #[error(
@@ -149,12 +149,19 @@ pub enum PlanError {
         flag: String,
     },
     /// Too many combinations.
-    #[error("{cells} cells are too many ({max} at most): use shorter lists or ranges")]
+    #[error(
+        "{cells} cells are too many ({max} at most): use shorter lists or ranges, above all of --{flag}, which has {levels} \
+         levels"
+    )]
     TooManyCells {
-        /// How many.
-        cells: usize,
+        /// How many; where they are beyond counting, at least so many.
+        cells: u64,
         /// The bound.
-        max: usize,
+        max: u64,
+        /// The flag of the factor with the most levels.
+        flag: String,
+        /// How many they are.
+        levels: usize,
     },
     /// Nothing that can be measured here remains.
     #[error("nothing of this plan can be measured here: {0}")]

@@ -4,6 +4,7 @@
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
+use bytegauge_model::option::of_factor;
 use bytegauge_model::{Level, Levels, Nanos, Transport, Workload};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
@@ -240,24 +241,17 @@ fn setting(name: &str, value: &Level) -> Option<String> {
             _ => "set it on the listening socket".into(),
         },
         (_, level) if level.is_auto() => format!("leave {} to the system", option(name)),
-        ("nodelay" | "reuseport", _) => format!("turn {} {text}", option(name)),
+        (_, Level::Switch(_)) if of_factor(name).is_some() => format!("turn {} {text}", option(name)),
         _ => format!("set {} to {text}", option(name)),
     })
 }
 
 fn option(name: &str) -> &str {
     match name {
-        "sndbuf" => "SO_SNDBUF",
-        "rcvbuf" => "SO_RCVBUF",
-        "rcvlowat" => "SO_RCVLOWAT",
-        "nodelay" => "TCP_NODELAY",
         "congestion" => "the congestion control",
         "pipe_size" => "the pipe's capacity",
-        "linger" => "SO_LINGER",
         "backlog" => "the backlog",
-        "reuseport" => "SO_REUSEPORT",
-        "busy_poll" => "SO_BUSY_POLL",
-        other => other,
+        other => of_factor(other).map_or(other, |row| row.name),
     }
 }
 

@@ -3,6 +3,7 @@
 //! SQLite's result codes are translated here and nowhere else. Nothing is retried: a lock is waited for by
 //! SQLite's own busy handler before an error reaches this file.
 
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,24 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// What is no file keeps nothing.
+    #[error("--store `{}` is {kind}, which keeps no results: give the path of a file, or leave it out", path.display())]
+    NoFile {
+        /// What was given.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The file was taken away while it was written.
+    #[error("the results at {path} were {how} while they were written: {}", rescue(.saved))]
+    Gone {
+        /// The file.
+        path: PathBuf,
+        /// What happened to it.
+        how: &'static str,
+        /// Where everything that was measured is now, or why it is nowhere.
+        saved: Result<PathBuf, String>,
+    },
     /// The file cannot be opened or made.
     #[error("cannot open the results at {path}: {reason}: check its permissions, or choose another file with --store")]
     CannotOpen {
@@ -30,6 +49,12 @@ pub enum StoreError {
         path: PathBuf,
         /// What was wrong.
         reason: String,
+    },
+    /// The path is longer than the file system takes.
+    #[error("the name of {path} is too long for its file system: choose a shorter one with --store")]
+    NameTooLong {
+        /// The file.
+        path: PathBuf,
     },
     /// Nothing was measured into this file yet.
     #[error("no results yet at {}: run `bytegauge run buffer-size` first, or name another file with --store", path.display())]
@@ -77,12 +102,23 @@ pub enum StoreError {
     },
     /// No space left.
     #[error(
-        "no space left to write {path}: free some, or choose another file with --store; \
+        "no space left to write {path}: free some (`df` and `df -i` tell of bytes and of files), or choose another file with --store; \
          everything recorded before is kept, and --resume goes on from there"
     )]
     DiskFull {
         /// The file.
         path: PathBuf,
+    },
+    /// The system took nothing more.
+    #[error(
+        "cannot write {path} ({reason}): if files are limited here (`ulimit -f`), raise the limit, else look after the disk, \
+         or choose another file with --store; everything recorded before is kept, and --resume goes on from there"
+    )]
+    CannotWrite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        reason: String,
     },
     /// Another process holds the lock for longer than we wait.
     #[error(
@@ -136,9 +172,39 @@ pub enum StoreError {
     Sql(#[from] rusqlite::Error),
 }
 
+fn rescue(saved: &Result<PathBuf, String>) -> String {
+    match saved {
+        Ok(path) => format!(
+            "everything measured is kept in {0}: see it with `bytegauge --store {0} report`, and go on with --resume there",
+            path.display()
+        ),
+        Err(reason) => format!("what was measured could not be saved ({reason}): measure again"),
+    }
+}
+
 impl From<csv::Error> for StoreError {
     fn from(error: csv::Error) -> Self {
         StoreError::Export(error.into())
+    }
+}
+
+/// Why a file cannot be opened: SQLite does not say, so it is tried once more.
+fn unopened(path: PathBuf, text: String) -> StoreError {
+    if path.is_dir() {
+        return StoreError::CannotOpen { path, reason: "it is a folder".into() };
+    }
+    let was_there = path.exists();
+    match File::options().write(true).create(true).truncate(false).open(&path) {
+        Ok(_) => {
+            if !was_there {
+                let _ = fs::remove_file(&path);
+            }
+            StoreError::CannotOpen { path, reason: text }
+        }
+        // No room for a name: ENOSPC speaks of inodes as well (open(2)).
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => StoreError::DiskFull { path },
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => StoreError::NameTooLong { path },
+        Err(error) => StoreError::CannotOpen { path, reason: error.to_string() },
     }
 }
 
@@ -155,11 +221,14 @@ pub(crate) fn explain(path: &Path, error: StoreError) -> StoreError {
                 ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
                     return StoreError::DiskFull { path };
                 }
+                // A full disk has a code of its own: this is EFBIG, EIO and the like (write(2)).
+                ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_WRITE => {
+                    return StoreError::CannotWrite { path, reason: text };
+                }
                 ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => return StoreError::Locked { path },
                 ErrorCode::ReadOnly => return StoreError::ReadOnly { path },
                 ErrorCode::CannotOpen => {
-                    let reason = if path.is_dir() { "it is a folder".into() } else { text };
-                    return StoreError::CannotOpen { path, reason };
+                    return unopened(path, text);
                 }
                 ErrorCode::PermissionDenied => return StoreError::CannotOpen { path, reason: text },
                 ErrorCode::NotADatabase => return StoreError::NotAStore { path, reason: text },

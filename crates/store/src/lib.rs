@@ -21,6 +21,7 @@ pub mod path;
 mod schema;
 mod session;
 mod trial;
+mod watch;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -35,6 +36,7 @@ pub use import::{FORMATS, Format, ImportError, ImportOptions, Imported};
 pub use owner::Owner;
 pub use session::{NewSession, SessionSummary};
 pub use trial::Series;
+use watch::Watch;
 
 /// How long a writer waits for another process's transaction. Ours last milliseconds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,6 +46,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    watch: Watch,
 }
 
 impl Store {
@@ -53,13 +56,18 @@ impl Store {
     /// # Errors
     /// When the path is not writable, is no store of ours, is damaged, full, locked, or of a newer version.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
+        refuse_no_file(path)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
                 .map_err(|source| StoreError::Folder { folder: folder.to_owned(), source })?;
         }
         let store = Store::prepare(path, Access::Create)?;
         let read_only = store.read(|connection| Ok(connection.is_readonly("main")?))?;
-        if read_only { Err(StoreError::ReadOnly { path: path.to_owned() }) } else { Ok(store) }
+        if read_only {
+            return Err(StoreError::ReadOnly { path: path.to_owned() });
+        }
+        owner::sweep(path);
+        Ok(store)
     }
 
     /// Opens results that must exist already, to list, report or export them.
@@ -69,6 +77,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoResults`] when there is no such file; else as [`Store::open`].
     pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
+        refuse_no_file(path)?;
         if matches!(path.try_exists(), Ok(false)) {
             return Err(StoreError::NoResults { path: path.to_owned() });
         }
@@ -94,8 +103,9 @@ impl Store {
         }
         let opened = Connection::open_with_flags(access.name(path), access.flags());
         let connection = opened.map_err(|error| error::explain(path, error.into()))?;
-        let mut store = Store { connection, path: path.to_owned() };
+        let mut store = Store { connection, path: path.to_owned(), watch: Watch::default() };
         store.set_up(access).map_err(|error| error::explain(path, error))?;
+        store.watch = Watch::on(path);
         Ok(store)
     }
 
@@ -143,8 +153,24 @@ impl Store {
             transaction.commit()?;
             Ok(value)
         };
-        run(&mut self.connection).map_err(|error| error::explain(path, error))
+        let value = run(&mut self.connection).map_err(|error| error::explain(path, error))?;
+        match self.watch.look(path) {
+            None => Ok(value),
+            Some(how) => Err(StoreError::Gone { path: path.clone(), how, saved: watch::save(&self.connection, path) }),
+        }
     }
+}
+
+/// SQLite takes some names for databases that are kept nowhere (sqlite.org/inmemorydb.html).
+fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
+    let kind = if path.as_os_str().is_empty() {
+        Some("empty")
+    } else if path.as_os_str() == ":memory:" {
+        Some("SQLite's name for memory")
+    } else {
+        path.metadata().ok().and_then(|metadata| path::special(metadata.file_type()))
+    };
+    kind.map_or(Ok(()), |kind| Err(StoreError::NoFile { path: path.to_owned(), kind }))
 }
 
 /// How a file is opened.

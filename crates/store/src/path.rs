@@ -1,7 +1,22 @@
 //! Where the results are kept when no `--store` is given: the XDG data directory.
 
 use std::ffi::OsString;
+use std::fs::FileType;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
+
+/// What a path leads to that holds nothing by itself, in words; `None` for a file, and for a folder.
+pub(crate) fn special(kind: FileType) -> Option<&'static str> {
+    if kind.is_fifo() {
+        Some("a named pipe")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else if kind.is_char_device() || kind.is_block_device() {
+        Some("a device")
+    } else {
+        None
+    }
+}
 
 /// `$XDG_DATA_HOME/bytegauge/results.db`, or `$HOME/.local/share/bytegauge/results.db`.
 ///

@@ -1,4 +1,4 @@
-//! Which CPUs a thread may run on, and which one it runs on.
+//! Which CPUs a thread may run on.
 //!
 //! The mask belongs to the *thread*, not to the process, and a new thread inherits it from the
 //! thread that spawns it (sched_setaffinity(2)). So read [`allowed_cpus`] before the first pin,
@@ -82,17 +82,6 @@ pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-/// The CPU that the calling thread runs on at this moment. Stale at once unless it is pinned.
-///
-/// # Errors
-///
-/// `ENOSYS` where neither the vDSO nor the kernel knows getcpu(2).
-pub fn current_cpu() -> io::Result<usize> {
-    // SAFETY: takes no argument and touches no memory of ours.
-    let returned = unsafe { libc::sched_getcpu() };
-    outcome::of(returned).map(|cpu| cpu as usize)
-}
-
 fn withheld(requested: &[usize], effective: &[usize]) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
@@ -128,7 +117,8 @@ mod tests {
         for cpu in allowed_cpus().unwrap() {
             in_thread(|| {
                 pin_thread(&[cpu]).unwrap();
-                assert_eq!(current_cpu().unwrap(), cpu);
+                // SAFETY: takes no argument and touches no memory of ours.
+                assert_eq!(unsafe { libc::sched_getcpu() }, cpu as libc::c_int);
                 assert_eq!(allowed_cpus().unwrap(), [cpu]);
             });
         }

@@ -1,4 +1,4 @@
-//! Files as a source of bytes: how much of one is in the page cache, and advice about that.
+//! Files as a source of bytes: how much of one is in the page cache.
 //!
 //! Reading a cached file measures memory, reading an uncached one measures a disk. A report must
 //! say which of the two it was.
@@ -153,42 +153,6 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).expect("a page has a size")
 }
 
-/// What is about to happen to a file (posix_fadvise(2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// No expectation: the default.
-    Normal,
-    /// It is read front to back: the kernel doubles its read-ahead.
-    Sequential,
-    /// It is read here and there: no read-ahead.
-    Random,
-    /// It is read soon: the kernel starts reading it in.
-    WillNeed,
-    /// It is not read soon: the kernel drops what is clean. Sync first, dirty pages stay; so do
-    /// pages that others have mapped.
-    DontNeed,
-}
-
-/// Gives the kernel advice about a whole file. Advice, not an order: look at
-/// [`cached_fraction`] afterwards.
-///
-/// # Errors
-///
-/// `ESPIPE` for a pipe.
-pub fn advise(fd: BorrowedFd<'_>, advice: Advice) -> io::Result<()> {
-    let advice = match advice {
-        Advice::Normal => libc::POSIX_FADV_NORMAL,
-        Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
-        Advice::Random => libc::POSIX_FADV_RANDOM,
-        Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
-        Advice::DontNeed => libc::POSIX_FADV_DONTNEED,
-    };
-    // SAFETY: passes integers only; a length of 0 means to the end.
-    let error = unsafe { libc::posix_fadvise(fd.as_raw_fd(), 0, 0, advice) };
-    // The call returns its error instead of setting errno.
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
-}
-
 /// Makes the next read begin at the front again (lseek(2)).
 ///
 /// The position belongs to the open file description: flows that share one by duplicating a
@@ -254,7 +218,6 @@ mod tests {
     fn a_pipe_has_no_position() {
         let (reader, _writer) = crate::pipe::anonymous().unwrap();
         assert_eq!(rewind(reader.as_fd()).unwrap_err().raw_os_error(), Some(libc::ESPIPE));
-        assert!(advise(reader.as_fd(), Advice::Sequential).is_err());
     }
 
     #[test]
@@ -266,14 +229,6 @@ mod tests {
             let mut text = String::new();
             file.read_to_string(&mut text).unwrap();
             assert_eq!(text, "again");
-        }
-    }
-
-    #[test]
-    fn advice_is_accepted() {
-        let file = in_memory();
-        for advice in [Advice::Normal, Advice::Sequential, Advice::Random, Advice::WillNeed, Advice::DontNeed] {
-            advise(file.as_fd(), advice).unwrap();
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod cpu_time;
 pub mod datagram;
 pub mod environment;
 pub mod epoll;
+pub mod errno;
 pub mod file;
 pub mod interface;
 pub mod interrupt;

@@ -8,11 +8,12 @@
 //! caller must arrange between two threads.
 
 use std::ffi::CString;
-use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+pub use libc::O_NONBLOCK;
 
 use crate::outcome;
 
@@ -76,18 +77,9 @@ pub fn pipe_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
     outcome::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).map(|bytes| bytes as usize)
 }
 
-/// The largest capacity in bytes that an unprivileged process may ask for (`fs.pipe-max-size`).
-///
-/// # Errors
-///
-/// The file's error, or `InvalidData` if it holds no number.
-pub fn pipe_max_size() -> io::Result<usize> {
-    let text = fs::read_to_string("/proc/sys/fs/pipe-max-size")?;
-    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("not a size: {text:?}")))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -120,11 +112,6 @@ mod tests {
         let (_reader, writer) = anonymous().unwrap();
         let error = set_pipe_size(writer.as_fd(), usize::MAX).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    }
-
-    #[test]
-    fn the_maximum_is_at_least_a_page() {
-        assert!(pipe_max_size().unwrap() >= page_size());
     }
 
     #[test]

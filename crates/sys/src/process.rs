@@ -5,12 +5,20 @@
 //!
 //! Never waits for a child.
 
-use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use crate::{clock, outcome};
+
+/// What to do about a thread or a process that could not be made, to be put behind the error: beyond its limits the
+/// system refuses with `EAGAIN` (pthread_create(3), fork(2)). Empty where the error has another reason.
+pub fn unmade_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => ": raise the limit on processes and threads (ulimit -u, TasksMax=)",
+        _ => "",
+    }
+}
 
 /// Makes the kernel kill the *calling* process when its parent ends (prctl(2),
 /// `PR_SET_PDEATHSIG`).
@@ -45,21 +53,6 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Asks a child to end (`SIGTERM`), so that it may flush; `Child::kill` leaves it no choice.
-/// Does nothing if it has ended.
-///
-/// # Errors
-///
-/// `EPERM` if the child has changed its user.
-pub fn terminate(child: &mut Child) -> io::Result<()> {
-    // A child that is not reaped keeps its id, so the id below cannot mean another process.
-    if child.try_wait()?.is_some() {
-        return Ok(());
-    }
-    // SAFETY: passes two integers and no memory.
-    outcome::of(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) }).map(drop)
-}
-
 /// CPU time that all threads of a process have used, ended ones included, in ns: what an external
 /// relay costs. Exact, unlike `/proc/<pid>/stat`, which counts ticks.
 ///
@@ -75,27 +68,6 @@ pub fn cpu_time_ns(process_id: u32) -> io::Result<u64> {
         return Err(io::Error::from_raw_os_error(error));
     }
     clock::try_clock_ns(clock)
-}
-
-/// The most memory this process has had resident at once, bytes (`VmHWM`, proc_pid_status(5)).
-///
-/// Not from getrusage(2): its `ru_maxrss` starts at the parent's value when a program is executed.
-///
-/// # Errors
-///
-/// The file's error, or `InvalidData` if it lacks the line.
-pub fn peak_rss_bytes() -> io::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    parse_peak_rss(&status).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, "/proc/self/status has no VmHWM: mount a complete procfs on /proc")
-    })
-}
-
-fn parse_peak_rss(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    // The unit is always kB, and means 1024 bytes.
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }
 
 #[cfg(test)]
@@ -121,14 +93,6 @@ mod tests {
     }
 
     #[test]
-    fn a_child_can_be_asked_to_end() {
-        let mut child = die_with_parent(&mut sleeper()).spawn().unwrap();
-        terminate(&mut child).unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
-        terminate(&mut child).unwrap();
-    }
-
-    #[test]
     fn own_cpu_time_agrees_with_the_other_source() {
         let before_ns = crate::cpu_time::process_usage().total_ns;
         let own_ns = cpu_time_ns(std::process::id()).unwrap();
@@ -141,12 +105,5 @@ mod tests {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         assert!(cpu_time_ns(child.id()).is_err());
-    }
-
-    #[test]
-    fn the_peak_is_found_in_the_status() {
-        assert_eq!(parse_peak_rss("VmPeak:\t 9 kB\nVmHWM:\t  1234 kB\n"), Some(1234 * 1024));
-        assert_eq!(parse_peak_rss("VmPeak:\t 9 kB\n"), None);
-        assert!(peak_rss_bytes().unwrap() > 0);
     }
 }

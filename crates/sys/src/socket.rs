@@ -189,7 +189,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let server = listener.accept().unwrap().0;
-        crate::option::set(server.as_fd(), &crate::option::SocketOption::Linger(Some(0))).unwrap();
+        crate::option::set(server.as_fd(), &crate::option::LINGER.to(0)).unwrap();
         assert_eq!(take_error(client.as_fd()).unwrap(), None);
         drop(server);
         let found = wait(client.as_fd(), Until::Writable, u64::MAX / 2).unwrap().unwrap();

@@ -127,8 +127,8 @@ mod tests {
         }
         let memory = socket_memory(server.as_fd()).unwrap();
         assert!(memory.rmem_alloc >= 1000, "{memory:?}");
-        let effective = option::effective(server.as_fd());
-        assert_eq!(effective.sndbuf, Some(memory.sndbuf as usize));
+        let sndbuf = option::read(server.as_fd(), option::SEND_BUFFER).unwrap();
+        assert_eq!(sndbuf, option::Value::Number(memory.sndbuf.into()));
         // Acknowledged by the kernel, not by the reader.
         while queued_out(client.as_fd()).unwrap() > 0 {
             std::thread::yield_now();
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn udp_counts_what_it_had_no_room_for() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-        option::set(receiver.as_fd(), &option::SocketOption::ReceiveBuffer(4096)).unwrap();
+        option::set(receiver.as_fd(), &option::RECEIVE_BUFFER.to(4096)).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = receiver.local_addr().unwrap();
         for _ in 0..100 {

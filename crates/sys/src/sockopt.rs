@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::outcome;
 
 /// Where an option lives: its level and its number there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) libc::c_int, pub(crate) libc::c_int);
 
 /// Fills the front of `value` and returns how many bytes the kernel wrote.

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use bytegauge_model::{EndReport, EndRole, Engine, Fill, Level, Levels, Transport, Work, Workload};
+use bytegauge_model::{EndReport, EndRole, Engine, Fill, Level, Levels, Transport, Work, Workload, option};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallSetup, READ_SIZE};
@@ -83,24 +83,6 @@ pub enum Address {
     Fifos(Vec<std::path::PathBuf>),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.
     Alone,
-}
-
-/// Socket and pipe options to request; `None` leaves the system's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Options {
-    /// `SO_SNDBUF` of the source, bytes.
-    pub sndbuf: Option<u64>,
-    /// `SO_RCVBUF` of the sink, bytes.
-    pub rcvbuf: Option<u64>,
-    /// `SO_RCVLOWAT` of the sink, bytes.
-    pub rcvlowat: Option<u64>,
-    /// `TCP_NODELAY` of the source.
-    pub nodelay: Option<bool>,
-    /// `TCP_CONGESTION` of the source.
-    pub congestion: Option<String>,
-    /// Capacity of the pipe, bytes.
-    pub pipe_size: Option<u64>,
 }
 
 /// A fault or a slowdown planted on purpose, to see that it is noticed.
@@ -229,8 +211,8 @@ pub struct PathSetup {
     pub rate: Option<u64>,
     /// Pause between two writes, nanoseconds.
     pub think_ns: u64,
-    /// Options to request.
-    pub options: Options,
+    /// The options to request, by their factors ([`option::OPTIONS`]).
+    pub options: Levels,
     /// Whether every byte is compared with the pattern.
     pub verify: bool,
     /// Seed of the pattern.
@@ -275,10 +257,6 @@ impl PathSetup {
             levels.transport().ok_or_else(|| Fault::Impossible("a cell without a known transport".into()))?;
         let number = |name: &str| levels.get(name).number();
         let required = |name: &str| number(name).ok_or_else(|| Fault::Impossible(format!("a cell without {name}")));
-        let switch = |name: &str| match levels.get(name) {
-            Level::Switch(on) => Some(*on),
-            _ => None,
-        };
         let call = CallSetup::of(levels)?;
         let streams = call.is_none();
         let read_size = match number("read_size") {
@@ -303,14 +281,7 @@ impl PathSetup {
             fill: parsed(levels, "fill")?.unwrap_or_default(),
             rate: number("rate"),
             think_ns: number("think").unwrap_or(0),
-            options: Options {
-                sndbuf: number("sndbuf"),
-                rcvbuf: number("rcvbuf"),
-                rcvlowat: number("rcvlowat"),
-                nodelay: switch("nodelay"),
-                congestion: levels.get("congestion").name().filter(|name| *name != "auto").map(str::to_owned),
-                pipe_size: number("pipe_size"),
-            },
+            options: option::requested(levels),
             transport,
             verify: false,
             seed: 0,
@@ -422,7 +393,7 @@ mod tests {
         let setup = PathSetup::of(&levels()).unwrap();
         assert_eq!((setup.read_size, setup.write_size, setup.rate), (4096, Some(65536), None));
         assert_eq!(setup.work, Work::NsPerByte(0.5));
-        assert_eq!(setup.options, Options::default());
+        assert_eq!(setup.options, Levels::default());
         let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
         let text = serde_json::to_string(&command).unwrap();
         assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);

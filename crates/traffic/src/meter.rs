@@ -1,8 +1,10 @@
 //! Counts what moved and decides when a window begins and ends, with one clock read a lap.
 //!
-//! A lap is as many calls as take about 1 ms (less in a short window); how many is learnt lap by lap. So the loop that is measured
-//! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
+//! A lap is as many calls as take about 1 ms (less in a short window); how many is learnt lap by lap. So the loop that is
+//! measured holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
+//!
+//! Long because the counters of one window, their marks and their tests are one thing.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

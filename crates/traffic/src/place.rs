@@ -10,7 +10,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
 use crate::message::Address;
-use crate::transport::{JOIN_TIMEOUT, uninterrupted};
+use crate::transport::connect_in_time;
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -43,23 +43,12 @@ pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
         let address = sock_addr(place)?;
         let kind = if transport.is_datagram() { Type::DGRAM } else { Type::STREAM };
         let socket = Socket::new(address.domain(), kind, None)?;
-        // SO_SNDTIMEO bounds connect(2) too (socket(7)).
-        socket.set_write_timeout(Some(JOIN_TIMEOUT))?;
-        uninterrupted(|| socket.connect(&address))
+        connect_in_time(&socket, &address, true)
     };
     connect().map_err(|error| {
-        let why = match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "nobody answers".into(),
-            // That a connection is under way is what connect(2) says when the time is over.
-            _ if error.raw_os_error() == Some(IN_PROGRESS) => "nobody answers".into(),
-            _ => error.to_string(),
-        };
-        Fault::Missing(format!("cannot connect to {place} ({why}): start the server, or check its address"))
+        Fault::Missing(format!("cannot connect to {place} ({error}): start the server, or check its address"))
     })
 }
-
-/// `EINPROGRESS` (asm-generic/errno.h).
-const IN_PROGRESS: i32 = 115;
 
 /// What a client is told of a place.
 ///

@@ -1,11 +1,13 @@
 //! `docs/factors.md`: every factor, and the names that its levels may have.
 
 use anyhow::Result;
-use bytegauge_model::catalog::{ARRIVALS, ENDS, ENGINES, PLACEMENTS, PROFILES, RCVBUF_ON, Row, TRANSPORTS};
+use bytegauge_model::catalog::{
+    ARRIVALS, Batches, ENDS, ENGINES, EngineEnd, PLACEMENTS, PROFILES, RCVBUF_ON, Row, TRANSPORTS, Threads,
+};
 use bytegauge_model::factor::{self, Factor, Role, WORKLOADS};
 use bytegauge_model::level::Kind;
 use bytegauge_model::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
-use bytegauge_model::{Bytes, Engine, Nanos, Transport, Workload};
+use bytegauge_model::{Bytes, Nanos, Transport, Workload};
 
 use crate::markdown::{code, table};
 
@@ -33,7 +35,7 @@ pub fn text() -> Result<String> {
     text.push_str("\n## Placements\n\n");
     text.push_str(&names(PLACEMENTS));
     text.push_str("\n## Engines\n\n");
-    text.push_str(&names(ENGINES));
+    text.push_str(&engines());
     text.push_str("\nWhich of them carry what:\n\n");
     text.push_str(&table(&["end", "transports", "engines"], carriers()));
     text.push_str("\n## Arrivals (`--arrivals`)\n\n");
@@ -125,23 +127,41 @@ fn transports(workload: Workload, factor: &Factor) -> String {
     }
 }
 
-/// Whether an engine can be an end over a transport.
-type Carries = fn(Engine, &Transport) -> bool;
-
 /// The ends of the workloads with a path that an engine can be.
-const ENGINE_ENDS: [(Workload, &str, Carries); 3] = [
-    (Workload::Stream, "both ends of a `stream`", |engine, transport| engine.suits(transport)),
-    (Workload::Call, "the server of a `call`", |engine, transport| engine.suits(transport) && engine.calls()),
-    (Workload::Call, "the client of a `call`", |engine, transport| engine.calls_over(transport)),
+const ENGINE_ENDS: [(Workload, &str, EngineEnd); 3] = [
+    (Workload::Stream, "both ends of a `stream`", EngineEnd::Stream),
+    (Workload::Call, "the server of a `call`", EngineEnd::Server),
+    (Workload::Call, "the client of a `call`", EngineEnd::Client),
 ];
+
+/// Each engine with how it moves what it carries.
+fn engines() -> String {
+    let rows = ENGINES.iter().map(|row| {
+        let threads = match row.can.threads {
+            Threads::PerFlow => "one a flow",
+            Threads::Shared => "shared",
+        };
+        let batches = match row.can.batches {
+            Batches::None => "",
+            Batches::Calls => "`--batch` a call",
+            Batches::Cuts => "`--batch` a send",
+        };
+        let outstanding = if row.can.outstanding { "`--outstanding` receives" } else { "" };
+        let at_once: Vec<&str> = [batches, outstanding].into_iter().filter(|text| !text.is_empty()).collect();
+        vec![code(row.name), threads.to_owned(), at_once.join(", "), row.summary.to_owned()]
+    });
+    table(&["name", "threads for connections", "datagrams at once", "what it is"], rows)
+}
 
 /// Rows of ends, the transports over which the same engines carry them, and these engines.
 fn carriers() -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (workload, end, carries) in ENGINE_ENDS {
-        let transports = TRANSPORTS.iter().filter_map(|row| row.name.parse::<Transport>().ok());
+    for (workload, end, role) in ENGINE_ENDS {
+        let names = TRANSPORTS.iter().map(|row| row.name).chain(["/dev/zero"]);
+        let transports = names.filter_map(|name| name.parse::<Transport>().ok());
         for transport in transports.filter(|transport| workload.runs_over(transport)) {
-            let engines = ENGINES.iter().filter(|row| carries(row.value, &transport)).map(|row| code(row.name));
+            let fitting = ENGINES.iter().filter(|row| row.value.carries(role, &transport));
+            let engines = fitting.map(|row| code(row.name));
             let engines = engines.collect::<Vec<_>>().join(", ");
             match rows.iter_mut().find(|row| row[0] == end && row[2] == engines) {
                 Some(row) => row[1].push_str(&format!(", {}", code(&transport))),
@@ -176,6 +196,7 @@ mod tests {
         };
         check("`stream`", "tcp", &["blocking", "null", "epoll", "tokio", "uring:zc"], &["plain", "gso"]);
         check("`stream`", "udp", &["null", "plain", "mmsg", "gso", "uring:plain"], &["blocking", "uring:zc"]);
+        check("`stream`", "pipe", &["blocking", "null"], &["epoll", "tokio", "uring:plain"]);
         check("`stream`", "unix-dgram", &["plain", "mmsg"], &["gso"]);
         check("server", "udp", &["plain", "mmsg", "uring:multishot"], &["gso", "null"]);
         check("client", "udp", &["plain", "mmsg"], &["gso", "uring:plain"]);

@@ -29,7 +29,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::{cargo, section, setup};
 use bench::{Bench, Effort};
 
-/// The command of the test suite's smoke.
+/// The command of the lab's smoke.
 pub const SMOKE: &str = "cargo xtask peers --quick --no-write";
 
 const DOCUMENT: &str = "docs/performance.md";

@@ -146,6 +146,10 @@ fn contradictions() {
         "stream --read-size 1..16M --write-size 1..16M --sndbuf 1..1G --rcvbuf 1..1G",
         &["cells are too many", "shorter lists"],
     );
+    check(
+        "call --request 1..16M --response 1..16M --flows 1..1024 --depth 1..1024 --think 1ns..1s --dry-run",
+        &["cells are too many (50000 at most)", "above all of --think, which has 31 levels"],
+    );
 }
 
 #[test]

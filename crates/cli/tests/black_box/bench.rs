@@ -6,7 +6,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -25,20 +24,10 @@ const LOOK: Duration = Duration::from_millis(5);
 pub const QUICK: &str = "stream --transport unix --profile drain --read-size 4K,64K --write-size 64K \
                          --duration 20ms --blocks 6 --budget 2s --seed 1";
 
-/// Benches share the machine, but for one that must have it alone.
-static MACHINE: RwLock<()> = RwLock::new(());
-
-/// A share of the machine, or all of it, for as long as it is held.
-enum Share {
-    Some { _held: RwLockReadGuard<'static, ()> },
-    All { _held: RwLockWriteGuard<'static, ()> },
-}
-
 /// A folder with a home of its own, so that the default store is in it.
 pub struct Bench {
     folder: TempDir,
     runs: AtomicU32,
-    _share: Share,
 }
 
 /// A run that ended.
@@ -65,16 +54,7 @@ pub struct Running {
 impl Bench {
     /// An empty bench.
     pub fn new() -> Bench {
-        Bench::with(Share::Some { _held: MACHINE.read().unwrap_or_else(PoisonError::into_inner) })
-    }
-
-    /// An empty bench while no other test runs: for what a busy machine would drown.
-    pub fn alone() -> Bench {
-        Bench::with(Share::All { _held: MACHINE.write().unwrap_or_else(PoisonError::into_inner) })
-    }
-
-    fn with(share: Share) -> Bench {
-        Bench { folder: tempfile::tempdir().expect("a folder"), runs: AtomicU32::new(0), _share: share }
+        Bench { folder: tempfile::tempdir().expect("a folder"), runs: AtomicU32::new(0) }
     }
 
     /// A path on the bench.

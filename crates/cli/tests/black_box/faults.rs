@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran, children, signal};
-use crate::contract::{check_document, check_schema, counted};
+use crate::contract::{check_document, check_schema};
 use crate::raw::Raw;
 
 /// One cell.
@@ -44,7 +44,7 @@ fn check_one_fails(flags: &str, fault: &str, reason: &str) -> Ran {
     let (first, second) = (&document["cells"][0], &document["cells"][1]);
     assert_eq!((&first["outcome"], &second["outcome"]), (&"failed".into(), &"measured".into()), "{ran}");
     assert!(first["reason"].as_str().is_some_and(|text| text.contains(reason)), "{first}");
-    assert_eq!(counted(&document, second), 6, "{second}");
+    assert_eq!(second["trials"], 6, "{second}");
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!(raw.confirmed()["g1"], 6, "blocks that broke are repeated whole");
@@ -74,6 +74,23 @@ fn a_path_that_corrupts() {
     // Nobody looks: nobody sees. That is what the flag is for.
     let bench = Bench::new();
     bench.run(&format!("{ONE} --plant corrupt:100000")).exits(0);
+}
+
+#[test]
+fn what_is_whole_is_verified() {
+    let bench = Bench::new();
+    let check = |words: &str| {
+        let ran =
+            bench.run(&format!("{words} --verify --blocks 2 --budget 2s --seed 1 --quiet --format json")).exits(0);
+        let document = ran.json();
+        check_schema(&document);
+        let cells = document["cells"].as_array().expect("cells");
+        assert!(cells.iter().any(|cell| cell["kind"] == "floor"), "{words}: the harness's cost is measured as well");
+        assert!(cells.iter().all(|cell| cell["outcome"] == "measured"), "{words}: {cells:?}");
+    };
+    check("stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms");
+    check("stream --transport udp --profile drain --read-size 1K --write-size 1K --duration 20ms");
+    check("call --transport unix --profile echo --server-engine blocking --duration 20ms");
 }
 
 #[test]

@@ -114,6 +114,30 @@ fn a_server_that_never_accepts_is_no_different() {
 }
 
 #[test]
+fn a_full_backlog_is_said_alike_by_all() {
+    // A Unix listener's queue is full after the first that nobody accepts; connect(2) then waits.
+    let bench = Bench::new();
+    let path = bench.path("socket");
+    let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    listener.listen(0).unwrap();
+    let _first = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let place = format!("unix:{}", path.display());
+    for words in ["stream --write-size 64K", "call --request 64"] {
+        let ran = bench.run(&format!("{words} --connect {place} --budget 2s")).exits(5);
+        ran.complains(&["nobody answers: the server is stalled, or its backlog is full", "start the server"]);
+    }
+    // Room for the look before the session, and for no more.
+    drop(listener);
+    let path = bench.path("narrow");
+    let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    listener.listen(0).unwrap();
+    bench.run(&format!("stream --connect unix:{} {FLAGS}", path.display())).exits(5);
+    bench.run("report --format csv").prints(&["nobody answers: the server is stalled, or its backlog is full"]);
+}
+
+#[test]
 fn an_echo_is_no_sink() {
     let echo = reader(|mut stream| {
         let mut bytes = [0; 64 << 10];

@@ -1,11 +1,11 @@
 //! Ctrl-C: what was measured is kept and told, and `--resume` goes on from there.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bench::Bench;
+use crate::bench::{BINARY, Bench};
 use crate::contract::check_document;
 use crate::raw::{Raw, name};
 
@@ -46,7 +46,7 @@ fn check_resumed(bench: &Bench, before: &Raw) {
 
 #[test]
 fn everything_measured_is_kept_and_gone_on_with() {
-    for (signal, flags) in [("INT", ""), ("TERM", "--ends processes")] {
+    for (signal, flags) in [("INT", ""), ("TERM", "--ends processes"), ("HUP", "")] {
         let bench = Bench::new();
         let told = interrupted(&bench, signal, flags, 12);
         let before = Raw::of(&bench, 1);
@@ -62,6 +62,32 @@ fn everything_measured_is_kept_and_gone_on_with() {
         check_resumed(&bench, &before);
         bench.run(&format!("{LONGER} --resume")).exits(2).complains(&["no interrupted session"]);
     }
+}
+
+#[test]
+fn signals_that_come_together_are_one_wish() {
+    let bench = Bench::new();
+    interrupted(&bench, "INT", "", 1);
+    // As `timeout` sends them: to the process and to its group.
+    let mut running = bench.start("stream --resume 1 --json-stream");
+    running.until("some trials", |running| told(&running.stdout()) >= 5);
+    let id = running.id();
+    bench.shell(&format!("kill -INT {id}; kill -INT {id}; kill -TERM {id}")).exits(0);
+    let ran = running.wait().exits(130).complains(&["interrupted"]);
+    assert_eq!(ran.json_lines().last().map(|line| line["event"].clone()), Some("report".into()), "{ran}");
+    assert_eq!(Raw::of(&bench, 1).status(), "incomplete");
+}
+
+#[test]
+fn nohup_is_heeded() {
+    let bench = Bench::new();
+    let script = format!("trap '' HUP; exec \"$BYTEGAUGE\" {LONGER} --json-stream");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).env("BYTEGAUGE", BINARY);
+    let mut running = bench.spawn(command, script);
+    running.until("some trials", |running| told(&running.stdout()) >= 1);
+    running.signal("HUP");
+    running.wait().exits(0);
 }
 
 /// Every recommendation of a document: whether it is proven, and its text.
@@ -84,9 +110,8 @@ fn stopping_when_it_looks_good_proves_nothing() {
     assert!((6..60).contains(&blocks), "{blocks}");
     for (proven, text) in recommendations(&bench.run("report 1 --format json").exits(0).json()) {
         assert!(!proven, "{text}");
-        // A machine unfit to recommend anything says that instead.
-        let interrupted = text.contains(&format!("not proven (interrupted after {blocks} of 60 blocks"));
-        assert!(interrupted && text.contains("--resume") || text.contains("nothing is recommended"), "{text}");
+        assert!(text.contains(&format!("not proven (interrupted after {blocks} of 60 blocks")), "{text}");
+        assert!(text.contains("--resume"), "{text}");
     }
     let document = bench.run("stream --resume 1 --format json").exits(0).json();
     for (_, text) in recommendations(&document) {
@@ -135,22 +160,19 @@ fn before_the_first_trial_too() {
     assert_eq!(raw.confirmed()["g1"], 40);
 }
 
-/// How soon an interrupt must be answered, in a trial of any length. A hang, not a delay, is what it catches.
-const PROMPT: Duration = Duration::from_secs(10);
+/// Who waits for a trial or a grace of an hour is found out by the bench, which waits for two minutes.
+const LONG: &str = "stream --profile drain --read-size 64K --write-size 64K --duration 3600s --budget 2s";
 
 #[test]
 fn a_long_trial_is_not_waited_for() {
     for ends in ["threads", "processes"] {
         let bench = Bench::new();
-        let words = "stream --transport unix,tcp --profile drain --read-size 64K --write-size 64K --duration 30s \
-                     --blocks 1 --budget 2s";
-        let mut running = bench.start(&format!("{words} --ends {ends}"));
+        let mut running = bench.start(&format!("{LONG} --transport unix,tcp --blocks 1 --ends {ends}"));
         running.until("confirmation", |running| running.stderr().contains("confirm: "));
-        std::thread::sleep(Duration::from_millis(300));
-        let began = Instant::now();
+        // In the middle of it on most machines; a busy one may not have begun, which must end it as well.
+        std::thread::sleep(Duration::from_millis(100));
         running.signal("INT");
         running.wait().exits(130).prints(&["incomplete"]);
-        assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
         Raw::of(&bench, 1).check_sound();
     }
 }
@@ -158,17 +180,13 @@ fn a_long_trial_is_not_waited_for() {
 #[test]
 fn a_second_interrupt_ends_at_once() {
     let bench = Bench::new();
-    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 5 \
-                 --budget 2s --plant stall:1000 --grace 20s";
-    let mut running = bench.start(words);
+    let words = format!("{LONG} --transport unix --blocks 5 --plant stall:1000 --grace 3600s");
+    let mut running = bench.start(&words);
     running.until("calibration", |running| running.stderr().contains("calibrate: "));
-    std::thread::sleep(Duration::from_millis(300));
     running.signal("INT");
-    std::thread::sleep(Duration::from_millis(300));
-    let began = Instant::now();
+    std::thread::sleep(Duration::from_millis(50));
     running.signal("INT");
     running.wait().exits(130);
-    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
     bench.run("sessions").exits(0);
 }
 

@@ -1,7 +1,7 @@
 //! `call --slo`: the highest rate that keeps a latency, with real servers, planted slow ones, and others'.
 //!
-//! What is checked of a rate are laws (a server that works for so long a call answers no more than that allows) and
-//! ratios of what one search saw, so that a slow machine fails nothing.
+//! What is checked of a rate are laws: a server that works for so long a call answers no more than that allows, on any
+//! machine. How near the knee comes to it is asked of a quiet machine (`quiet`).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -19,20 +19,6 @@ const FLAGS: &str =
 
 fn searching(bench: &Bench, flags: &str) -> Ran {
     bench.run(&format!("call {FLAGS} --duration 20ms {flags}"))
-}
-
-/// Searches with longer windows until the knee is where it should be: a busy machine may keep a server from its work for
-/// most of a short one. The last document if it never was.
-fn found(flags: &str, is: impl Fn(&Value) -> bool) -> Result<Value, Value> {
-    let document = |duration: &str| Bench::new().run(&format!("call {flags} --duration {duration}")).exits(0).json();
-    let mut seen = Value::Null;
-    for duration in ["100ms", "400ms"] {
-        seen = document(duration);
-        if is(&seen) {
-            return Ok(seen);
-        }
-    }
-    Err(seen)
 }
 
 /// The number at the end of a path of keys.
@@ -66,16 +52,9 @@ fn a_knee_is_found_and_kept_with_its_probes() {
 }
 
 #[test]
-fn a_server_that_works_has_its_knee_near_what_it_can_do() {
-    // Some 200 µs a call, which is nearly all there is to it: a lenient limit is kept up to most of the capacity.
-    let near = |document: &Value| number(&document["cells"][0], &["call", "knee", "share_of_closed"]) >= 0.3;
-    found(&format!("{FLAGS} --work 2000ns --slo p90=50ms --format json"), near).unwrap();
-}
-
-#[test]
 fn a_limit_below_what_a_call_takes_is_told() {
     let bench = Bench::new();
-    searching(&bench, "--work 10000ns --slo p50=100us").exits(5);
+    searching(&bench, "--work 2000ns --slo p50=100us").exits(5);
     let reasons = bench.run("report --format csv").stdout;
     for part in ["not even", "keep p50=100us", "where p50 is", "a closed loop reaches", "allow more time in --slo"] {
         assert!(reasons.contains(part), "no `{part}` in {reasons}");
@@ -85,8 +64,8 @@ fn a_limit_below_what_a_call_takes_is_told() {
 #[test]
 fn a_percentile_that_would_take_too_long_is_told() {
     let bench = Bench::new();
-    // A tenth of a second a call: ten a second, of which no 99.9th percentile is to be had.
-    let flags = "--transport unix --server-engine epoll --placement unpinned --flows 1 --request 100 --work 1000000ns \
+    // Ten milliseconds a call: a hundred a second, of which no 99.9th percentile is to be had.
+    let flags = "--transport unix --server-engine epoll --placement unpinned --flows 1 --request 100 --work 100000ns \
                  --duration 300ms --blocks 1 --budget 60s --slo p99.9=1s";
     bench.run(&format!("call {flags}")).exits(5);
     let reasons = bench.run("report --format csv").stdout;
@@ -121,9 +100,8 @@ fn one_at_a_time(pause: Duration) -> SocketAddr {
 #[test]
 fn a_known_service_time_bounds_the_knee_and_servers_are_compared_by_theirs() {
     let (quick, slow) = (one_at_a_time(Duration::ZERO), one_at_a_time(Duration::from_millis(2)));
-    let flags = "--flows 2 --request 100 --blocks 2 --budget 60s --slo p50=100ms --format json";
-    let near = |document: &Value| number(&document["cells"][1], &["call", "knee", "share_of_closed"]) >= 0.3;
-    let document = found(&format!("--connect {quick},{slow} {flags}"), near).unwrap();
+    let flags = "--flows 2 --request 100 --duration 100ms --blocks 1 --budget 60s --slo p50=100ms --format json";
+    let document = Bench::new().run(&format!("call --connect {quick},{slow} {flags}")).exits(0).json();
     for (at, cell) in [&quick, &slow].into_iter().zip(document["cells"].as_array().unwrap()) {
         assert_eq!(cell["factors"]["connect"], at.to_string());
     }

@@ -33,6 +33,38 @@ fn some_flows_fit_and_some_do_not() {
 }
 
 #[test]
+fn no_thread_may_be_made() {
+    let limited = "setpriv --reuid 65534 --clear-groups prlimit --nproc";
+    if !possible("another user with a limit", "sh", &["-c", &format!("exec {limited}=1 true")]) {
+        return;
+    }
+    let bench = Bench::new();
+    // The binary, and a folder to write to, where that user may go.
+    bench.shell("chmod 777 . && cp \"$BYTEGAUGE\" here").exits(0);
+    let script = |most: u32, words: &str| format!("exec {limited}={most} ./here {words} --store r.db");
+    if bench.shell(&script(1, "--version")).status.code() != Some(0) {
+        eprintln!("SKIPPED: this folder is not open to another user");
+        return;
+    }
+    // The first thread is for signals, the next ones are the ends.
+    for (most, words) in [(1, MANY), (2, MANY), (2, &format!("{MANY} --ends processes")), (1, "ring --budget 2s")] {
+        let ran = bench.shell(&script(most, words));
+        assert!(matches!(ran.status.code(), Some(2 | 5)) && !ran.stderr.contains("panicked"), "{ran}");
+        ran.complains(&["Resource temporarily unavailable", "limit on processes"]);
+    }
+}
+
+#[test]
+fn files_that_may_not_grow() {
+    let bench = Bench::new();
+    // In blocks of 512 bytes, or of 1024: in any case less than the store's tables and some trials.
+    let ran = bench
+        .shell(&format!("ulimit -f 150 && exec \"$BYTEGAUGE\" {} --quiet", MANY.replace("--blocks 1", "--blocks 500")));
+    ran.exits(5).complains(&["results.db", "ulimit -f", "everything recorded before is kept"]);
+    bench.run("sessions").exits(0);
+}
+
+#[test]
 fn one_cpu_only() {
     if !possible("one CPU", "taskset", &["-c", "0", "true"]) {
         return;
@@ -113,41 +145,6 @@ fn too_little_locked_memory_for_a_ring() {
         assert!(reason.contains(&format!("`ulimit -l` ({limit_kib} KiB here)")), "{reason}");
         assert!(reason.contains("raise it with `ulimit -l unlimited`"), "{reason}");
     }
-}
-
-#[test]
-fn io_uring_switched_off() {
-    // The switch is the whole machine's: nobody else measures meanwhile, and it is put back whatever happens.
-    let bench = Bench::alone();
-    let script = |rest: &str| {
-        format!(
-            "switch=/proc/sys/kernel/io_uring_disabled\n\
-             before=$(cat $switch) && trap 'echo $before > $switch' EXIT INT TERM && echo 2 > $switch || exit 77\n{rest}"
-        )
-    };
-    let ran = bench.shell(&script(&format!("\"$BYTEGAUGE\" {RING} --server-engine epoll,uring")));
-    if ran.status.code() == Some(77) {
-        eprintln!("SKIPPED: kernel.io_uring_disabled cannot be set here");
-        return;
-    }
-    let document = ran.exits(0).json();
-    let [epoll, uring] = [&document["cells"][0], &document["cells"][1]];
-    assert_eq!((&epoll["outcome"], &uring["outcome"]), (&"measured".into(), &"skipped".into()), "{document}");
-    let reason = uring["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("io_uring is switched off by kernel.io_uring_disabled=2"), "{reason}");
-
-    // Datagrams go without it too, and rings are all made of it.
-    let udp = "stream --transport udp --write-size 1000 --duration 20ms --blocks 1 --budget 3s --quiet --format json";
-    let document =
-        bench.shell(&script(&format!("\"$BYTEGAUGE\" {udp} --engine plain,uring:multishot"))).exits(0).json();
-    let outcomes: Vec<_> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["outcome"]).collect();
-    assert!(outcomes.contains(&&"measured".into()) && outcomes.contains(&&"skipped".into()), "{document}");
-    let ran = bench.shell(&script("\"$BYTEGAUGE\" ring --entries 64 --blocks 1 --budget 2s")).exits(2);
-    ran.complains(&["nothing of this plan can be measured here", "kernel.io_uring_disabled=2"]);
-
-    // Where it is all that was asked for, nothing is begun.
-    let ran = bench.shell(&script(&format!("\"$BYTEGAUGE\" {RING} --server-engine uring:plain"))).exits(2);
-    ran.complains(&["nothing of this plan can be measured here", "kernel.io_uring_disabled=2", "use --engine epoll"]);
 }
 
 const CALLS: &str = "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --duration 20ms \

@@ -23,6 +23,7 @@ mod knee;
 mod machine_limits;
 mod output;
 mod plans;
+mod quiet;
 mod raw;
 mod ring;
 mod selftest;

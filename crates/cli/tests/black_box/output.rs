@@ -55,7 +55,13 @@ fn completions_and_the_manual() {
     if possible("the syntax of completions", "bash", &["-c", "true"]) {
         bench.shell("\"$BYTEGAUGE\" completions bash > done.bash && bash -n done.bash").exits(0);
     }
-    bench.run("man").exits(0).prints(&[".TH bytegauge 1", "SUBCOMMANDS"]);
+    let man =
+        bench.run("man").exits(0).prints(&[".TH bytegauge 1", "SUBCOMMANDS", "BYTEGAUGE IMPORT", "BYTEGAUGE SERVE"]);
+    assert_eq!(man.stdout.matches(".TH ").count(), 1);
+    for flag in ["read-size", "server-engine", "json-stream", "map", "output"] {
+        assert!(man.stdout.contains(&flag.replace('-', "\\-")), "no --{flag} in the manual");
+    }
+    assert!(!man.stdout.contains("plant"), "faults are planted by tests, not by users");
 }
 
 #[test]
@@ -71,6 +77,21 @@ fn the_report_on_a_terminal_that_is_none() {
         let ran = bench.shell(&format!("{variable} exec \"$BYTEGAUGE\" report")).exits(0);
         assert!(!ran.stdout.contains(ESCAPE), "{ran}");
     }
+}
+
+#[test]
+fn an_ascii_locale_gets_ascii() {
+    let bench = Bench::new();
+    let ran = bench.shell(&format!("LC_ALL=C exec \"$BYTEGAUGE\" {QUICK}")).exits(0);
+    assert!(ran.stdout.is_ascii() && ran.stderr.is_ascii(), "{ran}");
+    assert!(ran.stdout.contains('#') && ran.stdout.contains("--") && !ran.stdout.contains('?'), "{ran}");
+    for (variables, ascii) in [("LANG=POSIX", true), ("LANG=C LC_ALL=C.UTF-8", false), ("LC_ALL= LANG=C", true)] {
+        let ran = bench.shell(&format!("unset LC_ALL LC_CTYPE LANG; {variables} exec \"$BYTEGAUGE\" report")).exits(0);
+        assert_eq!(ran.stdout.is_ascii(), ascii, "{variables}: {ran}");
+    }
+    // Programs read UTF-8, whatever the locale.
+    let document = bench.shell("LC_ALL=C exec \"$BYTEGAUGE\" report --format json").exits(0).json();
+    assert_eq!(document, bench.run("report --format json").exits(0).json());
 }
 
 #[test]
@@ -208,7 +229,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 fn a_full_standard_output_is_said() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
-    for words in ["report", "report --format json", "export"] {
+    for words in ["report", "report --format json", "export", &format!("{QUICK} --json-stream")] {
         let ran = bench.shell(&format!("exec \"$BYTEGAUGE\" {words} >/dev/full")).exits(5);
         ran.complains(&["No space left"]);
     }

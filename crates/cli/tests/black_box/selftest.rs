@@ -48,7 +48,8 @@ fn the_text_holds_every_row_and_their_count() {
     let ran = bench.run("selftest --scale test --seed 1").prints(&ROWS);
     let starting =
         |marks: &[&str]| ran.stdout.lines().filter(|line| marks.iter().any(|mark| line.starts_with(mark))).count();
-    let (good, failed) = (starting(&["ok    ", "ok (-)"]), starting(&["FAILED"]));
+    let (good, failed) = (starting(&["ok    ", "ok (-)", "told  "]), starting(&["FAILED"]));
+    assert!(starting(&["told  "]) > 0 && !ran.stdout.contains("published\n"), "what has no target passes none: {ran}");
     check_code(&ran, failed as u64);
     assert!(starting(&["ok (-)"]) > 0, "{ran}");
     let counted = format!("{} rows, {failed} failed, seed 1. ", good + failed);

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 
-use crate::bench::{Bench, Ran, possible};
+use crate::bench::{Bench, QUICK, Ran, possible};
 use crate::raw::Raw;
 
 /// A session of the null engine: quick, and it never fails.
@@ -26,6 +26,48 @@ fn a_directory() {
     fs::create_dir(bench.path("folder")).expect("a folder");
     check_refused(bench.run(&format!("{NULL} --store folder")), &["folder"]);
     check_refused(bench.run("sessions --store folder"), &["folder"]);
+}
+
+#[test]
+fn what_keeps_nothing() {
+    let bench = Bench::new();
+    for (store, kind) in [("", "is empty"), (":memory:", "memory"), ("/dev/null", "is a device")] {
+        for words in [NULL, "sessions"] {
+            let mut words: Vec<&str> = words.split(' ').collect();
+            words.extend(["--store", store]);
+            check_refused(bench.run_args(&words), &[kind, "give the path of a file"]);
+        }
+    }
+    assert!(!bench.path("data").exists());
+}
+
+#[test]
+fn a_name_that_is_too_long() {
+    let bench = Bench::new();
+    let name = "x".repeat(300);
+    check_refused(bench.run(&format!("{NULL} --store {name}")), &["too long for its file system"]);
+}
+
+#[test]
+fn a_store_that_goes_away_while_it_is_written() {
+    for (script, how) in [("rm results.db", "deleted"), ("mv results.db other.db; touch results.db", "replaced")] {
+        let bench = Bench::new();
+        let mut running = bench.start(&format!("{QUICK} --store results.db --json-stream"));
+        running.until("some trials", |running| running.stdout().matches("\"trial\"").count() >= 2);
+        bench.shell(script).exits(0);
+        let ran = running.wait().exits(5).complains(&[how, "results.db.saved-1", "--resume"]);
+        let told = ran.stdout.matches("\"event\":\"trial\"").count();
+        let kept = bench.run("--store results.db.saved-1 export 1").exits(0).json_lines();
+        let trials = kept.iter().filter(|line| line["kind"] == "trial").count();
+        assert!(trials >= told && told >= 2, "{trials} of {told} are kept: {ran}");
+        bench.run("--store results.db.saved-1 stream --resume --quiet").exits(0);
+    }
+    let bench = Bench::new();
+    let mut running = bench.start(&format!("{QUICK} --store results.db --json-stream"));
+    running.until("some trials", |running| running.stdout().matches("\"trial\"").count() >= 2);
+    bench.shell(": >results.db").exits(0);
+    let ran = running.wait().exits(5);
+    assert!(!ran.stderr.contains("panicked") && ran.stderr.contains("results.db"), "{ran}");
 }
 
 #[test]
@@ -172,7 +214,7 @@ fn a_disk_that_is_full() {
 #[test]
 fn a_store_that_vanishes_under_way() {
     let bench = Bench::new();
-    let mut running = bench.start(&NULL.replace("--blocks 6", "--blocks 300").replace("--quiet", ""));
+    let mut running = bench.start(&NULL.replace("--blocks 6", "--blocks 100").replace("--quiet", ""));
     running.until("confirmation", |running| running.stderr().contains("confirm: "));
     fs::remove_dir_all(bench.path("data")).expect("the folder");
     let ran = running.wait();

@@ -3,14 +3,11 @@
 //! Sums over trials first, ratios of sums after: a mean of ratios would give short trials the weight of
 //! long ones. What no trial recorded stays `None`.
 
-use std::collections::BTreeMap;
-
-use bytegauge_model::trial::EffectiveOptions;
-use bytegauge_model::{EndReport, Level, Levels, Trial};
+use bytegauge_model::{EndReport, Levels, Trial};
 use bytegauge_stats::quantile::median;
-use serde_json::Value;
 
-use super::document::{Counters, CpuView, EndCpu, OptionView, PerFlow};
+use super::document::{Counters, CpuView, EndCpu, PerFlow};
+use super::options;
 
 const GIB: f64 = (1u64 << 30) as f64;
 /// Machine-wide figures come in ticks of 10 ms: below 1 s of observation they are rounding.
@@ -136,7 +133,7 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
         sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink_side())),
         sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink_side())),
         verified_bytes: sink.map(|end| end.verified).filter(|verified| *verified > 0),
-        options: options(levels, trials),
+        options: options::of_cell(levels, trials),
         per_flow: per_flow(trials),
     }
 }
@@ -265,44 +262,6 @@ fn socket_memory<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64
         })
         .collect();
     median(&held).map(|bytes| bytes.round() as u64)
-}
-
-/// An option by the name of its factor, and how it is read from what the kernel reported.
-type ReadOption = (&'static str, fn(&EffectiveOptions) -> Value);
-
-const OPTIONS: &[ReadOption] = &[
-    ("sndbuf", |options| options.sndbuf.into()),
-    ("rcvbuf", |options| options.rcvbuf.into()),
-    ("rcvlowat", |options| options.rcvlowat.into()),
-    ("nodelay", |options| options.nodelay.into()),
-    ("congestion", |options| options.congestion.clone().into()),
-    ("pipe_size", |options| options.pipe_size.into()),
-    ("page_cache_share", |options| options.page_cache_share.into()),
-];
-
-/// The options of the last trial's first flow: every trial sets them anew and in the same way.
-pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<&'a EffectiveOptions> {
-    trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| &flow.options)
-}
-
-fn options(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
-    let source = effective(trials, Trial::source_side);
-    let sink = effective(trials, Trial::sink_side);
-    let shown = OPTIONS.iter().map(|(name, read)| {
-        let requested = match levels.get(name) {
-            Level::Absent => Value::Null,
-            level => serde_json::to_value(level).unwrap_or_default(),
-        };
-        (
-            *name,
-            OptionView {
-                requested,
-                source: source.map(read).unwrap_or_default(),
-                sink: sink.map(read).unwrap_or_default(),
-            },
-        )
-    });
-    shown.filter(|(_, option)| *option != OptionView::default()).collect()
 }
 
 fn per_flow(trials: &[&Trial]) -> Option<PerFlow> {

@@ -1,8 +1,8 @@
 //! The memory that a cell takes: what the recommendation keeps small among equally good cells.
 
-use bytegauge_model::{EndReport, Level, Levels, Trial, Workload};
+use bytegauge_model::{EndReport, Engine, Level, Levels, Trial, Workload};
 
-use super::counters::effective;
+use super::options::effective;
 
 /// Buffers of both ends and, where the plan varies them, of the kernel; bytes over all flows. `None` where the
 /// cell has no read size, or a varied buffer's size is not known.
@@ -42,8 +42,8 @@ fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64
         add(buffer.size(levels, trials)?, connections);
     }
     if varies("read_size") {
-        let blocking = levels.get("server_engine").name() == Some("blocking");
-        add(number("read_size"), if blocking { connections } else { number("server_threads").max(1) });
+        let thread_a_flow = levels.engine("server_engine").is_some_and(Engine::has_thread_a_flow);
+        add(number("read_size"), if thread_a_flow { connections } else { number("server_threads").max(1) });
     }
     bytes
 }
@@ -53,14 +53,13 @@ pub struct Buffer {
     /// The factor.
     pub factor: &'static str,
     end: fn(&Trial) -> Option<&EndReport>,
-    read: fn(&bytegauge_model::EffectiveOptions) -> Option<u64>,
 }
 
 /// The kernel's buffers: the writer's, the reader's, the pipe's.
 pub const BUFFERS: &[Buffer] = &[
-    Buffer { factor: "sndbuf", end: |trial| trial.source_side(), read: |options| options.sndbuf },
-    Buffer { factor: "rcvbuf", end: |trial| trial.sink_side(), read: |options| options.rcvbuf },
-    Buffer { factor: "pipe_size", end: |trial| trial.sink_side(), read: |options| options.pipe_size },
+    Buffer { factor: "sndbuf", end: |trial| trial.source_side() },
+    Buffer { factor: "rcvbuf", end: |trial| trial.sink_side() },
+    Buffer { factor: "pipe_size", end: |trial| trial.sink_side() },
 ];
 
 impl Buffer {
@@ -70,7 +69,9 @@ impl Buffer {
 
     /// The size that the kernel reports, or else the one that was asked for.
     pub fn size(&self, levels: &Levels, trials: &[&Trial]) -> Option<u64> {
-        effective(trials, self.end_of(levels)).and_then(self.read).or_else(|| levels.get(self.factor).number())
+        effective(trials, self.end_of(levels))
+            .and_then(|options| options.get(self.factor).number())
+            .or_else(|| levels.get(self.factor).number())
     }
 
     /// Of calls both buffers are the server's, unless the plan sets the client's.

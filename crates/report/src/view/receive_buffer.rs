@@ -241,7 +241,9 @@ fn failures(sweeps: &[Vec<Size>]) -> Option<String> {
     let failed: Vec<(&Size, f64)> = sweeps.iter().flatten().filter_map(|size| Some((size, share(size)?))).collect();
     let Some((worst, most)) = failed.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         let begun = sweeps.iter().flatten().filter_map(|size| Some(size.cell.call.as_ref()?.begun));
-        return Some(format!("Of {} calls none failed: at no size was a connection reset.", begun.sum::<u64>()));
+        // A table of others may not say what failed.
+        let begun = Some(begun.sum::<u64>()).filter(|begun| *begun > 0)?;
+        return Some(format!("Of {begun} calls none failed: at no size was a connection reset."));
     };
     let mut sizes: Vec<String> = Vec::new();
     for (size, _) in &failed {

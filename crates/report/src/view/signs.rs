@@ -152,8 +152,8 @@ fn waits(known: &Known, call: &CallView) -> Option<Waits> {
 
 /// Threads of an end of a call: one for each flow where it is blocking.
 fn threads(levels: &Levels, end: &str) -> u64 {
-    match levels.get(&format!("{end}_engine")).name() {
-        Some("blocking") => flows(levels),
+    match levels.engine(&format!("{end}_engine")) {
+        Some(engine) if engine.has_thread_a_flow() => flows(levels),
         _ => levels.get(&format!("{end}_threads")).number().unwrap_or(1).max(1),
     }
 }

@@ -12,8 +12,10 @@
 
 mod comparisons;
 mod intervals;
+mod looks;
 mod models;
 mod selection;
+mod shared;
 
 pub use models::DEV_ZERO;
 
@@ -61,11 +63,14 @@ pub struct Row {
     pub note: String,
 }
 
+/// The target of a number that has none.
+pub const PUBLISHED: &str = "published";
+
 /// Runs the whole table. The same scale and seed give the same rows. `progress` is called before
 /// each part with the number of parts done, their total and the name of the next.
 pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<Row> {
     type Part = (&'static str, fn(Scale, u64) -> Vec<Row>);
-    let parts: [Part; 13] = [
+    let parts: [Part; 16] = [
         ("sign intervals", intervals::sign_coverage),
         ("paired differences", intervals::paired_coverage),
         ("absolute intervals", intervals::absolute_flags),
@@ -76,6 +81,9 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)
         ("two stages, one profile", selection::one_profile),
         ("two stages, several profiles", selection::several_profiles),
         ("twin", selection::twin_alarms),
+        ("a shared machine", shared::rows),
+        ("looks", looks::rows),
+        ("what to avoid, where steal falls", shared::levels_and_steal),
         ("two subjects", comparisons::rows),
         ("cost model", models::cost_rows),
         ("warm-up, modes, repeatability", models::other_rows),
@@ -105,7 +113,7 @@ impl Demand {
             Self::Within(low, high) => format!("{low} to {high} %"),
             Self::AtLeast(low) => format!("at least {low} %"),
             Self::AtMost(high) => format!("at most {high} %"),
-            Self::Published => "published".to_owned(),
+            Self::Published => PUBLISHED.to_owned(),
         }
     }
 

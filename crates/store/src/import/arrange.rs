@@ -5,6 +5,7 @@
 //! table itself gives (an export of ours does) are kept.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::session::Surroundings;
@@ -94,6 +95,8 @@ struct Families {
     cells: Vec<CellRow>,
     group_by_key: HashMap<GroupKey, usize>,
     cell_by_key: HashMap<(usize, CellKey), usize>,
+    /// Where rows that name neither are, by the levels that they share.
+    homes: HashMap<*const Levels, Home>,
     /// Per group, the cells that each stage visits.
     stages: Vec<HashMap<Stage, HashSet<usize>>>,
     /// The blocks of which the table says whether they are whole.
@@ -122,6 +125,12 @@ enum CellKey {
 
 impl Families {
     fn place(&mut self, row: &Observation) -> Result<Home, ImportError> {
+        // Rows of one cell share their levels: whoever names neither group nor cell is at home where the last one was.
+        let unnamed = row.group.is_none() && row.cell.is_none();
+        let shared = Rc::as_ptr(&row.factors);
+        if let Some(home) = self.homes.get(&shared).filter(|_| unnamed) {
+            return Ok(*home);
+        }
         let conditions = conditions(&row.factors);
         let key = match &row.group {
             Some(name) => GroupKey::Named(name.clone()),
@@ -136,7 +145,7 @@ impl Families {
         });
         let key = match &row.cell {
             Some(name) => CellKey::Named(name.clone()),
-            None => CellKey::Levels(row.factors.clone()),
+            None => CellKey::Levels(row.factors.as_ref().clone()),
         };
         let cell = *self.cell_by_key.entry((group, key)).or_insert_with(|| {
             let index = self.cells.len();
@@ -145,16 +154,20 @@ impl Families {
                 group: self.groups[group].group.id.clone(),
                 kind: row.kind,
                 twin_of: row.twin_of.clone().map(CellId),
-                factors: row.factors.clone(),
+                factors: row.factors.as_ref().clone(),
             };
             self.cells.push(CellRow { cell, outcome: None });
             index
         });
-        if self.cells[cell].cell.factors != row.factors {
+        if self.cells[cell].cell.factors != *row.factors {
             let reason = format!("cell {} has other levels here than in a line above", self.cells[cell].cell.id);
             return Err(ImportError::Line { line: row.line, reason });
         }
-        Ok(Home { group, cell })
+        let home = Home { group, cell };
+        if unnamed {
+            self.homes.insert(shared, home);
+        }
+        Ok(home)
     }
 }
 

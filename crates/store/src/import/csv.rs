@@ -4,7 +4,7 @@ use bytegauge_model::Level;
 
 use super::arrange::arrange;
 use super::mapping::Mapping;
-use super::observation::Fields;
+use super::observation::{Fields, Shelf};
 use super::target::{self, Target};
 use super::{Draft, ImportError};
 
@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
         .from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers().map_err(|e| wrong(&e))?.iter().map(str::to_owned).collect();
     let columns = Columns::new(&header, map)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
     for record in reader.records() {
         let record = record.map_err(|e| wrong(&e))?;
         let line = record.position().map_or(0, ::csv::Position::line);
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
             let text = &record[*index];
             fields.set(*target, text).map_err(|reason| at_line(format!("column {}: {reason}", header[*index])))?;
         }
-        rows.push(fields.finish(line).map_err(at_line)?);
+        rows.push(fields.finish(line, &mut shelf).map_err(at_line)?);
     }
     arrange(rows, name, columns.warnings)
 }
@@ -90,10 +90,22 @@ impl Columns {
         let has = |is: fn(&Target) -> bool| {
             targets.iter().any(|(_, target)| is(target)) || mapping.levels.iter().any(|pair| is(&pair.target))
         };
-        for Need { what, name, met_by } in REQUIRED {
+        let of_calls = !has(|target| is_factor(target, "read_size"))
+            && has(|target| is_factor(target, "request") || matches!(target, Target::CallRate | Target::Completed));
+        for Need { what, name, met_by } in if of_calls { OF_CALLS } else { OF_STREAMS } {
             if !has(*met_by) {
                 return Err(ImportError::MissingColumn { what, name, found: found() });
             }
+        }
+        if !has(|target| matches!(target, Target::Wall(_))) {
+            if !has(|target| matches!(target, Target::Rate(_) | Target::CallRate)) {
+                return Err(ImportError::MissingColumn {
+                    what: "the length of a trial",
+                    name: "duration_sec",
+                    found: found(),
+                });
+            }
+            warnings.push("the table does not say how long a trial was: only its rates count".to_owned());
         }
         if !has(|target| is_factor(target, "flows")) {
             constants.fill("flows", Level::Number(1));
@@ -116,10 +128,22 @@ struct Need {
     met_by: fn(&Target) -> bool,
 }
 
-const REQUIRED: &[Need] = &[
-    Need { what: "the transport", name: "transport", met_by: |target| is_factor(target, "transport") },
+const TRANSPORT: Need =
+    Need { what: "the transport", name: "transport", met_by: |target| is_factor(target, "transport") };
+
+const OF_CALLS: &[Need] = &[
+    TRANSPORT,
+    Need { what: "the size of a request", name: "request", met_by: |target| is_factor(target, "request") },
+    Need {
+        what: "calls or their rate",
+        name: "calls_per_second",
+        met_by: |target| matches!(target, Target::Completed | Target::CallRate),
+    },
+];
+
+const OF_STREAMS: &[Need] = &[
+    TRANSPORT,
     Need { what: "the size of a read", name: "read_size", met_by: |target| is_factor(target, "read_size") },
-    Need { what: "the length of a trial", name: "duration_sec", met_by: |target| matches!(target, Target::Wall(_)) },
     Need {
         what: "bytes or throughput",
         name: "throughput_mib_s",

@@ -20,11 +20,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use bytegauge_model::catalog::Row;
-use bytegauge_model::{BlockRecord, SessionId, SessionRecord, Trial, suggest};
+use bytegauge_model::{BlockRecord, Bytes, SessionId, SessionRecord, Trial, suggest};
 use thiserror::Error;
 
 use crate::cell::{CellRow, GroupRow};
 use crate::error::StoreError;
+use crate::path::special;
 use crate::{Store, block, cell, session, trial};
 
 /// How the data to import are written.
@@ -101,6 +102,20 @@ pub enum ImportError {
         /// What the system said.
         source: io::Error,
     },
+    /// What holds no data by itself.
+    #[error("{path} is {kind}, not a file: pipe its data in with `bytegauge import - <{path}`")]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// More than is read into memory.
+    #[error("the data are larger than {max}: split them, or leave out columns that are not imported")]
+    TooLarge {
+        /// The most that is read.
+        max: Bytes,
+    },
     /// Reading failed, or the data are no text.
     #[error("cannot read the data: {0}: they must be UTF-8 text (csv, jsonl or text tables)")]
     Read(#[from] io::Error),
@@ -132,7 +147,8 @@ pub enum ImportError {
         known: u64,
     },
     /// A line that cannot be understood.
-    #[error("line {line}: {reason}: mend the line or take it out; nothing was imported")]
+    // Lines of others may be long; what is wrong with them need not be.
+    #[error("line {line}: {reason:.500}: mend the line or take it out; nothing was imported")]
     Line {
         /// Counted from 1.
         line: u64,
@@ -141,7 +157,7 @@ pub enum ImportError {
     },
     /// A table without a column that every trial needs.
     #[error(
-        "no column for {what}; the columns are {found}: name it with --map {name}=COLUMN, \
+        "no column for {what}; the columns are {found:.500}: name it with --map {name}=COLUMN, \
          or give every row one value with --map {name}==VALUE"
     )]
     MissingColumn {
@@ -164,7 +180,7 @@ pub enum ImportError {
     },
     /// The right side of a mapping.
     #[error(
-        "--map {ours}={theirs}: there is no such column; the columns are {found} (for one level in every row write --map {ours}=={theirs})"
+        "--map {ours}={theirs}: there is no such column; the columns are {found:.500} (for one level in every row write --map {ours}=={theirs})"
     )]
     MapNoColumn {
         /// Our side.
@@ -221,8 +237,11 @@ impl Store {
     /// As [`Store::import`], or when the file cannot be opened.
     pub fn import_file(&mut self, path: &Path, options: &ImportOptions) -> Result<Imported, StoreError> {
         let open = |source| ImportError::Open { path: path.to_owned(), source };
-        let mut text = String::new();
-        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map_err(open)?;
+        // Opening a named pipe would wait for its writer without a word.
+        if let Some(kind) = special(path.metadata().map_err(open)?.file_type()) {
+            return Err(ImportError::NotAFile { path: path.to_owned(), kind }.into());
+        }
+        let text = read(std::fs::File::open(path).map_err(open)?)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         self.import_text(&text, options, stem)
     }
@@ -231,10 +250,8 @@ impl Store {
     ///
     /// # Errors
     /// When the data cannot be read or understood, or the store not be written. Nothing is kept then.
-    pub fn import(&mut self, mut reader: impl Read, options: &ImportOptions) -> Result<Imported, StoreError> {
-        let mut text = String::new();
-        reader.read_to_string(&mut text).map_err(ImportError::Read)?;
-        self.import_text(&text, options, None)
+    pub fn import(&mut self, reader: impl Read, options: &ImportOptions) -> Result<Imported, StoreError> {
+        self.import_text(&read(reader)?, options, None)
     }
 
     fn import_text(
@@ -255,6 +272,15 @@ impl Store {
         let session = self.write(|connection| write(connection, &draft))?;
         Ok(Imported { session, trials: draft.trials.len(), cells: draft.cells.len(), warnings: draft.warnings })
     }
+}
+
+/// More than this is no table of trials, bytes.
+const DATA_MAX: u64 = 512 << 20;
+
+fn read(reader: impl Read) -> Result<String, ImportError> {
+    let mut text = String::new();
+    let len = reader.take(DATA_MAX + 1).read_to_string(&mut text).map_err(ImportError::Read)?;
+    if len as u64 > DATA_MAX { Err(ImportError::TooLarge { max: Bytes(DATA_MAX) }) } else { Ok(text) }
 }
 
 fn sniff(text: &str) -> Result<Format, ImportError> {

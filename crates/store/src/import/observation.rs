@@ -1,11 +1,14 @@
 //! One row of a table as a trial: values are read by what their column stands for, gaps are filled only
 //! with what follows from the rest.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use bytegauge_model::factor::Role;
 use bytegauge_model::level::Kind;
 use bytegauge_model::{
-    CellId, CellKind, EndReport, EndRole, Factor, Level, Levels, MachineUse, Outcome, Side, Stage, Transport, Trial,
-    factor,
+    CellId, CellKind, EndReport, EndRole, Factor, Level, Levels, MachineUse, Nanos, Outcome, Side, Stage, Transport,
+    Trial, Workload, factor, unit,
 };
 
 use crate::cell::{kind_from_name, outcome};
@@ -20,7 +23,8 @@ pub(super) const MACHINE: &str = "machine";
 /// when all rows are known.
 pub(super) struct Observation {
     pub line: u64,
-    pub factors: Levels,
+    /// The level of every factor, shared by rows of the same cell.
+    pub factors: Rc<Levels>,
     pub group: Option<String>,
     pub cell: Option<String>,
     pub kind: CellKind,
@@ -51,11 +55,90 @@ pub(super) struct Fields {
     calls: Option<u64>,
     wall_ns: Option<u64>,
     rate: Option<Printed>,
+    call_rate: Option<f64>,
     warmup_ns: u64,
     cpus: [Option<u64>; 2],
     ends: [[Option<u64>; counters::COUNT]; 2],
     machine: [Option<u64>; 4],
 }
+
+/// The levels of rows, each combination made once: a table has many rows of few cells.
+#[derive(Default)]
+pub(super) struct Shelf {
+    known: HashMap<(Levels, Option<bool>), Rc<Levels>>,
+}
+
+impl Shelf {
+    /// The level of every factor, of what a row says of some.
+    fn whole(&mut self, given: Levels, touches: Option<bool>) -> Result<Rc<Levels>, String> {
+        let key = (given, touches);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let mut factors = key.0.clone();
+        let transport = factors.transport().ok_or("it has no transport")?;
+        if let Some(touches) = touches {
+            fill_touches(&mut factors, touches);
+        }
+        for factor in factor::of(factors.workload()) {
+            let fits = (factor.fits)(&transport);
+            // Every cell names every factor; an end that does not exist has no level.
+            let level = if fits { factors.get(factor.name).clone() } else { Level::Absent };
+            factors.set(factor.name, level);
+        }
+        let whole = Rc::new(factors);
+        self.known.insert(key, Rc::clone(&whole));
+        Ok(whole)
+    }
+}
+
+fn fill(factors: &mut Levels, name: &str, level: Level) {
+    if *factors.get(name) == Level::Absent {
+        factors.set(name, level);
+    }
+}
+
+/// Touching every byte is the profile `sum` with a writer that fills its buffer; not touching it, `drain`.
+fn fill_touches(factors: &mut Levels, touches: bool) {
+    let (work, filling, profile) = if touches { ("sum", "touch", "sum") } else { ("none", "none", "drain") };
+    for (name, level) in [("work", work), ("fill", filling), ("profile", profile)] {
+        fill(factors, name, Level::Name(level.into()));
+    }
+    fill(factors, "walk", Level::Number(0));
+}
+
+/// What no machine moves is a slip in a unit. The harness's own floor moves nothing and is rated all the same.
+fn refuse_the_impossible(kind: CellKind, bytes: u64, calls: u64, wall_ns: u64) -> Result<(), String> {
+    if kind == CellKind::Floor || wall_ns == 0 {
+        return Ok(());
+    }
+    let (rate, call_rate) = (bytes as f64 * 1e9 / wall_ns as f64, calls as f64 * 1e9 / wall_ns as f64);
+    let shown = |ns| Nanos(ns).to_string();
+    if rate > BYTES_PER_SECOND_MAX {
+        return Err(format!(
+            "{bytes} bytes in {} are {}, more than any memory moves: check the units",
+            shown(wall_ns),
+            unit::byte_rate(rate)
+        ));
+    }
+    if call_rate > CALLS_PER_SECOND_MAX {
+        return Err(format!("{calls} calls in {} are more than any machine makes: check the units", shown(wall_ns)));
+    }
+    Ok(())
+}
+
+/// 10 TiB/s: some ten times what the memory of the largest machines moves.
+const BYTES_PER_SECOND_MAX: f64 = 10.0 * (1u64 << 40) as f64;
+
+/// A call takes two system calls of tens of nanoseconds each, and no machine has thousands of CPUs for them.
+const CALLS_PER_SECOND_MAX: f64 = 1e10;
+
+/// No value, not even a path, is longer (PATH_MAX), bytes.
+const FIELD_MAX: usize = 4096;
+
+/// The length of a trial of which only the rate was published: long enough that what is rounded off a count is
+/// thousandths of a rate.
+const NOMINAL_NS: u64 = 1_000_000_000_000;
 
 /// A rate as it was printed: what was rounded off limits what it can contradict.
 #[derive(Clone, Copy)]
@@ -70,6 +153,10 @@ impl Fields {
         let text = text.trim();
         if text.is_empty() {
             return Ok(());
+        }
+        if text.len() > FIELD_MAX {
+            let head: String = text.chars().take(40).collect();
+            return Err(format!("`{head}…` is {} bytes long: no value is", text.len()));
         }
         let owned = || Some(text.to_owned());
         match target {
@@ -97,6 +184,7 @@ impl Fields {
             Target::Completed => self.calls = Some(count(text)?),
             Target::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
             Target::Rate(unit) => self.rate = Some(printed(text, unit)?),
+            Target::CallRate => self.call_rate = Some(number(text)?),
             Target::Warmup => self.warmup_ns = count(text)?,
             Target::Cpu(end) => self.cpus[end as usize] = Some(count(text)?),
             Target::Counter(end, index) => self.ends[end as usize][index] = Some(count(text)?),
@@ -107,9 +195,7 @@ impl Fields {
 
     /// Sets a level unless the row has one of its own.
     pub(super) fn fill(&mut self, name: &str, level: Level) {
-        if *self.factors.get(name) == Level::Absent {
-            self.factors.set(name, level);
-        }
+        fill(&mut self.factors, name, level);
     }
 
     fn set_transport(&mut self, text: &str) -> Result<(), String> {
@@ -132,31 +218,33 @@ impl Fields {
     }
 
     /// The whole row.
-    pub(super) fn finish(mut self, line: u64) -> Result<Observation, String> {
-        let transport = self.factors.transport().ok_or("it has no transport")?;
-        if let Some(touches) = self.touches {
-            self.fill_touches(touches);
-        }
-        for factor in factor::of(self.factors.workload()) {
-            let fits = (factor.fits)(&transport);
-            // Every cell names every factor; an end that does not exist has no level.
-            let level = if fits { self.factors.get(factor.name).clone() } else { Level::Absent };
-            self.factors.set(factor.name, level);
-        }
+    pub(super) fn finish(mut self, line: u64, shelf: &mut Shelf) -> Result<Observation, String> {
+        let factors = shelf.whole(std::mem::take(&mut self.factors), self.touches)?;
+        let is_call = factors.workload() == Workload::Call;
         let outcome = match &self.outcome {
             None => Outcome::Measured,
             Some(name) => outcome(name, self.reason.take()).ok_or_else(|| format!("`{name}` is no outcome"))?,
         };
         let measured = outcome == Outcome::Measured;
+        let rated = if is_call { self.call_rate.is_some() } else { self.rate.is_some() };
         let wall_ns = match self.wall_ns {
+            None if measured && rated => NOMINAL_NS,
             Some(0) | None if measured => return Err("it was measured, but its duration is 0 or missing".into()),
             wall_ns => wall_ns.unwrap_or(0),
         };
-        let bytes = match self.bytes.or_else(|| self.bytes_from_rate(wall_ns)) {
-            None if measured => return Err("it has neither bytes nor a throughput".into()),
+        let seconds = wall_ns as f64 / 1e9;
+        let calls = self.calls.or_else(|| Some((self.call_rate? * seconds).round() as u64)).filter(|_| is_call);
+        let bytes = match self.bytes.or_else(|| self.bytes_from_rate(wall_ns, &factors)) {
+            None if measured && !is_call => return Err("it has neither bytes nor a throughput".into()),
             bytes => bytes.unwrap_or(0),
         };
-        let workload = self.factors.workload();
+        if measured && is_call && calls.is_none() {
+            return Err("it has neither calls nor a rate of them".into());
+        }
+        if measured {
+            refuse_the_impossible(self.kind, bytes, calls.unwrap_or(0), wall_ns)?;
+        }
+        let workload = factors.workload();
         let sides = [EndRole::of(workload, Side::Source), EndRole::of(workload, Side::Sink)];
         let ends = sides.into_iter().zip(self.ends).filter_map(|(role, counts)| {
             let report = end_report(counts, bytes, wall_ns)?;
@@ -171,7 +259,7 @@ impl Fields {
             started_unix_ns: self.started_unix_ns,
             outcome,
             bytes,
-            calls: self.calls.unwrap_or(0),
+            calls: calls.unwrap_or(0),
             wall_ns,
             warmup_ns: self.warmup_ns,
             workload,
@@ -179,26 +267,17 @@ impl Fields {
             ends: ends.collect(),
             machine: machine_use(self.machine),
         };
-        let Fields { factors, group, cell, kind, twin_of, block, position, block_complete, .. } = self;
+        let Fields { group, cell, kind, twin_of, block, position, block_complete, .. } = self;
         Ok(Observation { line, factors, group, cell, kind, twin_of, block, position, block_complete, trial })
-    }
-
-    /// Touching every byte is the profile `sum` with a writer that fills its buffer; not touching it, `drain`.
-    fn fill_touches(&mut self, touches: bool) {
-        let (work, fill, profile) = if touches { ("sum", "touch", "sum") } else { ("none", "none", "drain") };
-        for (name, level) in [("work", work), ("fill", fill), ("profile", profile)] {
-            self.fill(name, Level::Name(level.into()));
-        }
-        self.fill("walk", Level::Number(0));
     }
 
     /// Bytes = throughput × duration. When no read was short, they are also calls × size: that count is
     /// exact, so it is taken if it rounds to the throughput that was printed.
-    fn bytes_from_rate(&self, wall_ns: u64) -> Option<u64> {
+    fn bytes_from_rate(&self, wall_ns: u64, factors: &Levels) -> Option<u64> {
         let Printed { bytes_per_second, half_digit } = self.rate?;
         let seconds = wall_ns as f64 / 1e9;
         let [_, calls, short, ..] = self.ends[Side::Sink as usize];
-        let counted = match (calls, short, self.factors.get("read_size").number()) {
+        let counted = match (calls, short, factors.get("read_size").number()) {
             (Some(calls), Some(0), Some(size)) => calls.checked_mul(size),
             _ => None,
         };

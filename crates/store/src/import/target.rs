@@ -18,6 +18,8 @@ pub(super) enum Target {
     Touches,
     /// The number of the session it was exported from, or what follows from other columns: says nothing here.
     Session,
+    /// Calls per second at the client.
+    CallRate,
     /// What only a client's report can hold, which no table brings.
     Reported(&'static str),
     /// The group's name.
@@ -67,6 +69,7 @@ impl Target {
             Target::Factor(factor) => factor.name.into(),
             Target::Wall(_) => "wall_ns".into(),
             Target::Rate(_) => "throughput_bytes_per_second".into(),
+            Target::CallRate => "calls_per_second".into(),
             Target::Reported(name) => (*name).into(),
             other => format!("{other:?}"),
         }
@@ -93,7 +96,7 @@ const NAMES: &[(&str, Target)] = &[
     ("started_unix_ns", Target::Started),
     ("bytes", Target::Bytes),
     ("completed_calls", Target::Completed),
-    ("calls_per_second", Target::Reported("calls_per_second")),
+    ("calls_per_second", Target::CallRate),
     ("failed_calls", Target::Reported("failed_calls")),
     ("competing_calls", Target::Reported("competing_calls")),
     ("wall_ns", Target::Wall(1.0)),
@@ -127,6 +130,20 @@ const ALIASES: &[(&str, &str)] = &[
     ("buf_size", "read_size"),
     ("write_buffer_bytes", "write_size"),
     ("write_buf_size", "write_size"),
+    ("so_rcvbuf", "rcvbuf"),
+    ("so_sndbuf", "sndbuf"),
+    ("connections", "flows"),
+    ("request_size", "request"),
+    ("request_bytes", "request"),
+    ("response_size", "response"),
+    ("response_bytes", "response"),
+    ("calls_s", "calls_per_second"),
+    ("calls_sec", "calls_per_second"),
+    ("cps", "calls_per_second"),
+    ("cps_mean", "calls_per_second"),
+    ("requests_per_second", "calls_per_second"),
+    ("requests_s", "calls_per_second"),
+    ("requests_sec", "calls_per_second"),
     ("machine_configuration", "machine"),
     ("use_buffer", "touches_data"),
     ("duration_s", "duration_sec"),

@@ -12,7 +12,7 @@ use bytegauge_model::Level;
 
 use super::arrange::arrange;
 use super::mapping::Mapping;
-use super::observation::{self, Fields};
+use super::observation::{self, Fields, Shelf};
 use super::target;
 use super::{Draft, Format, ImportError};
 
@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
     let constants = mapping.constants()?;
     let names_transport = mapping.levels.iter().any(|pair| pair.target.key() == "transport");
     let mut heading = None;
-    let mut rows = Vec::new();
+    let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
     for (number, line) in (1..).zip(text.lines()) {
         if line.starts_with('#') {
             heading = Some(line.trim_start_matches('#').trim());
@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
                 fields.set(name, text).map_err(at_line)?;
             }
             read(line, &mut fields).map_err(at_line)?;
-            rows.push(fields.finish(number).map_err(at_line)?);
+            rows.push(fields.finish(number, &mut shelf).map_err(at_line)?);
         }
     }
     let machine_note = "times, seed and machine are not known: the tables do not hold them";

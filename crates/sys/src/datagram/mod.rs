@@ -55,6 +55,7 @@ pub struct Arrived {
 
 impl Arrived {
     /// How many datagrams it was joined from.
+    #[inline]
     #[must_use]
     pub fn datagrams(&self) -> usize {
         self.segment.map_or(1, |segment| self.len.div_ceil(segment.max(1)).max(1))

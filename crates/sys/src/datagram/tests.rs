@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 
 use super::*;
-use crate::option::{self, SocketOption};
+use crate::option;
 
 fn udp() -> (UdpSocket, UdpSocket) {
     let (left, right) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -122,7 +122,7 @@ fn what_arrived_goes_back_from_where_it_lies() {
 #[test]
 fn a_send_is_cut_and_a_receive_is_joined() {
     let (left, right) = udp();
-    option::set(right.as_fd(), &SocketOption::UdpCoalesce(true)).unwrap();
+    option::set(right.as_fd(), &option::UDP_COALESCE.to(true)).unwrap();
     let mut outbox = Outbox::new(1, 2500);
     outbox.bytes(0).fill(7);
     outbox.set(0, To { len: 2500, peer: None, segment: Some(1000) });
@@ -150,8 +150,8 @@ fn a_receiver_that_does_not_join_gets_each_datagram() {
 #[test]
 fn what_a_full_socket_dropped_is_told() {
     let (left, right) = udp();
-    option::set(right.as_fd(), &SocketOption::ReceiveOverflow(true)).unwrap();
-    option::set(right.as_fd(), &SocketOption::ReceiveBuffer(1)).unwrap();
+    option::set(right.as_fd(), &option::RECEIVE_OVERFLOW.to(true)).unwrap();
+    option::set(right.as_fd(), &option::RECEIVE_BUFFER.to(1)).unwrap();
     let before = crate::snmp::read().unwrap();
     for _ in 0..200 {
         left.send(&[0; 1000]).unwrap();

@@ -413,6 +413,7 @@ impl Ring {
     }
 
     /// Whether a pool for sends has an idle buffer.
+    #[inline]
     pub fn has_room(&mut self, pool: PoolId) -> bool {
         self.pool(pool).has_idle()
     }

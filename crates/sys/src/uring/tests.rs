@@ -330,7 +330,7 @@ fn a_submission_thread_works_and_costs_what_is_told() {
 fn what_a_full_socket_left_of_a_bundle_is_handed_back() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
     let (left, mut right) = tcp_pair();
-    crate::option::set(left.as_fd(), &crate::option::SocketOption::SendBuffer(16_384)).unwrap();
+    crate::option::set(left.as_fd(), &crate::option::SEND_BUFFER.to(16_384)).unwrap();
     // A peer that has shut down its writing: the kernel then gives up a bundle that has to wait.
     right.shutdown(std::net::Shutdown::Write).unwrap();
     let out = ring.new_pool(16, 4096).unwrap();
@@ -407,7 +407,7 @@ fn a_receive_of_messages_goes_on_and_tells_what_was_joined_and_cut_off() {
         return;
     }
     let (left, right) = udp_pair();
-    crate::option::set(right.as_fd(), &crate::option::SocketOption::UdpCoalesce(true)).unwrap();
+    crate::option::set(right.as_fd(), &crate::option::UDP_COALESCE.to(true)).unwrap();
     let pool = ring.new_pool(4, 300 + MESSAGE_ROOM).unwrap();
     ring.offer_all(pool);
     ring.receive_messages(5, right.as_fd(), pool);

@@ -4,6 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytegauge_model::option::Setter;
+use bytegauge_sys::option::SocketOption;
+
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
 use crate::call::datagram::DatagramFlow;
@@ -11,10 +14,11 @@ use crate::call::record::Record;
 use crate::call::sample::Samples;
 use crate::call::server::{Desk, ServerFlow};
 use crate::call::setup::CallSetup;
-use crate::call::socket::{self, Connector};
+use crate::call::socket::Connector;
 use crate::fault::Fault;
 use crate::message::PathSetup;
 use crate::party::Party;
+use crate::transport::options::{self, Moment};
 
 /// A thread's share of the clients before anybody knows when it begins: connections and memory.
 #[derive(Debug)]
@@ -76,7 +80,7 @@ impl Waiting {
         }
         // Taken from the end.
         self.joined.reverse();
-        let samples = Samples::new(&self.setup.transport);
+        let samples = Samples::new(&self.setup);
         Clients { waiting: self, client, start_ns, begun: 0, samples, kept: Vec::new() }
     }
 }
@@ -178,7 +182,8 @@ impl Party for Clients {
 /// A thread's share of the server.
 #[derive(Debug)]
 pub struct Servers {
-    setup: Arc<PathSetup>,
+    /// What each accepted connection is given.
+    options: Vec<SocketOption>,
     call: Arc<CallSetup>,
     desk: Arc<Desk>,
     samples: Samples,
@@ -189,10 +194,10 @@ impl Servers {
     /// A thread that accepts.
     pub fn new(setup: &Arc<PathSetup>, call: &Arc<CallSetup>, desk: Arc<Desk>) -> Servers {
         Servers {
-            setup: Arc::clone(setup),
+            options: options::wanted(&setup.options, (Setter::Server, Moment::Accepted), &setup.transport),
             call: Arc::clone(call),
             desk,
-            samples: Samples::new(&setup.transport),
+            samples: Samples::new(setup),
             refused: None,
         }
     }
@@ -211,7 +216,7 @@ impl Party for Servers {
     }
 
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServerFlow> {
-        if let Err(error) = socket::dress_accepted(connection, &self.setup, &self.call) {
+        if let Err(error) = options::try_set_all(connection, &self.options) {
             self.refused.get_or_insert(Fault::Missing(error.to_string()));
             return None;
         }

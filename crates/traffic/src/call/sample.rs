@@ -4,10 +4,12 @@
 //! trial would have to account for.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
-use bytegauge_model::{FlowReport, Transport};
+use bytegauge_model::FlowReport;
 use bytegauge_sys::socket_memory;
 
+use crate::message::PathSetup;
 use crate::transport::kernel;
 
 /// Connections that are looked at, a thread.
@@ -16,14 +18,14 @@ const SAMPLES: usize = 4;
 /// The sampled connections of one thread.
 #[derive(Debug)]
 pub struct Samples {
-    transport: Transport,
+    setup: Arc<PathSetup>,
     found: Vec<FlowReport>,
 }
 
 impl Samples {
     /// No sample yet.
-    pub fn new(transport: &Transport) -> Samples {
-        Samples { transport: transport.clone(), found: Vec::with_capacity(SAMPLES) }
+    pub fn new(setup: &Arc<PathSetup>) -> Samples {
+        Samples { setup: Arc::clone(setup), found: Vec::with_capacity(SAMPLES) }
     }
 
     /// Looks at a connection, if more are wanted.
@@ -33,7 +35,7 @@ impl Samples {
         }
         self.found.push(FlowReport {
             queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64),
-            ..kernel::report(fd, &self.transport)
+            ..kernel::report(fd, &self.setup)
         });
     }
 

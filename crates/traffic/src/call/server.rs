@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytegauge_model::{Engine, Work};
+use bytegauge_model::Work;
 
 use crate::call::setup::CallSetup;
 use crate::call::terms::{HEAD, Terms};
@@ -89,7 +89,7 @@ enum State {
 impl Desk {
     /// The desk of one thread, or of those that an engine with a thread a connection makes.
     pub fn new(setup: &PathSetup, call: &CallSetup, body: Body, abort: Arc<AtomicBool>) -> Desk {
-        let shared = call.server_engine == Engine::Blocking;
+        let shared = call.server_engine.has_thread_a_flow();
         let effort = match setup.work {
             Work::None => AnyEffort::None,
             Work::Sum => AnyEffort::Sum(Sum::default()),

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use bytegauge_model::{Arrivals, Engine, Level, Levels, Place, RcvbufOn};
+use bytegauge_model::{Arrivals, Engine, Level, Levels, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
@@ -57,16 +57,8 @@ pub struct CallSetup {
     pub server_threads: usize,
     /// Threads of the client.
     pub client_threads: usize,
-    /// Where `SO_RCVBUF` is set.
-    pub rcvbuf_on: RcvbufOn,
-    /// `SO_LINGER` of the server's connections, seconds; 0 resets them on close.
-    pub linger_s: Option<u16>,
     /// Connections that may wait to be accepted.
     pub backlog: u32,
-    /// Whether every server thread has a listener of its own on the same port (`SO_REUSEPORT`).
-    pub reuseport: bool,
-    /// `SO_BUSY_POLL` of all connections, µs.
-    pub busy_poll_us: Option<u32>,
     /// Flows of a second group of clients that loads the same server meanwhile.
     pub competing_flows: usize,
     /// Whether the clients go on after their window until they are told: the second group does.
@@ -118,11 +110,7 @@ impl CallSetup {
             outstanding: number("outstanding").map_or(BATCH, |n| n.max(1) as usize),
             server_threads: count("server_threads"),
             client_threads: count("client_threads"),
-            rcvbuf_on: named(levels, "rcvbuf_on")?.unwrap_or_default(),
-            linger_s: number("linger").map(|seconds| seconds.min(u16::MAX.into()) as u16),
             backlog: number("backlog").map_or(BACKLOG, |n| n.min(i32::MAX as u64) as u32),
-            reuseport: switched("reuseport"),
-            busy_poll_us: number("busy_poll").map(|ns| ns.div_ceil(1000).min(u32::MAX.into()) as u32),
             competing_flows: number("competing_flows").unwrap_or(0) as usize,
             until_told: false,
             modes_are_shown: false,
@@ -163,7 +151,7 @@ mod tests {
     fn what_is_not_said_is_a_plain_echo() {
         let setup = of(&[]);
         assert!(setup.echoes());
-        assert_eq!((setup.depth, setup.rate, setup.linger_s), (1, None, None));
+        assert_eq!((setup.depth, setup.rate), (1, None));
         assert_eq!(setup.server_engine, Engine::Blocking);
         assert_eq!(CallSetup::of(&Levels::default()).unwrap(), None);
     }
@@ -188,13 +176,11 @@ mod tests {
             ("client_engine", name("epoll")),
             ("call_rate", name("max")),
             ("arrivals", name("poisson")),
-            ("rcvbuf_on", name("accepted")),
-            ("linger", Level::Number(1)),
             ("request_chunk", name("whole")),
         ]);
         assert_eq!(setup.response, 512);
         assert_eq!((setup.server_engine, setup.client_engine.to_string()), (Engine::Tokio, "epoll".into()));
         assert_eq!((setup.rate, setup.arrivals), (None, Arrivals::Poisson));
-        assert_eq!((setup.rcvbuf_on, setup.linger_s, setup.request_chunk), (RcvbufOn::Accepted, Some(1), None));
+        assert_eq!(setup.request_chunk, None);
     }
 }

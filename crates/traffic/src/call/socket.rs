@@ -5,17 +5,20 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use bytegauge_model::{RcvbufOn, Transport};
-use bytegauge_sys::option::{self, OptionError, SocketOption};
+use bytegauge_model::option::Setter;
+use bytegauge_model::{Level, Transport};
+use bytegauge_sys::errno;
+use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::call::setup::CallSetup;
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup};
-use crate::transport::{JOIN_TIMEOUT, uninterrupted};
+use crate::transport::connect_in_time;
+use crate::transport::options::{Moment, set_all, try_set_all, wanted};
 
 /// More connections than this do not share one source address: a port is used towards one peer once.
 const PER_ADDRESS: usize = 20_000;
@@ -23,34 +26,18 @@ const PER_ADDRESS: usize = 20_000;
 /// Source addresses that are taken in turn, each with ports of its own.
 const ADDRESSES: u32 = 1000;
 
-/// `EMFILE` and `ENFILE` (asm-generic/errno-base.h).
-const NO_DESCRIPTOR: [i32; 2] = [24, 23];
-
-/// `EINPROGRESS` (asm-generic/errno.h).
-const IN_PROGRESS: i32 = 115;
-
 /// Opens the server's listeners: one, or one a thread with `SO_REUSEPORT`.
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
 pub fn listen(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
-    let own_listeners = call.reuseport && setup.transport.is_tcp();
-    let count = if own_listeners { call.server_threads } else { 1 };
+    let count = if listens_alone(setup) { call.server_threads } else { 1 };
+    let options = wanted(&setup.options, (Setter::Server, Moment::Listening), &setup.transport);
     let mut address = unbound(setup)?;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
         let socket = open(&setup.transport, &address)?;
-        let options = &setup.options;
-        set_all(
-            socket.as_fd(),
-            [
-                own_listeners.then_some(SocketOption::ReusePort(true)),
-                size(options.rcvbuf).filter(|_| call.rcvbuf_on == RcvbufOn::Listener).map(SocketOption::ReceiveBuffer),
-                size(options.sndbuf).map(SocketOption::SendBuffer),
-                options.nodelay.map(SocketOption::NoDelay),
-                options.congestion.clone().map(SocketOption::Congestion),
-            ],
-        )?;
+        set_all(&socket, &options)?;
         socket.bind(&address).map_err(|error| no_family(&setup.transport, error))?;
         socket.listen(call.backlog.min(i32::MAX as u32) as i32).map_err(Fault::io("listening"))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
@@ -61,21 +48,9 @@ pub fn listen(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Addr
     Ok((listeners, told(&address)?))
 }
 
-/// Sets what belongs on an accepted connection.
-///
-/// # Errors
-/// The option that was refused.
-pub fn dress_accepted(fd: BorrowedFd<'_>, setup: &PathSetup, call: &CallSetup) -> Result<(), OptionError> {
-    let unix = setup.transport == Transport::Unix;
-    let rcvbuf_here = call.rcvbuf_on == RcvbufOn::Accepted || (unix && call.rcvbuf_on == RcvbufOn::Listener);
-    let wanted = [
-        // A TCP connection inherits the listener's buffers, a Unix one does not.
-        size(setup.options.sndbuf).filter(|_| unix).map(SocketOption::SendBuffer),
-        size(setup.options.rcvbuf).filter(|_| rcvbuf_here).map(SocketOption::ReceiveBuffer),
-        call.linger_s.filter(|_| !unix).map(|seconds| SocketOption::Linger(Some(seconds))),
-        call.busy_poll_us.map(SocketOption::BusyPollUs),
-    ];
-    wanted.into_iter().flatten().try_for_each(|option| option::set(fd, &option))
+/// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
+pub(super) fn listens_alone(setup: &PathSetup) -> bool {
+    *setup.options.get("reuseport") == Level::Switch(true)
 }
 
 /// Makes a client's connections.
@@ -83,6 +58,7 @@ pub fn dress_accepted(fd: BorrowedFd<'_>, setup: &PathSetup, call: &CallSetup) -
 pub struct Connector {
     address: SockAddr,
     transport: Transport,
+    foreign: bool,
     options: Vec<SocketOption>,
     rotates: bool,
     turn: AtomicU32,
@@ -105,26 +81,16 @@ impl Connector {
             Address::Path(path) => (SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?, false),
             other => return Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
         };
-        let options = &setup.options;
-        // Over datagrams the server's socket has it, where the server is ours.
-        let rcvbuf_here = match setup.transport.is_datagram() {
-            true => call.foreign.is_some(),
-            false => call.rcvbuf_on == RcvbufOn::Client,
-        };
-        let timeout_ms = call.timeout_ns.div_ceil(1_000_000).min(u32::MAX.into()) as u32;
-        let wanted = [
-            size(options.rcvbuf).filter(|_| rcvbuf_here).map(SocketOption::ReceiveBuffer),
-            size(options.sndbuf).map(SocketOption::SendBuffer),
-            options.nodelay.map(SocketOption::NoDelay),
-            options.congestion.clone().map(SocketOption::Congestion),
-            call.busy_poll_us.map(SocketOption::BusyPollUs),
+        let mut options = wanted(&setup.options, (Setter::Client, Moment::Own), &setup.transport);
+        if setup.transport.is_tcp() {
             // Bounds what no flow can see: an attempt to connect, or a send, that nobody answers.
-            setup.transport.is_tcp().then_some(SocketOption::UserTimeoutMs(timeout_ms)),
-        ];
+            options.push(option::USER_TIMEOUT.to(call.timeout_ns.div_ceil(1_000_000)));
+        }
         Ok(Connector {
             address,
             transport: setup.transport.clone(),
-            options: wanted.into_iter().flatten().collect(),
+            foreign: call.foreign.is_some(),
+            options,
             rotates: v4 && (call.connect_per_call || setup.flows + call.idle_flows > PER_ADDRESS),
             turn: AtomicU32::new(0),
         })
@@ -136,13 +102,10 @@ impl Connector {
     /// [`Fault::Missing`] where descriptors run out or an option is refused.
     pub fn join(&self) -> Result<OwnedFd, Fault> {
         let socket = self.socket().map_err(|error| self.fault(error))?;
-        set_all(socket.as_fd(), self.options.iter().cloned().map(Some))?;
-        // SO_SNDTIMEO bounds connect(2) too (socket(7)).
-        socket.set_write_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding connect"))?;
+        set_all(&socket, &self.options)?;
         self.bind(&socket)
-            .and_then(|()| uninterrupted(|| socket.connect(&self.address)))
+            .and_then(|()| connect_in_time(&socket, &self.address, self.foreign))
             .map_err(|error| self.fault(error))?;
-        socket.set_write_timeout(None).map_err(Fault::io("unbounding a send"))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
         Ok(socket.into())
     }
@@ -153,13 +116,11 @@ impl Connector {
     /// What the kernel said, `EINPROGRESS` excepted.
     pub fn begin(&self) -> io::Result<OwnedFd> {
         let socket = self.socket()?;
-        for option in &self.options {
-            option::set(socket.as_fd(), option).map_err(|error| error.source)?;
-        }
+        try_set_all(socket.as_fd(), &self.options).map_err(|error| error.source)?;
         socket.set_nonblocking(true)?;
         self.bind(&socket)?;
         match socket.connect(&self.address) {
-            Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+            Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
             _ => Ok(socket.into()),
         }
     }
@@ -179,33 +140,18 @@ impl Connector {
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
         let source = Ipv4Addr::new(127, 1, (turn / 250) as u8, (turn % 250 + 1) as u8);
-        option::set(socket.as_fd(), &SocketOption::BindAddressNoPort(true)).map_err(|error| error.source)?;
+        option::set(socket.as_fd(), &option::BIND_ADDRESS_NO_PORT.to(true)).map_err(|error| error.source)?;
         socket.bind(&SocketAddr::from((source, 0)).into())
     }
 
     fn fault(&self, error: io::Error) -> Fault {
-        if error.raw_os_error().is_some_and(|errno| NO_DESCRIPTOR.contains(&errno)) {
+        if matches!(error.raw_os_error(), Some(errno::EMFILE | errno::ENFILE)) {
             return Fault::Missing(format!(
                 "no descriptor is left for another connection ({error}): raise ulimit -n or use fewer --flows"
             ));
         }
         Fault::Io { doing: format!("connecting to the server by {}", self.transport), source: error }
     }
-}
-
-pub(super) fn size(bytes: Option<u64>) -> Option<usize> {
-    bytes.map(|bytes| bytes as usize)
-}
-
-/// An option that this kernel or this user may not set skips the cell.
-pub(super) fn set_all(
-    fd: BorrowedFd<'_>,
-    options: impl IntoIterator<Item = Option<SocketOption>>,
-) -> Result<(), Fault> {
-    for option in options.into_iter().flatten() {
-        option::set(fd, &option).map_err(|error| Fault::Missing(error.to_string()))?;
-    }
-    Ok(())
 }
 
 /// An address of this host with a port, or a name, that is still to be chosen.

@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 
 use bytegauge_model::{DatagramReport, Engine, EngineReport};
 use bytegauge_sys::datagram::Inbox;
-use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_sys::option;
 use bytegauge_sys::socket_memory::socket_memory;
 
 use crate::engine::Stop;
@@ -231,8 +231,8 @@ fn does_not_carry(engine: Engine) -> Fault {
 pub fn lacks_segmentation() -> Option<String> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     let wanted = [
-        (SocketOption::UdpSegment(1000), "UDP_SEGMENT, which came with Linux 4.18"),
-        (SocketOption::UdpCoalesce(true), "UDP_GRO, which came with Linux 5.0"),
+        (option::UDP_SEGMENT.to(1000), "UDP_SEGMENT, which came with Linux 4.18"),
+        (option::UDP_COALESCE.to(true), "UDP_GRO, which came with Linux 5.0"),
     ];
     let tried = wanted.into_iter().map(|(option, since)| (option::set(socket.as_fd(), &option), since));
     lacking(tried)

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytegauge_model::{EndRole, Ends};
-use bytegauge_sys::process::die_with_parent;
+use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
 use crate::end::duty::Body;
@@ -46,7 +46,7 @@ pub enum ChannelError {
     #[error("the {0} did not say hello: is it a bytegauge?")]
     Speechless(EndRole),
     /// It could not be started.
-    #[error("the {0} could not be started: {1}")]
+    #[error("the {0} could not be started: {1}{next}", next = unmade_advice(.1))]
     NotStarted(EndRole, std::io::Error),
 }
 
@@ -74,7 +74,7 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// Nobody yet. `program` is this program's own file, run as `PROGRAM end` for processes.
+    /// Nobody yet. `program` is this program's own file, run as `PROGRAM end ROLE` for processes.
     pub fn new(ends: Ends, program: &Path) -> Cast {
         Cast { ends, program: program.to_owned(), channels: BTreeMap::new() }
     }
@@ -118,13 +118,13 @@ impl Channel {
         let not_started = |error| ChannelError::NotStarted(role, error);
         let mut command = std::process::Command::new(program);
         // A group of its own: an interrupt at the terminal reaches us, and we let the trial end.
-        command.arg("end").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.args(["end", role.name()]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket.
         let mut child = die_with_parent(&mut command).spawn().map_err(not_started)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (outbox, replies) = mpsc::channel();
-        let listener = output.map(|output| {
-            std::thread::spawn(move || {
+        let listen = |output| {
+            std::thread::Builder::new().name(format!("{}-replies", role.name())).spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     let Ok(reply) = serde_json::from_str(&line) else { return };
                     if outbox.send(reply).is_err() {
@@ -132,7 +132,15 @@ impl Channel {
                     }
                 }
             })
-        });
+        };
+        let listener = match output.map(listen).transpose() {
+            Ok(listener) => listener,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(not_started(error));
+            }
+        };
         Ok(Channel { role, line: Line::Process { child, input, listener }, replies, host: Host::default() })
     }
 

@@ -78,7 +78,7 @@ impl Duty for ClientEnd {
         let (setup, call, count) = (&self.setup, &self.call, self.threads);
         let share = (setup.flows + count - 1 - thread) / count;
         let joined = self.joined.drain(..share.min(self.joined.len())).collect();
-        let shards = if call.client_engine == Engine::Blocking { SHARDS } else { 1 };
+        let shards = if call.client_engine.has_thread_a_flow() { SHARDS } else { 1 };
         ClientHand {
             setup: Arc::clone(setup),
             call: Arc::clone(call),
@@ -165,7 +165,7 @@ impl Hand for ClientHand {
             close_ns: start_ns + setup.warmup_ns + setup.window_ns,
             until_told: call.until_told,
             told: Arc::clone(&flags.told),
-            tally: Count::new(call.client_engine == Engine::Blocking),
+            tally: Count::new(call.client_engine.has_thread_a_flow()),
             gave_up,
         });
         meter.watch(client.tally.watched());

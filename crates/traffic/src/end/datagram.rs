@@ -109,6 +109,6 @@ impl Flow<'_> {
 
 /// What the kernel says of the socket.
 fn socket(fd: BorrowedFd<'_>, setup: &PathSetup) -> FlowReport {
-    let FlowReport { options, socket_memory, .. } = kernel::report(fd, &setup.transport);
+    let FlowReport { options, socket_memory, .. } = kernel::report(fd, setup);
     FlowReport { options, socket_memory, ..FlowReport::default() }
 }

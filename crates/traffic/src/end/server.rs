@@ -155,7 +155,7 @@ impl Hand for ServerHand {
             let (served, mut seen) =
                 datagram::serve(&call, &desk, listener.as_fd(), setup.read_size, flags, &mut meter);
             meter.close_early();
-            let mut samples = Samples::new(&setup.transport);
+            let mut samples = Samples::new(&setup);
             if tells_of_it {
                 seen.dropped = datagram::dropped_at(listener.as_fd());
                 samples.look(listener.as_fd());
@@ -179,7 +179,7 @@ impl Hand for ServerHand {
 
 /// An engine with a thread a flow makes its own threads.
 pub(super) fn threads(engine: Engine, asked: usize) -> usize {
-    if engine == Engine::Blocking { 1 } else { asked.max(1) }
+    if engine.has_thread_a_flow() { 1 } else { asked.max(1) }
 }
 
 /// Raises the limit of open files and sees that it will do for so many connections: to run out in the middle would

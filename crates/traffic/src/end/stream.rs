@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytegauge_model::catalog::EngineEnd;
 use bytegauge_model::{EndRole, Engine, EngineReport, FlowReport, Transport};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io, tcp_info};
@@ -50,12 +51,8 @@ impl StreamEnd {
         body: Body,
     ) -> Result<Option<StreamEnd>, Fault> {
         let (engine, transport) = (setup.engine, &setup.transport);
-        if !engine.suits(transport) {
-            return Err(Fault::Impossible(format!("engine {engine} does not carry {transport}")));
-        }
-        if carries_many(setup) && !transport.is_socket() {
-            let reason = format!("engine {engine} carries sockets, not {transport}: use --engine blocking");
-            return Err(Fault::Missing(reason));
+        if !engine.carries(EngineEnd::Stream, transport) {
+            return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
         }
         let joins = setup.has_two_ends() || setup.foreign().is_some();
         let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
@@ -84,7 +81,7 @@ fn lone(setup: &PathSetup) -> &'static dyn Joint {
 
 /// Whether one thread carries all flows.
 fn carries_many(setup: &PathSetup) -> bool {
-    !matches!(setup.engine, Engine::Blocking | Engine::Null) && !setup.transport.is_datagram()
+    setup.engine != Engine::Null && !setup.engine.has_thread_a_flow() && !setup.transport.is_datagram()
 }
 
 impl Duty for StreamEnd {
@@ -246,7 +243,7 @@ impl StreamHand {
             if side == Side::Source && carried.ended.is_none() {
                 foreign::await_acknowledged(&setup, fd, &abort);
             }
-            rows.push((carried.index, fd.map(|fd| kernel::report(fd, &setup.transport)).unwrap_or_default()));
+            rows.push((carried.index, fd.map(|fd| kernel::report(fd, &setup)).unwrap_or_default()));
             if let (Side::Source, Some(fd), true) = (side, fd, setup.transport.is_socket()) {
                 // The sink drains one flow after another, each until it hears that nothing more comes: it must hear that
                 // while others still send what they hold, and while we still hold the socket.

@@ -85,9 +85,10 @@ pub fn lacks(implementation: Implementation, flags: RingFlags) -> Option<String>
     let implementation = subject(implementation)?;
     let terms = nop::Terms { batch: 1, user_data: nop::UserData::None, checked: false };
     // In a thread of its own: a ring belongs to whoever made it.
-    let tried = std::thread::spawn(move || nop::open(implementation, &setup(1, flags), &terms).map(drop)).join();
-    match tried {
-        Ok(Err(lacking)) => Some(lacking.to_string()),
+    let open = move || nop::open(implementation, &setup(1, flags), &terms).map(drop);
+    match std::thread::Builder::new().spawn(open).map(std::thread::JoinHandle::join) {
+        Ok(Ok(Err(lacking))) => Some(lacking.to_string()),
+        // The first trial says that no thread can be made.
         _ => None,
     }
 }

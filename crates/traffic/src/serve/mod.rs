@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytegauge_model::{Engine, Place};
-use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_sys::option;
 use bytegauge_sys::{cpu_time, limit};
 
 use crate::end::crew::{Crew, Flags, LARGE_STACK, Left, Post, Roster};
@@ -70,7 +70,7 @@ impl Server {
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = place::listen(&place::resolved(place)?)?;
         let (listener, fill) = (Arc::new(listener), flow::fill());
-        let threads = if engine == Engine::Blocking { 1 } else { threads.max(1) };
+        let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
         let roster = Roster {
             what: format!("serving on {place}"),
             name: "serve",
@@ -154,7 +154,7 @@ impl Party for Guests {
         self.served.connections += 1;
         // A part of a message shall not wait for the acknowledgement of the part before it. Unix sockets know no
         // such wait, and refuse.
-        let _ = option::set(connection, &SocketOption::NoDelay(true));
+        let _ = option::set(connection, &option::NO_DELAY.to(true));
         Some(ServeFlow::new(self.role, Arc::clone(&self.fill)))
     }
 

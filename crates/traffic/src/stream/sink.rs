@@ -79,7 +79,7 @@ impl<E: Effort> SinkFlow<E> {
         match plant {
             Plant::Spin { ns } => spin_by_clock_ns(ns),
             // Trials of one block share a seed, and its lowest bit changes from block to block.
-            Plant::Modes { ns } if self.seed.is_multiple_of(2) => spin_ns(ns),
+            Plant::Modes { ns } if self.seed.is_multiple_of(2) => spin_by_clock_ns(ns),
             Plant::Cold { ns } => {
                 let warm_ns = *self.warm_ns.get_or_insert_with(|| monotonic_ns() + ns);
                 if monotonic_ns() < warm_ns {

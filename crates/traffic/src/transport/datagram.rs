@@ -3,21 +3,22 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_model::Engine;
-use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_model::{Engine, Level};
+use bytegauge_sys::option::{self, OptionError};
 
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup, Side};
+use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 
-/// What `auto` asks for as `SO_RCVBUF` of a UDP sink. The system's default, 208 KiB on most machines, holds a hundred
+/// What `auto` asks for as `SO_RCVBUF` of a socket to which UDP is sent. The system's default, 208 KiB on most machines, holds a hundred
 /// small datagrams, less than what a sender sends while its reader waits for a CPU.
-pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
+const RECEIVE_BUFFER: u64 = 4 << 20;
 
 /// The joint of `udp` and `udp6`.
 pub struct Udp;
@@ -46,7 +47,7 @@ impl Joint for Udp {
         let joined = ports.iter().map(|port| {
             let socket =
                 UdpSocket::bind(setup.host.any_port(&setup.transport)).map_err(Fault::io("binding a UDP socket"))?;
-            set_options(&socket, Side::Source, &setup.options)?;
+            set_options(&socket, Moment::Own, Side::Source, setup)?;
             socket.connect(port).map_err(Fault::io("connecting a UDP socket"))?;
             socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
             Ok(socket.into())
@@ -96,7 +97,7 @@ impl Joint for Unix {
         };
         let joined = (0..setup.flows).map(|flow| {
             let socket = bound(name, Side::Source, flow)?;
-            set_options(&socket, Side::Source, &setup.options)?;
+            set_options(&socket, Moment::Own, Side::Source, setup)?;
             let sink = of_flow(name, Side::Sink, flow)?;
             socket.connect_addr(&sink).map_err(Fault::io("connecting a Unix datagram socket"))?;
             socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
@@ -144,20 +145,27 @@ fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
     UnixAddress::from_abstract_name(format!("{name}-{end}-{flow}")).map_err(Fault::io("naming a Unix socket"))
 }
 
+/// Gives a UDP socket room for what senders send at once, unless its size was asked for: as much as a privileged process
+/// may have, or as the system's limit allows. What it got is read back and reported.
+pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &PathSetup) -> Result<(), OptionError> {
+    let is_left_to_us = setup.transport.is_udp() && *setup.options.get("rcvbuf") == Level::Absent;
+    if is_left_to_us && option::set(fd, &option::RECEIVE_BUFFER_FORCE.to(RECEIVE_BUFFER)).is_err() {
+        return option::set(fd, &option::RECEIVE_BUFFER.to(RECEIVE_BUFFER));
+    }
+    Ok(())
+}
+
 fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), Fault> {
     let fd = socket.as_fd();
-    let missing = |error: option::OptionError| Fault::Missing(error.to_string());
-    set_options(socket, Side::Sink, &setup.options)?;
+    let missing = |error: OptionError| Fault::Missing(error.to_string());
+    set_options(socket, Moment::Own, Side::Sink, setup)?;
     if !setup.transport.is_udp() {
         return Ok(());
     }
-    if setup.options.rcvbuf.is_none() && option::set(fd, &SocketOption::ReceiveBufferForce(RECEIVE_BUFFER)).is_err() {
-        // Without the privilege the kernel gives what net.core.rmem_max allows.
-        option::set(fd, &SocketOption::ReceiveBuffer(RECEIVE_BUFFER)).map_err(missing)?;
-    }
-    option::set(fd, &SocketOption::ReceiveOverflow(true)).map_err(missing)?;
+    enlarge(fd, setup).map_err(missing)?;
+    option::set(fd, &option::RECEIVE_OVERFLOW.to(true)).map_err(missing)?;
     if setup.engine == Engine::Gso {
-        option::set(fd, &SocketOption::UdpCoalesce(true)).map_err(missing)?;
+        option::set(fd, &option::UDP_COALESCE.to(true)).map_err(missing)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod datagram;
 pub(crate) mod kernel;
+pub(crate) mod options;
 mod pipe;
 pub mod source;
 mod tcp;
@@ -13,13 +14,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use bytegauge_model::{EffectiveOptions, Transport};
-use bytegauge_sys::option::{self, SocketOption};
-use bytegauge_sys::pipe as sys_pipe;
+use bytegauge_model::Transport;
+use bytegauge_model::option::Setter;
 use socket2::{SockAddr, Socket};
 
 use crate::fault::Fault;
-use crate::message::{Address, Options, PathSetup, Side};
+use crate::message::{Address, PathSetup, Side};
+use crate::transport::options::Moment;
 
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,12 +65,28 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
 }
 
 /// Connects, for a while: a server that is not ours may never answer, or leave its backlog full.
-fn connect_in_time(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, foreign: bool) -> io::Result<()> {
     // SO_SNDTIMEO bounds connect(2) too (socket(7)).
-    socket.set_write_timeout(Some(JOIN_TIMEOUT))?;
-    uninterrupted(|| socket.connect(address))?;
+    socket.set_write_timeout(Some(if foreign { FOREIGN_TIMEOUT } else { JOIN_TIMEOUT }))?;
+    uninterrupted(|| socket.connect(address)).map_err(|error| match error.kind() {
+        // What connect(2) says of a Unix socket when the time is over, and of TCP (EINPROGRESS, which has no kind).
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => unanswered(),
+        _ if error.raw_os_error() == Some(IN_PROGRESS) => unanswered(),
+        _ => error,
+    })?;
     socket.set_write_timeout(None)
 }
+
+fn unanswered() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "nobody answers: the server is stalled, or its backlog is full")
+}
+
+/// `EINPROGRESS` (asm-generic/errno.h).
+const IN_PROGRESS: i32 = 115;
+
+/// How long a server that is not ours may take to let a connection in: a SYN that was lost is sent again after a second
+/// (RFC 6298).
+const FOREIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Repeats a blocking call that was interrupted.
 ///
@@ -87,45 +104,13 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     call()
 }
 
-/// Sets the options of one side, before the connection exists where that matters.
-fn set_options(fd: impl AsFd, side: Side, options: &Options) -> Result<(), Fault> {
-    let size = |bytes: u64| bytes as usize;
-    let wanted = match side {
-        Side::Source => [
-            options.sndbuf.map(|bytes| SocketOption::SendBuffer(size(bytes))),
-            options.nodelay.map(SocketOption::NoDelay),
-            options.congestion.clone().map(SocketOption::Congestion),
-        ],
-        Side::Sink => [
-            options.rcvbuf.map(|bytes| SocketOption::ReceiveBuffer(size(bytes))),
-            options.rcvlowat.map(|bytes| SocketOption::ReceiveLowWater(size(bytes))),
-            None,
-        ],
+/// Sets the options of one side of a stream.
+fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &PathSetup) -> Result<(), Fault> {
+    let setter = match side {
+        Side::Source => Setter::Source,
+        Side::Sink => Setter::Sink,
     };
-    for option in wanted.into_iter().flatten() {
-        // An option that this kernel or this user may not set skips the cell: the others can be measured.
-        option::set(fd.as_fd(), &option).map_err(|error| Fault::Missing(error.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Options and capacity as they really are.
-pub fn effective(fd: impl AsFd, transport: &Transport) -> EffectiveOptions {
-    let fd = fd.as_fd();
-    if transport.is_pipe() {
-        let pipe_size = sys_pipe::pipe_size(fd).ok().map(|bytes| bytes as u64);
-        return EffectiveOptions { pipe_size, ..EffectiveOptions::default() };
-    }
-    let found = option::effective(fd);
-    let bytes = |size: Option<usize>| size.map(|size| size as u64);
-    EffectiveOptions {
-        sndbuf: bytes(found.sndbuf),
-        rcvbuf: bytes(found.rcvbuf),
-        rcvlowat: bytes(found.rcvlowat),
-        nodelay: found.nodelay.filter(|_| transport.is_tcp()),
-        congestion: found.congestion,
-        ..EffectiveOptions::default()
-    }
+    options::set_all(fd, &options::wanted(&setup.options, (setter, moment), &setup.transport))
 }
 
 #[cfg(test)]

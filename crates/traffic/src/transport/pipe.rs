@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_sys::io::set_nonblocking;
-use bytegauge_sys::pipe::{make_fifo, set_pipe_size};
+use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo};
 
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup};
-use crate::transport::{Joint, Listening};
+use crate::message::{Address, PathSetup, Side};
+use crate::transport::options::Moment;
+use crate::transport::{Joint, Listening, set_options};
 
 /// The joint of `pipe`.
 pub struct Pipe;
@@ -48,9 +49,7 @@ impl Joint for Pipe {
             .map(|path| {
                 let writer = open(path, OpenOptions::new().write(true))?;
                 set_nonblocking(writer.as_fd(), false).map_err(Fault::io("making a pipe wait"))?;
-                if let Some(bytes) = setup.options.pipe_size {
-                    set_pipe_size(writer.as_fd(), bytes as usize).map_err(|e| Fault::Missing(e.to_string()))?;
-                }
+                set_options(&writer, Moment::Own, Side::Source, setup)?;
                 Ok(writer)
             })
             .collect()
@@ -81,8 +80,6 @@ impl Drop for Fifos {
 }
 
 fn open(path: &Path, options: &mut OpenOptions) -> Result<OwnedFd, Fault> {
-    /// `O_NONBLOCK` of Linux on every architecture but alpha, mips, parisc and sparc.
-    const O_NONBLOCK: i32 = 0o4000;
     let file = options.custom_flags(O_NONBLOCK).open(path);
     file.map(OwnedFd::from).map_err(Fault::io(format!("opening the pipe {}", path.display())))
 }

@@ -7,10 +7,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+use bytegauge_sys::errno;
 use socket2::{Domain, Socket, Type};
 
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup, Side};
+use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
 use crate::transport::{Joint, Listening, connect_in_time, set_options};
 
@@ -26,7 +28,7 @@ impl Joint for Tcp {
     fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
         let ours = setup.host.any_port(&setup.transport);
         let socket = stream(&ours)?;
-        set_options(&socket, Side::Sink, &setup.options)?;
+        set_options(&socket, Moment::Listening, Side::Sink, setup)?;
         socket.bind(&ours.into()).map_err(|error| no_family(&ours, error))?;
         socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on TCP"))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
@@ -41,8 +43,9 @@ impl Joint for Tcp {
         (0..setup.flows)
             .map(|_| {
                 let socket = stream(address)?;
-                set_options(&socket, Side::Source, &setup.options)?;
-                connect_in_time(&socket, &(*address).into()).map_err(Fault::io(format!("connecting to {address}")))?;
+                set_options(&socket, Moment::Own, Side::Source, setup)?;
+                connect_in_time(&socket, &(*address).into(), setup.foreign().is_some())
+                    .map_err(Fault::io(format!("connecting to {address}")))?;
                 Ok(socket.into())
             })
             .collect()
@@ -69,12 +72,9 @@ fn no_family(address: &SocketAddr, error: io::Error) -> Fault {
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported if address.is_ipv6() => {
             Fault::Missing("this machine has no IPv6 loopback: leave out --transport tcp6".into())
         }
-        _ if error.raw_os_error() == Some(EAFNOSUPPORT) => {
+        _ if error.raw_os_error() == Some(errno::EAFNOSUPPORT) => {
             Fault::Missing(format!("this kernel lacks the address family of {address}"))
         }
         _ => Fault::Io { doing: format!("opening a TCP socket on {address}"), source: error },
     }
 }
-
-/// `EAFNOSUPPORT` of Linux (asm-generic/errno.h), which `io::ErrorKind` does not tell apart.
-const EAFNOSUPPORT: i32 = 97;

@@ -7,6 +7,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
 use crate::message::{Address, PathSetup, Side};
+use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, set_options, uninterrupted};
 
 /// The joint of `unix`.
@@ -22,7 +23,7 @@ impl Joint for Unix {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let socket = stream()?;
-        set_options(&socket, Side::Sink, &setup.options)?;
+        set_options(&socket, Moment::Listening, Side::Sink, setup)?;
         socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a Unix socket"))?;
         socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on a Unix socket"))?;
         Ok(Box::new(Listener { socket, name }))
@@ -37,8 +38,9 @@ impl Joint for Unix {
         (0..setup.flows)
             .map(|_| {
                 let socket = stream()?;
-                set_options(&socket, Side::Source, &setup.options)?;
-                connect_in_time(&socket, &address).map_err(Fault::io("connecting a Unix socket"))?;
+                set_options(&socket, Moment::Own, Side::Source, setup)?;
+                connect_in_time(&socket, &address, setup.foreign().is_some())
+                    .map_err(Fault::io("connecting a Unix socket"))?;
                 Ok(socket.into())
             })
             .collect()
@@ -73,7 +75,7 @@ pub(super) fn accept_all(listener: &Socket, setup: &PathSetup) -> Result<Vec<Own
             let (socket, _) =
                 uninterrupted(|| listener.accept()).map_err(Fault::io("waiting for the source to connect"))?;
             socket.set_read_timeout(None).map_err(Fault::io("unbounding a read"))?;
-            set_options(&socket, Side::Sink, &setup.options)?;
+            set_options(&socket, Moment::Accepted, Side::Sink, setup)?;
             Ok(socket.into())
         })
         .collect()

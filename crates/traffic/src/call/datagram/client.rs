@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::datagram::{Inbox, Outbox};
+use bytegauge_sys::datagram::{Inbox, Outbox, is_too_long};
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 
 use crate::call::datagram::flow::{DatagramFlow, Due};
@@ -23,9 +23,6 @@ use crate::meter::Meter;
 
 /// Events taken at one wake-up.
 const EVENTS_MAX: usize = 256;
-
-/// `EMSGSIZE` (asm-generic/errno.h).
-const TOO_LONG: i32 = 90;
 
 struct Loop<'a> {
     clients: &'a mut Clients,
@@ -232,7 +229,7 @@ impl Loop<'_> {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) if source.raw_os_error() == Some(TOO_LONG) => {
+            Err(source) if is_too_long(&source) => {
                 let doing = "sending a request that is longer than a datagram may be here: use a smaller --request, or of \
                              unix-dgram a larger --sndbuf";
                 return Err(Fault::Io { doing: doing.into(), source });

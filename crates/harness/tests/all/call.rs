@@ -1,0 +1,199 @@
+//! Trials of calls as the harness carries them: what is measured, what fails, and what a report can rely on.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use crate::support::{run, run_until};
+use bytegauge_harness::trial::{Measured, measure};
+use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::{
+    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport, UringKind, UringMode,
+};
+use bytegauge_traffic::call::CallSetup;
+use bytegauge_traffic::{Cast, PathSetup, Plant};
+
+fn setup(transport: &str, engine: Engine) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(transport.into()));
+    levels.set("engine", Level::Name(engine.to_string()));
+    levels.set("request", Level::Number(64));
+    levels.set("flows", Level::Number(3));
+    let mut setup = PathSetup::of(&levels).unwrap();
+    setup.warmup_ns = 2_000_000;
+    // A submission thread shares the test's CPUs with everything else.
+    setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 300_000_000 } else { 20_000_000 };
+    setup.seed = 7;
+    setup
+}
+
+fn call(setup: &mut PathSetup) -> &mut CallSetup {
+    setup.call.as_mut().unwrap()
+}
+
+/// Calls over UDP whose server may move many datagrams a call.
+fn by_batches(flows: usize, depth: usize, batch: usize) -> Outcome {
+    let mut setup = PathSetup { flows, ..setup("udp", Engine::Mmsg) };
+    let call = call(&mut setup);
+    (call.client_engine, call.depth, call.batch) = (Engine::Plain, depth, batch);
+    run(&setup).outcome
+}
+
+#[test]
+fn many_datagrams_a_call_run_or_fail_the_trial() {
+    assert_eq!(by_batches(50, 1, 64), Outcome::Measured);
+    assert_eq!(by_batches(1, 8, 64), Outcome::Measured);
+    // One a call was asked for.
+    assert_eq!(by_batches(1, 1, 1), Outcome::Measured);
+    let alone = by_batches(1, 1, 64);
+    let reason = alone.reason().unwrap();
+    assert!(
+        reason.starts_with("engine mmsg did not run in its mode: no call moved more than one datagram"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
+    for row in ENGINES.iter().filter(|row| row.value.suits(&Transport::Tcp)) {
+        for connect_per_call in [false, true] {
+            let mut setup = setup("tcp", row.value);
+            call(&mut setup).connect_per_call = connect_per_call;
+            let moved = |measured: &Measured| measured.outcome != Outcome::Measured || measured.throughput().0 > 0;
+            let measured = run_until(&setup, moved);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                // Some engines need what this kernel may lack, and say so.
+                assert!(!reason.is_empty());
+                continue;
+            }
+            // One message at a time fills no bundle, and one a connection no multishot: that the mode did not
+            // run is what has to be said.
+            let in_vain = match row.value {
+                Engine::Uring(UringMode { kind: UringKind::Bundle, .. }) => true,
+                Engine::Uring(UringMode { kind: UringKind::Multishot, .. }) => connect_per_call,
+                _ => false,
+            };
+            if let (true, Outcome::Failed(reason)) = (in_vain, &measured.outcome) {
+                assert!(reason.contains("did not run in its mode"), "{reason}");
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{}", row.name);
+            assert!(measured.ends_are_sound);
+            let (bytes, wall_ns) = measured.throughput();
+            assert!(bytes > 0 && wall_ns > 0);
+            assert_eq!(measured.end(EndRole::Server).is_none(), row.value == Engine::Null);
+            assert!(client(&measured).calls > 0);
+        }
+    }
+}
+
+#[test]
+fn calls_over_datagrams_are_measured_with_every_engine_of_theirs() {
+    for transport in [Transport::Udp, Transport::UnixDatagram] {
+        for row in ENGINES.iter().filter(|row| row.value.suits(&transport) && row.value != Engine::Gso) {
+            let mut setup = setup(&transport.to_string(), row.value);
+            setup.window_ns = 200_000_000;
+            if row.value != Engine::Null {
+                call(&mut setup).client_engine = Engine::Plain;
+            }
+            let measured = run(&setup);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                assert!(!reason.is_empty());
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{transport} {}", row.name);
+            let client = client(&measured);
+            assert!(measured.ends_are_sound && client.calls > 0 && client.datagrams.is_some());
+            assert_eq!(measured.end(EndRole::Server).is_none(), row.value == Engine::Null);
+        }
+    }
+}
+
+fn client(measured: &Measured) -> &CallReport {
+    measured.end(EndRole::Client).unwrap().call.as_ref().unwrap()
+}
+
+fn errors(measured: &Measured) -> Vec<CallError> {
+    let client = measured.end(EndRole::Client).and_then(|client| client.call.as_ref());
+    client.map_or_else(Vec::new, |call| call.errors.clone())
+}
+
+#[test]
+fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
+    let lossy = PathSetup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
+    let lossy = PathSetup { call: lossy.call.clone().map(|call| CallSetup { timeout_ns: 5_000_000, ..call }), ..lossy };
+    let lost = |measured: &Measured| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
+    let measured = run_until(&lossy, lost);
+    assert_eq!(measured.outcome, Outcome::Measured);
+    let errors = errors(&measured);
+    assert!(!errors.is_empty() && errors.iter().all(|error| error.class == ErrorClass::TimedOut), "{errors:?}");
+    let mut short = PathSetup { read_size: 4096, ..setup("udp", Engine::Plain) };
+    (call(&mut short).request, call(&mut short).response) = (8192, 8192);
+    let Outcome::Failed(reason) = run(&short).outcome else { panic!("nothing came back whole") };
+    assert!(
+        reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn one_cast_serves_streams_and_calls_in_turn() {
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name("unix".into()));
+    levels.set("read_size", Level::Number(4096));
+    levels.set("write_size", Level::Number(4096));
+    let stream = PathSetup { window_ns: 5_000_000, ..PathSetup::of(&levels).unwrap() };
+    let calls = setup("unix", "epoll".parse().unwrap());
+    for setup in [&stream, &calls, &calls, &stream] {
+        // A busy machine may keep an end from a short window.
+        let within = |times: u64| {
+            let setup = PathSetup { window_ns: setup.window_ns * times, ..setup.clone() };
+            let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
+            assert!(measured.ends_are_sound);
+            measured.outcome == Outcome::Measured
+        };
+        assert!([1, 10, 100].into_iter().any(within), "{setup:?}");
+    }
+}
+
+#[test]
+fn a_corrupted_reply_fails_the_trial_and_a_short_one_is_a_result() {
+    let epoll = "epoll".parse().unwrap();
+    let seen = |measured: &Measured| measured.outcome != Outcome::Measured || !errors(measured).is_empty();
+    let planted = |plant| run_until(&PathSetup { plant: Some(plant), ..setup("tcp", epoll) }, seen);
+    let corrupt = planted(Plant::Corrupt { offset: 1000 });
+    assert!(matches!(&corrupt.outcome, Outcome::Failed(reason) if reason.contains("corrupts data")), "{corrupt:?}");
+    let long = planted(Plant::LongReply { after_bytes: 1000 });
+    assert!(matches!(&long.outcome, Outcome::Failed(reason) if reason.contains("invents data")), "{long:?}");
+    let short = planted(Plant::ShortReply { after_bytes: 1000 });
+    assert_eq!(short.outcome, Outcome::Measured);
+    assert_eq!(client(&short).errors[0].class, ErrorClass::ShortReply);
+}
+
+#[test]
+fn a_server_that_dies_fails_the_trial_and_what_was_counted_is_kept() {
+    let mut setup = setup("tcp", "epoll".parse().unwrap());
+    setup.plant = Some(Plant::Die { after_bytes: 10_000 });
+    setup.warmup_ns = 0;
+    setup.window_ns = 3_600_000_000_000;
+    let measured = run(&setup);
+    assert!(matches!(measured.outcome, Outcome::Failed(_)), "{measured:?}");
+    assert!(client(&measured).calls > 0);
+}
+
+#[test]
+fn a_window_without_a_call_says_why() {
+    let mut setup = setup("unix", "epoll".parse().unwrap());
+    setup.plant = Some(Plant::Stall { after_bytes: 1 });
+    call(&mut setup).timeout_ns = 10_000_000;
+    let Outcome::Failed(reason) = run(&setup).outcome else { panic!("nothing was completed") };
+    assert!(reason.contains("timed-out in phase first-byte"), "{reason}");
+}
+
+#[test]
+fn a_user_who_wants_to_stop_need_not_wait_for_a_long_trial() {
+    let mut setup = setup("unix", "epoll".parse().unwrap());
+    setup.window_ns = 3_600_000_000_000;
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    assert!(measure(&mut cast, &setup, &AtomicBool::new(true)).is_none());
+}

@@ -1,0 +1,199 @@
+//! Streams of datagrams, end to end: what is sent is counted, what is lost is seen, what is planted is found.
+
+use std::time::Instant;
+
+use crate::support::{run, run_until};
+use bytegauge_harness::trial::Measured;
+use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
+use bytegauge_model::{DatagramReport, Deaths, EndRole, Engine, Level, Levels, Outcome, Transport, Work};
+use bytegauge_sys::snmp::backlog_drops;
+use bytegauge_traffic::{PathSetup, Plant};
+
+fn setup(transport: &str, engine: &str) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(transport.into()));
+    levels.set("engine", Level::Name(engine.into()));
+    levels.set("read_size", Level::Number(65_536));
+    levels.set("write_size", Level::Number(1000));
+    let mut setup = PathSetup::of(&levels).unwrap();
+    setup.warmup_ns = 1_000_000;
+    setup.window_ns = 20_000_000;
+    setup.seed = 7;
+    setup
+}
+
+/// The same setup with either end on a CPU of its own: a sender that is moved to another one overtakes itself.
+fn pinned(setup: PathSetup) -> PathSetup {
+    let allowed = bytegauge_sys::affinity::allowed_cpus().unwrap();
+    let cpus = [(EndRole::Source, vec![allowed[0]]), (EndRole::Sink, vec![allowed[allowed.len() - 1]])].into();
+    PathSetup { cpus, ..setup }
+}
+
+/// Runs a trial that has to be measured, or is skipped with a reason.
+fn measured(setup: &PathSetup) -> Option<Measured> {
+    measured_until(setup, |_| true)
+}
+
+fn measured_until(setup: &PathSetup, shows: impl Fn(&Measured) -> bool) -> Option<Measured> {
+    let measured = run_until(setup, |measured| measured.outcome != Outcome::Measured || shows(measured));
+    if let Outcome::Skipped(reason) = &measured.outcome {
+        assert!(!reason.is_empty());
+        return None;
+    }
+    assert_eq!(measured.outcome, Outcome::Measured, "{} over {}", setup.engine, setup.transport);
+    assert!(measured.ends_are_sound);
+    Some(measured)
+}
+
+fn deaths(measured: &Measured) -> Deaths {
+    let of = |role| measured.end(role).unwrap().datagrams.unwrap();
+    Deaths::of(&of(EndRole::Source), &of(EndRole::Sink))
+}
+
+#[test]
+fn every_engine_carries_every_transport_that_it_suits() {
+    for transport in TRANSPORTS.iter().filter(|row| row.name.parse::<Transport>().unwrap().is_datagram()) {
+        let suits = |engine: &Engine| *engine != Engine::Null && engine.suits(&transport.name.parse().unwrap());
+        for engine in ENGINES.iter().map(|row| row.value).filter(suits) {
+            for (flows, verify, size) in [(1, false, 1000), (2, true, 1000), (1, true, 3), (1, false, 60_000)] {
+                let engine = engine.to_string();
+                let setup = pinned(setup(transport.name, &engine));
+                let setup = PathSetup { flows, verify, write_size: Some(size), ..setup };
+                let Some(measured) = measured(&setup) else { continue };
+                let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
+                let (sent, came) = (source.datagrams.unwrap(), sink.datagrams.unwrap());
+                assert!(sink.bytes > 0 && came.datagrams > 0 && came.packets > 0);
+                assert_eq!(sink.total_bytes, came.total * size as u64, "{engine} over {}", transport.name);
+                assert_eq!((came.truncated, came.duplicated), (0, 0), "{engine}");
+                // Receives that are in flight side by side may complete in another order than that of the datagrams.
+                assert!(came.reordered == 0 || engine == "uring:plain", "{engine}: {came:?}");
+                // Of those whose numbers are below the highest that came, nothing is missing but what was lost.
+                assert!(came.missing <= sent.total - came.total);
+                assert!(!setup.verify || sink.verified_bytes == sink.total_bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
+    // The reader is far slower than the sender, and its buffer holds a few datagrams only.
+    let slow = PathSetup { work: Work::NsPerByte(100.0), ..setup("udp", "plain") };
+    let mut slow = PathSetup { window_ns: 50_000_000, ..slow };
+    slow.options.set("rcvbuf", Level::Number(20_000));
+    let before = backlog_drops().unwrap();
+    let measured = measured_until(&slow, |measured| deaths(measured).lost > 0).unwrap();
+    let elsewhere = backlog_drops().unwrap() - before;
+    let deaths = deaths(&measured);
+    assert!(deaths.lost > 0);
+    // Over loopback there is no other place to die in, but for the kernel's own queue.
+    assert_eq!(deaths.at_socket + deaths.unknown, deaths.lost, "{deaths:?}");
+    assert!(deaths.unknown <= elsewhere, "{deaths:?}, {elsewhere} elsewhere");
+    let told = measured.end(EndRole::Sink).unwrap().datagrams.unwrap().told_drops.unwrap();
+    assert!(told > 0 && told <= deaths.lost);
+}
+
+#[test]
+fn unix_datagrams_wait_for_their_reader() {
+    let slow = PathSetup { work: Work::NsPerByte(20.0), ..setup("unix-dgram", "mmsg") };
+    assert_eq!(deaths(&measured(&slow).unwrap()), Deaths::default());
+}
+
+#[test]
+fn planted_troubles_are_counted_as_what_they_are() {
+    for engine in ["plain", "mmsg", "gso"] {
+        // Slow enough that nothing else happens to the datagrams.
+        let planted = |plant| pinned(PathSetup { plant: Some(plant), rate: Some(50_000_000), ..setup("udp", engine) });
+        let counts = |measured: &Measured| measured.end(EndRole::Sink).unwrap().datagrams.unwrap();
+        let came = |plant, shows: fn(&DatagramReport) -> bool| {
+            let measured = measured_until(&planted(plant), |measured| shows(&counts(measured))).unwrap();
+            (counts(&measured), deaths(&measured))
+        };
+        let (sink, deaths) = came(Plant::Lose { every: 10 }, |sink| sink.missing > 0);
+        assert!(sink.missing > 0 && deaths.lost >= sink.missing, "{engine}: {sink:?}");
+        // Nobody tells where they died, and that is not hidden.
+        assert!(deaths.unknown >= sink.missing.saturating_sub(sink.socket_drops.unwrap_or(0)), "{engine}: {deaths:?}");
+        let (sink, _) = came(Plant::Swap { every: 10 }, |sink| sink.reordered > 0);
+        assert!(sink.reordered > 0 && sink.duplicated == 0, "{engine}: {sink:?}");
+        let (sink, _) = came(Plant::Repeat { every: 10 }, |sink| sink.duplicated > 0);
+        assert!(sink.duplicated > 0 && sink.reordered == 0, "{engine}: {sink:?}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_fails_the_trial() {
+    for engine in ["plain", "mmsg", "gso"] {
+        let plant = Some(Plant::Corrupt { offset: 500 });
+        let outcome = run(&PathSetup { plant, verify: true, ..setup("udp", engine) }).outcome;
+        assert!(outcome.reason().unwrap().contains("byte 500 arrived as"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn datagrams_that_never_were_fail_the_trial() {
+    let plant = Some(Plant::Overcount { bytes: 1_000_000_000 });
+    let outcome = run(&PathSetup { plant, ..setup("udp", "plain") }).outcome;
+    assert!(outcome.reason().unwrap().contains("the path invents data"), "{outcome:?}");
+}
+
+#[test]
+fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
+    for engine in ["plain", "mmsg", "uring:plain", "uring:multishot"] {
+        let small = PathSetup { read_size: 4096, write_size: Some(8192), verify: true, ..setup("udp", engine) };
+        let Some(measured) = measured(&small) else { continue };
+        let sink = measured.end(EndRole::Sink).unwrap();
+        let came = sink.datagrams.unwrap();
+        assert_eq!((came.truncated, came.cut_bytes), (came.total, came.total * 4096), "{engine}");
+        // What was cut off is not counted as having come.
+        assert_eq!(sink.total_bytes, came.total * 4096, "{engine}");
+    }
+    // Of what was joined, what the buffer does not hold is gone: 4 of 64 datagrams and a part of the fifth stay.
+    let small = PathSetup { read_size: 4096, ..setup("udp", "gso") };
+    let measured = measured(&small).unwrap();
+    let sink = measured.end(EndRole::Sink).unwrap();
+    let came = sink.datagrams.unwrap();
+    assert_eq!(came.truncated, came.total_packets * 60, "{came:?}");
+    assert_eq!(sink.total_bytes, came.total_packets * 4096);
+}
+
+#[test]
+fn a_receiver_that_stops_reading_is_ended_by_the_watchdog() {
+    for transport in ["udp", "unix-dgram"] {
+        let plant = Some(Plant::Stall { after_bytes: 10_000 });
+        let stalled = PathSetup { plant, grace_ns: 200_000_000, ..setup(transport, "plain") };
+        let outcome = run_until(&stalled, |measured| measured.outcome != Outcome::Measured).outcome;
+        assert!(outcome.reason().is_some_and(|reason| reason.starts_with("stalled")), "{transport}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_receiver_that_dies_is_noticed() {
+    let plant = Some(Plant::Die { after_bytes: 10_000 });
+    let dying = PathSetup { plant, grace_ns: 500_000_000, ..setup("udp", "plain") };
+    let outcome = run_until(&dying, |measured| measured.outcome != Outcome::Measured).outcome;
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+}
+
+#[test]
+fn more_than_a_datagram_holds_is_a_skip_with_the_next_step() {
+    for (transport, size) in [("udp", 65_508), ("unix-dgram", 16 << 20)] {
+        let outcome = run(&PathSetup { write_size: Some(size), ..setup(transport, "plain") }).outcome;
+        let Outcome::Skipped(reason) = &outcome else { panic!("{transport}: {outcome:?}") };
+        assert!(reason.contains("use a smaller --write-size"), "{reason}");
+    }
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let nothing_dies = |rate: u64| {
+        let paced = PathSetup { rate: Some(rate), window_ns: 100_000_000, ..setup("udp", "plain") };
+        let began = Instant::now();
+        let measured = measured(&paced).unwrap();
+        // Never more than what is due, and one datagram.
+        let due = began.elapsed().as_secs_f64() * rate as f64 + 1000.0;
+        assert!(measured.end(EndRole::Source).unwrap().total_bytes as f64 <= due);
+        deaths(&measured) == Deaths::default()
+    };
+    // All of it fits into the sink's buffer, unless the machine stands still: at the lowest rate for a second.
+    assert!([10_000_000, 2_000_000, 100_000].into_iter().any(nothing_dies));
+}

@@ -1,0 +1,112 @@
+//! Every engine over every transport as every end: either planning refuses or skips it with a reason, or a small trial of
+//! it runs. Never a third thing.
+
+use crate::support::run;
+use bytegauge_model::catalog::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
+use bytegauge_model::{EndReport, Outcome, Transport, Workload, factor};
+use bytegauge_plan::{Catalog, Spec, resolve};
+use bytegauge_traffic::PathSetup;
+use bytegauge_traffic::engine::lacks;
+
+/// The flag that makes an engine this end, and those that keep the plan small.
+fn flags(end: EngineEnd, transport: &str, engine: &str) -> (Workload, Vec<(&'static str, String)>) {
+    let datagrams = transport.parse::<Transport>().unwrap().is_datagram();
+    let other = if datagrams { "plain" } else { "blocking" };
+    let mut flags = vec![("transport", transport.to_owned()), ("placement", "unpinned".to_owned())];
+    let mut set = |name, level: &str| flags.push((name, level.to_owned()));
+    match end {
+        EngineEnd::Stream => {
+            set("read_size", "4K");
+            set("profile", "drain");
+            set("engine", engine);
+            if !transport.starts_with('/') {
+                set("write_size", "1000");
+            }
+            (Workload::Stream, flags)
+        }
+        EngineEnd::Client | EngineEnd::Server => {
+            let is_client = end == EngineEnd::Client;
+            set("client_engine", if is_client { engine } else { other });
+            set("server_engine", if is_client { other } else { engine });
+            // As many at once as show an engine that moves many, and as long as fills several buffers.
+            set("profile", "echo");
+            set("request", if datagrams { "64" } else { "64K" });
+            set("flows", "4");
+            set("depth", "4");
+            (Workload::Call, flags)
+        }
+    }
+}
+
+/// The path of the only cell that such a plan has; why there is none.
+fn planned(end: EngineEnd, transport: &str, engine: &str) -> Result<PathSetup, String> {
+    let (workload, flags) = flags(end, transport, engine);
+    let mut spec = Spec::named("a walk", workload);
+    let fits = |name: &str| (factor::find(name).unwrap().fits)(&transport.parse().unwrap());
+    let flags: Vec<_> = flags
+        .into_iter()
+        .filter(|(name, _)| *name == "transport" || fits(name))
+        .map(|(name, level)| (factor::find(name).unwrap(), level))
+        .collect();
+    spec.set_all(&flags).map_err(|error| error.to_string())?;
+    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), lacks(row.value)?)));
+    let catalog = Catalog { missing_engines: lacking.collect(), ..Catalog::default() };
+    let plan = resolve(&spec, &catalog, 1).map_err(|error| error.to_string())?;
+    let [cell] = &plan.cells[..] else {
+        return Err(format!("{} cells of {engine} over {transport}", plan.cells.len()));
+    };
+    Ok(PathSetup::of(&cell.factors).unwrap())
+}
+
+fn check(end: EngineEnd, transport: &str, row: &EngineRow) {
+    let what = format!("{} over {transport} as {end:?}", row.name);
+    let planned = planned(end, transport, row.name);
+    if !row.value.carries(end, &transport.parse().unwrap()) {
+        let refused = planned.expect_err(&what);
+        assert!(refused.contains("does not carry"), "{what}: {refused}");
+        return;
+    }
+    if let Some(reason) = lacks(row.value) {
+        let skipped = planned.expect_err(&what);
+        assert!(skipped.contains(&reason), "{what}: {skipped}");
+        return;
+    }
+    let mut setup = planned.unwrap_or_else(|refused| panic!("{what}: {refused}"));
+    (setup.warmup_ns, setup.window_ns, setup.seed) = (2_000_000, 20_000_000, 7);
+    if row.name.ends_with("sqpoll") {
+        // A submission thread shares the test's CPUs with everything else.
+        setup.window_ns = 300_000_000;
+    }
+    let measured = run(&setup);
+    match &measured.outcome {
+        Outcome::Measured => {
+            let moved = |end: &EndReport| end.total_bytes > 0 || end.calls > 0;
+            assert!(measured.ends.iter().all(|(_, end)| moved(end)), "{what}: {measured:?}");
+        }
+        Outcome::Skipped(said) if said.contains("IPv6") => {}
+        outcome => panic!("{what}: {outcome:?}"),
+    }
+}
+
+fn check_all(end: EngineEnd) {
+    let workload = if end == EngineEnd::Stream { Workload::Stream } else { Workload::Call };
+    let names = TRANSPORTS.iter().map(|row| row.name).chain(["/dev/zero"]);
+    for transport in names.filter(|name| workload.runs_over(&name.parse().unwrap())) {
+        ENGINES.iter().for_each(|row| check(end, transport, row));
+    }
+}
+
+#[test]
+fn streams_run_or_are_refused() {
+    check_all(EngineEnd::Stream);
+}
+
+#[test]
+fn servers_run_or_are_refused() {
+    check_all(EngineEnd::Server);
+}
+
+#[test]
+fn clients_run_or_are_refused() {
+    check_all(EngineEnd::Client);
+}

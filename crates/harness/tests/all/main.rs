@@ -1,0 +1,8 @@
+//! Single trials as the harness carries them.
+#![forbid(unsafe_code)]
+
+mod call;
+mod datagrams;
+mod engines;
+mod support;
+mod trial;

@@ -1,0 +1,353 @@
+//! One trial over every transport: bytes are conserved, content is checked, and planted faults are named.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use crate::support::{run, run_until};
+use bytegauge_harness::trial::{Measured, measure};
+use bytegauge_model::catalog::TRANSPORTS;
+use bytegauge_model::{EndRole, Ends, Level, Levels, Outcome, Transport};
+use bytegauge_traffic::message::GRACE_NS;
+use bytegauge_traffic::{Cast, PathSetup, Plant};
+
+fn setup(transport: &str) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(transport.into()));
+    levels.set("read_size", Level::Number(16 << 10));
+    levels.set("write_size", Level::Number(64 << 10));
+    let mut setup = PathSetup::of(&levels).unwrap();
+    setup.warmup_ns = 1_000_000;
+    setup.window_ns = 10_000_000;
+    setup.seed = 7;
+    setup
+}
+
+/// IPv6 may be missing on the machine that tests; everything else must work.
+fn check_measured(setup: &PathSetup) {
+    // The source's window is its own, and a busy machine may keep it from that too.
+    let wrote = |measured: &Measured| measured.end(EndRole::Source).is_none_or(|source| source.bytes > 0);
+    let measured = run_until(setup, wrote);
+    if matches!(measured.outcome, Outcome::Skipped(_)) && setup.transport.to_string() == "tcp6" {
+        return;
+    }
+    assert_eq!(measured.outcome, Outcome::Measured, "{setup:?}");
+    let (bytes, wall_ns) = measured.throughput();
+    let sink = measured.end(EndRole::Sink).unwrap();
+    assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
+    assert_eq!(sink.flows.len(), setup.flows);
+    assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
+    if let Some(source) = measured.end(EndRole::Source) {
+        assert_eq!(source.total_bytes, sink.total_bytes);
+        assert!(source.total_bytes >= source.bytes && source.bytes > 0, "{setup:?} {source:?}");
+    }
+    if setup.verify {
+        assert_eq!(sink.verified_bytes, sink.total_bytes);
+    }
+}
+
+/// Flows that hardly ran must not be credited with the rate of the moments in which they did.
+#[test]
+fn the_rate_of_many_flows_is_over_one_window() {
+    for transport in ["unix", "tcp"] {
+        let setup = PathSetup { flows: 12, ..setup(transport) };
+        let measured = run(&setup);
+        assert_eq!(measured.outcome, Outcome::Measured);
+        let (bytes, wall_ns) = measured.throughput();
+        let sink = measured.end(EndRole::Sink).unwrap();
+        // The trial may have been lengthened, and every flow by the same factor.
+        assert_eq!(wall_ns % setup.window_ns, 0, "{transport}");
+        assert!(sink.flows.iter().all(|flow| flow.window_ns == wall_ns), "{transport}: {:?}", sink.flows);
+        assert_eq!(bytes, sink.flows.iter().map(|flow| flow.bytes).sum::<u64>());
+    }
+}
+
+#[test]
+fn every_transport_conserves_bytes() {
+    let of_bytes = |name: &str| !name.parse::<Transport>().unwrap().is_datagram();
+    for row in TRANSPORTS.iter().filter(|row| of_bytes(row.name)) {
+        for flows in [1, 3] {
+            for verify in [false, true] {
+                check_measured(&PathSetup { flows, verify, ..setup(row.name) });
+            }
+        }
+    }
+}
+
+#[test]
+fn devices_and_files_are_endless() {
+    check_measured(&PathSetup { write_size: None, ..setup_one_ended("/dev/zero") });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // Smaller than one read, so that every call meets the end.
+    std::fs::write(file.path(), vec![1; 5000]).unwrap();
+    let setup = setup_one_ended(file.path().to_str().unwrap());
+    let measured = run(&setup);
+    let sink = measured.end(EndRole::Sink).unwrap();
+    assert!(sink.bytes > 5000);
+    assert_eq!(sink.short_calls, sink.calls);
+    assert_eq!(sink.flows[0].options.page_cache_share, Some(1.0));
+}
+
+fn setup_one_ended(path: &str) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(path.into()));
+    levels.set("read_size", Level::Number(16 << 10));
+    PathSetup { write_size: None, ..PathSetup { transport: levels.transport().unwrap(), ..setup("unix") } }
+}
+
+#[test]
+fn the_null_engine_moves_nothing_and_counts() {
+    let mut null = setup("tcp");
+    null.engine = bytegauge_model::Engine::Null;
+    let measured = run(&null);
+    assert_eq!(measured.outcome, Outcome::Measured);
+    assert!(measured.end(EndRole::Source).is_none());
+    let sink = measured.end(EndRole::Sink).unwrap();
+    assert_eq!(sink.bytes, sink.calls * (16 << 10));
+}
+
+#[test]
+fn requested_options_come_back_as_they_are_in_force() {
+    let mut tcp = setup("tcp");
+    tcp.options.set("sndbuf", Level::Number(100_000));
+    tcp.options.set("rcvbuf", Level::Number(50_000));
+    tcp.options.set("nodelay", Level::Switch(true));
+    let measured = run(&tcp);
+    let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
+    // Linux doubles what is asked for (socket(7)).
+    assert_eq!(*source.flows[0].options.get("sndbuf"), Level::Number(200_000));
+    assert_eq!(*sink.flows[0].options.get("rcvbuf"), Level::Number(100_000));
+    assert_eq!(*source.flows[0].options.get("nodelay"), Level::Switch(true));
+    assert!(source.flows[0].options.get("congestion").name().is_some());
+    let tcp = source.flows[0].tcp.clone().unwrap();
+    assert!(tcp.busy_us.is_some() && tcp.snd_wscale.is_some() && tcp.bytes_sent.unwrap() > 0);
+    let mut pipe = setup("pipe");
+    pipe.options.set("pipe_size", Level::Number(1 << 18));
+    assert_eq!(*run(&pipe).end(EndRole::Sink).unwrap().flows[0].options.get("pipe_size"), Level::Number(1 << 18));
+}
+
+#[test]
+fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
+    use bytegauge_model::{factor, option};
+    for transport in ["tcp", "unix", "pipe", "udp", "unix-dgram"] {
+        let joint: Transport = transport.parse().unwrap();
+        let of_streams = |row: &&option::OptionRow| {
+            let setters = (row.sites)(&Levels::default()).0;
+            (factor::find(row.factor).unwrap().fits)(&joint)
+                && [option::Setter::Source, option::Setter::Sink].iter().any(|end| setters.contains(end))
+        };
+        for row in option::OPTIONS.iter().filter(of_streams) {
+            let asked = match row.factor {
+                "congestion" => Level::Name("reno".into()),
+                "nodelay" | "quickack" | "cork" => Level::Switch(false),
+                "busy_poll" => Level::Number(1500),
+                _ => Level::Number(1 << 16),
+            };
+            let mut setup = setup(transport);
+            if joint.is_datagram() {
+                setup.engine = bytegauge_model::Engine::Plain;
+                setup.write_size = Some(1000);
+            }
+            setup.options.set(row.factor, asked.clone());
+            let measured = run(&setup);
+            if let Outcome::Skipped(reason) = &measured.outcome {
+                assert!(reason.starts_with(row.name) && reason.contains("CAP_NET_ADMIN"), "{reason}");
+                continue;
+            }
+            assert_eq!(measured.outcome, Outcome::Measured, "{} over {transport}", row.factor);
+            let is_source = (row.sites)(&Levels::default()).0.contains(&option::Setter::Source);
+            let end = measured.end(if is_source { EndRole::Source } else { EndRole::Sink }).unwrap();
+            let found = end.flows[0].options.get(row.factor);
+            // Quick acknowledgements come and go.
+            assert!(*found == row.expected(&asked) || row.factor == "quickack", "{found} over {transport}");
+            assert!(*found != Level::Absent, "{} over {transport}", row.factor);
+        }
+    }
+}
+
+#[test]
+fn an_option_that_does_not_exist_is_a_skip() {
+    let mut tcp = setup("tcp");
+    tcp.options.set("congestion", Level::Name("carrier-pigeon".into()));
+    let Outcome::Skipped(reason) = run(&tcp).outcome else { panic!("it is not available") };
+    assert!(reason.contains("carrier-pigeon"), "{reason}");
+}
+
+#[test]
+fn an_offered_load_is_kept() {
+    check_paced(&setup("unix"));
+}
+
+/// Never more is written than what is due, and one write: a machine that stands still changes nothing about that.
+fn check_paced(setup: &PathSetup) {
+    let paced = PathSetup { rate: Some(20 << 20), window_ns: 60_000_000, ..setup.clone() };
+    let began = Instant::now();
+    let measured = run(&paced);
+    let sink = measured.end(EndRole::Sink).unwrap();
+    let due = began.elapsed().as_secs_f64() * f64::from(20 << 20) + (64 << 10) as f64;
+    assert!(
+        sink.bytes > 0 && sink.total_bytes as f64 <= due,
+        "{} of {due} bytes by {}",
+        sink.total_bytes,
+        paced.engine
+    );
+}
+
+#[test]
+fn work_and_walk_and_fill_run() {
+    use bytegauge_model::{Fill, Work};
+    for work in [Work::Sum, Work::Copy, Work::NsPerByte(0.1)] {
+        check_measured(&PathSetup { work, walk: 4096, fill: Fill::Touch, ..setup("unix") });
+    }
+    check_measured(&PathSetup { fill: Fill::NsPerByte(0.1), think_ns: 10_000, ..setup("unix") });
+}
+
+#[test]
+fn a_series_covers_warmup_and_window() {
+    let with = PathSetup { series: true, ..setup("unix") };
+    let measured = run(&with);
+    let sink = measured.end(EndRole::Sink).unwrap();
+    let series = &sink.flows[0].series;
+    assert!(series.iter().map(|bin| bin.bytes).sum::<u64>() >= sink.bytes);
+    assert!(run(&setup("unix")).end(EndRole::Sink).unwrap().flows[0].series.is_empty());
+}
+
+/// How long a flow may be late: a stall is waited for, and nothing else may be taken for one.
+fn grace_ns(plant: Plant) -> u64 {
+    if matches!(plant, Plant::Stall { .. }) { 300_000_000 } else { GRACE_NS }
+}
+
+/// A planted fault must fail the trial, in words that name it.
+fn check_planted(plant: Plant, verify: bool, expected: &str) {
+    for transport in ["unix", "tcp"] {
+        let planted = PathSetup { plant: Some(plant), verify, grace_ns: grace_ns(plant), ..setup(transport) };
+        let Outcome::Failed(reason) = run_until(&planted, |measured| measured.outcome != Outcome::Measured).outcome
+        else {
+            panic!("{plant:?} over {transport} went unnoticed")
+        };
+        assert!(reason.contains(expected), "{transport}: {reason}");
+    }
+}
+
+#[test]
+fn a_corrupting_path_is_caught_in_verify_mode() {
+    check_planted(Plant::Corrupt { offset: 100_000 }, true, "flow 0: byte 100000 arrived as");
+    // Without verify mode the same fault passes: that is what the mode is for.
+    let planted = PathSetup { plant: Some(Plant::Corrupt { offset: 100_000 }), ..setup("unix") };
+    assert_eq!(run(&planted).outcome, Outcome::Measured);
+}
+
+#[test]
+fn a_sink_that_counts_too_much_is_caught() {
+    check_planted(Plant::Overcount { bytes: 1 }, false, "the path loses or invents data");
+}
+
+#[test]
+fn a_sink_that_dies_is_a_failure_not_a_hang() {
+    check_planted(Plant::Die { after_bytes: 1 << 20 }, false, "died");
+}
+
+#[test]
+fn a_trial_that_stalls_is_ended_by_the_watchdog() {
+    check_planted(Plant::Stall { after_bytes: 1 << 20 }, false, "stalled: reading from");
+}
+
+#[test]
+fn ends_that_were_sound_serve_again() {
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let stop = AtomicBool::new(false);
+    for plant in [None, Some(Plant::Corrupt { offset: 0 }), None] {
+        let planted = PathSetup { plant, verify: true, ..setup("unix") };
+        let measured = measure(&mut cast, &planted, &stop).unwrap();
+        assert!(measured.ends_are_sound);
+        assert_eq!(measured.outcome == Outcome::Measured, plant.is_none());
+    }
+}
+
+#[test]
+fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
+    let planted = PathSetup {
+        flows: 3,
+        verify: true,
+        plant: Some(Plant::Corrupt { offset: 100_000 }),
+        // Far longer than this test may take: if the healthy flows waited for it, the test would hang.
+        grace_ns: 600_000_000_000,
+        ..setup("unix")
+    };
+    let measured = run(&planted);
+    let Outcome::Failed(reason) = &measured.outcome else { panic!("the corruption went unnoticed") };
+    assert!(reason.contains("byte 100000 arrived as"), "{reason}");
+    assert!(measured.ends_are_sound);
+    assert_eq!(measured.end(EndRole::Sink).unwrap().flows.len(), 3);
+}
+
+#[test]
+fn pinning_that_is_refused_is_a_skip_that_names_the_way_out() {
+    // The kernel refuses a CPU that this process may not use as it refuses one in a sandbox.
+    let planted = PathSetup { cpus: [(EndRole::Sink, vec![100_000])].into(), ..setup("unix") };
+    let Outcome::Skipped(reason) = run(&planted).outcome else { panic!("no machine has that CPU") };
+    assert!(reason.contains("pinning to CPU 100000 is not permitted"), "{reason}");
+    assert!(reason.contains("--placement unpinned"), "{reason}");
+}
+
+/// A window in which an engine surely moves something: a submission thread shares the test's CPUs with everything
+/// else.
+fn window_ns(engine: bytegauge_model::Engine) -> u64 {
+    if matches!(engine, bytegauge_model::Engine::Uring(mode) if mode.sqpoll) { 400_000_000 } else { 100_000_000 }
+}
+
+/// Engines that carry all flows of an end in one thread.
+fn carrying() -> impl Iterator<Item = bytegauge_model::Engine> {
+    use bytegauge_model::Engine::{Epoll, Tokio, Uring};
+    let engines = bytegauge_model::catalog::ENGINES.iter().map(|row| row.value);
+    engines.filter(|engine| matches!(engine, Epoll(_) | Tokio | Uring(_)))
+}
+
+#[test]
+fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
+    for engine in carrying() {
+        for transport in ["unix", "tcp", "tcp6"] {
+            for (flows, verify) in [(1, false), (3, true)] {
+                // A turn of the engine, its bytes compared by unoptimised code, takes milliseconds.
+                let (write_size, window_ns) = (Some(4096), window_ns(engine));
+                let setup = PathSetup { flows, verify, engine, write_size, window_ns, ..setup(transport) };
+                let outcome = run(&setup).outcome;
+                if let Outcome::Skipped(reason) = outcome {
+                    // Some engines need what this kernel may lack, and say so.
+                    assert!(!reason.is_empty());
+                    continue;
+                }
+                check_measured(&setup);
+            }
+        }
+    }
+}
+
+#[test]
+fn faults_are_caught_and_a_load_is_kept_by_engines_that_share_a_thread() {
+    for engine in carrying() {
+        let with = |plant| {
+            let verify = matches!(plant, Plant::Corrupt { .. });
+            let planted =
+                PathSetup { engine, verify, plant: Some(plant), window_ns: window_ns(engine), ..setup("tcp") };
+            // Work of its own fails nothing; the others may not come to their bytes on a busy machine.
+            let harmless = matches!(plant, Plant::Spin { .. });
+            let shows = |measured: &Measured| harmless || measured.outcome != Outcome::Measured;
+            run_until(&PathSetup { grace_ns: grace_ns(plant), ..planted }, shows).outcome
+        };
+        if matches!(with(Plant::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
+            continue;
+        }
+        for (plant, expected) in [
+            (Plant::Corrupt { offset: 100_000 }, "flow 0: byte 100000 arrived as"),
+            (Plant::Overcount { bytes: 1 }, "the path loses or invents data"),
+            (Plant::Die { after_bytes: 100_000 }, "died"),
+            (Plant::Stall { after_bytes: 100_000 }, "stalled"),
+        ] {
+            let outcome = with(plant);
+            let Outcome::Failed(reason) = outcome else { panic!("{engine}: {plant:?} went unnoticed: {outcome:?}") };
+            assert!(reason.contains(expected), "{engine}: {reason}");
+        }
+        check_paced(&PathSetup { engine, ..setup("tcp") });
+    }
+}

@@ -1,0 +1,428 @@
+//! The table of engines: who moves bytes at an end, in which modes, and what each of them can do.
+//!
+//! Planning, skips, the ends themselves, the documents and the tests walk these rows; what an engine cannot do stands
+//! nowhere else. Whether this machine has what an engine needs is another question, which `traffic` answers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{NameError, Transport, text_serde};
+use crate::suggest;
+
+/// Who moves bytes at an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Engine {
+    /// A thread per flow, `read(2)` and `write(2)`.
+    Blocking,
+    /// Moves nothing: what the harness itself costs.
+    Null,
+    /// One thread drives many connections by `epoll(7)`.
+    Epoll(EpollMode),
+    /// The Tokio runtime, one single-threaded runtime a thread.
+    Tokio,
+    /// One thread drives many connections, or datagrams, by `io_uring(7)`.
+    Uring(UringMode),
+    /// Datagrams, one a call: `sendmsg(2)` and `recvmsg(2)`.
+    Plain,
+    /// Datagrams, many a call: `sendmmsg(2)` and `recvmmsg(2)`.
+    Mmsg,
+    /// Datagrams that the kernel cuts out of one send (`UDP_SEGMENT`) and joins into one receive (`UDP_GRO`).
+    Gso,
+}
+
+/// How an epoll engine asks for readiness, and how it accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EpollMode {
+    /// Connections are reported once a change (`EPOLLET`) instead of for as long as they are ready.
+    pub edge: bool,
+    /// Connections are accepted until none is left instead of one a wake-up.
+    pub batch: bool,
+}
+
+impl EpollMode {
+    const fn of(edge: bool, batch: bool) -> Engine {
+        Engine::Epoll(EpollMode { edge, batch })
+    }
+}
+
+/// What an io_uring engine asks of the kernel, and who takes its submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UringMode {
+    /// What it asks.
+    pub kind: UringKind,
+    /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`): it occupies a CPU of its own.
+    pub sqpoll: bool,
+}
+
+/// What an io_uring engine asks of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UringKind {
+    /// One receive, one send, one accept at a time.
+    Plain,
+    /// Accepts and receives that go on, into buffers that the kernel picks when data is there.
+    Multishot,
+    /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
+    Bundle,
+    /// As `Multishot`, and sends ask the kernel not to copy.
+    ZeroCopy,
+}
+
+impl UringMode {
+    const fn of(kind: UringKind, sqpoll: bool) -> Engine {
+        Engine::Uring(UringMode { kind, sqpoll })
+    }
+}
+
+/// What an end does in its workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineEnd {
+    /// Writes or reads a stream.
+    Stream,
+    /// Calls.
+    Client,
+    /// Is called.
+    Server,
+}
+
+/// How an engine's threads share flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// A thread carries one flow: as many threads as flows, whatever is asked for.
+    PerFlow,
+    /// A thread carries many flows, and several threads share them.
+    Shared,
+}
+
+/// Whether the kernel is handed several datagrams at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batches {
+    /// One a call.
+    None,
+    /// Many a call, each with a buffer of its own.
+    Calls,
+    /// Many a send, which the kernel cuts out of one buffer.
+    Cuts,
+}
+
+/// What an engine can do: which ends it can be over what, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Abilities {
+    /// Over TCP.
+    pub tcp: &'static [EngineEnd],
+    /// Over Unix stream sockets.
+    pub unix: &'static [EngineEnd],
+    /// Over pipes.
+    pub pipes: &'static [EngineEnd],
+    /// On devices and files.
+    pub sources: &'static [EngineEnd],
+    /// Over UDP.
+    pub udp: &'static [EngineEnd],
+    /// Over Unix datagram sockets.
+    pub unix_datagrams: &'static [EngineEnd],
+    /// How its threads share connections. A stream of datagrams has a thread a flow, whatever the engine.
+    pub threads: Threads,
+    /// Whether `--batch` says something to it.
+    pub batches: Batches,
+    /// Whether it keeps several receives of datagrams in flight (`--outstanding`).
+    pub outstanding: bool,
+}
+
+/// One engine in one mode.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineRow {
+    /// The engine.
+    pub value: Engine,
+    /// The name in flags, plans, tables and documents.
+    pub name: &'static str,
+    /// One line of help.
+    pub summary: &'static str,
+    /// What it can do.
+    pub can: Abilities,
+}
+
+const STREAM: &[EngineEnd] = &[EngineEnd::Stream];
+const SERVER_TOO: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Server];
+const ALL: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Client, EngineEnd::Server];
+
+const NOTHING: Abilities = Abilities {
+    tcp: &[],
+    unix: &[],
+    pipes: &[],
+    sources: &[],
+    udp: &[],
+    unix_datagrams: &[],
+    threads: Threads::Shared,
+    batches: Batches::None,
+    outstanding: false,
+};
+
+/// Many connections a thread, and nothing that is no socket.
+const CONNECTIONS: Abilities = Abilities { tcp: ALL, unix: ALL, ..NOTHING };
+
+/// Unix sockets take no zero-copy sends.
+const ZERO_COPY: Abilities = Abilities { unix: &[], ..CONNECTIONS };
+
+/// A ring knows one socket of datagrams, and the clients of calls are many.
+const RING: Abilities = Abilities { udp: SERVER_TOO, unix_datagrams: SERVER_TOO, outstanding: true, ..CONNECTIONS };
+
+const DATAGRAMS: Abilities = Abilities { udp: ALL, unix_datagrams: ALL, ..NOTHING };
+
+/// The engines.
+pub const ENGINES: &[EngineRow] = &[
+    EngineRow {
+        value: Engine::Blocking,
+        name: "blocking",
+        summary: "a thread per flow, read(2) and write(2)",
+        can: Abilities { tcp: ALL, unix: ALL, pipes: STREAM, sources: STREAM, threads: Threads::PerFlow, ..NOTHING },
+    },
+    // A floor of calls is a client of it alone; as an engine that was asked for it would answer nothing.
+    EngineRow {
+        value: Engine::Null,
+        name: "null",
+        summary: "moves nothing: measures the harness itself",
+        can: Abilities {
+            tcp: STREAM,
+            unix: STREAM,
+            pipes: STREAM,
+            sources: STREAM,
+            udp: STREAM,
+            unix_datagrams: STREAM,
+            ..NOTHING
+        },
+    },
+    EngineRow {
+        value: EpollMode::of(false, false),
+        name: "epoll",
+        summary: "epoll(7), level-triggered, one accept a wake-up",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: EpollMode::of(false, true),
+        name: "epoll:batch",
+        summary: "epoll(7), level-triggered, accepts until none is left",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: EpollMode::of(true, false),
+        name: "epoll:edge",
+        summary: "epoll(7), edge-triggered connections",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: EpollMode::of(true, true),
+        name: "epoll:edge:batch",
+        summary: "epoll(7), edge-triggered connections, accepts until none is left",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: Engine::Tokio,
+        name: "tokio",
+        summary: "the Tokio runtime, one single-threaded runtime a thread",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::Plain, false),
+        name: "uring:plain",
+        summary: "io_uring(7), one receive and one send at a time",
+        can: RING,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::Multishot, false),
+        name: "uring:multishot",
+        summary: "io_uring(7), accepts and receives that go on, provided buffers",
+        can: RING,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::Bundle, false),
+        name: "uring:bundle",
+        summary: "io_uring(7), multishot, many buffers a receive and a send",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::ZeroCopy, false),
+        name: "uring:zc",
+        summary: "io_uring(7), multishot receives, zero-copy sends",
+        can: ZERO_COPY,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::Plain, true),
+        name: "uring:plain:sqpoll",
+        summary: "io_uring(7), one receive and one send at a time; a kernel thread submits",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::Multishot, true),
+        name: "uring:multishot:sqpoll",
+        summary: "io_uring(7), accepts and receives that go on, provided buffers; a kernel thread submits",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::Bundle, true),
+        name: "uring:bundle:sqpoll",
+        summary: "io_uring(7), multishot, many buffers a receive and a send; a kernel thread submits",
+        can: CONNECTIONS,
+    },
+    EngineRow {
+        value: UringMode::of(UringKind::ZeroCopy, true),
+        name: "uring:zc:sqpoll",
+        summary: "refused: a kill could leave a kernel thread that nothing ends; use `uring:zc`",
+        can: ZERO_COPY,
+    },
+    EngineRow {
+        value: Engine::Plain,
+        name: "plain",
+        summary: "datagrams, one a call: sendmsg(2), recvmsg(2)",
+        can: DATAGRAMS,
+    },
+    EngineRow {
+        value: Engine::Mmsg,
+        name: "mmsg",
+        summary: "datagrams, --batch a call: sendmmsg(2), recvmmsg(2)",
+        can: Abilities { batches: Batches::Calls, ..DATAGRAMS },
+    },
+    // What the kernel cuts out of one send goes to one peer, while replies go to many.
+    EngineRow {
+        value: Engine::Gso,
+        name: "gso",
+        summary: "streams over UDP: the kernel cuts --batch datagrams out of one send (UDP_SEGMENT) and joins them again (UDP_GRO)",
+        can: Abilities { udp: STREAM, batches: Batches::Cuts, ..NOTHING },
+    },
+];
+
+impl Engine {
+    /// The engine's row.
+    ///
+    /// # Panics
+    /// If a variant has no row, which a test rules out.
+    pub fn row(self) -> &'static EngineRow {
+        ENGINES.iter().find(|row| row.value == self).expect("every engine has a row")
+    }
+
+    /// What it can do.
+    pub fn can(self) -> &'static Abilities {
+        &self.row().can
+    }
+
+    /// Whether it can be an end over a transport.
+    pub fn carries(self, end: EngineEnd, transport: &Transport) -> bool {
+        self.over(transport).contains(&end)
+    }
+
+    /// Whether it can be any end over a transport.
+    pub fn suits(self, transport: &Transport) -> bool {
+        !self.over(transport).is_empty()
+    }
+
+    fn over(self, transport: &Transport) -> &'static [EngineEnd] {
+        let can = self.can();
+        match transport {
+            Transport::Tcp | Transport::Tcp6 => can.tcp,
+            Transport::Unix => can.unix,
+            Transport::Pipe => can.pipes,
+            Transport::Source(_) => can.sources,
+            Transport::Udp | Transport::Udp6 => can.udp,
+            Transport::UnixDatagram => can.unix_datagrams,
+        }
+    }
+
+    /// Whether a thread carries one flow.
+    pub fn has_thread_a_flow(self) -> bool {
+        self.can().threads == Threads::PerFlow
+    }
+
+    /// Whether the engine carries the workload `call` over anything.
+    pub fn calls(self) -> bool {
+        let can = self.can();
+        [can.tcp, can.unix, can.udp, can.unix_datagrams].iter().any(|ends| ends.contains(&EngineEnd::Server))
+    }
+
+    /// This engine, if it carries the workload `call`.
+    ///
+    /// # Errors
+    /// [`NameError::Unfit`], naming those that do.
+    pub fn for_call(self) -> Result<Engine, NameError> {
+        if self.calls() {
+            return Ok(self);
+        }
+        let fitting: Vec<_> = ENGINES.iter().filter(|row| row.value.calls()).map(|row| row.name).collect();
+        let (kind, workload) = ("engine", "call");
+        Err(NameError::Unfit { kind, name: self.to_string(), workload, fitting: fitting.join(", ") })
+    }
+}
+
+impl FromStr for Engine {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        // A short name stands for the usual mode.
+        let wanted = if name == "uring" { "uring:multishot" } else { name };
+        ENGINES.iter().find(|row| row.name == wanted).map(|row| row.value).ok_or_else(|| NameError::Unknown {
+            kind: "engine",
+            name: name.into(),
+            hint: suggest::hint(name, ENGINES.iter().map(|row| row.name)),
+        })
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.row().name)
+    }
+}
+
+text_serde!(Engine);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_round_trip() {
+        for row in ENGINES {
+            assert_eq!(row.name.parse::<Engine>().unwrap().to_string(), row.name);
+            assert_eq!(serde_json::to_string(&row.value).unwrap(), format!("{:?}", row.name));
+        }
+        let error = "blockng".parse::<Engine>().unwrap_err().to_string();
+        assert!(error.contains("did you mean `blocking`?"), "{error}");
+    }
+
+    #[test]
+    fn every_mode_has_a_row() {
+        let modes = [false, true];
+        for (edge, batch) in modes.into_iter().flat_map(|edge| modes.map(|batch| (edge, batch))) {
+            assert!(EpollMode::of(edge, batch).to_string().starts_with("epoll"));
+        }
+        for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
+            assert!(modes.iter().all(|sqpoll| UringMode::of(kind, *sqpoll).to_string().starts_with("uring")));
+        }
+    }
+
+    #[test]
+    fn a_short_name_stands_for_the_usual_mode() {
+        assert_eq!("uring".parse::<Engine>().unwrap().to_string(), "uring:multishot");
+    }
+
+    #[test]
+    fn an_engine_that_carries_no_calls_is_refused_with_those_that_do() {
+        let error = "null".parse::<Engine>().and_then(Engine::for_call).unwrap_err().to_string();
+        assert!(error.starts_with("engine `null` does not carry the workload call: use one of blocking"), "{error}");
+    }
+
+    #[test]
+    fn engines_suit_bytes_or_datagrams_sockets_or_more() {
+        let suiting = |transport: &str| {
+            let transport: Transport = transport.parse().unwrap();
+            let rows = ENGINES.iter().filter(|row| row.value.suits(&transport));
+            rows.map(|row| row.name).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(suiting("udp"), "null,uring:plain,uring:multishot,plain,mmsg,gso");
+        assert_eq!(suiting("unix-dgram"), "null,uring:plain,uring:multishot,plain,mmsg");
+        let bytes = suiting("tcp");
+        assert!(bytes.starts_with("blocking,null,epoll") && !bytes.contains("mmsg"), "{bytes}");
+        assert!(suiting("tcp").contains("uring:zc") && !suiting("unix").contains("uring:zc"));
+        assert_eq!((suiting("pipe"), suiting("/dev/zero")), ("blocking,null".into(), "blocking,null".into()));
+    }
+}

@@ -1,0 +1,239 @@
+//! The table of options of sockets and pipes: which factor sets what, on whose socket, when, and what the kernel makes
+//! of it.
+//!
+//! A factor is asked for in `factor`, an option is found by its kernel's name in `sys`; what lies between is a row here.
+//! Streams, calls and datagrams set and read back by walking these rows, and a report compares what is in force with
+//! what was asked. Never touches a socket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Levels;
+use crate::level::Level;
+
+/// Which end of a path a socket belongs to, by what the end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setter {
+    /// Writes a stream, or sends datagrams.
+    Source,
+    /// Reads them.
+    Sink,
+    /// Calls.
+    Client,
+    /// Is called.
+    Server,
+}
+
+impl Setter {
+    /// Whether the end reports as the source of its path: clients do, servers are sinks.
+    pub fn is_source(self) -> bool {
+        matches!(self, Setter::Source | Setter::Client)
+    }
+}
+
+/// When an option is set on an end that accepts connections. Any other socket has it before it is joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// On the listening socket before bind(2) and listen(2): accepted TCP connections inherit it, Unix ones are given
+    /// it once more.
+    Early,
+    /// On each accepted connection.
+    Accepted,
+}
+
+/// Who sets an option, and when.
+pub type Sites = (&'static [Setter], When);
+
+/// One option that a factor sets.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionRow {
+    /// The factor, whose row says over which transports the option exists.
+    pub factor: &'static str,
+    /// The kernel's name for it, by which `sys` finds it.
+    pub name: &'static str,
+    /// Who sets it and when, beside the levels of the cell's other options.
+    pub sites: fn(&Levels) -> Sites,
+    /// One of the kernel's units, in those of the level: 1000 where the kernel counts µs and the level ns.
+    pub unit: u64,
+    /// Whether the kernel doubles what it is asked for, to make room for its own structures (socket(7)).
+    pub doubled: bool,
+    /// Whether a report holds it where nobody asked for it, too.
+    pub always: bool,
+    /// Why something else may be in force than was asked for, and what to do.
+    pub why: &'static str,
+}
+
+const WRITERS: &[Setter] = &[Setter::Source, Setter::Client, Setter::Server];
+const READERS: &[Setter] = &[Setter::Sink, Setter::Client, Setter::Server];
+
+/// What most rows have.
+const USUAL: OptionRow = OptionRow {
+    factor: "",
+    name: "",
+    sites: |_| (WRITERS, When::Early),
+    unit: 1,
+    doubled: false,
+    always: false,
+    why: "the kernel has the last word",
+};
+
+/// Every option that a factor sets.
+pub const OPTIONS: &[OptionRow] = &[
+    OptionRow {
+        factor: "sndbuf",
+        name: "SO_SNDBUF",
+        doubled: true,
+        always: true,
+        why: "the kernel doubles what is asked for and clamps it at twice net.core.wmem_max: raise that, or ask for less",
+        ..USUAL
+    },
+    OptionRow {
+        factor: "rcvbuf",
+        name: "SO_RCVBUF",
+        sites: rcvbuf_sites,
+        doubled: true,
+        always: true,
+        why: "the kernel doubles what is asked for and clamps it at twice net.core.rmem_max: raise that, or ask for less",
+        ..USUAL
+    },
+    OptionRow {
+        factor: "rcvlowat",
+        name: "SO_RCVLOWAT",
+        sites: |_| (&[Setter::Sink], When::Early),
+        always: true,
+        why: "TCP keeps it within half of a receive buffer that was set: leave --rcvbuf to the system, or ask for less",
+        ..USUAL
+    },
+    OptionRow { factor: "nodelay", name: "TCP_NODELAY", always: true, ..USUAL },
+    OptionRow {
+        factor: "congestion",
+        name: "TCP_CONGESTION",
+        always: true,
+        why: "a route or a BPF program of the system chooses another",
+        ..USUAL
+    },
+    OptionRow { factor: "linger", name: "SO_LINGER", sites: |_| (&[Setter::Server], When::Accepted), ..USUAL },
+    OptionRow { factor: "reuseport", name: "SO_REUSEPORT", sites: |_| (&[Setter::Server], When::Early), ..USUAL },
+    OptionRow {
+        factor: "busy_poll",
+        name: "SO_BUSY_POLL",
+        sites: |_| (READERS, When::Early),
+        unit: 1000,
+        why: "the kernel counts whole microseconds",
+        ..USUAL
+    },
+    OptionRow {
+        factor: "quickack",
+        name: "TCP_QUICKACK",
+        sites: |_| (READERS, When::Accepted),
+        why: "it does not last: TCP enters and leaves the mode by itself (tcp(7))",
+        ..USUAL
+    },
+    OptionRow { factor: "notsent_lowat", name: "TCP_NOTSENT_LOWAT", ..USUAL },
+    OptionRow { factor: "cork", name: "TCP_CORK", sites: |_| (&[Setter::Source], When::Early), ..USUAL },
+    OptionRow {
+        factor: "pipe_size",
+        name: "F_SETPIPE_SZ",
+        sites: |_| (&[Setter::Source], When::Early),
+        always: true,
+        why: "the kernel rounds up to a power of two of pages",
+        ..USUAL
+    },
+];
+
+/// The factor that says on whose socket `SO_RCVBUF` is set.
+const RCVBUF_ON: &str = "rcvbuf_on";
+
+/// Where the receive buffer is set decides whether it binds: the window scale is settled in the handshake (tcp(7)).
+fn rcvbuf_sites(levels: &Levels) -> Sites {
+    match levels.get(RCVBUF_ON).name() {
+        Some("client") => (&[Setter::Client], When::Early),
+        Some("accepted") => (&[Setter::Server], When::Accepted),
+        _ => (&[Setter::Sink, Setter::Server], When::Early),
+    }
+}
+
+/// Of a cell's levels those that ask for an option, and what says where it is set.
+pub fn requested(levels: &Levels) -> Levels {
+    let mut asked = Levels::default();
+    for name in OPTIONS.iter().map(|row| row.factor).chain([RCVBUF_ON]) {
+        let level = levels.get(name);
+        if *level != Level::Absent && !level.is_auto() {
+            asked.set(name, level.clone());
+        }
+    }
+    if levels.foreign().is_some() {
+        // No other socket is ours.
+        asked.set(RCVBUF_ON, Level::Name("client".into()));
+    }
+    asked
+}
+
+/// The row of a factor.
+pub fn of_factor(factor: &str) -> Option<&'static OptionRow> {
+    OPTIONS.iter().find(|row| row.factor == factor)
+}
+
+impl OptionRow {
+    /// The level that is in force when the kernel does with a request what it says it does.
+    pub fn expected(&self, requested: &Level) -> Level {
+        match requested {
+            Level::Number(n) if self.doubled => Level::Number(n.saturating_mul(2)),
+            Level::Number(n) => Level::Number(n.div_ceil(self.unit).saturating_mul(self.unit)),
+            other => other.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::factor;
+
+    fn levels(given: &[(&str, &str)]) -> Levels {
+        let mut levels = Levels::default();
+        for (name, text) in given {
+            levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
+        }
+        levels
+    }
+
+    #[test]
+    fn every_row_is_of_a_factor_of_its_own() {
+        for (index, row) in OPTIONS.iter().enumerate() {
+            let factor = factor::find(row.factor).unwrap_or_else(|| panic!("no factor {}", row.factor));
+            assert!(OPTIONS[..index].iter().all(|other| other.factor != row.factor && other.name != row.name));
+            assert!(factor.summary.contains(row.name) || row.name == "TCP_CONGESTION", "{}", row.factor);
+            assert!(row.unit > 0 && !row.why.is_empty() && !(row.sites)(&Levels::default()).0.is_empty());
+        }
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_requested() {
+        let asked = requested(&levels(&[("sndbuf", "64K"), ("rcvbuf", "auto"), ("nodelay", "off"), ("flows", "7")]));
+        assert_eq!(asked, levels(&[("sndbuf", "64K"), ("nodelay", "off")]));
+        let foreign = requested(&levels(&[("rcvbuf", "64K"), ("connect", "127.0.0.1:7")]));
+        assert_eq!(foreign, levels(&[("rcvbuf", "64K"), ("rcvbuf_on", "client")]));
+    }
+
+    #[test]
+    fn a_receive_buffer_is_set_where_it_was_asked_for() {
+        let sites = |on: &[(&str, &str)]| (of_factor("rcvbuf").unwrap().sites)(&levels(on));
+        assert_eq!(sites(&[]), (&[Setter::Sink, Setter::Server][..], When::Early));
+        assert_eq!(sites(&[("rcvbuf_on", "accepted")]), (&[Setter::Server][..], When::Accepted));
+        assert_eq!(sites(&[("rcvbuf_on", "client")]), (&[Setter::Client][..], When::Early));
+    }
+
+    #[test]
+    fn what_should_be_in_force_follows_from_the_request() {
+        let check = |factor: &str, asked: &str, expected: Level| {
+            let levels = levels(&[(factor, asked)]);
+            assert_eq!(of_factor(factor).unwrap().expected(levels.get(factor)), expected, "{factor} {asked}");
+        };
+        check("rcvbuf", "1000", Level::Number(2000));
+        check("rcvlowat", "1000", Level::Number(1000));
+        check("busy_poll", "1500ns", Level::Number(2000));
+        check("nodelay", "on", Level::Switch(true));
+        check("congestion", "reno", Level::Name("reno".into()));
+    }
+}

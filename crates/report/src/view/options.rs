@@ -1,0 +1,152 @@
+//! Options of sockets and pipes, as asked for and as they are in force. Linux changes many requests in silence; here
+//! every one is compared with what it should have become.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::option::{self, OPTIONS, OptionRow};
+use bytegauge_model::trial::EffectiveOptions;
+use bytegauge_model::{CellKind, EndReport, Level, Levels, Trial, Workload, factor};
+use serde_json::Value;
+
+use super::document::{CellView, OptionView};
+
+/// Options that notes name; of the others they say how many.
+const LISTED: usize = 4;
+
+/// The options of the last trial's first flow: every trial sets them anew and in the same way.
+pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<&'a EffectiveOptions> {
+    trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| &flow.options)
+}
+
+/// Every option that was asked for, or that somebody reports.
+pub fn of_cell(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
+    let source = effective(trials, Trial::source_side);
+    let sink = effective(trials, Trial::sink_side);
+    let at = |end: Option<&EffectiveOptions>, name: &str| end.map(|end| value(end.get(name))).unwrap_or_default();
+    let shown = OPTIONS.iter().map(|row| {
+        let view = OptionView {
+            requested: value(levels.get(row.factor)),
+            source: at(source, row.factor),
+            sink: at(sink, row.factor),
+            as_asked: as_asked(row, levels, source, sink),
+        };
+        (row.factor, view)
+    });
+    let share = |end: Option<&EffectiveOptions>| end.map(|end| Value::from(end.page_cache_share)).unwrap_or_default();
+    let cached = OptionView { source: share(source), sink: share(sink), ..OptionView::default() };
+    shown.chain([("page_cache_share", cached)]).filter(|(_, option)| *option != OptionView::default()).collect()
+}
+
+/// What an end of the cell's workload should have in force, by the end's side: source first, then sink.
+fn expected(row: &OptionRow, levels: &Levels) -> Option<(Level, [bool; 2])> {
+    let requested = option::requested(levels);
+    let level = requested.get(row.factor);
+    if *level == Level::Absent {
+        return None;
+    }
+    use option::Setter::{Client, Server, Sink, Source};
+    let ends = match levels.workload() {
+        Workload::Stream => [Source, Sink],
+        Workload::Call => [Client, Server],
+        Workload::Ring => return None,
+    };
+    let (setters, _) = (row.sites)(&requested);
+    Some((row.expected(level), ends.map(|end| setters.contains(&end))))
+}
+
+/// Whether a request is in force at every end that made it; `None` where nobody asked, or nobody could tell.
+fn as_asked(
+    row: &OptionRow,
+    levels: &Levels,
+    source: Option<&EffectiveOptions>,
+    sink: Option<&EffectiveOptions>,
+) -> Option<bool> {
+    let (expected, sets) = expected(row, levels)?;
+    let told = [source, sink].into_iter().zip(sets).filter(|(_, sets)| *sets);
+    let told = told.filter_map(|(end, _)| Some(end?.get(row.factor)).filter(|level| **level != Level::Absent));
+    told.map(|level| *level == expected).reduce(|one, other| one && other)
+}
+
+fn value(level: &Level) -> Value {
+    match level {
+        Level::Absent => Value::Null,
+        level => serde_json::to_value(level).unwrap_or_default(),
+    }
+}
+
+/// What to say of requests that the kernel changed.
+pub fn notes(cells: &[CellView]) -> Vec<String> {
+    let mut changed: Vec<String> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
+        for (name, view) in cell.counters.options.iter().filter(|(_, view)| view.as_asked == Some(false)) {
+            let text = change(name, cell, view);
+            changed.extend(text.filter(|text| !changed.contains(text)));
+        }
+    }
+    let more = changed.len().saturating_sub(LISTED);
+    changed.truncate(LISTED);
+    if more > 0 {
+        changed.push(format!("{more} more requests of options are not in force as asked; --format json has them"));
+    }
+    changed
+}
+
+fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
+    let (row, factor) = (option::of_factor(name)?, factor::find(name)?);
+    let levels: Levels = serde_json::from_value(serde_json::to_value(&cell.factors).ok()?).ok()?;
+    let (expected, sets) = expected(row, &levels)?;
+    let shown = |value: &Value| serde_json::from_value(value.clone()).map(|level: Level| factor.kind.show(&level)).ok();
+    let found: Vec<String> = [("source", &view.source), ("sink", &view.sink)]
+        .into_iter()
+        .zip(sets)
+        .filter(|((_, found), sets)| *sets && !found.is_null() && **found != value(&expected))
+        .filter_map(|((end, found), _)| Some(format!("{} at the {}", shown(found)?, end_name(&levels, end))))
+        .collect();
+    let asked = shown(&view.requested)?;
+    Some(format!("--{} {asked}: {} is {}: {}", factor.flag(), row.name, found.join(" and "), row.why))
+}
+
+fn end_name(levels: &Levels, end: &'static str) -> &'static str {
+    match (levels.workload(), end) {
+        (Workload::Call, "source") => "client",
+        (Workload::Call, _) => "server",
+        _ => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(given: &[(&str, &str)]) -> Levels {
+        let mut levels = Levels::default();
+        for (name, text) in given {
+            levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
+        }
+        levels
+    }
+
+    /// Whether the request is in force as asked, where each end reports these levels.
+    fn check(asked: &[(&str, &str)], source: &[(&str, &str)], sink: &[(&str, &str)], expected: Option<bool>) {
+        let told = |found| EffectiveOptions { levels: levels(found), page_cache_share: None };
+        let row = option::of_factor(asked[0].0).unwrap();
+        let found = as_asked(row, &levels(asked), Some(&told(source)), Some(&told(sink)));
+        assert_eq!(found, expected, "{asked:?} {source:?} {sink:?}");
+    }
+
+    #[test]
+    fn requests_are_compared_where_they_were_made() {
+        check(&[("sndbuf", "50K")], &[("sndbuf", "100K")], &[("sndbuf", "1K")], Some(true));
+        check(&[("sndbuf", "50K")], &[("sndbuf", "60K")], &[], Some(false));
+        check(&[("rcvbuf", "50K")], &[("rcvbuf", "1K")], &[("rcvbuf", "100K")], Some(true));
+        check(&[("nodelay", "on"), ("request", "512")], &[("nodelay", "on")], &[("nodelay", "off")], Some(false));
+        check(&[("nodelay", "on")], &[("nodelay", "on")], &[("nodelay", "off")], Some(true));
+        check(&[("busy_poll", "1500ns")], &[], &[("busy_poll", "2us")], Some(true));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_nobody_asked_for_or_told() {
+        check(&[("sndbuf", "auto")], &[("sndbuf", "100K")], &[], None);
+        check(&[("sndbuf", "50K")], &[], &[("sndbuf", "100K")], None);
+    }
+}

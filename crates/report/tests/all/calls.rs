@@ -1,0 +1,460 @@
+//! Sessions of calls, planted: rates, latencies, errors, and what is said about them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytegauge_model::session::Surroundings;
+use bytegauge_model::{
+    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndReport, EndRole,
+    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, MachineUse, Outcome, Probe, Stage, Trial,
+    Workload,
+};
+use bytegauge_report::view::document::CellView;
+use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_store::{CellRow, GroupRow};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+use serde_json::{Map, Value};
+
+use crate::support;
+
+/// A cell to plant: its choices, its true rate, and the share of its calls that is reset.
+struct Planted {
+    choices: &'static [(&'static str, &'static str)],
+    calls_per_second: f64,
+    reset_share: f64,
+}
+
+const WINDOW_NS: u64 = 50_000_000;
+const BLOCKS: u64 = 20;
+
+fn histogram(calls: u64, median_ns: u64) -> EncodedHistogram {
+    let mut histogram: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds");
+    // From half the median to three halves of it, evenly.
+    for n in 0..calls {
+        histogram.record(median_ns / 2 + median_ns * n / calls).expect("within bounds");
+    }
+    let mut bytes = Vec::new();
+    V2Serializer::new().serialize(&histogram, &mut bytes).expect("memory");
+    EncodedHistogram(BASE64.encode(bytes))
+}
+
+fn end(calls: u64, busy: f64, rcvbuf: u64) -> EndReport {
+    let flow = FlowReport { options: support::in_force(&[("rcvbuf", rcvbuf)]), ..FlowReport::default() };
+    EndReport {
+        bytes: calls * 1024,
+        total_bytes: calls * 1024 * 5 / 4,
+        calls,
+        window_ns: WINDOW_NS,
+        cpu_ns: (WINDOW_NS as f64 * busy) as u64,
+        voluntary_switches: calls,
+        queued_ns: Some(0),
+        flows: vec![flow],
+        engine: Some(EngineReport {
+            system_calls: calls * 5 / 2,
+            accepted: 50,
+            accepted_at_once: 1,
+            ..EngineReport::default()
+        }),
+        ..EndReport::default()
+    }
+}
+
+fn trial(cell: &Cell, planted: &Planted, block: u64, position: u32, competing: bool) -> Trial {
+    let rate = planted.calls_per_second * (1.0 + 0.004 * ((block * 7 + u64::from(position)) % 5) as f64);
+    let calls = (rate * WINDOW_NS as f64 / 1e9) as u64;
+    let begun = calls * 5 / 4;
+    let resets = (begun as f64 * planted.reset_share) as u64;
+    let error = CallError {
+        class: ErrorClass::Reset,
+        phase: ErrorPhase::FirstByte,
+        count: resets,
+        request_bytes_lost: resets * 512,
+        reply_bytes_missing: resets * 512,
+    };
+    let report = CallReport {
+        calls,
+        begun,
+        completed: begun - resets,
+        window_ns: WINDOW_NS,
+        write: Some(histogram(calls, 2_000)),
+        first_byte: Some(histogram(calls, 200_000)),
+        total: Some(histogram(calls, 210_000)),
+        errors: (resets > 0).then_some(error).into_iter().collect(),
+        ..CallReport::default()
+    };
+    let rcvbuf = cell.factors.get("rcvbuf").number().map_or(131_072, |asked| asked * 2);
+    let client = EndReport { call: Some(report.clone()), ..end(calls, 0.7, rcvbuf) };
+    Trial {
+        cell: cell.id.clone(),
+        workload: Workload::Call,
+        stage: Stage::Confirm,
+        block,
+        position,
+        started_unix_ns: block,
+        outcome: Outcome::Measured,
+        bytes: calls * 1024,
+        calls,
+        wall_ns: WINDOW_NS,
+        warmup_ns: 1_000_000,
+        cpus: [(EndRole::Client, 0), (EndRole::Server, 1)].into(),
+        ends: competing
+            .then(|| (EndRole::Competitor, client.clone()))
+            .into_iter()
+            .chain([(EndRole::Client, client), (EndRole::Server, end(calls, 0.97, rcvbuf))])
+            .collect(),
+        machine: None,
+    }
+}
+
+/// A session of one group a condition; every group has the same cells.
+fn session(conditions: &[&[(&str, &str)]], planted: &[Planted]) -> SessionData {
+    let common = [("transport", "tcp"), ("placement", "cross-core"), ("flows", "50"), ("request", "512")];
+    let levels = |pairs: &[(&str, &str)]| -> Levels {
+        support::levels(&pairs.iter().map(|(name, text)| (*name, (*text).to_owned())).collect::<Vec<_>>())
+    };
+    let mut record = support::record(5);
+    (record.plan_name, record.workload, record.notes) = ("tcp-echo".into(), "call".into(), Vec::new());
+    let (groups, cells, blocks, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut data = SessionData { record, groups, cells, blocks, trials };
+    for (index, own) in conditions.iter().enumerate() {
+        let factors = levels(&[&common[..], own].concat());
+        let id = GroupId(format!("g{}", index + 1));
+        let competing = factors.get("competing_flows").number().is_some_and(|flows| flows > 0);
+        let cells: Vec<Cell> = planted
+            .iter()
+            .map(|planted| {
+                let mut factors = factors.clone();
+                factors.0.extend(levels(planted.choices).0);
+                let id = CellId(format!("c{}", data.cells.len() + 1));
+                let cell = Cell {
+                    id,
+                    group: GroupId(format!("g{}", index + 1)),
+                    kind: CellKind::Candidate,
+                    twin_of: None,
+                    factors,
+                };
+                data.cells.push(CellRow { cell: cell.clone(), outcome: None });
+                cell
+            })
+            .collect();
+        data.groups.push(GroupRow { group: Group { id: id.clone(), factors }, facts: Map::new() });
+        for _ in 0..BLOCKS {
+            let block = data.blocks.len() as u64;
+            for (position, (cell, planted)) in cells.iter().zip(planted).enumerate() {
+                data.trials.push(trial(cell, planted, block, position as u32, competing));
+            }
+            data.blocks.push(BlockRecord {
+                index: block,
+                group: id.clone(),
+                stage: Stage::Confirm,
+                started_unix_ns: block,
+                complete: true,
+                surroundings: Surroundings {
+                    wall_ns: 200_000_000,
+                    steal_share: Some(0.001),
+                    ..Surroundings::default()
+                },
+            });
+        }
+    }
+    data
+}
+
+const RPC: &[(&str, &str)] = &[("profile", "rpc"), ("work", "sum"), ("walk", "16K"), ("idle_flows", "0")];
+
+fn engines() -> SessionData {
+    let planted = [
+        Planted { choices: &[("server_engine", "blocking")], calls_per_second: 120_000.0, reset_share: 0.0 },
+        Planted { choices: &[("server_engine", "epoll")], calls_per_second: 210_000.0, reset_share: 0.0 },
+    ];
+    session(&[RPC], &planted)
+}
+
+fn buffers(auto: f64, reset_share: f64) -> SessionData {
+    let cell = |choices, calls_per_second, reset_share| Planted { choices, calls_per_second, reset_share };
+    let planted = [
+        cell(&[("server_engine", "epoll"), ("rcvbuf", "auto")], auto, 0.0),
+        cell(&[("server_engine", "epoll"), ("rcvbuf", "1K"), ("rcvbuf_on", "listener")], 4_000.0, 0.0),
+        cell(&[("server_engine", "epoll"), ("rcvbuf", "5000"), ("rcvbuf_on", "listener")], 19_800.0, 0.0),
+        cell(&[("server_engine", "epoll"), ("rcvbuf", "1M"), ("rcvbuf_on", "listener")], 20_000.0, reset_share),
+    ];
+    let quiet = [RPC, &[("connect_per_call", "on"), ("competing_flows", "0")]].concat();
+    let loaded = [RPC, &[("connect_per_call", "on"), ("competing_flows", "20")]].concat();
+    session(&[&quiet, &loaded], &planted)
+}
+
+fn view(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+fn cell<'a>(view: &'a View, id: &str) -> &'a CellView {
+    view.cells.iter().find(|cell| cell.id.0 == id).expect("a cell")
+}
+
+#[track_caller]
+fn check(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+}
+
+#[test]
+fn calls_are_rated_in_calls() {
+    let view = view(&engines());
+    let epoll = cell(&view, "c2");
+    assert_eq!((epoll.estimate.metric, epoll.estimate.unit), ("calls", "calls/s"));
+    let rate = epoll.estimate.median.expect("a rate");
+    assert!((209_000.0..214_000.0).contains(&rate) && epoll.estimate.lower.is_some(), "{rate}");
+    let more = |name: &str| epoll.more.get(name).and_then(|estimate| estimate.median).expect("an estimate");
+    assert!((205_000.0..215_000.0).contains(&more("total_p50_ns")));
+    assert!((308_000.0..316_000.0).contains(&more("total_p99_ns")));
+    assert!((4_000.0..5_000.0).contains(&more("server_cpu_ns_per_call")));
+    assert!((1.9..2.1).contains(&more("server_system_calls_per_call")), "engines count over their whole lives");
+    assert!((215_000.0..220_000.0).contains(&more("calls_per_server_cpu_second")));
+    assert_eq!(epoll.call.as_ref().expect("calls").timing, "service time (closed loop)");
+    assert_eq!(epoll.limit.name, "server CPU");
+    assert!(!epoll.more.contains_key("calls_per_second") && !epoll.more.contains_key("connect_p50_ns"));
+    assert_eq!(view.groups[0].cost, "ns_per_call");
+}
+
+#[test]
+fn a_rare_percentile_is_not_said() {
+    let mut data = engines();
+    // Two blocks hold some 21,000 calls of c2: two beyond the 99.99th percentile.
+    data.trials.retain(|trial| trial.block < 2);
+    data.blocks.truncate(2);
+    let view = view(&data);
+    let more = &cell(&view, "c2").more;
+    assert!(more.contains_key("total_p99_9_ns") && !more.contains_key("total_p99_99_ns"), "{more:?}");
+}
+
+/// A search that closed at `closed` calls per second, kept `kept` and lost the next rate.
+fn search(closed: u64, kept: u64) -> Vec<Probe> {
+    let probe = |offered: Option<u64>, percentile_ns, is_kept| Probe {
+        offered,
+        window_ns: 1_000_000_000,
+        calls: offered.unwrap_or(closed),
+        late: 0,
+        percentile_ns: Some(percentile_ns),
+        kept: is_kept,
+    };
+    vec![
+        probe(None, 5_000_000, false),
+        probe(Some(closed / 2), 300_000, true),
+        probe(Some(kept), 1_600_000, true),
+        probe(Some(kept * 51 / 50), 3_100_000, false),
+    ]
+}
+
+#[test]
+fn a_knee_is_the_rate_and_says_what_lies_beyond() {
+    let planted = [
+        Planted { choices: &[("server_engine", "blocking")], calls_per_second: 80_000.0, reset_share: 0.0 },
+        Planted { choices: &[("server_engine", "epoll")], calls_per_second: 100_000.0, reset_share: 0.0 },
+    ];
+    let mut data = session(&[&[RPC, &[("slo", "p99=2ms")]].concat()], &planted);
+    for trial in &mut data.trials {
+        let kept = if trial.cell.0 == "c1" { 80_000 } else { 100_000 };
+        let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
+        report.search = search(125_000, kept);
+    }
+    let view = view(&data);
+    let call = cell(&view, "c2").call.as_ref().expect("calls");
+    assert_eq!(call.timing, "from the intended send (open loop)");
+    let knee = call.knee.as_ref().expect("a knee");
+    assert_eq!((knee.slo.as_str(), knee.limit_ns, knee.at_knee_ns), ("p99=2ms", 2_000_000, Some(1_600_000.0)));
+    assert_eq!((knee.closed_per_second, knee.share_of_closed), (Some(125_000.0), Some(0.8)));
+    assert_eq!((knee.beyond_per_second, knee.probes_mean), (Some(102_000.0), Some(4.0)));
+    let limit = &cell(&view, "c2").limit;
+    assert_eq!(limit.name, "latency objective");
+    check(&limit.sentence, &["p99 is 1.6 ms of the 2 ms allowed", "3.1 ms at 102 k calls/s", "reaches 125 k calls/s"]);
+    check(
+        &view.verdicts[0].recommendation.text,
+        &[
+            "p99 within 2 ms of the intended send",
+            "serve with the engine epoll",
+            "p99 kept within 2 ms in half of the searches (1.6 ms there; plan with ",
+            "k calls/s, where its interval begins)",
+        ],
+    );
+    let text = render::terminal::render(&view, &render::terminal::TerminalStyle::default());
+    check(
+        &text.split_whitespace().collect::<Vec<_>>().join(" "),
+        &[
+            "slo p99=2ms",
+            "p99=2ms was kept up to this rate or more in half of the searches, 80 % of the 125 k calls/s",
+            "; plan with ",
+            "every trial is a search of 4 probes",
+        ],
+    );
+    assert_eq!(view.groups[0].cost, "ns_per_call");
+}
+
+#[test]
+fn an_engine_is_recommended_in_a_sentence() {
+    let view = view(&engines());
+    check(
+        &view.verdicts[0].recommendation.text,
+        &[
+            "TCP over loopback, ends on different CPUs, 50 flows, calls of 512 B: serve with the engine epoll. 21",
+            "k calls/s ±",
+            "p99 31",
+            "within 5 % of the best confirmed",
+        ],
+    );
+    assert!(view.verdicts[0].recommendation.proven);
+}
+
+#[test]
+fn an_offered_load_is_compared_by_the_server_s_cpu() {
+    let mut data = engines();
+    let rate = support::levels(&[("call_rate", "100k".to_owned())]);
+    data.groups.iter_mut().for_each(|row| row.group.factors.0.extend(rate.0.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(rate.0.clone()));
+    let view = view(&data);
+    assert_eq!(view.groups[0].cost, "cpu_ns_per_call");
+    assert_eq!(cell(&view, "c1").call.as_ref().expect("calls").timing, "from the intended send (open loop)");
+    check(&view.verdicts[0].recommendation.text, &["100 k calls/s offered", "µs of the server's CPU a call"]);
+}
+
+#[test]
+fn whether_to_set_a_receive_buffer_is_said() {
+    let text = |data: &SessionData| view(data).verdicts[0].recommendation.text.clone();
+    check(
+        &text(&buffers(20_000.0, 0.0)),
+        &[
+            "SO_RCVBUF need not be set: left to the system it is within 5 % of the best; to set it saves memory alone.",
+            "is the smallest size shown good enough; 1 KiB costs at least 400 %",
+            "128 KiB left to the system (more as it grows), or 10000 B when 5000 B is asked for",
+            "calls none failed: at no size was a connection reset",
+        ],
+    );
+    check(&text(&buffers(20_000.0, 0.02)), &["Calls failed at 1 MiB (2 %): reset in the phase first-byte."]);
+    check(
+        &text(&buffers(10_000.0, 0.0)),
+        &["Set SO_RCVBUF: left to the system it is worse than the best by at least 9"],
+    );
+}
+
+#[test]
+fn an_interrupted_session_advises_no_receive_buffer() {
+    let mut data = buffers(20_000.0, 0.0);
+    data.record.status = bytegauge_model::SessionStatus::Incomplete;
+    let text = &view(&data).verdicts[0].recommendation.text;
+    assert!(text.contains("not proven (interrupted after") && !text.contains("SO_RCVBUF need not"), "{text}");
+    assert!(!text.contains("shown good"), "{text}");
+}
+
+#[test]
+fn errors_are_results_with_their_cause() {
+    let view = view(&buffers(20_000.0, 0.02));
+    let call = cell(&view, "c4").call.clone().expect("calls");
+    let [error] = call.errors.as_slice() else { panic!("{:?}", call.errors) };
+    assert_eq!((error.class.as_str(), error.phase.as_str()), ("reset", "first-byte"));
+    assert!(call.failed_share.is_some_and(|share| (0.015..0.025).contains(&share)));
+    check(
+        &error.explanation,
+        &["the server closed with bytes of the request unread", "bytes of replies did not arrive"],
+    );
+    check(&view.verdicts[0].recommendation.text, &["Calls failed at 1 MiB (2 %): reset in the phase first-byte."]);
+    assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
+}
+
+/// A cell a fifth of whose calls fail in one way while connecting, where a listener's queue was full so often a trial.
+fn unconnected(transport: &str, class: ErrorClass, listen_overflows: Option<u64>) -> CellView {
+    let conditions = [RPC, &[("connect_per_call", "on")]].concat();
+    let choices: &[_] = &[("server_engine", "epoll")];
+    let mut data = session(&[&conditions], &[Planted { choices, calls_per_second: 20_000.0, reset_share: 0.2 }]);
+    let transport = support::levels(&[("transport", transport.to_owned())]);
+    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(transport.0.clone()));
+    for trial in &mut data.trials {
+        let client = trial.ends.get_mut(EndRole::Client);
+        let errors = client.and_then(|client| client.call.as_mut()).into_iter().flat_map(|call| &mut call.errors);
+        errors.for_each(|error| (error.class, error.phase) = (class, ErrorPhase::Connect));
+        trial.machine = Some(MachineUse { listen_overflows, ..MachineUse::default() });
+    }
+    cell(&view(&data), "c1").clone()
+}
+
+#[test]
+fn only_a_full_backlog_is_called_one() {
+    let check = |transport, class, overflows, limit: &str, explanation: &str| {
+        let cell = unconnected(transport, class, overflows);
+        assert_eq!(cell.limit.name, limit, "{transport} {class:?} {overflows:?}: {:?}", cell.limit);
+        let [error] = &cell.call.expect("calls").errors[..] else { panic!("one way to fail") };
+        assert!(error.explanation.contains(explanation), "{class:?} {overflows:?}: {}", error.explanation);
+    };
+    check("unix", ErrorClass::BacklogFull, None, "backlog", "the server's backlog was full");
+    check("unix", ErrorClass::Refused, None, "errors", "nobody listened");
+    check("tcp", ErrorClass::Refused, Some(9), "errors", "nobody listened");
+    check("tcp", ErrorClass::Reset, Some(9), "errors", "as soon as it came about");
+    check("tcp", ErrorClass::TimedOut, Some(1000), "backlog", "a listener's queue full 20000 times");
+    check("tcp", ErrorClass::TimedOut, Some(0), "errors", "no listener's queue was full here");
+    check("tcp", ErrorClass::TimedOut, None, "errors", "a filter, or a dead host");
+}
+
+#[test]
+fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
+    let mut data = engines();
+    let udp = support::levels(&[("transport", "udp".to_owned())]);
+    data.groups.iter_mut().for_each(|row| row.group.factors.0.extend(udp.0.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(udp.0.clone()));
+    for trial in &mut data.trials {
+        let seen = CallDatagrams { sent: 1000, received: 940, late: 2, ..CallDatagrams::default() };
+        let server = CallDatagrams { sent: 950, received: 950, dropped: 40, ..CallDatagrams::default() };
+        let calls = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut());
+        calls.expect("calls").datagrams = Some(seen);
+        trial.ends.get_mut(EndRole::Server).expect("a server").call =
+            Some(CallReport { datagrams: Some(server), ..CallReport::default() });
+    }
+    let view = view(&data);
+    let seen = cell(&view, "c2").call.as_ref().and_then(|call| call.datagrams).expect("datagrams");
+    let trials = BLOCKS;
+    assert_eq!((seen.requests_sent, seen.replies_received), (1000 * trials, 940 * trials));
+    assert_eq!((seen.requests_dropped, seen.requests_lost_elsewhere), (Some(40 * trials), Some(10 * trials)));
+    assert_eq!(seen.replies_lost_elsewhere, Some(10 * trials));
+    let bytes = seen.reply_bytes_per_second.expect("a rate");
+    assert!((512.0 * 209_000.0..512.0 * 214_000.0).contains(&bytes), "{bytes}");
+    check(&view.notes[0], &["best packet rate: 21", "k replies/s came back", "server epoll"]);
+    check(&view.notes[1], &["best bandwidth: 10", "MiB/s of replies came back", "not what was sent"]);
+    let style = render::TerminalStyle { columns: 140, colour: false, store: None };
+    let terminal = render::terminal::render(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
+    check(&terminal, &["800 requests found the server's receive buffer full", "200 requests died where nobody tells"]);
+    check_schema(&view);
+}
+
+fn check_schema(view: &View) {
+    let document: Value = serde_json::from_str(&render::json::render(view)).expect("one document");
+    let schema: Value = serde_json::from_str(render::json::SCHEMA).expect("a schema");
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+#[test]
+fn every_renderer_prints_calls() {
+    let view = view(&buffers(20_000.0, 0.02));
+    let style = render::TerminalStyle { columns: 140, colour: false, store: None };
+    let terminal = render::terminal::render(&view, &style);
+    check(
+        &terminal,
+        &[
+            "rate",
+            "p50",
+            "p99",
+            "server CPU µs/call",
+            "errors",
+            "limited by",
+            "k calls/s",
+            "µs",
+            "percentiles are service time (closed loop)",
+            "system calls a call",
+            "competing clients had",
+            "× reset (first-byte): the server closed",
+        ],
+    );
+    check(&render::markdown::render(&view), &["| rate |", "- percentiles are service time"]);
+    let csv = render::csv::render(&view);
+    check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
+    check_schema(&view);
+}

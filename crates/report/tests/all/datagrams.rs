@@ -1,0 +1,109 @@
+//! Sessions of datagrams, planted: rates, losses, and where the report says that they died.
+
+use crate::support::{Plan, session};
+use bytegauge_model::{DatagramReport, EndRole, Trial, UdpUse};
+use bytegauge_report::{Settings, View, render};
+
+/// Trials as a sink of 1000-byte datagrams would have counted them, one in fifty of them lost.
+fn planted(mut change: impl FnMut(&mut DatagramReport)) -> View {
+    let plan = Plan {
+        transports: vec!["udp"],
+        profiles: vec!["drain"],
+        read_sizes: vec![64 << 10],
+        write_sizes: vec![1000, 4096],
+        finalists: 2,
+        ..Plan::default()
+    };
+    let mut data = session(&plan);
+    // The harness's own trials move nothing.
+    for trial in data.trials.iter_mut().filter(|trial| trial.bytes > 0) {
+        let (sent, mut came) = counted(trial);
+        change(&mut came);
+        for (role, report) in [(EndRole::Source, sent), (EndRole::Sink, came)] {
+            if let Some(end) = trial.ends.get_mut(role) {
+                end.datagrams = Some(report);
+            }
+        }
+        if let Some(machine) = &mut trial.machine {
+            machine.udp = Some(UdpUse { receive_buffer_errors: 20, backlog_drops: Some(7), ..UdpUse::default() });
+        }
+    }
+    View::of(&data, &Settings::default())
+}
+
+fn counted(trial: &Trial) -> (DatagramReport, DatagramReport) {
+    let total = trial.bytes / 1000;
+    let sent = DatagramReport { datagrams: total, packets: total, total, total_packets: total, ..Default::default() };
+    let lost = total / 50;
+    let came = DatagramReport {
+        total: total - lost,
+        total_packets: total - lost,
+        missing: lost,
+        socket_drops: Some(lost),
+        told_drops: Some(lost.saturating_sub(1)),
+        ..sent
+    };
+    (sent, came)
+}
+
+fn text(view: &View) -> String {
+    let style = render::terminal::TerminalStyle { columns: 160, ..Default::default() };
+    // Lines are wrapped: what is looked for may be cut.
+    render::terminal::render(view, &style).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_best_rates_and_the_losses_are_said() {
+    let view = planted(|_| {});
+    let text = text(&view);
+    for expected in ["goodput", "datagrams", "lost", "most datagrams that came:", "most bytes that came (goodput):"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(text.contains("were lost: 100 % at the receiver's full socket buffer"), "{text}");
+    // What the machine dropped besides was not ours.
+    assert!(!text.contains("nobody tells") && !text.contains("backlog"), "{text}");
+    let cell = view.cells.iter().find(|cell| cell.trials > 0 && cell.datagrams.is_some()).unwrap();
+    let datagrams = cell.datagrams.as_ref().unwrap();
+    assert_eq!(datagrams.lost, datagrams.lost_at_socket);
+    assert!(datagrams.lost_share.is_some_and(|share| (0.015..0.025).contains(&share)), "{datagrams:?}");
+    assert!(datagrams.namespace.as_ref().is_some_and(|udp| udp.receive_buffer_errors > 0));
+    let rate = cell.more["datagrams_per_second"].median.unwrap();
+    assert!((rate - cell.estimate.median.unwrap() / 1000.0).abs() < rate / 100.0);
+}
+
+#[test]
+fn a_loss_that_nobody_tells_of_is_not_hidden() {
+    let text = text(&planted(|came| came.socket_drops = Some(0)));
+    assert!(text.contains("were lost: 100 % nobody tells where"), "{text}");
+    assert!(text.contains("packets of anybody were dropped by a CPU's full backlog (net.core.netdev_max"), "{text}");
+}
+
+#[test]
+fn what_else_befell_datagrams_is_said() {
+    let text = text(&planted(|came| {
+        (came.reordered, came.duplicated, came.truncated, came.cut_bytes) = (1, 1, 1, 4096);
+    }));
+    for expected in ["came late", "came twice", "cut off by --read-size, 4096 B of each on average"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn the_document_and_the_table_hold_them() {
+    let view = planted(|_| {});
+    let json: serde_json::Value = serde_json::from_str(&render::json::render(&view)).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(render::json::SCHEMA).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let cells = json["cells"].as_array().unwrap();
+    assert!(cells.iter().any(|cell| cell["datagrams"]["lost_at_socket"].as_u64().is_some_and(|lost| lost > 0)));
+    let csv = render::csv::render(&view);
+    let heading = csv.lines().next().unwrap();
+    for column in ["datagrams_per_s", "packets_per_s", "lost_share", "lost_unknown", "truncated"] {
+        assert!(heading.split(',').any(|name| name == column), "{heading}");
+    }
+    // A stream of bytes has none of them.
+    let bytes = View::of(&session(&Plan::default()), &Settings::default());
+    assert!(!render::csv::render(&bytes).lines().next().unwrap().contains("datagrams"));
+}

@@ -1,0 +1,10 @@
+//! Sessions planted in memory, and what is said about them.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod datagrams;
+mod render;
+mod robust;
+mod schema;
+mod support;
+mod view;

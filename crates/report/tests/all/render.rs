@@ -1,0 +1,166 @@
+//! What the renderers print of planted sessions.
+
+use crate::support::{Plan, session};
+use bytegauge_model::{SessionId, SessionStatus, Workload, factor};
+use bytegauge_report::{Settings, View, render};
+use bytegauge_store::SessionSummary;
+
+/// Without noise every number is known beforehand.
+fn exact() -> View {
+    let plan = Plan {
+        transports: vec!["unix"],
+        profiles: vec!["sum"],
+        read_sizes: vec![4096, 65_536],
+        write_sizes: vec![16_384, 65_536],
+        finalists: 2,
+        confirm_blocks: 8,
+        noise: 0.001,
+        ..Plan::default()
+    };
+    View::of(&session(&plan), &Settings::default())
+}
+
+fn terminal(view: &View, columns: usize, colour: bool) -> String {
+    render::terminal::render(view, &render::TerminalStyle { columns, colour, store: Some("/tmp/results.db".into()) })
+}
+
+#[test]
+fn a_terminal_reads_like_this() {
+    let expected = "\
+bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · complete
+
+✓ Unix sockets, ends on different CPUs: read with 64 KiB and write with 64 KiB. 3.01 GiB/s ± 8.8 %, within 5 %
+  of the best confirmed (at most 0 % dearer, shown at 95 %, these 61.5 s, connections 4 ms to 44 ms old).
+  Nothing smaller was shown as good. (environment B, steal 0.3 %, twin within 0.12 %)
+
+── unix · cross-core · sum ───────────────────────────────── g1 · 8 blocks · 2 undecided · twin within 0.12 %
+";
+    let text = terminal(&exact(), 110, false);
+    let head: String = text.split_inclusive('\n').take(7).collect();
+    assert_eq!(head, expected, "{text}");
+    for part in
+        ["▶ recommended", "limited by the sender CPU", "read ↓  write →   GiB/s", "again     bytegauge report 12"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// Eight questions: four transports, two placements.
+fn many() -> View {
+    let plan = Plan {
+        transports: vec!["unix", "tcp", "tcp6", "pipe"],
+        placements: vec!["cross-core", "same-cpu"],
+        profiles: vec!["sum"],
+        read_sizes: vec![4096, 65_536],
+        write_sizes: vec![65_536],
+        finalists: 2,
+        confirm_blocks: 12,
+        noise: 0.001,
+        ..Plan::default()
+    };
+    View::of(&session(&plan), &Settings::default())
+}
+
+#[test]
+fn many_answers_are_a_grid_and_their_sentences_stand_with_their_groups() {
+    let view = many();
+    let text = terminal(&view, 110, false);
+    let (top, groups) = text.split_once("── ").unwrap();
+    let lines: Vec<&str> = top.lines().skip(2).collect();
+    let proven = view.verdicts.iter().filter(|verdict| verdict.recommendation.proven).count();
+    assert!(lines[0].starts_with(&format!("best by its median, GiB/s: {proven} of 8 proven (✓)")), "{text}");
+    let grid: Vec<&str> = lines.iter().skip_while(|line| !line.contains('↓')).copied().collect();
+    assert!(grid[0].contains("transport ↓  placement →") && grid[0].contains("same-cpu"), "{text}");
+    for (row, name) in grid[1..5].iter().zip(["pipe", "tcp", "tcp6", "unix"]) {
+        assert!(row.trim_start().starts_with(name) && row.matches("64K").count() == 2, "{row}");
+    }
+    // Each sentence once, with its group.
+    let squeezed = groups.split_whitespace().collect::<Vec<_>>().join(" ");
+    for verdict in &view.verdicts {
+        let sentence = verdict.recommendation.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(squeezed.matches(&sentence).count(), 1, "{sentence}: {text}");
+    }
+    // Columns that do not fit beside the others stand below them.
+    let narrow = terminal(&view, 40, false);
+    assert_eq!(narrow.matches("transport ↓  placement →").count(), 2, "{narrow}");
+    let mut top = narrow.lines().skip(1).take_while(|line| !line.starts_with("── "));
+    assert!(top.all(|line| line.chars().count() <= 40), "{narrow}");
+    assert!(render::markdown::render(&view).contains("| transport ↓  placement → | cross-core | same-cpu |"));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for columns in [50, 80, 120] {
+        let text = terminal(&exact(), columns, false);
+        // The heading's facts and a table's first columns are never dropped; prose and maps must fit.
+        let wide: Vec<&str> =
+            text.lines().filter(|line| line.chars().count() > columns && !line.starts_with('─')).skip(1).collect();
+        assert!(wide.is_empty(), "{columns}: {wide:#?}");
+    }
+}
+
+#[test]
+fn colour_changes_no_character() {
+    let (plain, coloured) = (terminal(&exact(), 100, false), terminal(&exact(), 100, true));
+    let mut stripped = String::new();
+    let mut escaped = false;
+    for letter in coloured.chars() {
+        match letter {
+            '\u{1b}' => escaped = true,
+            'm' if escaped => escaped = false,
+            _ if escaped => {}
+            letter => stripped.push(letter),
+        }
+    }
+    // A shaded field keeps its blanks at a line's end.
+    assert!(stripped.lines().map(str::trim_end).eq(plain.lines()), "{stripped}");
+}
+
+#[test]
+fn csv_has_a_row_a_cell_and_a_column_a_factor() {
+    let view = exact();
+    let text = render::csv::render(&view);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heading = reader.headers().expect("a heading").clone();
+    assert!(factor::of(Workload::Stream).all(|factor| heading.iter().any(|name| name == factor.name)));
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("rows");
+    assert_eq!(rows.len(), view.cells.len());
+    let column = |name: &str| heading.iter().position(|heading| heading == name).expect("a column");
+    let recommended: Vec<&str> =
+        rows.iter().filter(|row| &row[column("recommended")] == "true").map(|row| &row[column("read_size")]).collect();
+    assert_eq!(recommended, ["65536"]);
+}
+
+#[test]
+fn markdown_has_a_table_a_group() {
+    let text = render::markdown::render(&exact());
+    for part in [
+        "# bytegauge: buffer-size, session 12",
+        "## unix · cross-core · sum (g1)",
+        "|  | read | write | throughput |",
+        "| ▶ |",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn sessions_are_listed() {
+    let summary = SessionSummary {
+        id: SessionId(3),
+        started_unix_ns: 1_763_756_269_000_000_000,
+        finished_unix_ns: Some(1_763_756_330_500_000_000),
+        status: SessionStatus::Complete,
+        plan_name: "buffer-size".into(),
+        workload: "stream".into(),
+        version: "0.1.0".into(),
+        imported: false,
+        groups: 6,
+        cells: 132,
+        trials: 2400,
+    };
+    let style = render::TerminalStyle::default();
+    let text = render::sessions::render(&[summary], &style);
+    assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
+    assert_eq!(render::sessions::render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
+}

@@ -1,0 +1,527 @@
+//! The view on planted sessions: what is proven, what is not, and what is said about it.
+
+use crate::support::{Plan, session};
+use bytegauge_model::{CellKind, EndRole, Level, Outcome, SessionStatus, Stage, Trial};
+use bytegauge_report::view::document::{CellView, GroupView, VerdictView};
+use bytegauge_report::{SessionData, Settings, View, render};
+use serde_json::json;
+
+fn view(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+/// One transport, one placement, quiet.
+fn small() -> Plan {
+    Plan { transports: vec!["unix"], noise: 0.01, ..Plan::default() }
+}
+
+fn only_verdict(view: &View) -> &VerdictView {
+    let [verdict] = view.verdicts.as_slice() else { panic!("{} verdicts", view.verdicts.len()) };
+    verdict
+}
+
+fn group<'a>(view: &'a View, id: &str) -> &'a GroupView {
+    view.groups.iter().find(|group| group.id.0 == id).expect("a group")
+}
+
+fn cells_of_kind(view: &View, kind: CellKind) -> Vec<&CellView> {
+    view.cells.iter().filter(|cell| cell.kind == kind).collect()
+}
+
+#[test]
+fn one_choice_is_proven_over_every_profile() {
+    let view = view(&session(&small()));
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.profiles, ["drain", "sum", "parser"]);
+    assert!(verdict.recommendation.proven, "{}", verdict.recommendation.text);
+    // The parser needs 1 MiB reads; among the choices confirmed in every profile the smallest good one is named.
+    assert_eq!(verdict.recommendation.choice.get("read_size"), Some(&json!(1 << 20)));
+    assert_eq!(verdict.recommendation.cells.len(), 3);
+    let text = &verdict.recommendation.text;
+    for part in [
+        "Unix sockets, ends on different CPUs: read with 1 MiB and write with ",
+        "within 5 % of the best confirmed, whether the reader drains, sums or parses (at most ",
+        " dearer, shown at 95 %, these ",
+        " s, connections 4 ms to 44 ms old)",
+        "Nothing smaller was shown as good.",
+        "(environment B, steal 0.3 %, twin within ",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn where_profiles_disagree_the_boundary_is_said() {
+    let plan = Plan {
+        profiles: vec!["sum", "parser"],
+        read_sizes: vec![16 << 10, 1 << 20],
+        write_sizes: vec![64 << 10],
+        finalists: 2,
+        ..small()
+    };
+    let mut data = session(&plan);
+    // A world in which large reads hurt a reader that only sums.
+    let hurt: Vec<_> = data
+        .cells
+        .iter()
+        .filter(|row| row.cell.group.0 == "g1" && row.cell.factors.get("read_size").number() == Some(1 << 20))
+        .map(|row| row.cell.id.clone())
+        .collect();
+    data.trials.iter_mut().filter(|trial| hurt.contains(&trial.cell)).for_each(|trial| trial.bytes /= 3);
+    let view = view(&data);
+    let verdict = only_verdict(&view);
+    assert!(!verdict.recommendation.proven && view.groups.iter().all(|group| group.recommendation.proven));
+    let expected = "no one choice was shown for every reader: to read with 16 KiB is enough until the reader parses; \
+                    then read with 1 MiB.";
+    assert!(verdict.recommendation.text.contains(expected), "{}", verdict.recommendation.text);
+}
+
+#[test]
+fn intervals_stand_on_confirmation_alone() {
+    let view = view(&session(&small()));
+    let (confirmed, screened): (Vec<_>, Vec<_>) =
+        cells_of_kind(&view, CellKind::Candidate).into_iter().partition(|cell| cell.stage == Some(Stage::Confirm));
+    assert_eq!((confirmed.len(), screened.len()), (18, 42));
+    for cell in confirmed {
+        assert_eq!(cell.trials, 40);
+        let e = &cell.estimate;
+        assert!(e.lower < e.median && e.median < e.upper, "{e:?}");
+    }
+    for cell in screened {
+        assert_eq!((cell.trials, cell.estimate.lower, cell.estimate.upper), (2, None, None));
+        assert!(cell.estimate.median.is_some());
+        assert!(group(&view, &cell.group.0).undecided.contains(&cell.id));
+    }
+}
+
+#[test]
+fn twins_and_floors_are_shown_and_never_compete() {
+    let view = view(&session(&small()));
+    assert_eq!(cells_of_kind(&view, CellKind::Twin).len(), 3);
+    for cell in view.cells.iter().filter(|cell| cell.kind != CellKind::Candidate) {
+        let group = group(&view, &cell.group.0);
+        assert!(!group.best_set.contains(&cell.id) && !group.undecided.contains(&cell.id));
+    }
+    let floor = cells_of_kind(&view, CellKind::Floor)[0];
+    assert_eq!((floor.estimate.median, floor.limit.name), (None, "unknown"));
+    let ns = view.floor.ns_per_call.expect("a floor");
+    assert!((ns - 40e6 / 1.3e6).abs() < 0.01, "{ns}");
+    assert!(view.floor.share.is_some_and(|share| share < 0.02));
+    assert!(view.groups.iter().all(|group| group.twin.as_ref().is_some_and(|twin| !twin.alarm)));
+}
+
+#[test]
+fn a_cell_with_two_modes_is_told_with_their_shares() {
+    let mut data = session(&small());
+    let confirmed = |trial: &&Trial| trial.stage == Stage::Confirm && trial.end(EndRole::Source).is_some();
+    let planted = data.trials.iter().find(confirmed).expect("a confirmed cell").cell.clone();
+    let ours = data.trials.iter_mut().filter(|trial| trial.cell == planted && trial.stage == Stage::Confirm);
+    // Every other block a third as fast.
+    ours.step_by(2).for_each(|trial| trial.bytes /= 3);
+    let view = view(&data);
+    let split: Vec<_> = view.cells.iter().filter(|cell| cell.modes.is_some()).collect();
+    let [cell] = split.as_slice() else { panic!("{} cells with modes", split.len()) };
+    let [low, high] = cell.modes.as_ref().unwrap().modes.as_slice() else { panic!("{:?}", cell.modes) };
+    assert_eq!((&cell.id, low.share, high.share), (&planted, 0.5, 0.5));
+    assert!((high.median / low.median - 3.0).abs() < 0.5, "{:?}", cell.modes);
+    let text = render::terminal::render(&view, &render::TerminalStyle::default());
+    assert!(text.contains(&format!("{planted} (")) && text.contains("has more than one mode: "), "{text}");
+}
+
+#[test]
+fn a_twin_that_differs_silences_its_own_group() {
+    let mut data = session(&small());
+    let calm = view(&data);
+    let twin =
+        data.cells.iter().find(|row| row.cell.group.0 == "g2" && row.cell.kind == CellKind::Twin).expect("a twin");
+    let twin = twin.cell.id.clone();
+    data.trials.iter_mut().filter(|trial| trial.cell == twin).for_each(|trial| trial.bytes = trial.bytes * 9 / 10);
+    let view = view(&data);
+    let proven = |view: &View| view.groups.iter().map(|group| group.recommendation.proven).collect::<Vec<_>>();
+    assert_eq!((proven(&calm), proven(&view)), (vec![true; 3], vec![true, false, true]));
+    // The bound stands and is said; over all readers nothing is proven.
+    assert!(view.groups.iter().all(|group| group.recommendation.bound.is_some()));
+    let recommendation = &only_verdict(&view).recommendation;
+    assert!(!recommendation.proven && recommendation.cells.len() == 3 && recommendation.bound.is_some());
+    for part in ["not proven (twin alarm: the same cell measured twice in every block of g2 differs by 1", ", at most "]
+    {
+        assert!(recommendation.text.contains(part), "{}", recommendation.text);
+    }
+}
+
+#[test]
+fn what_is_proven_of_one_twin_alone_is_told() {
+    let plan = Plan { profiles: vec!["sum"], finalists: 2, ..small() };
+    let mut data = session(&plan);
+    assert_eq!(only_verdict(&view(&data)).recommendation.survives_exchange, Some(true));
+    // The twin is as fast on average, but far less steady.
+    let twin = data.cells.iter().find(|row| row.cell.kind == CellKind::Twin).expect("a twin").cell.id.clone();
+    for (at, trial) in data.trials.iter_mut().filter(|trial| trial.cell == twin).enumerate() {
+        let coin =
+            (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31).wrapping_mul(0xD1B5_4A32_D192_ED03);
+        trial.bytes = trial.bytes * [60, 80, 125, 166][(coin >> 62) as usize] / 100;
+    }
+    let view = view(&data);
+    let recommendation = &only_verdict(&view).recommendation;
+    let alarm = view.groups[0].twin.as_ref().is_some_and(|twin| twin.alarm);
+    assert_eq!(
+        (recommendation.proven, alarm, recommendation.survives_exchange),
+        (true, false, Some(false)),
+        "{view:?}"
+    );
+    assert!(recommendation.text.contains("in the leader's place it is not shown"), "{}", recommendation.text);
+    assert!(view.notes.iter().any(|note| note.contains("the claim is not shown, at most ")), "{:?}", view.notes);
+}
+
+#[test]
+fn steal_is_described_and_forbids_nothing() {
+    let (calm, stolen) = (view(&session(&small())), view(&session(&Plan { steal: 0.07, ..small() })));
+    assert_eq!((calm.environment.grade, stolen.environment.grade), (Some('B'), Some('D')));
+    assert_eq!(only_verdict(&stolen).recommendation.cells, only_verdict(&calm).recommendation.cells);
+    assert!(only_verdict(&stolen).recommendation.proven);
+    assert!(only_verdict(&stolen).recommendation.text.contains("environment D, steal 7 %"));
+}
+
+#[test]
+fn blocks_with_much_steal_count() {
+    let mut data = session(&small());
+    let stolen = |block: &&mut bytegauge_model::BlockRecord| block.group.0 == "g1" && block.stage == Stage::Confirm;
+    for block in data.blocks.iter_mut().filter(stolen).take(4) {
+        block.surroundings.steal_share = Some(0.2);
+    }
+    let view = view(&data);
+    let g1 = group(&view, "g1");
+    assert_eq!(g1.blocks.used, 40);
+    assert!(view.cells_of(&g1.id).filter(|c| c.stage == Some(Stage::Confirm) && c.trials > 0).all(|c| c.trials == 40));
+}
+
+#[test]
+fn steal_that_goes_with_a_cell_is_said() {
+    let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
+    let confirmed = |trial: &Trial| trial.stage == Stage::Confirm;
+    let first = data.trials.iter().find(|trial| confirmed(trial)).expect("a trial").cell.clone();
+    let mut hit = |cells: &dyn Fn(&bytegauge_model::CellId) -> bool, every: usize| {
+        for (at, trial) in data.trials.iter_mut().filter(|trial| confirmed(trial) && cells(&trial.cell)).enumerate() {
+            let stolen_ns = if at % every == 0 { 10_000_000 } else { 0 };
+            trial.machine.as_mut().expect("the machine's use").steal_ns = stolen_ns;
+        }
+    };
+    hit(&|_| true, 5);
+    hit(&|cell| *cell == first, 1);
+    let view = view(&data);
+    let stolen = view.groups[0].stolen.as_ref().expect("steal was seen");
+    assert_eq!((&stolen.most, stolen.most_share, stolen.trials), (&first, 1.0, 40));
+    assert!(stolen.p <= 0.01 && stolen.least_share < 0.3, "{stolen:?}");
+    let said = format!("g1: steal hit {first} (read ");
+    assert!(
+        view.notes.iter().any(|note| note.starts_with(&said) && note.contains(" in 100 % of trials, ")),
+        "{:?}",
+        view.notes
+    );
+    assert_eq!(view.cell(&first).map(|cell| cell.stolen_trials), Some(40));
+    assert!(view.cells.iter().filter(|cell| cell.stage == Some(Stage::Screen)).all(|cell| cell.stolen_trials == 0));
+}
+
+#[test]
+fn what_to_avoid_comes_from_the_screening() {
+    let view = view(&session(&Plan { profiles: vec!["parser"], screen_blocks: 3, ..small() }));
+    let avoid = &view.groups[0].avoid;
+    // A parser pays 24 µs a call: 4 KiB reads are several times as dear as 1 MiB, in every column.
+    let reads: Vec<_> = avoid.iter().filter(|one| one.factor == "read_size").collect();
+    assert!(reads.iter().any(|one| one.level == json!(4096) && one.dearer_lower > 3.0), "{avoid:?}");
+    assert!(reads.iter().all(|one| one.against == json!(1 << 20) && one.pairs == 12 && one.level != json!(1 << 20)));
+    for one in avoid {
+        assert!(one.dearer_lower > 0.05 && one.dearer_upper.is_some_and(|upper| upper >= one.dearer_lower), "{one:?}");
+    }
+}
+
+fn with_looks(blocks: u64, looks: u64, status: SessionStatus) -> SessionData {
+    let mut data = session(&Plan { confirm_blocks: blocks, ..small() });
+    for row in &mut data.groups {
+        row.facts.insert("looks".into(), json!(looks));
+        row.facts.insert("blocks_fixed".into(), json!(16));
+    }
+    data.record.status = status;
+    data
+}
+
+#[test]
+fn a_completed_look_proves_and_what_follows_reads_so_far() {
+    let (complete, cut_off) = (SessionStatus::Complete, SessionStatus::Incomplete);
+    for (blocks, status, done, judged, so_far, next) in [
+        (16, complete, 1, 16, 0, Some(32)),
+        (40, complete, 2, 32, 8, Some(64)),
+        (40, cut_off, 2, 32, 8, Some(64)),
+        (64, cut_off, 3, 64, 0, None),
+        // Stopped by the clock within the first look, and cut off by somebody there.
+        (12, complete, 1, 12, 0, Some(16)),
+        (12, cut_off, 0, 0, 12, Some(16)),
+    ] {
+        let view = view(&with_looks(blocks, 3, status));
+        for group in &view.groups {
+            let look = group.look.as_ref().expect("looks");
+            assert_eq!(
+                (look.done, look.blocks, look.so_far, look.next_blocks),
+                (done, judged, so_far, next),
+                "{blocks}"
+            );
+            assert!((look.level - 0.983_333).abs() < 1e-5);
+            assert_eq!(group.recommendation.proven, done > 0, "{}", group.recommendation.text);
+            assert!(done == 0 || group.blocks.used == judged);
+        }
+        let said = view.notes.iter().any(|note| note.contains("so far: they prove nothing before the"));
+        assert_eq!(said, so_far > 0, "{:?}", view.notes);
+    }
+}
+
+#[test]
+fn blocks_after_a_look_change_nothing_of_it() {
+    let short = view(&with_looks(32, 3, SessionStatus::Complete));
+    let long = view(&with_looks(40, 3, SessionStatus::Complete));
+    let told = |view: &View| -> Vec<_> {
+        let all = view.groups.iter().map(|group| (group.best_set.clone(), group.recommendation.bound));
+        all.collect()
+    };
+    assert_eq!(told(&long).len(), 3);
+    // The planted noise of the first 32 blocks of the first group is the same in both sessions.
+    assert_eq!(told(&long)[0], told(&short)[0]);
+}
+
+#[test]
+fn broken_blocks_do_not_count() {
+    let mut data = session(&small());
+    let broken = data.blocks.iter_mut().rfind(|block| block.group.0 == "g1").expect("a block");
+    broken.complete = false;
+    let index = broken.index;
+    let failed = data.trials.iter_mut().find(|trial| trial.block == index).expect("a trial");
+    failed.outcome = Outcome::Failed("the sink died".into());
+    let failed = failed.cell.clone();
+    let view = view(&data);
+    assert_eq!((group(&view, "g1").blocks.used, group(&view, "g1").blocks.broken), (39, 1));
+    let cell = view.cell(&failed).expect("the cell");
+    assert_eq!((cell.outcome, cell.failed_trials, cell.trials), ("measured", 1, 39));
+}
+
+#[test]
+fn draining_alone_is_never_proven_for_the_machine() {
+    let view = view(&session(&Plan { profiles: vec!["drain"], ..small() }));
+    let verdict = only_verdict(&view);
+    assert!(!verdict.recommendation.proven);
+    assert!(verdict.recommendation.text.contains("is enough for a reader that throws the bytes away"));
+    assert!(group(&view, "g1").recommendation.proven);
+    assert!(group(&view, "g1").recommendation.text.contains("throws the bytes away"));
+}
+
+#[test]
+fn another_placement_is_worth_a_remark() {
+    let view = view(&session(&Plan { placements: vec!["cross-core", "same-cpu"], ..small() }));
+    let [cross, same] = view.verdicts.as_slice() else { panic!("two verdicts") };
+    let check = |verdict: &VerdictView, part: &str| {
+        assert!(verdict.recommendation.text.contains(part), "{}", verdict.recommendation.text);
+    };
+    check(cross, "Ends on the same CPU would reach 10.");
+    check(cross, ": placement matters more than buffers here.");
+    check(same, "Ends on different CPUs would reach only 4.");
+}
+
+#[test]
+fn what_would_settle_it() {
+    let view = view(&session(&Plan { noise: 0.05, confirm_blocks: 8, profiles: vec!["sum"], finalists: 4, ..small() }));
+    let verdict = only_verdict(&view);
+    assert!(!verdict.recommendation.proven, "{}", verdict.recommendation.text);
+    let blocks = verdict.recommendation.more_blocks.expect("a forecast");
+    let seconds = verdict.recommendation.more_seconds.expect("a forecast");
+    assert!((seconds - 0.42 * blocks as f64).abs() < 1e-6);
+    let text = &verdict.recommendation.text;
+    assert!(text.contains(&format!("about {blocks} more block")) && text.contains("--budget "), "{text}");
+}
+
+#[test]
+fn a_session_without_confirmation_recommends_nothing() {
+    let mut data = session(&Plan { confirm_blocks: 0, ..small() });
+    data.record.status = SessionStatus::Incomplete;
+    let view = view(&data);
+    let text = &only_verdict(&view).recommendation.text;
+    assert!(text.contains("nothing was confirmed; the fastest look was to read with "), "{text}");
+    assert!(text.contains("go on with --resume"), "{text}");
+}
+
+#[test]
+fn what_was_cut_off_proves_nothing() {
+    let mut data = session(&small());
+    data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
+    assert!(only_verdict(&view(&data)).recommendation.proven);
+    for status in [SessionStatus::Incomplete, SessionStatus::Running] {
+        data.record.status = status;
+        let view = view(&data);
+        let verdict = only_verdict(&view);
+        let groups = view.groups.iter().map(|group| (group.recommendation.proven, &group.recommendation.text));
+        for (proven, text) in groups.chain([(verdict.recommendation.proven, &verdict.recommendation.text)]) {
+            assert!(!proven, "{text}");
+            assert!(text.contains("not proven (interrupted after 40 of 48 blocks"), "{text}");
+            assert!(text.contains("--resume") && !text.contains("shown at"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn one_cell_leaves_nothing_to_compare() {
+    let plan =
+        Plan { read_sizes: vec![65_536], write_sizes: vec![65_536], profiles: vec!["sum"], finalists: 1, ..small() };
+    let view = view(&session(&plan));
+    let verdict = only_verdict(&view);
+    assert!(verdict.recommendation.text.contains("One cell was measured, so there is nothing to compare."));
+    assert_eq!((verdict.recommendation.proven, &group(&view, "g1").recommendation.cell), (false, &None));
+}
+
+#[test]
+fn an_offered_load_compares_cpu() {
+    let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
+    let paced = |levels: &mut bytegauge_model::Levels| levels.set("rate", Level::Number(100 << 20));
+    data.groups.iter_mut().for_each(|row| paced(&mut row.group.factors));
+    data.cells.iter_mut().for_each(|row| paced(&mut row.cell.factors));
+    let view = view(&data);
+    assert_eq!(view.groups[0].cost, "cpu_ns_per_byte");
+    assert!(only_verdict(&view).recommendation.text.contains("CPU s/GiB"));
+    assert!(view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).all(|c| c.limit.name == "offered load"));
+}
+
+#[test]
+fn an_import_claims_no_machine() {
+    let mut data = session(&small());
+    data.record.status = SessionStatus::Imported;
+    data.record.machine = json!(null);
+    data.blocks.clear();
+    let view = view(&data);
+    assert_eq!(view.environment.grade, None);
+    let text = &only_verdict(&view).recommendation.text;
+    assert!(text.contains("shown at 95 %, these trials alone"), "{text}");
+}
+
+#[test]
+fn an_engine_that_moves_nothing_recommends_nothing() {
+    let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
+    for row in &mut data.cells {
+        row.cell.factors.set("engine", Level::Name("null".into()));
+    }
+    let view = view(&data);
+    assert!(only_verdict(&view).recommendation.text.contains("its engine moves nothing"));
+    assert!(view.cells[0].label.ends_with("(moves nothing)"));
+}
+
+#[test]
+fn what_lies_off_the_curve_is_given_with_what_goes_with_it() {
+    let plan = Plan {
+        transports: vec!["/dev/zero"],
+        profiles: vec!["drain"],
+        read_sizes: (6..12).map(|power| 1 << power).collect(),
+        confirm_blocks: 0,
+        screen_blocks: 8,
+        ..Plan::default()
+    };
+    let mut data = session(&plan);
+    for trial in &mut data.trials {
+        let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
+        let size = row.cell.factors.get("read_size").number().expect("a size");
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        // Every second block was preempted and is 2 % slower; no read is short.
+        let preempted = trial.block % 2;
+        (sink.calls, sink.bytes, sink.short_calls) = (1_000_000, 1_000_000 * size, 0);
+        (sink.voluntary_switches, sink.involuntary_switches) = (0, 5_000 * preempted);
+        sink.window_ns = (160_000_000 + 22_000 * size) * (100 + 2 * preempted) / 100;
+    }
+    let view = view(&data);
+    let slice = view.groups[0].cost_model.reader.as_ref().expect("a slice");
+    let residuals = slice.residuals.as_ref().expect("residuals");
+    assert_eq!((residuals.len(), slice.trials), (48, 48));
+    for residual in residuals {
+        let block = residual.block;
+        assert_eq!(residual.ln > 0.0, block % 2 == 1, "{residual:?}");
+        assert!((0.009..0.011).contains(&residual.ln.abs()), "{residual:?}");
+        assert!(data.trials.iter().any(|trial| trial.cell == residual.cell && trial.block == block), "{residual:?}");
+    }
+    assert!(slice.residual_correlation.context_switches.is_some_and(|r| r > 0.99), "{slice:?}");
+    assert_eq!(slice.residual_correlation.short_call_share, None, "the same in every trial");
+    assert_eq!(view.groups[0].cost_model.main.residuals, slice.residuals);
+}
+
+#[test]
+fn the_plain_fit_finds_the_planted_line() {
+    let plan = Plan {
+        transports: vec!["/dev/zero"],
+        profiles: vec!["drain"],
+        read_sizes: (6..16).map(|power| 1 << power).collect(),
+        confirm_blocks: 0,
+        noise: 0.0,
+        ..Plan::default()
+    };
+    let mut data = session(&plan);
+    // Exactly 160 ns a call and 0.022 ns a byte, whatever the blocks did.
+    for trial in &mut data.trials {
+        let Some(cell) =
+            data.cells.iter().find(|row| row.cell.id == trial.cell && row.cell.kind == CellKind::Candidate)
+        else {
+            continue;
+        };
+        let size = cell.cell.factors.get("read_size").number().expect("a size");
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
+        sink.window_ns = 160_000_000 + 22_000 * size;
+    }
+    let view = View::of(&data, &Settings { fit_max: Some(32 << 10), ..Settings::default() });
+    let model = &group(&view, "g1").cost_model;
+    let (call, byte) = (model.main.linear.per_call_ns.expect("a fit"), model.main.linear.per_byte_ns.expect("a fit"));
+    assert!((call - 160.0).abs() < 1e-3 && (byte - 0.022).abs() < 1e-6, "{call} {byte}");
+    assert_eq!((model.main.metric, model.main.fit_max), (Some("wall_ns_per_call"), Some(32 << 10)));
+    assert_eq!(model.writer, None);
+    let text = render::terminal::render(&view, &render::TerminalStyle::default());
+    assert!(text.contains("reading costs about 160 ns a call + 0.022 ns a byte (wall time, up to 32 KiB"), "{text}");
+}
+
+#[test]
+fn a_size_beyond_the_fit_changes_no_cost() {
+    let plan = Plan {
+        transports: vec!["/dev/zero"],
+        profiles: vec!["drain"],
+        read_sizes: (6..16).map(|power| 1 << power).collect(),
+        confirm_blocks: 0,
+        noise: 0.0,
+        ..Plan::default()
+    };
+    let fitted = |beyond: u64, fit_max: Option<u64>| {
+        let mut data = session(&plan);
+        for trial in data.trials.iter_mut().filter(|trial| trial.end(EndRole::Sink).is_some()) {
+            let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
+            let size = row.cell.factors.get("read_size").number().expect("a size");
+            let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+            (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
+            sink.window_ns = (160_000_000 + 22_000 * size) * if size > 4096 { beyond } else { 1 };
+        }
+        let view = View::of(&data, &Settings { fit_max, ..Settings::default() });
+        let main = view.groups[0].cost_model.main.clone();
+        (main.per_call_ns, main.segments, main.linear)
+    };
+    assert_eq!(fitted(1, Some(4096)), fitted(9, Some(4096)));
+    assert_ne!(fitted(1, None), fitted(9, None));
+}
+
+#[test]
+fn a_curve_that_fits_nothing_is_not_told() {
+    let plan = Plan { transports: vec!["/dev/zero"], profiles: vec!["drain"], noise: 1.0, ..Plan::default() };
+    let view = view(&session(&plan));
+    let main = &view.groups[0].cost_model.main;
+    assert!(main.relative_error.is_some_and(|error| error > 0.25), "{main:?}");
+    assert_eq!((main.per_call_ns, main.segments.len(), main.size_for_half), (None, 0, None));
+    assert_eq!((main.linear.per_call_ns, main.linear.per_byte_ns), (None, None));
+    assert!(!render::terminal::render(&view, &render::TerminalStyle::default()).contains("costs about"));
+}
+
+#[test]
+fn the_same_trials_give_the_same_bytes() {
+    let plan = Plan { noise: 0.05, ..Plan::default() };
+    let report = || {
+        let view = view(&session(&plan));
+        (render::json::render(&view), render::terminal::render(&view, &render::TerminalStyle::default()))
+    };
+    assert_eq!(report(), report());
+}

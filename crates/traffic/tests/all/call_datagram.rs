@@ -1,0 +1,394 @@
+//! Calls over datagrams from end to end: conserved over every transport and engine, and whatever is lost, late,
+//! doubled, cut off or overtaken is counted once and taken for nothing else.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use crate::calls::{self, Ended, call, run, run_against, run_alone, try_run, until};
+use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, Transport};
+use bytegauge_sys::snmp::backlog_drops;
+use bytegauge_traffic::engine::lacks;
+use bytegauge_traffic::{Address, PathSetup, Plant, Reply};
+
+const SERVERS: [&str; 4] = ["plain", "mmsg", "uring:plain", "uring:multishot"];
+const CLIENTS: [&str; 2] = ["plain", "mmsg"];
+
+/// The server's engines that have what they need from this kernel.
+fn servers() -> impl Iterator<Item = Engine> {
+    SERVERS.into_iter().map(|name| name.parse().unwrap()).filter(|engine| lacks(*engine).is_none())
+}
+
+/// A short echo of 512 bytes on four flows, which waits longer for a reply than any machine is busy.
+fn setup(transport: &str, server: Engine, client: &str) -> PathSetup {
+    let mut setup = calls::setup(transport, client.parse().unwrap());
+    setup.read_size = 64 << 10;
+    let call = call(&mut setup);
+    (call.server_engine, call.timeout_ns) = (server, 5_000_000_000);
+    setup
+}
+
+fn datagrams(report: &bytegauge_model::EndReport) -> CallDatagrams {
+    report.call.as_ref().unwrap().datagrams.unwrap()
+}
+
+/// Every call ends once, and every datagram is accounted for.
+fn check_counted(ended: &Ended) {
+    let (calls, server) = (ended.calls(), ended.server().call.clone().unwrap());
+    let lost: u64 = calls.errors.iter().map(|error| error.count).sum();
+    assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
+    let (ours, theirs) = (datagrams(ended.client()), datagrams(ended.server()));
+    assert!(server.completed >= calls.completed && server.begun <= calls.begun, "{calls:?} {server:?}");
+    assert!(theirs.received <= ours.sent && ours.received <= theirs.sent, "{ours:?} {theirs:?}");
+    let short = calls.errors.iter().filter(|error| error.phase == ErrorPhase::Reply).map(|error| error.count);
+    let odd = ours.late + ours.duplicated + ours.strange;
+    assert_eq!(ours.received, calls.completed + odd + short.sum::<u64>(), "{ours:?}");
+}
+
+/// A trial that can be opened, and how many datagrams of this machine no socket saw meanwhile.
+fn run_watched(setup: &PathSetup) -> (Result<Ended, Reply>, u64) {
+    let before = backlog_drops().unwrap();
+    let ended = try_run(setup);
+    (ended, backlog_drops().unwrap().saturating_sub(before))
+}
+
+/// Whether a trial is to be judged: not where a busy machine completed no call in its window, or dropped a datagram.
+fn tells((ended, dropped): &(Result<Ended, Reply>, u64)) -> bool {
+    match ended {
+        Ok(ended @ Ended { client: Reply::Done(_), .. }) => {
+            ended.calls().calls > 0 && (*dropped == 0 || ended.calls().errors.is_empty())
+        }
+        _ => true,
+    }
+}
+
+/// A trial in which nothing is lost.
+fn check_conserved(setup: &PathSetup) -> Option<Ended> {
+    let ended = match until(setup, run_watched, tells).0 {
+        Ok(ended) => ended,
+        // IPv6 may be missing on the machine that tests.
+        Err(Reply::Skipped(reason)) if reason.contains("IPv6") => return None,
+        Err(other) => panic!("{other:?} of {setup:?}"),
+    };
+    let (Reply::Done(_), Reply::Done(_)) = (&ended.client, &ended.server) else {
+        panic!("{:?} and {:?} of {setup:?}", ended.client, ended.server)
+    };
+    check_counted(&ended);
+    let (client, server, calls) = (ended.client(), ended.server(), ended.calls());
+    let of_call = setup.call.as_ref().unwrap();
+    assert_eq!((&calls.errors[..], calls.begun), (&[][..], calls.completed), "{setup:?}");
+    assert!(calls.calls > 0 && client.cpu_ns > 0 && server.cpu_ns > 0 && server.window_ns > 0, "{setup:?}");
+    assert_eq!(client.total_bytes, calls.completed * (of_call.request + of_call.response) as u64, "{setup:?}");
+    assert_eq!(client.total_bytes, server.total_bytes, "{setup:?}");
+    assert!(calls.total.is_some() && calls.write.is_some() && calls.connect.is_none());
+    let (ours, theirs) = (datagrams(client), datagrams(server));
+    assert_eq!((ours.sent, ours.received), (theirs.received, theirs.sent), "{setup:?}");
+    assert_eq!((ours.dropped, theirs.dropped, theirs.truncated), (0, 0, 0));
+    Some(ended)
+}
+
+#[test]
+fn an_echo_is_conserved_over_every_transport_and_engine() {
+    for transport in ["udp", "udp6", "unix-dgram"] {
+        for server in servers() {
+            for client in CLIENTS {
+                for verify in [false, true] {
+                    check_conserved(&PathSetup { verify, ..setup(transport, server, client) });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_and_replies_of_all_lengths_are_conserved() {
+    for server in servers() {
+        for (request, response) in [(1, 1), (1, 3000), (65_507, 1), (60_000, 60_000), (7, 64), (1000, 9), (8, 8)] {
+            let mut setup = PathSetup { verify: true, ..setup("udp", server, "plain") };
+            // Fewer than the default buffer holds of the longest.
+            setup.flows = 2;
+            (call(&mut setup).request, call(&mut setup).response) = (request, response);
+            // Comparing every byte takes its time.
+            setup.window_ns *= if request + response > 50_000 { 10 } else { 1 };
+            check_conserved(&setup);
+        }
+    }
+}
+
+#[test]
+fn calls_in_flight_at_once_and_threads_are_conserved() {
+    for server in servers() {
+        for client in CLIENTS {
+            for (transport, reuseport) in [("udp", false), ("udp", true), ("unix-dgram", false)] {
+                let mut setup = PathSetup { verify: true, flows: 5, ..setup(transport, server, client) };
+                setup.options.set("reuseport", Level::Switch(reuseport));
+                let call = call(&mut setup);
+                (call.depth, call.client_threads, call.server_threads) = (8, 3, 2);
+                (call.batch, call.outstanding) = (3, 5);
+                check_conserved(&setup);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thousand_clients_are_carried() {
+    for server in servers() {
+        let mut setup = PathSetup { flows: 1000, ..setup("udp", server, "plain") };
+        // However slow the machine, every flow's call must fit; and all of them into one buffer.
+        setup.window_ns = 300_000_000;
+        setup.options.set("rcvbuf", Level::Number(4 << 20));
+        // Where the system's limit is lower some of them are lost, and time out.
+        call(&mut setup).timeout_ns = 500_000_000;
+        let ended = until(&setup, run, |ended| ended.calls().completed >= 300);
+        check_counted(&ended);
+        assert!(ended.calls().completed >= 300, "{:?}", ended.calls());
+    }
+}
+
+#[test]
+fn an_offered_load_is_offered() {
+    for client in CLIENTS {
+        let mut setup = PathSetup { window_ns: 200_000_000, ..setup("udp", Engine::Plain, client) };
+        call(&mut setup).rate = Some(2000);
+        let ended = run(&setup);
+        check_counted(&ended);
+        let calls = ended.calls();
+        // What is due before the window closes is begun, or overdue, however late the machine is.
+        assert!(calls.calls <= 404 && calls.calls + calls.overdue + 40 >= 400, "{calls:?}");
+    }
+}
+
+/// So short that lost replies are given up, and their flows go on, often within a window.
+const SOON_NS: u64 = 50_000_000;
+
+/// So long that no busy machine is taken for a loss.
+const LATE_NS: u64 = 5_000_000_000;
+
+/// A trial with a planted fault, long enough to show it.
+fn planted(plant: Plant, (server, client): (Engine, &str), timeout_ns: u64, shows: impl Fn(&Ended) -> bool) -> Ended {
+    let mut setup = PathSetup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
+    setup.window_ns = 300_000_000;
+    (call(&mut setup).depth, call(&mut setup).timeout_ns) = (4, timeout_ns);
+    until(
+        &setup,
+        |setup| {
+            let ended = run(setup);
+            check_counted(&ended);
+            ended
+        },
+        shows,
+    )
+}
+
+#[test]
+fn a_lost_reply_is_a_time_out_and_its_flow_goes_on() {
+    for server in servers() {
+        for client in CLIENTS {
+            // All four flows of four would be stuck after sixteen.
+            let goes_on = |ended: &Ended| ended.errors(ErrorClass::TimedOut) > 16 && ended.calls().completed > 16;
+            let ended = planted(Plant::Lose { every: 20 }, (server, client), SOON_NS, goes_on);
+            let [error] = &ended.calls().errors[..] else { panic!("{:?}", ended.calls().errors) };
+            assert_eq!((error.class, error.phase), (ErrorClass::TimedOut, ErrorPhase::FirstByte));
+            assert_eq!((error.request_bytes_lost, error.reply_bytes_missing), (512 * error.count, 512 * error.count));
+            assert!(goes_on(&ended), "{:?}", ended.calls());
+        }
+    }
+}
+
+#[test]
+fn a_late_reply_is_not_the_next_calls() {
+    for server in servers() {
+        for client in CLIENTS {
+            let plant = Plant::Late { every: 20, ns: SOON_NS + 20_000_000 };
+            let ended = planted(plant, (server, client), SOON_NS, |ended| datagrams(ended.client()).late > 0);
+            let late = datagrams(ended.client()).late;
+            assert!(late > 0 && late <= ended.errors(ErrorClass::TimedOut), "{:?}", ended.calls());
+            assert_eq!(ended.errors(ErrorClass::Corrupt), 0);
+        }
+    }
+}
+
+#[test]
+fn doubled_and_overtaken_replies_are_counted_and_cost_nothing() {
+    for server in servers() {
+        for client in CLIENTS {
+            let doubled = |ended: &Ended| datagrams(ended.client()).duplicated > 0;
+            let ended = planted(Plant::Repeat { every: 5 }, (server, client), LATE_NS, doubled);
+            let seen = datagrams(ended.client());
+            assert!(seen.duplicated > 0 && seen.strange == 0, "{seen:?}");
+            assert_eq!(ended.calls().errors, []);
+            // Only a flow's own replies can overtake each other. The last one is held for ever.
+            let overtaken = |ended: &Ended| datagrams(ended.client()).overtaken > 0;
+            let ended = planted(Plant::Swap { every: 5 }, (server, client), SOON_NS, overtaken);
+            assert!(overtaken(&ended), "{:?}", ended.calls());
+        }
+    }
+}
+
+#[test]
+fn wrong_bytes_and_wrong_lengths_are_named() {
+    for (plant, class) in [
+        (Plant::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply),
+        (Plant::LongReply { after_bytes: 5000 }, ErrorClass::LongReply),
+        (Plant::Corrupt { offset: 5000 }, ErrorClass::Corrupt),
+    ] {
+        // Ten calls come before the fault, and others after it.
+        let goes_on = |ended: &Ended| ended.errors(class) > 0 && ended.calls().completed > 20;
+        let ended = planted(plant, (Engine::Plain, "plain"), LATE_NS, goes_on);
+        assert!(ended.errors(class) == 1 && goes_on(&ended), "{:?}", ended.calls());
+    }
+}
+
+#[test]
+fn a_buffer_that_is_too_short_is_seen_at_both_ends() {
+    // The buffer of a well-known benchmark: whatever is longer comes back cut off.
+    for server in servers() {
+        for client in CLIENTS {
+            let mut setup = PathSetup { read_size: 4096, verify: true, ..setup("udp", server, client) };
+            (call(&mut setup).request, call(&mut setup).response) = (8192, 8192);
+            let ended = until(&setup, run, |ended| !ended.calls().errors.is_empty());
+            check_counted(&ended);
+            let seen = datagrams(ended.server());
+            assert!(seen.truncated > 0 && seen.truncated == seen.received, "{server}: {seen:?}");
+            let [error] = &ended.calls().errors[..] else { panic!("{:?}", ended.calls().errors) };
+            assert_eq!((error.class, error.phase), (ErrorClass::ShortReply, ErrorPhase::Reply));
+            assert_eq!((error.reply_bytes_missing, ended.calls().completed), (4096 * error.count, 0));
+        }
+    }
+}
+
+#[test]
+fn a_request_that_no_datagram_holds_is_refused_with_the_next_step() {
+    let mut setup = setup("udp", Engine::Plain, "plain");
+    (call(&mut setup).request, call(&mut setup).response) = (65_508, 1);
+    let Reply::Failed(reason, _) = run(&setup).client else { panic!("it fits nowhere") };
+    assert!(reason.contains("use a smaller --request"), "{reason}");
+}
+
+#[test]
+fn a_full_buffer_loses_requests_and_says_so() {
+    let mut setup = PathSetup { flows: 50, ..setup("udp", Engine::Plain, "plain") };
+    (call(&mut setup).request, call(&mut setup).response) = (8000, 1);
+    setup.window_ns = 100_000_000;
+    setup.options.set("rcvbuf", Level::Number(20_000));
+    call(&mut setup).timeout_ns = 20_000_000;
+    let full = |(ended, elsewhere): &(Result<Ended, Reply>, u64)| {
+        *elsewhere == 0 && ended.as_ref().is_ok_and(|ended| datagrams(ended.server()).dropped > 0)
+    };
+    let (ended, elsewhere) = until(&setup, run_watched, full);
+    let ended = ended.unwrap();
+    check_counted(&ended);
+    let (ours, theirs) = (datagrams(ended.client()), datagrams(ended.server()));
+    assert!(theirs.dropped > 0, "{theirs:?}");
+    // On loopback only the kernel's own queue may lose a request besides.
+    let unknown = ours.sent - (theirs.received + theirs.dropped);
+    assert!(unknown <= elsewhere, "{unknown} unknown, {elsewhere} elsewhere: {ours:?} {theirs:?}");
+}
+
+#[test]
+fn a_server_that_dies_or_stands_still_is_no_hang() {
+    for server in servers() {
+        let mut setup = PathSetup { plant: Some(Plant::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
+        // What waited in its socket when it died is answered by nobody, and what comes after that by the kernel.
+        (setup.window_ns, call(&mut setup).timeout_ns) = (3_600_000_000_000, SOON_NS);
+        let ended = run(&setup);
+        assert!(matches!(&ended.server, Reply::Failed(reason, _) if reason.contains("died")), "{:?}", ended.server);
+        let Reply::Failed(reason, _) = &ended.client else { panic!("{server}: {:?}", ended.client) };
+        assert!(reason.contains("nobody"), "{reason}");
+        assert!(ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
+        let all_wait = |ended: &Ended| ended.errors(ErrorClass::TimedOut) >= 16;
+        let ended = planted(Plant::Stall { after_bytes: 5000 }, (server, "plain"), SOON_NS, all_wait);
+        assert!(all_wait(&ended), "{:?}", ended.calls());
+    }
+}
+
+/// A socket of the test, and a client's setup against it.
+fn foreign(client: &str) -> (UdpSocket, Address, PathSetup) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = Address::Ip(socket.local_addr().unwrap());
+    let mut setup = setup("udp", Engine::Plain, client);
+    call(&mut setup).timeout_ns = 20_000_000;
+    call(&mut setup).foreign = Some(address.clone());
+    (socket, address, setup)
+}
+
+#[test]
+fn a_server_that_never_answers_costs_time_outs_and_no_more() {
+    for client in CLIENTS {
+        let (_silent, address, setup) = foreign(client);
+        let carry = |setup: &PathSetup| run_against(setup, address.clone());
+        let lost = |reply: &Result<Reply, Reply>| {
+            reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
+        };
+        let Ok(Reply::Done(report)) = until(&setup, carry, lost) else { panic!("a result") };
+        let calls = report.call.unwrap();
+        let [error] = &calls.errors[..] else { panic!("{:?}", calls.errors) };
+        assert_eq!((error.class, error.phase, calls.completed), (ErrorClass::TimedOut, ErrorPhase::FirstByte, 0));
+        assert_eq!(calls.begun, error.count + calls.unfinished);
+    }
+}
+
+#[test]
+fn nobody_at_all_is_given_up() {
+    for client in CLIENTS {
+        let (gone, address, mut setup) = foreign(client);
+        drop(gone);
+        setup.window_ns = 3_600_000_000_000;
+        let Ok(Reply::Failed(reason, report)) = run_against(&setup, address) else { panic!("nobody listens") };
+        assert!(reason.contains("nobody"), "{reason}");
+        assert!(report.call.unwrap().errors.iter().all(|error| error.class == ErrorClass::Refused));
+    }
+}
+
+#[test]
+fn replies_without_numbers_are_never_the_next_calls() {
+    let (server, address, mut setup) = foreign("plain");
+    server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    setup.flows = 1;
+    // Three calls of 20 ms each, and much time to be late in.
+    setup.window_ns = 2_000_000_000;
+    call(&mut setup).opaque = true;
+    let serving = std::thread::spawn(move || {
+        let (mut buffer, mut late) = ([0; 2048], None);
+        let mut peers = Vec::new();
+        // The first request is answered when the second one comes, and so on: always too late.
+        while let Ok((len, peer)) = server.recv_from(&mut buffer) {
+            if let Some(to) = late.replace(peer) {
+                let _ = server.send_to(&buffer[..len], to);
+            }
+            peers.push(peer);
+            if peers.len() == 3 {
+                break;
+            }
+        }
+        peers
+    });
+    let Ok(reply) = run_against(&setup, address) else { panic!("it can be opened") };
+    let calls = calls::report(&reply).call.clone().unwrap();
+    assert_eq!(calls.completed, 0, "{calls:?}");
+    let peers = serving.join().unwrap();
+    assert!(peers[0] != peers[1] && peers[1] != peers[2]);
+}
+
+#[test]
+fn the_client_alone_measures_the_harness() {
+    for (response, depth) in [(512, 1), (3, 4)] {
+        let mut setup = PathSetup { flows: 1, series: true, ..calls::setup("udp", Engine::Null) };
+        (call(&mut setup).response, call(&mut setup).depth) = (response, depth);
+        let some = |reply: &Reply| calls::report(reply).call.as_ref().is_some_and(|call| call.calls > 0);
+        let ended = until(&setup, run_alone, some);
+        let Reply::Done(report) = ended else { panic!("{ended:?}") };
+        let calls = report.call.unwrap();
+        assert!(calls.calls > 0 && calls.begun == calls.completed && calls.errors.is_empty());
+    }
+}
+
+#[test]
+fn engines_of_connections_are_not_for_datagrams() {
+    for transport in [Transport::Udp, Transport::Udp6, Transport::UnixDatagram] {
+        for name in SERVERS.iter().chain(&CLIENTS) {
+            assert!(name.parse::<Engine>().unwrap().suits(&transport));
+        }
+        assert!(!Engine::Blocking.suits(&transport) && !Engine::Tokio.suits(&transport));
+    }
+}

@@ -1,0 +1,335 @@
+//! Everything that can go wrong with a call is classified, counted once, and never a hang.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use crate::calls::{
+    self, Ended, PATIENCE, call, client, kinds, listen, run, run_against, server, setup, try_run, until,
+};
+use bytegauge_model::{Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level};
+use bytegauge_traffic::{Address, Cast, Command, PathSetup, Plant, Reply};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Calls that were begun are completed, lost, or still on their way: each of them once.
+fn check_counted(ended: &Ended, connect_per_call: bool) {
+    let calls = ended.calls();
+    let is_call = |error: &&CallError| match error.phase {
+        ErrorPhase::Idle => false,
+        ErrorPhase::Connect => connect_per_call,
+        _ => true,
+    };
+    let lost: u64 = calls.errors.iter().filter(is_call).map(|error| error.count).sum();
+    assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
+}
+
+fn planted(plant: Plant, engine: Engine) -> PathSetup {
+    let mut setup = PathSetup { plant: Some(plant), ..setup("tcp", engine) };
+    call(&mut setup).timeout_ns = 200_000_000;
+    setup
+}
+
+#[test]
+fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
+    for engine in kinds() {
+        for response in [512, 700] {
+            for (plant, class, missing) in [
+                (Plant::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply, true),
+                (Plant::LongReply { after_bytes: 5000 }, ErrorClass::LongReply, false),
+                (Plant::Corrupt { offset: 5000 }, ErrorClass::Corrupt, true),
+            ] {
+                let mut setup = planted(plant, engine);
+                // Whatever the machine does meanwhile, no other call is lost.
+                (call(&mut setup).response, call(&mut setup).timeout_ns) = (response, 5_000_000_000);
+                let shown = |ended: &Ended| !ended.calls().errors.is_empty() && ended.calls().calls > 0;
+                let ended = until(&setup, run, shown);
+                check_counted(&ended, false);
+                let [error] = &ended.calls().errors[..] else { panic!("{engine} {plant:?} {:?}", ended.calls()) };
+                // A byte too many that comes alone is taken for the next reply's first, and is wrong there.
+                let late = class == ErrorClass::LongReply && error.class == ErrorClass::Corrupt;
+                assert!(error.count == 1 && (error.class == class || late), "{engine} {plant:?} {error:?}");
+                assert!(late || (error.reply_bytes_missing > 0) == missing, "{error:?}");
+                assert!(ended.calls().calls > 0, "the flow goes on with a new connection");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_says_nothing_is_timed_out() {
+    for engine in kinds() {
+        let mut setup = planted(Plant::Stall { after_bytes: 20_000 }, engine);
+        call(&mut setup).timeout_ns = 20_000_000;
+        let ended = until(&setup, run, |ended| ended.errors(ErrorClass::TimedOut) > 0);
+        assert!(ended.errors(ErrorClass::TimedOut) > 0, "{engine} {:?}", ended.calls());
+        check_counted(&ended, false);
+    }
+}
+
+#[test]
+fn a_client_that_cannot_send_is_timed_out() {
+    // Replies are awaited only when a request is out: with a stalled server this one never is.
+    for transport in ["tcp", "unix"] {
+        for engine in kinds() {
+            let stalled = planted(Plant::Stall { after_bytes: 1 }, engine);
+            let mut setup = PathSetup { transport: transport.parse().unwrap(), ..stalled };
+            (call(&mut setup).request, call(&mut setup).response) = (16 << 20, 1);
+            (call(&mut setup).depth, call(&mut setup).timeout_ns) = (2, 50_000_000);
+            let told = |ended: &Result<Ended, Reply>| match ended {
+                Ok(ended @ Ended { client: Reply::Done(_), .. }) => ended.errors(ErrorClass::TimedOut) > 0,
+                _ => true,
+            };
+            let ended = match until(&setup, try_run, told) {
+                Ok(Ended { client: Reply::Skipped(_), .. } | Ended { server: Reply::Skipped(_), .. }) => continue,
+                Err(Reply::Skipped(_)) => continue,
+                ended => ended.unwrap(),
+            };
+            assert!(ended.errors(ErrorClass::TimedOut) > 0, "{transport} {engine} {:?}", ended.client);
+            check_counted(&ended, false);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
+    // The death of one thread of many is not the server's: processes show it for the blocking engine.
+    for engine in kinds().filter(|engine| *engine != Engine::Blocking) {
+        for connect_per_call in [false, true] {
+            let mut setup = planted(Plant::Die { after_bytes: 50_000 }, engine);
+            // An hour: the client must notice, not wait.
+            setup.window_ns = 3_600_000_000_000;
+            setup.warmup_ns = 0;
+            call(&mut setup).connect_per_call = connect_per_call;
+            let ended = run(&setup);
+            let Reply::Failed(reason, _) = &ended.client else { panic!("{:?}", ended.client) };
+            assert!(reason.contains("no connection any more"), "{reason}");
+            assert!(matches!(&ended.server, Reply::Failed(reason, _) if reason.contains("died")), "{:?}", ended.server);
+            assert!(ended.calls().calls > 0 && ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
+            check_counted(&ended, connect_per_call);
+        }
+    }
+}
+
+#[test]
+fn a_server_left_by_its_client_stops_when_told() {
+    for engine in kinds() {
+        let setup = setup("tcp", engine);
+        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+        let address = listen(&mut cast, &setup).unwrap();
+        client(&mut cast).send(Command::Open(EndRole::Client, Box::new(setup), Some(address))).unwrap();
+        assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Ready);
+        server(&mut cast).send(Command::Go).unwrap();
+        client(&mut cast).send(Command::Quit).unwrap();
+        server(&mut cast).send(Command::Stop).unwrap();
+        assert!(matches!(server(&mut cast).reply(PATIENCE).unwrap(), Reply::Done(_)));
+    }
+}
+
+#[test]
+fn a_server_that_resets_loses_replies_that_are_on_their_way() {
+    for engine in kinds() {
+        let mut setup = setup("tcp", engine);
+        // More than both socket buffers hold: closing at once throws the rest away.
+        (call(&mut setup).response, call(&mut setup).connect_per_call) = (300_000, true);
+        setup.options.set("linger", Level::Number(0));
+        setup.options.set("rcvbuf", Level::Number(4096));
+        setup.options.set("rcvbuf_on", Level::Name("client".into()));
+        let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
+        let resets = ended.errors(ErrorClass::Reset);
+        assert!(resets > 0, "{engine} {:?}", ended.calls());
+        check_counted(&ended, true);
+        let (lost, missing) = ended
+            .calls()
+            .errors
+            .iter()
+            .fold((0, 0), |(lost, missing), error| (lost + error.count, missing + error.reply_bytes_missing));
+        assert!(missing > 0 && missing <= lost * 300_000, "{engine} {:?}", ended.calls().errors);
+    }
+}
+
+#[test]
+fn a_server_that_takes_the_first_bytes_for_the_message_resets_by_closing_with_unread_data() {
+    for engine in kinds() {
+        let mut setup = setup("tcp", engine);
+        let call = call(&mut setup);
+        call.read_once = true;
+        // One that reads a part at a time: a bundle of buffers may hold the whole.
+        call.server_engine = "epoll".parse().unwrap();
+        (call.request, call.response) = (100_000, 64);
+        (call.request_chunk, call.connect_per_call) = (Some(10_000), true);
+        let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
+        assert!(ended.errors(ErrorClass::Reset) > 0, "{engine} {:?}", ended.calls());
+        check_counted(&ended, true);
+    }
+}
+
+/// A port on which nobody listens.
+fn nobody() -> Address {
+    let socket = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    Address::Ip(socket.local_addr().unwrap())
+}
+
+#[test]
+fn a_refused_connection_is_counted_and_given_up() {
+    for engine in kinds() {
+        let mut setup = setup("tcp", engine);
+        setup.window_ns = 3_600_000_000_000;
+        call(&mut setup).connect_per_call = true;
+        let Ok(client) = run_against(&setup, nobody()) else { panic!("connections come with calls") };
+        let Reply::Failed(reason, report) = client else { panic!("{client:?}") };
+        assert!(reason.contains("no connection any more"), "{reason}");
+        let errors = report.call.unwrap().errors;
+        assert!(matches!(errors[..], [CallError { class: ErrorClass::Refused, phase: ErrorPhase::Connect, .. }]));
+        // Where connections persist nothing begins.
+        call(&mut setup).connect_per_call = false;
+        let Err(Reply::Failed(reason, _)) = run_against(&setup, nobody()) else { panic!("nobody listens") };
+        assert!(reason.starts_with("connecting to the server by tcp"), "{reason}");
+    }
+}
+
+#[test]
+fn a_unix_socket_whose_backlog_is_full_is_told_from_one_that_is_gone() {
+    let name = format!("bytegauge-full-{}", std::process::id());
+    let address = SockAddr::unix(format!("\0{name}")).unwrap();
+    let open = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    let listener = open();
+    listener.bind(&address).unwrap();
+    listener.listen(0).unwrap();
+    // The only place, and nobody accepts.
+    let filler = open();
+    filler.connect(&address).unwrap();
+    let classes = |engine| {
+        let mut setup = setup("unix", engine);
+        setup.window_ns = 3_600_000_000_000;
+        call(&mut setup).connect_per_call = true;
+        let Ok(Reply::Failed(_, report)) = run_against(&setup, Address::Abstract(name.clone())) else {
+            panic!("connections come with calls")
+        };
+        let errors = report.call.unwrap().errors;
+        errors.iter().map(|error| (error.class, error.phase)).collect::<Vec<_>>()
+    };
+    for engine in kinds() {
+        assert_eq!(classes(engine), [(ErrorClass::BacklogFull, ErrorPhase::Connect)], "{engine}");
+    }
+    drop((listener, filler));
+    for engine in kinds() {
+        assert_eq!(classes(engine), [(ErrorClass::Refused, ErrorPhase::Connect)], "{engine}");
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_answers_is_timed_out() {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    // The backlog is full with these, and what comes after them is dropped without a word.
+    let fillers: Vec<Socket> = (0..8)
+        .map(|_| {
+            let filler = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            filler.set_nonblocking(true).unwrap();
+            let _ = filler.connect(&address.into());
+            filler
+        })
+        .collect();
+    for engine in kinds() {
+        let mut setup = setup("tcp", engine);
+        (call(&mut setup).connect_per_call, call(&mut setup).timeout_ns) = (true, 10_000_000);
+        let carry = |setup: &PathSetup| run_against(setup, Address::Ip(address));
+        let lost = |reply: &Result<Reply, Reply>| {
+            reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
+        };
+        let Ok(Reply::Done(report)) = until(&setup, carry, lost) else { panic!("a result") };
+        let errors = report.call.unwrap().errors;
+        let classes: Vec<_> = errors.iter().map(|error| (error.class, error.phase)).collect();
+        assert_eq!(classes, [(ErrorClass::TimedOut, ErrorPhase::Connect)], "{engine}");
+    }
+    drop(fillers);
+}
+
+/// The longest call of a trial whose server stands still once for 50 ms, and how many calls took half as long.
+fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
+    let mut setup = setup("tcp", "epoll".parse().unwrap());
+    setup.flows = 1;
+    setup.window_ns = 200_000_000;
+    setup.plant = Some(Plant::Nap { after_bytes: 512 * 20, ns: 50_000_000 });
+    call(&mut setup).rate = rate;
+    let ended = run(&setup);
+    assert_eq!(ended.calls().errors, []);
+    let total = calls::decoded(ended.calls().total.as_ref().unwrap());
+    (total.max(), total.len() - total.count_between(0, 25_000_000))
+}
+
+/// The same, once more where a busy machine kept the nap out of the window.
+fn after_a_nap_that_shows(rate: Option<u64>, shows: impl Fn((u64, u64)) -> bool) -> (u64, u64) {
+    let mut seen = after_a_nap(rate);
+    for _ in 0..4 {
+        if shows(seen) {
+            break;
+        }
+        seen = after_a_nap(rate);
+    }
+    seen
+}
+
+#[test]
+fn a_stall_is_felt_by_every_call_that_was_due_but_not_by_a_closed_loop() {
+    let (longest_ns, slow) = after_a_nap_that_shows(None, |(longest_ns, _)| longest_ns >= 49_000_000);
+    assert!(longest_ns >= 49_000_000);
+    // The closed loop asked nothing more while it waited: one slow call, whatever the machine adds.
+    assert!(slow < 10, "{slow}");
+    let shows = |(longest_ns, slow)| longest_ns >= 49_000_000 && slow >= 40;
+    let (longest_ns, slow) = after_a_nap_that_shows(Some(2000), shows);
+    assert!(longest_ns >= 49_000_000);
+    // 2000 calls a second were due during the first half of the stall: they waited 25 ms or more.
+    assert!(slow >= 40, "{slow}");
+}
+
+#[test]
+fn an_offered_load_is_offered_and_what_is_too_much_is_overdue() {
+    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+        let mut setup = setup("unix", "epoll".parse().unwrap());
+        setup.window_ns = 500_000_000;
+        (call(&mut setup).rate, call(&mut setup).arrivals) = (Some(2000), arrivals);
+        let ended = run(&setup);
+        let (calls, overdue) = (ended.calls().calls, ended.calls().overdue);
+        // A thousand were due in the window; six standard deviations of a Poisson count are 190. A call that
+        // is late on a busy machine completes after the window or is overdue.
+        assert!(calls <= 1190 && calls + overdue + 100 >= 810, "{arrivals:?}: {calls} and {overdue} overdue");
+        call(&mut setup).rate = Some(1_000_000_000);
+        assert!(run(&setup).calls().overdue > 400_000_000);
+    }
+}
+
+#[test]
+fn two_groups_of_clients_load_one_server() {
+    let both = |[ours, theirs, _]: &[CallReport; 3]| ours.calls > 0 && theirs.calls > 0;
+    let [ours, theirs, server] = until(&setup("tcp", "epoll".parse().unwrap()), two_groups, both);
+    assert!(theirs.calls > 0 && theirs.errors.is_empty() && theirs.unfinished == 0);
+    assert_eq!(server.completed, ours.completed + theirs.completed);
+}
+
+/// What the measured clients, their rivals and the server counted.
+fn two_groups(setup: &PathSetup) -> [CallReport; 3] {
+    let mut setup = setup.clone();
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let mut rivals = Cast::new(Ends::Threads, Path::new("unused"));
+    let address = listen(&mut cast, &setup).unwrap();
+    let open = |setup: &PathSetup| Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address.clone()));
+    client(&mut cast).send(open(&setup)).unwrap();
+    call(&mut setup).until_told = true;
+    setup.flows = 3;
+    client(&mut rivals).send(open(&setup)).unwrap();
+    for end in [client(&mut cast), client(&mut rivals)] {
+        assert_eq!(end.reply(PATIENCE).unwrap(), Reply::Ready);
+    }
+    server(&mut cast).send(Command::Go).unwrap();
+    for end in [client(&mut rivals), client(&mut cast)] {
+        end.send(Command::Go).unwrap();
+    }
+    assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Closed);
+    client(&mut rivals).send(Command::Stop).unwrap();
+    let rival = client(&mut rivals).reply(PATIENCE).unwrap();
+    server(&mut cast).send(Command::Stop).unwrap();
+    let replies = [client(&mut cast).reply(PATIENCE).unwrap(), rival, server(&mut cast).reply(PATIENCE).unwrap()];
+    replies.each_ref().map(|reply| calls::report(reply).call.clone().unwrap())
+}

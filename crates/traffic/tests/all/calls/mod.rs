@@ -1,0 +1,183 @@
+//! One trial of calls over two threads, as the harness carries it.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::{
+    CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Transport,
+};
+use bytegauge_traffic::call::CallSetup;
+use bytegauge_traffic::engine::lacks;
+use bytegauge_traffic::{Address, Cast, Channel, Command, PathSetup, Reply};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+/// Far longer than anything here takes: only a hang comes near.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The engines that carry calls and have what they need from this kernel.
+pub fn engines() -> impl Iterator<Item = Engine> {
+    static HERE: OnceLock<Vec<Engine>> = OnceLock::new();
+    let probed = HERE.get_or_init(|| {
+        let all = ENGINES
+            .iter()
+            .map(|row| row.value)
+            .filter(|engine| *engine != Engine::Null && engine.suits(&Transport::Tcp));
+        all.filter(|engine| lacks(*engine).is_none()).collect()
+    });
+    probed.iter().copied()
+}
+
+/// One engine of each kind: for what takes its time and does not depend on a mode.
+pub fn kinds() -> impl Iterator<Item = Engine> {
+    const KINDS: [&str; 5] = ["blocking", "epoll", "epoll:edge:batch", "tokio", "uring:multishot"];
+    engines().filter(|engine| KINDS.contains(&engine.to_string().as_str()))
+}
+
+/// A short echo of 512 bytes on four flows.
+pub fn setup(transport: &str, engine: Engine) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(transport.into()));
+    levels.set("engine", Level::Name(engine.to_string()));
+    levels.set("request", Level::Number(512));
+    levels.set("flows", Level::Number(4));
+    let mut setup = PathSetup::of(&levels).unwrap();
+    setup.warmup_ns = 2_000_000;
+    // A submission thread shares the test's CPUs with everything else.
+    setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 300_000_000 } else { 30_000_000 };
+    setup.seed = 7;
+    setup
+}
+
+/// What is called.
+pub fn call(setup: &mut PathSetup) -> &mut CallSetup {
+    setup.call.as_mut().unwrap()
+}
+
+/// What both ends answered in the end.
+#[derive(Debug)]
+pub struct Ended {
+    pub client: Reply,
+    pub server: Reply,
+}
+
+impl Ended {
+    pub fn client(&self) -> &EndReport {
+        report(&self.client)
+    }
+
+    pub fn server(&self) -> &EndReport {
+        report(&self.server)
+    }
+
+    pub fn calls(&self) -> &CallReport {
+        self.client().call.as_ref().unwrap()
+    }
+
+    pub fn errors(&self, class: ErrorClass) -> u64 {
+        self.calls().errors.iter().filter(|error| error.class == class).map(|error| error.count).sum()
+    }
+}
+
+pub fn report(reply: &Reply) -> &EndReport {
+    match reply {
+        Reply::Done(report) | Reply::Failed(_, report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The end that calls.
+pub fn client(cast: &mut Cast) -> &mut Channel {
+    cast.end(EndRole::Client).unwrap()
+}
+
+/// The end that serves.
+pub fn server(cast: &mut Cast) -> &mut Channel {
+    cast.end(EndRole::Server).unwrap()
+}
+
+/// Opens a server.
+pub fn listen(cast: &mut Cast, setup: &PathSetup) -> Result<Address, Reply> {
+    server(cast).send(Command::Open(EndRole::Server, Box::new(setup.clone()), None)).unwrap();
+    let address = match server(cast).reply(PATIENCE).unwrap() {
+        Reply::Listening(address) => address,
+        other => return Err(other),
+    };
+    assert_eq!(server(cast).reply(PATIENCE).unwrap(), Reply::Ready);
+    Ok(address)
+}
+
+/// Carries one trial over two threads; `Err` if it could not be opened.
+pub fn try_run(setup: &PathSetup) -> Result<Ended, Reply> {
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let address = listen(&mut cast, setup)?;
+    if let Err(reply) = open_client(&mut cast, setup, address) {
+        server(&mut cast).send(Command::Stop).unwrap();
+        // Why nobody can connect, the server may know.
+        return Err(match server(&mut cast).reply(PATIENCE).unwrap() {
+            Reply::Done(_) => reply,
+            other => other,
+        });
+    }
+    server(&mut cast).send(Command::Go).unwrap();
+    let client = finish_client(&mut cast);
+    // A server that died takes no command any more.
+    let _ = server(&mut cast).send(Command::Stop);
+    Ok(Ended { client, server: server(&mut cast).reply(PATIENCE).unwrap() })
+}
+
+/// A trial that can be opened.
+pub fn run(setup: &PathSetup) -> Ended {
+    try_run(setup).unwrap_or_else(|reply| panic!("{reply:?}"))
+}
+
+/// No window is lengthened beyond this, nanoseconds.
+const LENGTHENED_MAX_NS: u64 = 4_000_000_000;
+
+/// Carries a trial again with a longer window until it shows what the test is about: a busy machine may keep a short
+/// one from that. Whatever the last of them was is judged by the caller.
+pub fn until<T>(setup: &PathSetup, carry: impl Fn(&PathSetup) -> T, shows: impl Fn(&T) -> bool) -> T {
+    let mut setup = setup.clone();
+    loop {
+        let ended = carry(&setup);
+        if shows(&ended) || setup.window_ns >= LENGTHENED_MAX_NS {
+            return ended;
+        }
+        setup.window_ns *= 4;
+    }
+}
+
+/// A client against a server of somebody else, or against none.
+pub fn run_against(setup: &PathSetup, address: Address) -> Result<Reply, Reply> {
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    open_client(&mut cast, setup, address)?;
+    Ok(finish_client(&mut cast))
+}
+
+/// The client without a network.
+pub fn run_alone(setup: &PathSetup) -> Reply {
+    run_against(setup, Address::Alone).unwrap()
+}
+
+fn open_client(cast: &mut Cast, setup: &PathSetup, address: Address) -> Result<(), Reply> {
+    client(cast).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
+    match client(cast).reply(PATIENCE).unwrap() {
+        Reply::Ready => Ok(()),
+        other => Err(other),
+    }
+}
+
+fn finish_client(cast: &mut Cast) -> Reply {
+    client(cast).send(Command::Go).unwrap();
+    assert_eq!(client(cast).reply(PATIENCE).unwrap(), Reply::Closed);
+    client(cast).reply(PATIENCE).unwrap()
+}
+
+/// A histogram as it was recorded.
+pub fn decoded(histogram: &EncodedHistogram) -> Histogram<u64> {
+    Deserializer::new().deserialize(&mut BASE64.decode(&histogram.0).unwrap().as_slice()).unwrap()
+}

@@ -1,0 +1,43 @@
+//! An end that runs out of descriptors neither spins nor hangs. A process of its own: it takes all there are.
+
+use std::fs::File;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::{echo_server, for_all, plain, plain_call};
+
+/// Set in the process that may take all descriptors.
+const ALONE: &str = "BYTEGAUGE_TEST_ALONE";
+
+#[test]
+fn out_of_descriptors_an_engine_waits_and_then_goes_on() {
+    if std::env::var_os(ALONE).is_some() {
+        return for_all(check);
+    }
+    let name = concat!(module_path!(), "::out_of_descriptors_an_engine_waits_and_then_goes_on");
+    let (_, name) = name.split_once("::").expect("a crate and a path in it");
+    let mut alone = Command::new(std::env::current_exe().unwrap());
+    let ran = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let (told, complaint) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && told.contains("1 passed"), "{told}\n{complaint}");
+}
+
+fn check(engine: bytegauge_model::Engine) {
+    let (server, address) = echo_server(engine, 4096, &[]);
+    let mut first = plain(address);
+    plain_call(&mut first, 1, 100);
+    let mut taken: Vec<File> = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        taken.push(file);
+    }
+    // Room for the client's descriptor, none for the server's.
+    drop(taken.pop());
+    let mut second = plain(address);
+    std::thread::sleep(Duration::from_millis(100));
+    drop(taken);
+    plain_call(&mut first, 2, 100);
+    plain_call(&mut second, 3, 100);
+    let outcome = server.tell();
+    assert_eq!(outcome.report.accepted, 2);
+    assert!(outcome.report.system_calls < 2000, "{} system calls", outcome.report.system_calls);
+}

@@ -1,0 +1,14 @@
+//! Engines, and the ends over them, against plain peers and against each other.
+//!
+//! One binary: what it links is linked once.
+#![forbid(unsafe_code)]
+
+mod call;
+mod call_datagram;
+mod call_trouble;
+mod calls;
+mod engines;
+mod engines_busy;
+mod engines_exhausted;
+mod engines_storm;
+mod support;
