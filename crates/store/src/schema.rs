@@ -196,7 +196,7 @@ CREATE TABLE ends (
     verified_bytes INTEGER,
     detail TEXT,                     -- JSON: flows, TCP_INFO, effective options, calls
     PRIMARY KEY (trial, role)
-) WITHOUT ROWID;
+);
 CREATE TABLE series (
     trial INTEGER NOT NULL,
     role TEXT NOT NULL,
