@@ -98,6 +98,17 @@ fn ends_get_their_roles() {
     check("schema-2-ring", Workload::Ring, &[Ring]);
 }
 
+/// Without what is absent, however that is written.
+fn lean(value: serde_json::Value) -> serde_json::Value {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.into_iter().filter(|(_, field)| !field.is_null()).map(|(name, field)| (name, lean(field))).collect()
+        }
+        serde_json::Value::Array(items) => items.into_iter().map(lean).collect(),
+        other => other,
+    }
+}
+
 #[test]
 fn nothing_that_was_counted_is_lost() {
     let (_folder, store) = migrated("schema-2-call");
@@ -118,7 +129,8 @@ fn nothing_that_was_counted_is_lost() {
                 end.flows.iter_mut().for_each(|flow| flow.series.clear());
                 end
             });
-            assert_eq!(trial.end(role), before.as_ref(), "{name}");
+            let said = |end: Option<&EndReport>| lean(serde_json::to_value(end).unwrap());
+            assert_eq!(said(trial.end(role)), said(before.as_ref()), "{name}");
         }
     }
 }
