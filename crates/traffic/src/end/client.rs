@@ -180,7 +180,8 @@ impl Hand for ClientHand {
         } else if call.client_engine == Engine::Null {
             alone(&mut party, &setup, &call, flags, &mut meter)
         } else {
-            let station = Station { listener: None, buffer_size: setup.read_size, abort: &flags.abort, told: &never };
+            let buffer_size = engine::message_buffer(call.client_engine, setup.read_size);
+            let station = Station { listener: None, buffer_size, abort: &flags.abort, told: &never };
             engine::drive(call.client_engine, &mut party, station, &mut meter)
         };
         meter.close_early();

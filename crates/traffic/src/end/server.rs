@@ -163,7 +163,12 @@ impl Hand for ServerHand {
             (served, None, samples, Some(seen))
         } else {
             let mut party = Servers::new(&setup, &call, desk);
-            let station = Station { listener: Some(listener.as_fd()), buffer_size: setup.read_size, abort, told };
+            let station = Station {
+                listener: Some(listener.as_fd()),
+                buffer_size: engine::message_buffer(call.server_engine, setup.read_size),
+                abort,
+                told,
+            };
             let driven = engine::drive(call.server_engine, &mut party, station, &mut meter);
             meter.close_early();
             let (samples, refused) = party.into_parts();
