@@ -71,7 +71,7 @@ fn a_placement_with_two_modes() {
     bench.run(&format!("{words} --seed 1 --plant c1@modes:{READ_NS} --quiet")).exits(0);
     let trials = confirmed(&bench);
     // No machine is too busy for this law: so many reads of that length fit the window, and one on either side.
-    let slow = |trial: &Value| number(&trial["sink"]["calls"]) <= number(&trial["wall_ns"]) / READ_NS + 2;
+    let slow = |trial: &Value| number(&trial["ends"]["sink"]["calls"]) <= number(&trial["wall_ns"]) / READ_NS + 2;
     let all_slow = |parity: u64| {
         let of_block = |trial: &&Value| number(&trial["block"]) % 2 == parity && trial["cell"] == "c1";
         trials.iter().filter(of_block).all(slow)
