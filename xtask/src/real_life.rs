@@ -186,7 +186,7 @@ struct Story {
     comparable: usize,
     contradictions: usize,
     half_widths: Vec<f64>,
-    noise_floors: Vec<f64>,
+    reaches: Vec<f64>,
     choices: BTreeMap<String, usize>,
 }
 
@@ -222,7 +222,7 @@ fn kind_text(kind: &str, reports: &[Value]) -> String {
         sum(|s| s.comparable),
     );
     said.push_str(&table(
-        &["group", "proven", "contradictions", "half width of the interval", "noise floor", "proven choices"],
+        &["group", "proven", "contradictions", "half width of the interval", "twin's reach", "proven choices"],
         stories.iter().map(|(label, story)| {
             let middle = |values: &[f64]| match median(values) {
                 Some(share) => format!("{} %", significant(share * 100.0, 2)),
@@ -234,7 +234,7 @@ fn kind_text(kind: &str, reports: &[Value]) -> String {
                 format!("{} of {}", story.proven, story.runs),
                 format!("{} of {}", story.contradictions, story.comparable),
                 middle(&story.half_widths),
-                middle(&story.noise_floors),
+                middle(&story.reaches),
                 choices.join(", "),
             ]
         }),
@@ -255,7 +255,7 @@ fn boundaries(report: &Value) -> usize {
 
 fn tell(story: &mut Story, report: &Value, group: &Value) {
     story.runs += 1;
-    story.noise_floors.extend(group["noise_floor"].as_f64());
+    story.reaches.extend(group["twin_reach"].as_f64());
     let recommendation = &group["recommendation"];
     let named = cell(report, &recommendation["cell"]).or_else(|| cell(report, &recommendation["best"]));
     let Some(named) = named else { return };
@@ -307,7 +307,7 @@ mod tests {
             "session": session,
             "environment": {"grade": "B"},
             "verdicts": [{"recommendation": {"proven": proven}}],
-            "groups": [{"label": "unix", "noise_floor": 0.02,
+            "groups": [{"label": "unix", "twin_reach": 0.02,
                 "recommendation": {"cell": "c1", "best": "c1", "proven": proven, "margin": 0.05}}],
             "cells": [{"id": "c1", "kind": "candidate", "label": "read 4K", "factors": {"read_size": 4096},
                 "above_best_lower": lower, "estimate": {"median": 100.0, "lower": 90.0, "upper": 110.0}}],

@@ -247,11 +247,11 @@ fn strict_arg() -> Arg {
     Arg::new("strict")
         .long("strict")
         .action(ArgAction::SetTrue)
-        .help("Exit with 3 if nothing is proven, 4 if the environment is unfit")
+        .help("Exit with 3 if not all is proven, 4 if some group has not even a bound")
 }
 
 fn fit_max_arg() -> Arg {
-    valued("fit-max", "SIZE", "Largest size in the plain least-squares cost fit")
+    valued("fit-max", "SIZE", "Largest size in the fits of what a call and a byte cost")
 }
 
 fn seed_arg() -> Arg {

@@ -12,8 +12,8 @@ pub const DONE: u8 = 0;
 pub const USAGE: u8 = 2;
 /// With `--strict`: not proven.
 pub const INCONCLUSIVE: u8 = 3;
-/// With `--strict`: the environment is unfit to recommend anything.
-pub const UNFIT: u8 = 4;
+/// With `--strict`: of some group not even a bound can be given.
+pub const UNBOUNDED: u8 = 4;
 /// It should have worked and did not.
 pub const FAILED: u8 = 5;
 /// Interrupted; what was measured is kept.

@@ -11,7 +11,7 @@ use bytegauge_report::{SessionData, Settings, View, beside, render};
 use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
-use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNFIT};
+use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNBOUNDED};
 use crate::{args, print};
 
 /// Where the results are.
@@ -131,8 +131,9 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
     let proven = asked.peek().is_some() && asked.all(|verdict| verdict.recommendation.proven);
     if !measured {
         FAILED
-    } else if strict && view.environment.grade == Some('D') {
-        UNFIT
+    } else if strict && view.groups.iter().any(|group| !group.varied.is_empty() && group.recommendation.bound.is_none())
+    {
+        UNBOUNDED
     } else if strict && !proven {
         INCONCLUSIVE
     } else {

@@ -9,11 +9,12 @@ use crate::group::{GroupVerdict, Inconclusive, Method};
 use crate::serial::MIN_BLOCKS;
 
 /// Further blocks after which `cell` should be proven in this group: 0 if it is, `None` if its
-/// estimate lies beyond the margin, the twin alarms, the cell was not confirmed, or dependence
-/// between blocks leaves nothing to extrapolate from.
+/// estimate lies beyond the margin, the twin alarms, plain means speak against it, the cell was not
+/// confirmed, or dependence between blocks leaves nothing to extrapolate from.
 #[must_use]
 pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
-    if verdict.twin_alarm || verdict.present.binary_search(&cell).is_err() {
+    let holds = |cells: &[usize]| cells.binary_search(&cell).is_ok();
+    if verdict.twin_alarm || !holds(&verdict.present) || holds(&verdict.spoken_against) {
         return None;
     }
     match verdict.inconclusive {
@@ -47,6 +48,7 @@ fn growth(verdict: &GroupVerdict, cell: usize, j: usize, method: &Method) -> Opt
 mod tests {
     use super::*;
     use crate::group::analyse;
+    use crate::rng::seeded;
     use crate::sim::{Noise, Scenario};
 
     fn check(effects: &[f64], spread: f64, cell: usize, expected: Option<(usize, usize)>) {
@@ -68,5 +70,22 @@ mod tests {
         // se = 0.1·√2/√20 = 3.2 %, c about 2: the margin of 4.9 % needs more blocks, how many depends on
         // luck.
         check(&[0.0, 0.0, 0.0], 0.1, 1, Some((1, 200)));
+    }
+
+    #[test]
+    fn what_plain_means_speak_against_is_not_forecast() {
+        let method = Method::default();
+        let mut input = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.05).group(400, 3);
+        assert!(more_blocks(&analyse(&input, &method), 1, &method).is_some());
+        // One trial in ten of the second cell is far slower: typical trials hardly see it, plain means do.
+        let mut random = seeded(3, 9);
+        for block in &mut input.blocks {
+            if random.uniform() < 0.1 {
+                block.cost[1] = block.cost[1].map(|cost| cost * 5.0);
+            }
+        }
+        let after = analyse(&input, &method);
+        assert!(after.excess[1].is_some_and(|excess| excess < method.ln_margin()), "{after:?}");
+        assert_eq!((after.spoken_against.as_slice(), more_blocks(&after, 1, &method)), (&[1][..], None), "{after:?}");
     }
 }

@@ -1,16 +1,17 @@
-//! How far the environment can be trusted, in one letter with reasons.
+//! How quiet the environment was, in one letter with reasons.
 //!
-//! D: the numbers say nothing about the choice (steal above 5 %, cgroup throttling, a twin that
-//! alarms); nothing is recommended. C: something else took part (steal above 1 %, foreign load above
-//! 0.2 CPU). B: something that could have taken part is not known. A: none of these.
+//! D: much was taken from the session (steal above 5 %, cgroup throttling). C: something else took
+//! part (steal above 1 %, foreign load above 0.2 CPU). B: something that could have taken part is not
+//! known. A: none of these.
 //!
-//! Never alters the environment and never reads it: the caller brings the numbers.
+//! A description, which decides nothing: what noise leaves of the evidence, the intervals say. Never
+//! alters the environment and never reads it: the caller brings the numbers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Steal above this share of the time: grade D.
-pub const STEAL_UNFIT: f64 = 0.05;
+pub const STEAL_MUCH: f64 = 0.05;
 /// Steal above this share: grade C.
 pub const STEAL_DISTURBED: f64 = 0.01;
 /// Load of other programs above this many CPUs: grade C.
@@ -25,8 +26,6 @@ pub struct Environment {
     pub throttled_ns: Option<f64>,
     /// CPU time of other programs over wall time, in CPUs.
     pub foreign_load_cpus: Option<f64>,
-    /// Groups whose twin alarms; `None` without twins.
-    pub twin_alarms: Option<f64>,
     /// Whether the frequency governor could be read.
     pub governor_known: bool,
     /// Whether it could be read if turbo is on.
@@ -42,7 +41,7 @@ pub enum Grade {
     B,
     /// Something disturbs.
     C,
-    /// Unfit to recommend.
+    /// Much was taken from the session.
     D,
 }
 
@@ -53,8 +52,6 @@ pub enum Reason {
     Steal(f64),
     /// cgroup throttling, in ns.
     Throttled(f64),
-    /// Groups whose twin alarms.
-    TwinAlarm(f64),
     /// Load of other programs, in CPUs.
     ForeignLoad(f64),
     /// Steal could not be read.
@@ -74,8 +71,8 @@ impl Reason {
     #[must_use]
     pub fn grade(self) -> Grade {
         match self {
-            Self::Steal(share) if share > STEAL_UNFIT => Grade::D,
-            Self::Throttled(_) | Self::TwinAlarm(_) => Grade::D,
+            Self::Steal(share) if share > STEAL_MUCH => Grade::D,
+            Self::Throttled(_) => Grade::D,
             Self::Steal(_) | Self::ForeignLoad(_) => Grade::C,
             _ => Grade::B,
         }
@@ -87,7 +84,6 @@ impl fmt::Display for Reason {
         match self {
             Self::Steal(share) => write!(f, "steal {:.1} %", share * 100.0),
             Self::Throttled(ns) => write!(f, "cgroup throttled for {:.0} ms", ns / 1e6),
-            Self::TwinAlarm(groups) => write!(f, "twin alarm in {groups:.0} group(s)"),
             Self::ForeignLoad(cpus) => write!(f, "other programs used {cpus:.2} CPU"),
             Self::StealUnknown => write!(f, "steal unknown"),
             Self::ThrottlingUnknown => write!(f, "cgroup throttling unknown"),
@@ -107,14 +103,6 @@ pub struct Graded {
     pub reasons: Vec<Reason>,
 }
 
-impl Graded {
-    /// Whether recommendations may be made at all.
-    #[must_use]
-    pub fn fit(&self) -> bool {
-        self.grade < Grade::D
-    }
-}
-
 /// Grades an environment.
 #[must_use]
 pub fn grade(environment: &Environment) -> Graded {
@@ -127,7 +115,6 @@ pub fn grade(environment: &Environment) -> Graded {
     let mut reasons: Vec<Reason> = [
         above(e.steal_share, STEAL_DISTURBED, Reason::Steal, Reason::StealUnknown),
         above(e.throttled_ns, 0.0, Reason::Throttled, Reason::ThrottlingUnknown),
-        e.twin_alarms.filter(|&groups| groups > 0.0).map(Reason::TwinAlarm),
         above(e.foreign_load_cpus, FOREIGN_DISTURBED_CPUS, Reason::ForeignLoad, Reason::ForeignLoadUnknown),
         (!e.governor_known).then_some(Reason::GovernorUnknown),
         (!e.turbo_known).then_some(Reason::TurboUnknown),
@@ -148,7 +135,6 @@ mod tests {
             steal_share: Some(0.0),
             throttled_ns: Some(0.0),
             foreign_load_cpus: Some(0.05),
-            twin_alarms: Some(0.0),
             governor_known: true,
             turbo_known: true,
         };
@@ -169,7 +155,6 @@ mod tests {
         check(|e| e.foreign_load_cpus = Some(0.3), Grade::C, Some("other programs used 0.30 CPU"));
         check(|e| e.steal_share = Some(0.06), Grade::D, Some("steal 6.0 %"));
         check(|e| e.throttled_ns = Some(2e6), Grade::D, Some("cgroup throttled for 2 ms"));
-        check(|e| e.twin_alarms = Some(1.0), Grade::D, Some("twin alarm in 1 group(s)"));
     }
 
     #[test]

@@ -9,13 +9,15 @@
 //!
 //! The road of the data: [`warmup`] (when to start counting) → [`finalists`] (whom to confirm) →
 //! [`group`] (the verdict on one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`]
-//! (the cheapest choice that is good enough everywhere; calls [`budget`]). Beside it stand
-//! [`interval`] and [`modes`] (one cell), [`cost`] (time against size), [`compare`] (two subjects),
-//! [`grade`] (the environment) and [`knee`] (the search for a rate). [`sim`] makes worlds whose truth is known; [`verify`] checks
-//! every claim in them.
+//! (the cheapest choice that is good enough everywhere; calls [`budget`]). [`looks`] says when the
+//! trials may be judged. Beside it stand [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by
+//! the screening), [`stolen`] (whether steal goes with the cell), [`cost`] (time against size),
+//! [`compare`] (two subjects), [`grade`] (the environment) and [`knee`] (the search for a rate).
+//! [`sim`] makes worlds whose truth is known; [`verify`] checks every claim in them.
 
 #![forbid(unsafe_code)]
 
+pub mod avoid;
 pub mod best_set;
 pub mod budget;
 pub mod compare;
@@ -26,6 +28,7 @@ pub mod grade;
 pub mod group;
 pub mod interval;
 pub mod knee;
+pub mod looks;
 pub mod modes;
 pub mod outlier;
 pub mod quantile;
@@ -33,6 +36,7 @@ pub mod recommend;
 pub mod rng;
 pub mod serial;
 pub mod sim;
+pub mod stolen;
 pub mod twin;
 pub mod verify;
 pub mod warmup;

@@ -62,8 +62,8 @@ pub struct Recommendation {
     pub proven: bool,
     /// Why.
     pub reason: Reason,
-    /// The proven margin: the cell's largest upper bound over the profiles, in ln (expm1 gives the
-    /// share). `None` if some profile has no bound for it.
+    /// The cell's largest upper bound over the profiles, in ln (expm1 gives the share), at least 0: so much
+    /// dearer than the best confirmed it is at most, proven or not. `None` if some profile has no bound for it.
     pub worst_upper: Option<f64>,
     /// The profile in which that bound is reached.
     pub worst_profile: Option<usize>,

@@ -1,9 +1,9 @@
 //! The twin: what the harness reports when nothing differs.
 //!
 //! A group's leader runs twice in every block under two names. The interval of their difference
-//! says what "no difference" looks like here; a difference that chance cannot explain means that
-//! something other than the cell decides the result, and then nothing in the group may be called
-//! proven.
+//! says how far apart they may still be at this many blocks (it shrinks with more of them, so it is no
+//! property of the machine); a difference that chance cannot explain means that something other than
+//! the cell decides the result, and then nothing in the group may be called proven.
 //!
 //! Swapping the two names changes nothing, so their difference is symmetric by construction and
 //! Student's interval is honest for it even when the noise is skewed. It also answers with few
@@ -14,8 +14,8 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Level of the interval that sets the noise floor.
-const FLOOR_LEVEL: f64 = 0.95;
+/// Level of the interval whose far end is the reach.
+const REACH_LEVEL: f64 = 0.95;
 /// Level of the alarm before it is divided among the groups.
 const ALARM_LEVEL: f64 = 0.99;
 
@@ -26,8 +26,8 @@ pub struct Twin {
     pub difference: f64,
     /// Standard deviation of that difference from block to block, in ln.
     pub spread: f64,
-    /// The larger absolute end of the 95 % interval, in ln: differences below it mean nothing here.
-    pub noise_floor: f64,
+    /// The larger absolute end of the 95 % interval, in ln: so far may cell and twin be apart.
+    pub reach: f64,
     /// Whether the 99 % interval, Bonferroni over the groups, excludes 0.
     pub alarm: bool,
     /// Blocks it rests on.
@@ -54,7 +54,7 @@ pub fn judge(differences: &[f64], groups: usize) -> Option<Twin> {
     Some(Twin {
         difference: mean,
         spread: variance.sqrt(),
-        noise_floor: mean.abs() + quantile(FLOOR_LEVEL) * error,
+        reach: mean.abs() + quantile(REACH_LEVEL) * error,
         alarm: mean.abs() > quantile(alarm_level) * error,
         blocks,
     })
@@ -65,9 +65,9 @@ mod tests {
     use super::*;
     use crate::rng::seeded;
 
-    fn check(differences: &[f64], groups: usize, floor: f64, alarm: bool) {
+    fn check(differences: &[f64], groups: usize, reach: f64, alarm: bool) {
         let got = judge(differences, groups).unwrap();
-        assert!((got.noise_floor - floor).abs() < 1e-4, "{got:?}");
+        assert!((got.reach - reach).abs() < 1e-4, "{got:?}");
         assert_eq!(got.alarm, alarm, "{got:?}");
     }
 

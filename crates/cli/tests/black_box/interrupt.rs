@@ -110,9 +110,8 @@ fn stopping_when_it_looks_good_proves_nothing() {
     assert!((6..60).contains(&blocks), "{blocks}");
     for (proven, text) in recommendations(&bench.run("report 1 --format json").exits(0).json()) {
         assert!(!proven, "{text}");
-        // A machine unfit to recommend anything says that instead.
-        let interrupted = text.contains(&format!("not proven (interrupted after {blocks} of 60 blocks"));
-        assert!(interrupted && text.contains("--resume") || text.contains("nothing is recommended"), "{text}");
+        assert!(text.contains(&format!("not proven (interrupted after {blocks} of 60 blocks")), "{text}");
+        assert!(text.contains("--resume"), "{text}");
     }
     let document = bench.run("stream --resume 1 --format json").exits(0).json();
     for (_, text) in recommendations(&document) {

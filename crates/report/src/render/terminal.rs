@@ -12,7 +12,7 @@ use crate::View;
 use crate::limit::call::DELAYED_ACKS;
 use crate::sentence::percent;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
-use bytegauge_model::unit::{Nanos, significant};
+use bytegauge_model::unit::{Bytes, Nanos, significant};
 use serde_json::Value;
 
 /// Where the text goes.
@@ -170,10 +170,10 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
 fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
     let blocks = (group.blocks.used > 0).then(|| format!("{} blocks", group.blocks.used));
     let undecided = (!group.undecided.is_empty()).then(|| format!("{} undecided", group.undecided.len()));
-    let floor = group.noise_floor.map(|floor| format!("noise floor {}", percent(floor)));
+    let reach = group.twin_reach.map(|reach| format!("twin within {}", percent(reach)));
     let alarm = group.twin.as_ref().filter(|twin| twin.alarm).map(|_| "TWIN ALARM".to_owned());
     let facts: Vec<String> =
-        [Some(group.id.to_string()), blocks, undecided, floor, alarm].into_iter().flatten().collect();
+        [Some(group.id.to_string()), blocks, undecided, reach, alarm].into_iter().flatten().collect();
     let facts = facts.join(" · ");
     let used = group.label.chars().count() + facts.chars().count() + 6;
     let rule = "─".repeat(width.min(PROSE_MAX).saturating_sub(used).max(2));
@@ -217,6 +217,7 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     // The curve, whose costs are never negative; the plain line beside it is for comparison with others' fits.
     let (call, byte) = (slice.per_call_ns?, slice.segments.first()?.per_byte_ns);
     let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
+    let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
     let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
         .into_iter()
         .filter_map(|(share, size)| Some(format!("{share} of the best rate from {}", rough_size(size?))));
@@ -229,7 +230,7 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
         .map(|(at, after)| format!(", {} from {}", number(Some(after.per_byte_ns)), rough_size(at.at_bytes)))
         .collect();
     Some(format!(
-        "{end} costs about {} ns a call + {} ns a byte{} ({metric} time, descriptive){sizes}",
+        "{end} costs about {} ns a call + {} ns a byte{} ({metric} time{up_to}, descriptive){sizes}",
         number(Some(call)),
         number(Some(byte)),
         breaks.concat()

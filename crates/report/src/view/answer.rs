@@ -1,18 +1,23 @@
 //! Decides what may be said about a set of groups: proven, bounded, open, or nothing, and why.
 //!
-//! The statistics have judged already; here stand the rules about when their judgement may be used at all.
+//! The statistics have judged already; here stand the rules about when their judgement may be used at all. Only the
+//! evidence of the groups themselves forbids an answer: how quiet the machine was is told beside it.
 
 use bytegauge_model::unit::significant;
 use bytegauge_model::{Levels, Nanos};
+use bytegauge_stats::group::Method;
 use bytegauge_stats::recommend::{Reason, Recommendation};
 use serde_json::Value;
 
 use super::compare::{Judged, moves_nothing};
 use super::document::CellView;
 use super::knee::planned;
-use super::settled::Settled;
+use super::settled::{Blocks, Settled};
 use crate::phrase;
-use crate::sentence::{Answer, Rate, Settle};
+use crate::sentence::{Answer, Rate, Settle, percent};
+
+/// From this share of failing calls on a choice is not named without them.
+const FAILING: f64 = 0.01;
 
 /// What decides beside the statistics.
 pub struct Conditions<'a> {
@@ -20,14 +25,16 @@ pub struct Conditions<'a> {
     pub cells: &'a [CellView],
     /// The same cells with their trials.
     pub settled: &'a [Settled<'a>],
-    /// Why the environment forbids a recommendation.
-    pub unfit: Option<String>,
-    /// The session was cut off, at a moment that someone may have chosen by what they saw: nothing is proven by it.
+    /// The blocks they were measured in.
+    pub blocks: &'a Blocks<'a>,
+    /// The session was cut off.
     pub unfinished: bool,
     /// The time that the session was given or took, seconds.
     pub budget_s: Option<f64>,
     /// How confirmation went round by round.
     pub rounds: Rounds,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
 }
 
 /// Confirmation, round by round: a group on the side has a block in some of the rounds only.
@@ -67,13 +74,22 @@ pub struct Decision {
     pub choice: Option<usize>,
     /// Whether the choice is proven for use, not for draining alone.
     pub proven: bool,
+    /// So much dearer than the best confirmed it is at most, as a share.
+    pub bound: Option<f64>,
+    /// Whether what is proven holds with the twins in their cells' places.
+    pub survives_exchange: Option<bool>,
     /// What would settle it, if it is open.
     pub settle: Option<Settle>,
 }
 
 impl Decision {
     fn nothing(why: impl Into<String>) -> Decision {
-        Decision { answer: Answer::Nothing(why.into()), choice: None, proven: false, settle: None }
+        Decision::unjudged(Answer::Nothing(why.into()), None)
+    }
+
+    /// An answer that rests on no comparison.
+    fn unjudged(answer: Answer, choice: Option<usize>) -> Decision {
+        Decision { answer, choice, proven: false, bound: None, survives_exchange: None, settle: None }
     }
 }
 
@@ -91,9 +107,6 @@ pub fn decide(
         return decision;
     }
     let Some(recommendation) = recommendation else { return Decision::nothing("nothing was confirmed") };
-    if let Some(why) = forbidden(&confirmed, recommendation, conditions) {
-        return Decision::nothing(why);
-    }
     let levels = |choice: Option<usize>| {
         let at = confirmed.iter().find_map(|group| group.cell(choice))?;
         Some(&conditions.settled[at].cell.factors)
@@ -101,11 +114,12 @@ pub fn decide(
     let Some(named) = levels(recommendation.cell) else {
         return Decision::nothing("no choice was confirmed in every profile");
     };
-    let choice = phrase::choice(named, varied);
-    if conditions.unfinished {
+    let failing = failing(&confirmed, recommendation.cell, conditions);
+    let choice = format!("{}{failing}", phrase::choice(named, varied));
+    if confirmed.iter().any(|group| !group.standing.proves) {
         let Rounds { most, planned, .. } = conditions.rounds;
         let answer = Answer::Interrupted { choice, blocks: most as u64, planned };
-        return Decision { answer, choice: recommendation.cell, proven: false, settle: None };
+        return Decision::unjudged(answer, recommendation.cell);
     }
     let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
     let settle = settle(&confirmed, recommendation, conditions);
@@ -115,7 +129,8 @@ pub fn decide(
         false => match boundary(&confirmed, recommendation, varied, &levels) {
             Some(parts) => Answer::Boundary(parts),
             None => {
-                Answer::NotProven { best: choice, why: why_open(&confirmed, recommendation), settle: settle.clone() }
+                let why = why_open(&confirmed, recommendation);
+                Answer::NotProven { best: choice, why, settle: settle.clone() }
             }
         },
     };
@@ -123,6 +138,8 @@ pub fn decide(
         answer,
         choice: recommendation.cell,
         proven: recommendation.proven && !(drains && drain_blocks),
+        bound: recommendation.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite()),
+        survives_exchange: survives_exchange(&confirmed, recommendation, conditions.margin),
         settle: settle.filter(|_| !recommendation.proven),
     }
 }
@@ -149,8 +166,7 @@ fn too_little(
         return Some(if cell.trials.is_empty() {
             Decision::nothing(never_measured(&real, conditions))
         } else {
-            let answer = Answer::Single(phrase::choice(&cell.cell.factors, varied));
-            Decision { answer, choice: None, proven: false, settle: None }
+            Decision::unjudged(Answer::Single(phrase::choice(&cell.cell.factors, varied)), None)
         });
     }
     let unseen = |at: &usize| {
@@ -188,15 +204,21 @@ fn never_measured(cells: &[usize], conditions: &Conditions) -> String {
     reason.map_or_else(|| "nothing was measured".into(), |reason| format!("nothing was measured ({reason})"))
 }
 
-fn forbidden(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<String> {
-    if let Reason::TwinAlarm { profile } = recommendation.reason {
-        let group = &confirmed.get(profile)?.row.group.id;
-        return Some(format!(
-            "the same cell measured twice in every block of {group} differs by more than chance (twin alarm), so \
-             something other than the settings decides here"
-        ));
-    }
-    conditions.unfit.clone()
+/// What the choice has against it, as part of its name: calls that fail are no service, however fast the others are.
+fn failing(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> String {
+    let cells = confirmed.iter().filter_map(|group| Some(&conditions.cells[group.cell(choice)?]));
+    let worst = cells.filter_map(|cell| cell.call.as_ref()?.failed_share).reduce(f64::max);
+    let worst = worst.filter(|share| *share >= FAILING);
+    worst.map_or_else(String::new, |share| format!(", where {} of the calls fail", percent(share)))
+}
+
+/// Whether what is proven of a choice holds in every profile with the twin in its cell's place; `None` where nothing
+/// is proven, or no profile has a twin.
+fn survives_exchange(confirmed: &[&Judged], recommendation: &Recommendation, margin: f64) -> Option<bool> {
+    let cell = recommendation.cell.filter(|_| recommendation.proven)?;
+    let method = Method { margin, ..Method::default() };
+    let each = confirmed.iter().filter_map(|group| group.verdict.survives_exchange(cell, &method));
+    each.reduce(|all, one| all && one)
 }
 
 /// Whether anything smaller than the recommended cell was measured; `None` where sizes say nothing.
@@ -234,7 +256,21 @@ fn boundary<'a>(
 fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<String> {
     match recommendation.reason {
         Reason::Inconclusive { profile } => confirmed.get(profile)?.verdict.inconclusive.map(|why| why.to_string()),
-        _ => None,
+        Reason::TwinAlarm { profile } => {
+            let group = confirmed.get(profile)?;
+            let apart = group.verdict.twin?.difference.abs().exp_m1();
+            Some(format!(
+                "twin alarm: the same cell measured twice in every block of {} differs by {}, more than chance allows, so \
+                 something other than the settings decides there",
+                group.row.group.id,
+                percent(apart)
+            ))
+        }
+        _ => {
+            let cell = recommendation.cell?;
+            let against = confirmed.iter().any(|group| group.verdict.spoken_against.contains(&cell));
+            against.then(|| "plain means, in which its slow trials count in full, speak against it".to_owned())
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellId, Levels, factor};
+use bytegauge_model::{CellId, Levels, Trial, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
@@ -108,6 +108,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         outcome,
         reason,
         trials: settled.trials.len(),
+        stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
         failed_trials: settled.failed,
         modes: modes_of(settled, &estimate, total_rate),
         outliers: outliers(settled, context.blocks),
@@ -124,6 +125,10 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         datagrams: datagrams(&settled.trials),
         ring,
     }
+}
+
+fn was_stolen_from(trial: &Trial) -> bool {
+    trial.machine.as_ref().is_some_and(|machine| machine.steal_ns > 0)
 }
 
 fn label(levels: &Levels, varied: &[String]) -> String {

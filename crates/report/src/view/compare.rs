@@ -10,10 +10,10 @@ use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Me
 use bytegauge_stats::recommend::{Recommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
-use super::document::AllBlocks;
 use super::footprint::footprint;
 use super::groups::GroupBlocks;
-use super::settled::{BlockState, Blocks, Settled};
+use super::looks::{Looks, Standing};
+use super::settled::{Blocks, Settled};
 use crate::phrase::PROFILE_FACTORS;
 use crate::{SessionData, phrase};
 
@@ -53,8 +53,8 @@ pub struct Judged<'a> {
     pub verdict: GroupVerdict,
     /// What it would recommend by itself.
     pub alone: Recommendation,
-    /// The verdict over every complete block, where that differs.
-    pub all_blocks: Option<AllBlocks>,
+    /// Which of its blocks were judged, and whether they may prove anything.
+    pub standing: Standing,
 }
 
 impl Judged<'_> {
@@ -81,6 +81,8 @@ pub struct Scene<'a> {
     pub varied: &'a [String],
     /// How to judge.
     pub method: &'a Method,
+    /// When the session is judged.
+    pub looks: &'a Looks,
 }
 
 /// Compares everything in a session.
@@ -181,10 +183,14 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
     let offered = row.group.factors.offers_load();
-    let input = input(&cells, twin, offered, scene);
+    let blocks_done = scene.group_blocks.of_group(&row.group.id).used;
+    let standing = scene.looks.standing(row, blocks_done);
+    let mut input = input(&cells, twin, offered, scene);
+    // What was measured after a look proves nothing before the next one.
+    input.blocks.truncate(standing.blocks.unwrap_or(usize::MAX));
+    let method = &Method { level: standing.level, ..*method };
     let verdict = analyse(&input, method);
     let alone = over_profiles(&[(&input, &verdict)], method);
-    let all_blocks = verdict.all_blocks_differs.then(|| with_every_block(&input, &cells, settled, method));
     Judged {
         row,
         profile: phrase::profile_name(&row.group.factors),
@@ -194,11 +200,11 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         twin,
         offered,
         block_ns: scene.group_blocks.of_group(&row.group.id).mean_ns,
-        blocks_done: scene.group_blocks.of_group(&row.group.id).whole(),
+        blocks_done,
         input,
         verdict,
         alone,
-        all_blocks,
+        standing,
     }
 }
 
@@ -227,13 +233,9 @@ fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Sc
     // By block, then by choice; broken blocks were repeated and say nothing.
     let mut by_block: BTreeMap<u64, BlockInput> = BTreeMap::new();
     let mut note = |at: usize, put: &dyn Fn(&mut BlockInput, Option<f64>)| {
-        for trial in settled[at].confirmed.iter().filter(|trial| blocks.state(trial.block) != BlockState::Broken) {
-            let block = by_block.entry(trial.block).or_insert_with(|| BlockInput {
-                cost: vec![None; cells.len()],
-                twin_cost: None,
-                breach: blocks.state(trial.block) == BlockState::Breached,
-            });
-            put(block, cost(trial));
+        for trial in settled[at].confirmed.iter().filter(|trial| blocks.is_whole(trial.block)) {
+            let empty = || BlockInput { cost: vec![None; cells.len()], twin_cost: None };
+            put(by_block.entry(trial.block).or_insert_with(empty), cost(trial));
         }
     };
     for (choice, at) in cells.iter().enumerate() {
@@ -263,19 +265,5 @@ fn cell_input(cell: Option<(usize, &Settled)>, varied: &[String]) -> CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
         order,
-    }
-}
-
-fn with_every_block(input: &GroupInput, cells: &[Option<usize>], settled: &[Settled], method: &Method) -> AllBlocks {
-    let mut every = input.clone();
-    every.blocks.iter_mut().for_each(|block| block.breach = false);
-    let verdict = analyse(&every, method);
-    let alone = over_profiles(&[(&every, &verdict)], method);
-    let id = |choice: usize| cells[choice].map(|at| settled[at].cell.id.clone());
-    AllBlocks {
-        blocks: verdict.blocks_used,
-        cell: alone.cell.and_then(id),
-        proven: alone.proven,
-        best_set: verdict.best_set.iter().filter_map(|&choice| id(choice)).collect(),
     }
 }

@@ -27,7 +27,7 @@ pub struct Fit {
     pub level: f64,
     /// Seed of the bootstrap.
     pub seed: u64,
-    /// The largest size that plain least squares use, bytes.
+    /// The largest size that is fitted, bytes.
     pub fit_max: Option<u64>,
 }
 
@@ -58,6 +58,9 @@ fn along<'a>(size: &str, pivot: &Levels, cells: &[&'a Settled<'a>]) -> Vec<&'a S
     cells.iter().copied().filter(|cell| others(&cell.cell.factors) == wanted).collect()
 }
 
+/// A curve that misses typical trials by this share or more says nothing about the cost of a byte.
+const ERROR_MAX: f64 = 0.25;
+
 /// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
 const SIZES_MIN: usize = 3;
 
@@ -77,24 +80,31 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     // A one-ended source works inside the reader's call: its waits belong to it. With two ends a wait is the
     // other end's cost, so only time on the CPU counts; an import that lacks it is described by wall time.
     let on_cpu = two_ended && reports().any(|report| report.cpu_time_ns() > 0);
-    let looks: Vec<Look> = trials().filter_map(|trial| look(trial, (end.report)(trial)?, on_cpu)).collect();
+    let fitted = |look: &Look| fit.fit_max.is_none_or(|most| look.point.bytes <= most as f64);
+    let looks = trials().filter_map(|trial| look(trial, (end.report)(trial)?, on_cpu));
+    let looks: Vec<Look> = looks.filter(fitted).collect();
     let points: Vec<Point> = looks.iter().map(|look| look.point).collect();
-    let below: Vec<Point> =
-        points.iter().copied().filter(|point| fit.fit_max.is_none_or(|most| point.bytes <= most as f64)).collect();
-    let plain = plain_fit(&below).filter(|plain| plain.fixed_ns.is_finite() && plain.per_byte_ns.is_finite())?;
     let search = Search { level: fit.level, seed: fit.seed, ..Search::default() };
-    let curve = analyse(&points, &search);
+    let found = analyse(&points, &search);
+    let relative_error = found.as_ref().map(|curve| curve.model.relative_error);
+    let curve = found.filter(|curve| curve.model.relative_error < ERROR_MAX);
+    // A call or a byte that costs less than nothing is no cost.
+    let plain = plain_fit(&points).filter(|plain| plain.fixed_ns >= 0.0 && plain.per_byte_ns >= 0.0);
+    let plain = plain.filter(|plain| plain.fixed_ns.is_finite() && plain.per_byte_ns.is_finite() && curve.is_some());
     let reach = curve.as_ref().map(|curve| curve.reach);
     let residuals = curve.as_ref().map(|curve| curve.residuals.as_slice());
     Some(Slice {
         metric: Some(if on_cpu { "on_cpu_ns_per_call" } else { "wall_ns_per_call" }),
         trials: points.len(),
-        linear: Linear { per_call_ns: Some(plain.fixed_ns), per_byte_ns: Some(plain.per_byte_ns) },
+        linear: Linear {
+            per_call_ns: plain.map(|plain| plain.fixed_ns),
+            per_byte_ns: plain.map(|plain| plain.per_byte_ns),
+        },
         fit_max: fit.fit_max,
-        r_squared: Some(plain.r_squared).filter(|r| r.is_finite()),
+        r_squared: plain.map(|plain| plain.r_squared).filter(|r| r.is_finite()),
         per_call_ns: curve.as_ref().map(|curve| curve.model.fixed_ns),
         segments: curve.iter().flat_map(|curve| &curve.model.segments).map(segment).collect(),
-        relative_error: curve.as_ref().map(|curve| curve.model.relative_error),
+        relative_error,
         breaks: curve.iter().flat_map(|curve| &curve.breaks).map(broken).collect(),
         size_for_half: reach.and_then(|reach| reach.half_of_observed_bytes),
         size_for_95: reach.and_then(|reach| reach.most_of_observed_bytes),

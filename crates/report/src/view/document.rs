@@ -21,7 +21,7 @@ pub use datagram::DatagramView;
 pub use ring::RingView;
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Levels by factor name, every factor of the table present, `null` where it does not apply.
 pub type Factors = BTreeMap<String, Value>;
@@ -79,7 +79,8 @@ pub struct PlanView {
 /// The machine and what went on beside the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EnvironmentView {
-    /// A (calm) to D (unfit to recommend); `null` when nothing is known about the machine.
+    /// A (calm) to D (much was taken from the session), a description that decides nothing; `null` when nothing is
+    /// known about the machine.
     pub grade: Option<char>,
     /// What the grade rests on.
     pub reasons: Vec<String>,
@@ -91,8 +92,8 @@ pub struct EnvironmentView {
     pub foreign_cpus: Option<f64>,
     /// Time that the control group kept the session from running, µs.
     pub throttled_us: Option<u64>,
-    /// The largest noise floor of the groups, as a share.
-    pub noise_floor: Option<f64>,
+    /// The largest reach of the groups' twins, as a share.
+    pub twin_reach: Option<f64>,
     /// Facts about the machine as they were read before the first trial.
     #[serde(flatten)]
     pub facts: Map<String, Value>,
@@ -142,8 +143,10 @@ pub struct CellView {
     pub outcome: &'static str,
     /// Why it was not measured, or left its group.
     pub reason: Option<String>,
-    /// Measured trials behind the estimate.
+    /// Measured trials behind the estimate: of confirmation, or all of screening where `stage` says so.
     pub trials: usize,
+    /// How many of them the hypervisor took CPU time from.
+    pub stolen_trials: usize,
     /// Trials of any stage that failed.
     pub failed_trials: usize,
     /// The primary rate: bytes per second at the sink, calls per second at the client, completions per second of a
@@ -373,12 +376,17 @@ pub struct GroupView {
     /// What is compared: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load; of calls `ns_per_call` or
     /// `cpu_ns_per_call`, the server's.
     pub cost: &'static str,
-    /// The larger absolute end of the twin's interval, as a share; `null` without a twin.
-    pub noise_floor: Option<f64>,
+    /// How far the leader and its twin may be apart at this many blocks: the larger absolute end of the interval of
+    /// their difference, as a share; `null` without a twin.
+    pub twin_reach: Option<f64>,
     /// The leader measured twice.
     pub twin: Option<TwinView>,
     /// Confirmation blocks.
     pub blocks: BlocksView,
+    /// Where the group stands between its looks; `null` where the session's one number of blocks was fixed beforehand.
+    pub look: Option<LookView>,
+    /// How old connections were when a trial's window opened and closed, nanoseconds; `null` where there are none.
+    pub age_ns: Option<(u64, u64)>,
     /// Warm-up of every trial, nanoseconds.
     pub warmup_ns: Option<u64>,
     /// Whether the calibration trials settled in their first half.
@@ -391,13 +399,16 @@ pub struct GroupView {
     pub undecided: Vec<CellId>,
     /// Confirmed trials so far slower than their block that they count three robust spreads, not more.
     pub limited_trials: usize,
-    /// Cells of which nothing is proven because plain means, in which such trials count in full, speak against
-    /// them.
+    /// Cells for which typical trials speak and of which nothing is proven, because plain means, in which slow trials
+    /// count in full, speak against them.
     pub spoken_against: Vec<CellId>,
     /// What to use.
     pub recommendation: GroupRecommendation,
-    /// What the verdict would be with every complete block; `null` where it is the same.
-    pub all_blocks: Option<AllBlocks>,
+    /// Levels shown by the screening of all cells to be dearer than the recommended one by more than the margin.
+    pub avoid: Vec<AvoidView>,
+    /// Whether the hypervisor took CPU time from some cells more than from others; `null` where it took none that
+    /// could tell.
+    pub stolen: Option<StolenView>,
     /// What a call and a byte cost.
     pub cost_model: CostModel,
 }
@@ -419,6 +430,9 @@ pub struct TwinView {
     pub upper: Option<f64>,
     /// The two differ by more than chance allows: nothing in the group is proven.
     pub alarm: bool,
+    /// Upper bound of the recommended cell's cost above the best with the twin in the place of the cell that it
+    /// repeats, as a share; `null` where nothing is proven.
+    pub exchanged_bound: Option<f64>,
     /// Blocks behind it, after merging.
     pub blocks: usize,
 }
@@ -426,21 +440,63 @@ pub struct TwinView {
 /// How many confirmation blocks a group had.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BlocksView {
-    /// Complete ones that the comparison uses.
+    /// Complete ones that the comparison uses: up to the last look, where there are looks.
     pub used: usize,
-    /// Complete ones that were left out by the rule declared beforehand (steal above 5 %).
-    pub breached: usize,
     /// Ones that broke and were repeated.
     pub broken: usize,
     /// Mean length, nanoseconds.
     pub mean_ns: Option<u64>,
 }
 
-impl BlocksView {
-    /// Complete ones, whether the comparison uses them or not.
-    pub fn whole(&self) -> usize {
-        self.used + self.breached
-    }
+/// Where a group stands between the looks that were declared beforehand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LookView {
+    /// Looks that were completed; what is said rests on the last of them. 0: nothing is proven yet.
+    pub done: usize,
+    /// Looks that there are at most.
+    pub of: usize,
+    /// Confidence of each, as a share; together they keep the session's.
+    pub level: f64,
+    /// Blocks with which the last completed one ended.
+    pub blocks: usize,
+    /// Complete blocks after it: they prove nothing before the next look.
+    pub so_far: usize,
+    /// Blocks with which the next look ends; `null` behind the last.
+    pub next_blocks: Option<usize>,
+}
+
+/// A level to avoid, in the median column of the screening.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AvoidView {
+    /// The factor.
+    pub factor: String,
+    /// The level to avoid.
+    pub level: Value,
+    /// The level that it was compared with: the recommended cell's.
+    pub against: Value,
+    /// How much dearer it is at least, as a share; all levels of a group hold together at the session's level.
+    pub dearer_lower: f64,
+    /// How much dearer it is at most.
+    pub dearer_upper: Option<f64>,
+    /// Columns times blocks behind it.
+    pub pairs: usize,
+}
+
+/// How often the hypervisor took CPU time during the trials of the confirmed cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StolenView {
+    /// The cell that was hit most often.
+    pub most: CellId,
+    /// Share of its trials that were hit.
+    pub most_share: f64,
+    /// The cell that was hit least often.
+    pub least: CellId,
+    /// Share of its trials that were hit.
+    pub least_share: f64,
+    /// p-value of "it falls on all cells alike", by exchanges within blocks.
+    pub p: f64,
+    /// Trials of each cell.
+    pub trials: usize,
 }
 
 /// Whether neighbouring blocks resemble each other.
@@ -463,6 +519,11 @@ pub struct GroupRecommendation {
     pub proven: bool,
     /// The margin, as a share.
     pub margin: f64,
+    /// So much dearer than the best confirmed is the cell at most, at the session's level, proven or not; as a share.
+    /// `null` where nothing could be judged.
+    pub bound: Option<f64>,
+    /// Whether the claim holds with the twin in the place of the cell that it repeats; `null` where nothing is proven.
+    pub survives_exchange: Option<bool>,
     /// The best confirmed cell.
     pub best: Option<CellId>,
     /// Blocks that would probably settle it.
@@ -471,19 +532,6 @@ pub struct GroupRecommendation {
     pub more_seconds: Option<f64>,
     /// The answer in words.
     pub text: String,
-}
-
-/// The verdict over every complete block, where leaving some out changed it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AllBlocks {
-    /// Blocks it rests on.
-    pub blocks: usize,
-    /// The cell it would recommend.
-    pub cell: Option<CellId>,
-    /// Whether that would be proven.
-    pub proven: bool,
-    /// Its best set.
-    pub best_set: Vec<CellId>,
 }
 
 /// What a call and a byte cost, by regression over all trials. Descriptive.
@@ -515,9 +563,9 @@ pub struct Slice {
     pub metric: Option<&'static str>,
     /// Trials behind it.
     pub trials: usize,
-    /// Plain least squares, over the sizes up to `fit_max`.
+    /// Plain least squares; `null` where a cost would be negative, or no curve fits.
     pub linear: Linear,
-    /// The largest size that the plain fit used, bytes; `null` for all.
+    /// The largest size that was fitted, bytes; `null` for all.
     pub fit_max: Option<u64>,
     /// Share of the variance that the plain fit explains.
     pub r_squared: Option<f64>,
@@ -525,7 +573,7 @@ pub struct Slice {
     pub per_call_ns: Option<f64>,
     /// The pieces of that curve, ascending.
     pub segments: Vec<SegmentView>,
-    /// Typical relative error of the curve.
+    /// Typical relative error of the curve; from 0.25 on nothing of the curve is told.
     pub relative_error: Option<f64>,
     /// Sizes where the slope changes, by a bootstrap likelihood-ratio test.
     pub breaks: Vec<BreakView>,
@@ -611,6 +659,12 @@ pub struct Recommendation {
     pub proven: bool,
     /// The margin, as a share.
     pub margin: f64,
+    /// So much dearer than the best confirmed is the choice at most in every profile, at the session's level, proven
+    /// or not; as a share. `null` where some profile could not be judged.
+    pub bound: Option<f64>,
+    /// Whether the claim holds in every profile with the twin in the place of the cell that it repeats; `null` where
+    /// nothing is proven.
+    pub survives_exchange: Option<bool>,
     /// Blocks that would probably settle it.
     pub more_blocks: Option<u64>,
     /// How long they would take, seconds.

@@ -1,4 +1,5 @@
-//! The environment's grade: facts of the machine and counters of the blocks, judged by `stats`.
+//! The environment's grade: facts of the machine and counters of the blocks, judged by `stats`. It describes and
+//! decides nothing.
 //!
 //! Facts are looked for by name at any depth, so that a store of another version is still read. What is
 //! not found is unknown, never assumed.
@@ -10,16 +11,8 @@ use serde_json::{Map, Value};
 use super::document::EnvironmentView;
 use crate::SessionData;
 
-/// The environment of a session, and whether anything may be recommended in it.
-pub struct Judged {
-    /// What is printed.
-    pub view: EnvironmentView,
-    /// Grade A to C, or nothing known because somebody else measured.
-    pub fit: bool,
-}
-
-/// Judges the environment of a session. `alarms`: groups whose twin alarms, where there are twins.
-pub fn judge(data: &SessionData, alarms: Option<usize>, noise_floor: Option<f64>) -> Judged {
+/// Judges the environment of a session.
+pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
     let machine = &data.record.machine;
     let surroundings = || data.blocks.iter().map(|block| &block.surroundings);
     let steal = mean(surroundings().filter_map(|s| Some((s.steal_share?, s.wall_ns))));
@@ -30,28 +23,25 @@ pub fn judge(data: &SessionData, alarms: Option<usize>, noise_floor: Option<f64>
         steal_share: steal,
         throttled_ns: throttled_us.map(|us| us as f64 * 1e3),
         foreign_load_cpus: foreign,
-        twin_alarms: alarms.map(|groups| groups as f64),
         governor_known: fact(machine, "governor").is_some(),
         turbo_known: fact(machine, "turbo").is_some(),
     });
     // Trials of somebody else bring no machine: a grade would be about nothing.
     let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && data.blocks_say_nothing();
-    let alarmed = alarms.is_some_and(|groups| groups > 0);
     let reasons = match unknown {
         true => vec!["imported: nothing is known about the machine".to_owned()],
         false => judged.reasons.iter().map(ToString::to_string).collect(),
     };
-    let view = EnvironmentView {
-        grade: (!unknown || alarmed).then_some(letter(judged.grade)),
+    EnvironmentView {
+        grade: (!unknown).then_some(letter(judged.grade)),
         reasons,
         steal_share: steal,
         steal_share_worst: worst,
         foreign_cpus: foreign,
         throttled_us,
-        noise_floor,
+        twin_reach,
         facts: facts(machine),
-    };
-    Judged { view, fit: judged.fit() }
+    }
 }
 
 impl SessionData {
@@ -110,7 +100,7 @@ fn has_facts(machine: &Value) -> bool {
 /// The facts as they were read, without those whose names the judgement takes.
 fn facts(machine: &Value) -> Map<String, Value> {
     const TAKEN: [&str; 7] =
-        ["grade", "reasons", "steal_share", "steal_share_worst", "foreign_cpus", "throttled_us", "noise_floor"];
+        ["grade", "reasons", "steal_share", "steal_share_worst", "foreign_cpus", "throttled_us", "twin_reach"];
     let mut facts = machine.as_object().cloned().unwrap_or_default();
     for name in TAKEN {
         facts.remove(name);

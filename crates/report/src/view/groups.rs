@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{BlockRecord, CellId, GroupId, Stage, Workload};
+use bytegauge_model::{BlockRecord, CellId, GroupId, Stage, Trial, Workload};
+use bytegauge_stats::quantile::median;
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
 use super::document::{BlocksView, GroupRecommendation, GroupView, SerialView, TwinView};
-use super::settled::BlockState;
+use super::{avoid, stolen};
 use crate::phrase;
 use crate::sentence::{Answer, Verdict};
 use crate::view::Scope;
@@ -25,10 +26,9 @@ impl GroupBlocks {
         let mut sums: HashMap<GroupId, (BlocksView, u64, u64)> = HashMap::new();
         for block in blocks.iter().filter(|block| block.stage == Stage::Confirm) {
             let (view, ns, timed) = sums.entry(block.group.clone()).or_default();
-            match BlockState::of(block) {
-                BlockState::Used => view.used += 1,
-                BlockState::Breached => view.breached += 1,
-                BlockState::Broken => view.broken += 1,
+            match block.complete {
+                true => view.used += 1,
+                false => view.broken += 1,
             }
             if block.complete && block.surroundings.wall_ns > 0 {
                 *ns = ns.saturating_add(block.surroundings.wall_ns);
@@ -66,9 +66,11 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         varied: judged.varied.clone(),
         throws_away: phrase::throws_away(&judged.row.group.factors),
         cost: cost(judged),
-        noise_floor: verdict.noise_floor.map(f64::exp_m1).filter(|floor| floor.is_finite()),
+        twin_reach: verdict.twin_reach.map(f64::exp_m1).filter(|reach| reach.is_finite()),
         twin: twin(judged, &id),
         blocks: counted,
+        look: judged.standing.view.clone(),
+        age_ns: age_ns(judged, conditions),
         warmup_ns: warmup_ns(judged, conditions),
         steady: judged.row.facts.get("steady").and_then(Value::as_bool),
         serial: (verdict.present.len() > 1).then_some(SerialView {
@@ -85,7 +87,8 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         limited_trials: verdict.slow_limited.iter().sum(),
         spoken_against: verdict.spoken_against.iter().filter_map(|&choice| of_choice(choice)).collect(),
         recommendation: recommendation(judged, conditions, scope),
-        all_blocks: judged.all_blocks.clone(),
+        avoid: avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope),
+        stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, scope.seed),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
     }
 }
@@ -103,18 +106,19 @@ fn cost(judged: &Judged) -> &'static str {
 }
 
 fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
-    let Twin { difference, spread, alarm, noise_floor, blocks, .. } = judged.verdict.twin?;
-    // The noise floor is the far end of the interval about the difference: its half width follows.
-    let reach = noise_floor - difference.abs();
+    let Twin { difference, spread, alarm, reach, blocks, .. } = judged.verdict.twin?;
+    // The reach is the far end of the interval about the difference: its half width follows.
+    let half = reach - difference.abs();
     let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
     Some(TwinView {
         cell: judged.cell(judged.input.twin_of).map(id)?,
         twin: id(judged.twin?),
         difference: share(difference),
         spread: share(spread),
-        lower: share(difference - reach),
-        upper: share(difference + reach),
+        lower: share(difference - half),
+        upper: share(difference + half),
         alarm,
+        exchanged_bound: judged.alone.cell.and_then(|cell| share(*judged.verdict.exchanged_upper.get(cell)?.as_ref()?)),
         blocks,
     })
 }
@@ -124,6 +128,20 @@ fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
     let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
     let first = || judged.candidates.iter().find_map(|&at| conditions.settled[at].trials.first());
     found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
+}
+
+/// How old the connections were when the window of a trial opened and when it closed, nanoseconds: medians over the
+/// confirmed trials. `None` where there is no connection.
+pub fn age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
+    let cells = judged.cells.iter().flatten().map(|&at| &conditions.settled[at]);
+    let trials: Vec<&Trial> = cells
+        .filter(|cell| cell.cell.factors.transport().is_some_and(|transport| transport.two_ended()))
+        .flat_map(|cell| cell.trials.iter().copied())
+        .filter(|trial| trial.warmup_ns > 0 && trial.wall_ns > 0)
+        .collect();
+    let middle = |of: fn(&Trial) -> u64| median(&trials.iter().map(|trial| of(trial) as f64).collect::<Vec<_>>());
+    let ends = (middle(|trial| trial.warmup_ns)?, middle(|trial| trial.warmup_ns.saturating_add(trial.wall_ns))?);
+    Some((ends.0 as u64, ends.1 as u64))
 }
 
 /// The cell that the verdict names; else the best confirmed; else the fastest seen.
@@ -153,11 +171,16 @@ fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> Gr
         imported: scope.imported,
         placement: None,
         environment: None,
+        bound: decision.bound,
+        seconds: scope.seconds,
+        age_ns: age_ns(judged, conditions),
     };
     GroupRecommendation {
         cell: id(decision.choice),
         proven: decision.proven,
         margin: scope.margin,
+        bound: decision.bound,
+        survives_exchange: decision.survives_exchange,
         best: id(judged.verdict.leader()).filter(|_| judged.verdict.present.len() > 1),
         more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
         more_seconds: decision.settle.as_ref().and_then(|settle| settle.seconds),

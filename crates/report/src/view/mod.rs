@@ -4,6 +4,7 @@
 //! prints; every renderer takes the [`View`] that is made here.
 
 mod answer;
+mod avoid;
 mod backlog;
 pub(crate) mod call_datagrams;
 mod calls;
@@ -20,12 +21,14 @@ mod footprint;
 mod groups;
 pub(crate) mod knee;
 mod latency;
+mod looks;
 mod notes;
 mod options;
 mod receive_buffer;
 mod rings;
 mod settled;
 mod signs;
+mod stolen;
 mod time;
 mod verdicts;
 
@@ -41,6 +44,7 @@ pub use document::View;
 use document::{PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use groups::GroupBlocks;
+use looks::Looks;
 use settled::{Blocks, settle};
 pub(crate) use time::rfc3339;
 
@@ -51,7 +55,7 @@ pub struct Settings {
     pub level: f64,
     /// "Within x of the best", as a share; `None` takes the session's own.
     pub margin: Option<f64>,
-    /// The largest size that the plain cost fit uses, bytes.
+    /// The largest size that the fits of the cost use, bytes.
     pub fit_max: Option<u64>,
 }
 
@@ -67,8 +71,12 @@ pub(crate) struct Scope {
     pub margin: f64,
     /// Confidence level, as a share.
     pub level: f64,
+    /// Seed of the statistics.
+    pub seed: u64,
     /// The trials are somebody else's.
     pub imported: bool,
+    /// From the first trial to the last, seconds.
+    pub seconds: Option<f64>,
     /// The environment's grade.
     pub grade: Option<char>,
     /// Share of CPU time that the hypervisor gave to others.
@@ -92,29 +100,39 @@ impl View {
         let group_blocks = GroupBlocks::of(&session.blocks);
         let method =
             Method { level, margin, seed: record.seed, groups: session.groups.len().max(1), ..Method::default() };
-        let scene =
-            Scene { settled: &settled, blocks: &blocks, group_blocks: &group_blocks, varied: &varied, method: &method };
+        let looks = Looks::of(&session.groups, record.status, level);
+        let scene = Scene {
+            settled: &settled,
+            blocks: &blocks,
+            group_blocks: &group_blocks,
+            varied: &varied,
+            method: &method,
+            looks: &looks,
+        };
         let families = families(session, &scene);
         let floors = Floors::of(&settled);
         let context = Context { data: session, blocks: &blocks, floors: &floors, varied: &varied, level };
         let cells = cells::cells(&settled, &families, &context);
-        let environment = environment::judge(session, twin_alarms(&families), noise_floor(&families));
+        let environment = environment::judge(session, twin_reach(&families));
         let elapsed_ns = time::elapsed_ns(session);
         let budget_ns = time::budget_ns(&record.plan);
         let conditions = Conditions {
             cells: &cells,
             settled: &settled,
-            unfit: (!environment.fit).then(|| format!("environment D ({})", environment.view.reasons.join(", "))),
+            blocks: &blocks,
             unfinished: matches!(record.status, SessionStatus::Incomplete | SessionStatus::Running),
             budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
             rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
+            margin,
         };
         let scope = Scope {
             margin,
             level,
+            seed: record.seed,
             imported: record.status == SessionStatus::Imported,
-            grade: environment.view.grade,
-            steal_share: environment.view.steal_share,
+            seconds: elapsed_ns.map(|ns| ns as f64 / 1e9),
+            grade: environment.grade,
+            steal_share: environment.steal_share,
         };
         let verdicts = verdicts::verdicts(&families, &conditions, &scope);
         let fit = Fit { level, seed: record.seed, fit_max: settings.fit_max };
@@ -140,7 +158,7 @@ impl View {
                 varied: varied.clone(),
             },
             notes: notes::notes(session, &cells, &groups, &floors.view),
-            environment: environment.view,
+            environment,
             verdicts,
             floor: floors.view.clone(),
             cells,
@@ -156,14 +174,8 @@ fn plan_varied(cells: &[Cell]) -> Vec<String> {
     compare::varied(&levels, |_| true)
 }
 
-/// Groups whose twin alarms; `None` without any twin.
-fn twin_alarms(families: &[Family]) -> Option<usize> {
-    let twins = families.iter().flat_map(|family| &family.groups).filter_map(|group| group.verdict.twin);
-    twins.fold(None, |alarms, twin| Some(alarms.unwrap_or(0) + usize::from(twin.alarm)))
-}
-
-/// The largest noise floor, as a share.
-fn noise_floor(families: &[Family]) -> Option<f64> {
-    let floors = families.iter().flat_map(|family| &family.groups).filter_map(|group| group.verdict.noise_floor);
-    floors.map(f64::exp_m1).filter(|floor| floor.is_finite()).reduce(f64::max)
+/// The largest reach of a twin's interval, as a share.
+fn twin_reach(families: &[Family]) -> Option<f64> {
+    let reaches = families.iter().flat_map(|family| &family.groups).filter_map(|group| group.verdict.twin_reach);
+    reaches.map(f64::exp_m1).filter(|reach| reach.is_finite()).reduce(f64::max)
 }

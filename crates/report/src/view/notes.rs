@@ -1,7 +1,7 @@
 //! What a reader of the numbers must know beside them: what the plan left out, and what the analysis noticed.
 
-use bytegauge_model::CellKind;
-use bytegauge_model::unit::{byte_rate, call_rate, nop_rate};
+use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
+use bytegauge_model::{CellId, CellKind};
 
 use super::call_datagrams;
 use super::calls;
@@ -17,6 +17,9 @@ const FLOOR_AIM: f64 = 0.01;
 /// Cells that a note names; of the others it says how many.
 const LISTED: usize = 4;
 
+/// Up to this p-value steal goes with the cell.
+const STOLEN_P: f64 = 0.01;
+
 /// From here on slow calls are in the 99th percentile.
 const TAIL_SHARE: f64 = 0.01;
 
@@ -25,7 +28,7 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor
     let mut notes = call_datagrams::best(cells, groups);
     notes.extend(data.record.notes.iter().cloned());
     for group in groups {
-        notes.extend(of_group(group));
+        notes.extend(of_group(group, cells));
     }
     notes.extend(of_cells(cells));
     if let Some(share) = floor.share.filter(|share| *share >= FLOOR_AIM) {
@@ -34,7 +37,7 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor
     notes
 }
 
-fn of_group(group: &GroupView) -> Vec<String> {
+fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut say = |text: String| notes.push(format!("{}: {text}", group.id));
     if group.steady == Some(false) {
@@ -46,16 +49,33 @@ fn of_group(group: &GroupView) -> Vec<String> {
             serial.merged_by
         ));
     }
-    if group.blocks.breached > 0 {
-        let verdict = match &group.all_blocks {
-            None => "the verdict is the same with them".to_owned(),
-            Some(all) => {
-                let cell = all.cell.as_ref().map_or("no cell".to_owned(), ToString::to_string);
-                let proven = if all.proven { "proven" } else { "not proven" };
-                format!("with them the verdict differs: {cell}, {proven}")
+    if let Some(look) = group.look.as_ref().filter(|look| look.so_far > 0) {
+        let blocks = counted(look.so_far, "block");
+        say(match look.done {
+            0 => format!("{blocks} so far: they prove nothing before the first look"),
+            done => {
+                format!("{blocks} after look {done} of {} read so far: they prove nothing before the next", look.of)
             }
+        });
+    }
+    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= STOLEN_P) {
+        let named = |id: &CellId| {
+            let label = cells.iter().find(|cell| cell.id == *id).map(|cell| format!(" ({})", cell.label));
+            format!("{id}{}", label.unwrap_or_default())
         };
-        say(format!("{} blocks with more than 5 % steal were left out; {verdict}", group.blocks.breached));
+        say(format!(
+            "steal hit {} in {} of trials, {} in {} (p = {}): part of why they differ",
+            named(&stolen.most),
+            percent(stolen.most_share),
+            named(&stolen.least),
+            percent(stolen.least_share),
+            significant(stolen.p, 1)
+        ));
+    }
+    if group.recommendation.survives_exchange == Some(false) {
+        let bound = group.twin.as_ref().and_then(|twin| twin.exchanged_bound);
+        let bound = bound.map_or_else(String::new, |bound| format!(", at most {} dearer then", percent(bound)));
+        say(format!("with the twin in the leader's place the claim is not shown{bound}: trust it less"));
     }
     if group.limited_trials > 0 {
         say(format!(

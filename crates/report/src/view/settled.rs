@@ -6,52 +6,28 @@
 use std::collections::HashMap;
 
 use bytegauge_model::{BlockRecord, Cell, CellId, Outcome, Stage, Trial, Workload};
-use bytegauge_stats::grade::STEAL_UNFIT;
 
-/// How a confirmation block stands. The rule was declared before the first trial (statistics: environment
-/// grade), so leaving a block out is no choice after the fact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockState {
-    /// Whole and within the rule.
-    Used,
-    /// Whole, but the hypervisor took more than 5 % of the CPU time.
-    Breached,
-    /// A trial of it failed, or it was cut off; it was repeated under a new index.
-    Broken,
-}
-
-impl BlockState {
-    /// Judges one block.
-    pub fn of(block: &BlockRecord) -> BlockState {
-        match (block.complete, block.surroundings.steal_share) {
-            (false, _) => BlockState::Broken,
-            (true, Some(share)) if share > STEAL_UNFIT => BlockState::Breached,
-            (true, _) => BlockState::Used,
-        }
-    }
-}
-
-/// Judged blocks by index. Where no block was recorded (an import) every trial belongs to a used one; where
-/// some were, a trial without one belongs to a block that was cut off.
+/// Blocks by index. Where no block was recorded (an import) every trial belongs to a whole one; where some were, a
+/// trial without one belongs to a block that was cut off.
 pub struct Blocks<'a> {
-    by_index: HashMap<u64, (&'a BlockRecord, BlockState)>,
+    by_index: HashMap<u64, &'a BlockRecord>,
 }
 
 impl<'a> Blocks<'a> {
-    /// Judges every block.
+    /// Sorts every block.
     pub fn of(blocks: &'a [BlockRecord]) -> Blocks<'a> {
-        Blocks { by_index: blocks.iter().map(|block| (block.index, (block, BlockState::of(block)))).collect() }
+        Blocks { by_index: blocks.iter().map(|block| (block.index, block)).collect() }
     }
 
-    /// How the block of that index stands.
-    pub fn state(&self, index: u64) -> BlockState {
-        let unknown = if self.by_index.is_empty() { BlockState::Used } else { BlockState::Broken };
-        self.by_index.get(&index).map_or(unknown, |(_, state)| *state)
+    /// Whether every trial of the block was measured; one that broke off was repeated under a new index. What the
+    /// hypervisor took meanwhile does not matter: it may go with the cell, and the user pays for it.
+    pub fn is_whole(&self, index: u64) -> bool {
+        self.by_index.is_empty() || self.by_index.get(&index).is_some_and(|block| block.complete)
     }
 
     /// Share of CPU time that others took in the block.
     pub fn steal_share(&self, index: u64) -> Option<f64> {
-        self.by_index.get(&index).and_then(|(block, _)| block.surroundings.steal_share)
+        self.by_index.get(&index).and_then(|block| block.surroundings.steal_share)
     }
 }
 
@@ -112,16 +88,13 @@ impl<'a> Settled<'a> {
             return;
         }
         self.confirmed = self.measured.iter().copied().filter(|trial| trial.stage == Stage::Confirm).collect();
-        let in_state = |wanted: &[BlockState]| -> Vec<&'a Trial> {
-            self.confirmed.iter().copied().filter(|trial| wanted.contains(&blocks.state(trial.block))).collect()
-        };
-        // A session in which every block breached, or none was finished, still has something to show.
-        let whole = [vec![BlockState::Used], vec![BlockState::Used, BlockState::Breached]]
-            .iter()
-            .map(|wanted| in_state(wanted))
-            .find(|trials| !trials.is_empty());
-        self.whole = whole.is_some();
-        self.trials = whole.unwrap_or_else(|| self.confirmed.clone());
+        let whole = self.confirmed.iter().copied().filter(|trial| blocks.is_whole(trial.block));
+        self.trials = whole.collect();
+        self.whole = !self.trials.is_empty();
+        if !self.whole {
+            // Where no block was finished there is still something to show.
+            self.trials = self.confirmed.clone();
+        }
     }
 
     /// What is said over its path.

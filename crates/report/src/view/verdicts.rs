@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, Levels};
 
-use super::answer::{Conditions, decide, rates};
+use super::answer::{Conditions, Decision, decide, rates};
 use super::cells::factors;
 use super::compare::{Family, Judged, varied};
 use super::document::{Recommendation, VerdictView};
-use super::groups::single;
+use super::groups::{age_ns, single};
 use super::receive_buffer;
 use crate::phrase;
 use crate::sentence::{Answer, Placement, Verdict, percent};
@@ -33,10 +33,11 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
     };
     let nothing = matches!(decision.answer, Answer::Nothing(_) | Answer::Single(_));
     let placement = if nothing { None } else { placement(family, decision.choice, families, conditions) };
+    let remarks = remarks(&confirmed, &decision, conditions, scope.margin);
     let text = Verdict {
         subject: subject(family, &decision.answer),
         workload: family.conditions.workload(),
-        remarks: remarks(&confirmed, decision.choice, conditions, scope.margin),
+        remarks,
         answer: decision.answer,
         rates: shown,
         margin: scope.margin,
@@ -44,6 +45,9 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
         imported: scope.imported,
         placement,
         environment: environment(family, scope),
+        bound: decision.bound,
+        seconds: scope.seconds,
+        age_ns: ages(&confirmed, conditions),
     }
     .text();
     VerdictView {
@@ -55,6 +59,8 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
             cells: cells(&groups, decision.choice, conditions),
             proven: decision.proven,
             margin: scope.margin,
+            bound: decision.bound,
+            survives_exchange: decision.survives_exchange,
             more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
             more_seconds: decision.settle.as_ref().and_then(|settle| settle.seconds),
             text,
@@ -73,12 +79,22 @@ fn subject(family: &Family, answer: &Answer) -> String {
     }
 }
 
-/// What has to be said beside the choice and its rate: of calls, whether to set `SO_RCVBUF`, and what failed.
-fn remarks(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions, margin: f64) -> Vec<String> {
-    // It speaks of what was shown, and a session that was cut off shows nothing.
-    let shows = !conditions.unfinished;
+/// The youngest and the oldest connections of several groups.
+fn ages(confirmed: &[&Judged], conditions: &Conditions) -> Option<(u64, u64)> {
+    let each = confirmed.iter().filter_map(|group| age_ns(group, conditions));
+    each.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+}
+
+/// What has to be said beside the choice and its rate: whether it hangs on which twin is looked at; of calls, whether
+/// to set `SO_RCVBUF`, and what failed.
+fn remarks(confirmed: &[&Judged], decision: &Decision, conditions: &Conditions, margin: f64) -> Vec<String> {
+    let choice = decision.choice;
+    // It speaks of what was shown, and a session that was cut off before its first look shows nothing.
+    let shows = confirmed.iter().all(|group| group.standing.proves);
     let buffer = shows.then(|| receive_buffer::remark(confirmed, choice, conditions, margin)).flatten();
-    buffer.into_iter().chain(failures(confirmed, choice, conditions)).collect()
+    let exchanged = (decision.survives_exchange == Some(false))
+        .then(|| "With the twin, the same cell once more, in the leader's place it is not shown.".to_owned());
+    exchanged.into_iter().chain(buffer).chain(failures(confirmed, choice, conditions)).collect()
 }
 
 /// Calls that failed where the choice was made, with what explains most of them.
@@ -88,7 +104,7 @@ fn failures(confirmed: &[&Judged], choice: Option<usize>, conditions: &Condition
     let worst = calls.iter().max_by(|a, b| a.failed_share.unwrap_or(0.0).total_cmp(&b.failed_share.unwrap_or(0.0)))?;
     let first = worst.errors.first()?;
     Some(format!(
-        "There {} of the calls failed, most by {} ({}): {}.",
+        "At this choice {} of the calls failed, most by {} ({}): {}.",
         percent(worst.failed_share?),
         first.class,
         first.phase,
@@ -125,8 +141,8 @@ fn cells(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> 
 fn environment(family: &Family, scope: &Scope) -> Option<String> {
     let grade = scope.grade?;
     let steal = scope.steal_share.map(|share| format!("steal {}", percent_or_zero(share)));
-    let floor = noise_floor(family).map(|floor| format!("noise floor {}", percent(floor)));
-    let parts = [Some(format!("environment {grade}")), steal, floor];
+    let twin = twin_reach(family).map(|reach| format!("twin within {}", percent(reach)));
+    let parts = [Some(format!("environment {grade}")), steal, twin];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
@@ -134,10 +150,10 @@ fn percent_or_zero(share: f64) -> String {
     if share < 0.0005 { "0 %".into() } else { percent(share) }
 }
 
-/// The largest noise floor of a family's groups, as a share.
-fn noise_floor(family: &Family) -> Option<f64> {
-    let floors = family.groups.iter().filter_map(|group| group.verdict.noise_floor);
-    floors.map(f64::exp_m1).filter(|floor| floor.is_finite()).reduce(f64::max)
+/// The largest reach of the twins of a family's groups, as a share.
+fn twin_reach(family: &Family) -> Option<f64> {
+    let reaches = family.groups.iter().filter_map(|group| group.verdict.twin_reach);
+    reaches.map(f64::exp_m1).filter(|reach| reach.is_finite()).reduce(f64::max)
 }
 
 /// The fastest other placement that was confirmed under the same profile, if it differs by more than noise.
@@ -171,7 +187,7 @@ fn remark(family: &Family, choice: Option<usize>, other: &Family, conditions: &C
         Some((here, there, spread))
     })?;
     // Without a twin nothing is known about noise: then only a difference beyond 10 % is worth a word.
-    let noise = [noise_floor(family), noise_floor(other)].into_iter().flatten().reduce(f64::max).unwrap_or(0.1);
+    let noise = [twin_reach(family), twin_reach(other)].into_iter().flatten().reduce(f64::max).unwrap_or(0.1);
     let difference = (there / here).ln();
     (difference.abs() > noise.ln_1p()).then_some(Placement {
         phrase,

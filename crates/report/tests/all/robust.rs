@@ -7,7 +7,7 @@ use bytegauge_model::{
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::{CellRow, GroupRow};
 use proptest::prelude::*;
-use serde_json::Map;
+use serde_json::{Map, json};
 
 use crate::support;
 
@@ -97,7 +97,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 prop_compose! {
     fn trial()(
         cell in 0usize..7, stage in 0usize..4, block in 0u64..30, outcome in outcome(), bytes in count(), wall_ns in count(),
-        source in end(), sink in end(), machine in prop::option::of((count(), count(), count()))
+        source in end(), sink in end(), machine in prop::option::of((count(), count(), count(), 0u64..3))
     ) -> Trial {
         Trial {
             cell: CellId(format!("c{cell}")),
@@ -114,8 +114,8 @@ prop_compose! {
             source,
             sink,
             competing: None,
-            machine: machine.map(|(wall_ns, busy_ns, softirq_ns)| MachineUse {
-                wall_ns, busy_ns, softirq_ns, steal_ns: 0, net_rx: vec![busy_ns, softirq_ns], udp: None,
+            machine: machine.map(|(wall_ns, busy_ns, softirq_ns, steal_ns)| MachineUse {
+                wall_ns, busy_ns, softirq_ns, steal_ns, net_rx: vec![busy_ns, softirq_ns], udp: None,
             delayed_acks: None,
             listen_overflows: None,
             }),
@@ -199,7 +199,7 @@ proptest! {
     fn nothing_panics_on_a_spoilt_session(
         spoils in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8, count()), 0..60),
         steals in prop::collection::vec((any::<prop::sample::Index>(), share(), any::<bool>()), 0..20),
-        finalists in 1usize..6, confirm_blocks in 0u64..14, profile in prop::sample::select(vec!["drain", "sum"])
+        finalists in 1usize..6, confirm_blocks in 0u64..14, looks in prop::option::of(0u64..5), first in 0u64..9, profile in prop::sample::select(vec!["drain", "sum"])
     ) {
         let mut data = support::session(&support::Plan {
             read_sizes: vec![4096, 65_536, 1 << 20],
@@ -218,6 +218,10 @@ proptest! {
             let at = at.index(data.blocks.len());
             let block = &mut data.blocks[at];
             (block.surroundings.steal_share, block.complete) = (steal, complete);
+        }
+        for row in data.groups.iter_mut().filter(|_| looks.is_some()) {
+            row.facts.insert("looks".into(), json!(looks));
+            row.facts.insert("blocks_fixed".into(), json!(first));
         }
         prints(&data, 100)?;
     }

@@ -3,7 +3,7 @@
 use crate::support::{self, Plan, session};
 use bytegauge_model::{FACTORS, Outcome, SessionStatus, option};
 use bytegauge_report::{SessionData, Settings, View, limit, render};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn schema() -> Value {
     serde_json::from_str(render::json::SCHEMA).expect("the schema is JSON")
@@ -29,6 +29,15 @@ fn every_kind_of_session_is_valid() {
     check("screened", &session(&Plan { confirm_blocks: 0, ..small() }));
     check("alarm", &session(&Plan { twin_bias: 0.1, ..small() }));
     check("stolen", &session(&Plan { steal: 0.2, ..small() }));
+    let mut looks = session(&small());
+    for row in &mut looks.groups {
+        row.facts.insert("looks".into(), json!(3));
+        row.facts.insert("blocks_fixed".into(), json!(5));
+    }
+    for trial in looks.trials.iter_mut().step_by(3) {
+        trial.machine.as_mut().expect("the machine's use").steal_ns = 10_000_000;
+    }
+    check("looks", &looks);
     let empty = SessionData {
         groups: Vec::new(),
         cells: Vec::new(),

@@ -17,6 +17,9 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 /// More breaks than this are never looked for; the solver is sized for them.
 const MOST_BREAKS: usize = 2;
+/// How far apart, as a ratio, two breaks are at least: where what a call moves varies from trial to trial, two breaks
+/// at one size would follow the noise of that size.
+const APART: f64 = 2.0;
 /// Different sizes that a break needs: two on either side and two to spare.
 const MIN_SIZES: usize = 6;
 /// A break is claimed below this share of alpha: at 0.05 itself, 5.5 to 6 % of straight lines get one
@@ -207,8 +210,11 @@ fn candidates(levels: &[Level]) -> Vec<f64> {
     all.into_iter().step_by(stride).collect()
 }
 
-/// Whether every segment holds at least two sizes, so that its slope can be seen.
+/// Whether every segment holds at least two sizes, so that its slope can be seen, and no two breaks are at one size.
 fn separated(levels: &[Level], places: &[f64]) -> bool {
+    if places.windows(2).any(|pair| pair[1] < APART * pair[0]) {
+        return false;
+    }
     let starts = std::iter::once(0.0).chain(places.iter().copied());
     let ends = places.iter().copied().chain([f64::INFINITY]);
     starts

@@ -8,7 +8,8 @@ use super::Point;
 use super::fit::{CostModel, levels};
 use serde::{Deserialize, Serialize};
 
-/// Sizes that reach a share of the possible, in bytes a call. `None` = the curve never does.
+/// Sizes that reach a share of the possible, in bytes a call. `None` = the curve never does, or not within the sizes
+/// observed: only the asymptote is meant to lie beyond them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
     /// The greatest mean rate observed at any size, in bytes per ns (= GB/s).
@@ -32,12 +33,14 @@ pub fn reach(model: &CostModel, points: &[Point]) -> Reach {
     // Mean in ln, so that one lucky trial does not set the mark.
     let rates = levels.iter().map(|level| level.bytes / level.ln_ns.exp());
     let observed = rates.fold(0.0, f64::max);
+    let largest = levels.last().map_or(0.0, |level| level.bytes);
+    let within = |share: f64| smallest_size(model, share * observed).filter(|size| *size <= largest);
     let slope = model.segments.last().map_or(0.0, |segment| segment.per_byte_ns);
     let asymptote = (slope > 0.0).then(|| 1.0 / slope);
     Reach {
         observed_bytes_per_ns: observed,
-        half_of_observed_bytes: smallest_size(model, 0.5 * observed),
-        most_of_observed_bytes: smallest_size(model, 0.95 * observed),
+        half_of_observed_bytes: within(0.5),
+        most_of_observed_bytes: within(0.95),
         asymptote_bytes_per_ns: asymptote,
         half_of_asymptote_bytes: asymptote.and_then(|rate| smallest_size(model, 0.5 * rate)),
         most_of_asymptote_bytes: asymptote.and_then(|rate| smallest_size(model, 0.95 * rate)),

@@ -37,6 +37,28 @@ pub enum Environment {
     },
 }
 
+/// CPU time that a hypervisor takes: what it hits is dearer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Steal {
+    /// Share of the trials of each cell that are hit, in turn (cell i has share i modulo their number): one number is
+    /// noise, several are an effect of the cell. Empty: none.
+    pub shares: Vec<f64>,
+    /// How much dearer a hit trial is, in ln.
+    pub dearer: f64,
+}
+
+impl Steal {
+    fn share(&self, cell: usize) -> f64 {
+        if self.shares.is_empty() { 0.0 } else { self.shares[cell % self.shares.len()] }
+    }
+
+    /// What it adds to the mean ln cost of a cell.
+    #[must_use]
+    pub fn effect(&self, cell: usize) -> f64 {
+        self.share(cell) * self.dearer
+    }
+}
+
 /// In what order trials run: every (block, cell) once. For the negative control, a function.
 pub type Order = fn(blocks: usize, cells: usize, random: &mut Stream) -> Vec<(usize, usize)>;
 
@@ -75,6 +97,19 @@ pub struct Scenario {
     pub order: Order,
     /// The cell that a twin repeats in every block.
     pub twin_of: Option<usize>,
+    /// How much dearer the twin truly is than the cell that it repeats, in ln: 0 for a healthy one.
+    pub twin_off: f64,
+    /// What the hypervisor takes.
+    pub steal: Steal,
+}
+
+/// Blocks with what was known of each of their trials.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    /// ln costs, one row a block, one column a cell, the twin last if there is one.
+    pub rows: Vec<Vec<f64>>,
+    /// Whether each trial was hit by steal.
+    pub hits: Vec<Vec<bool>>,
 }
 
 impl Scenario {
@@ -89,26 +124,45 @@ impl Scenario {
             environment: Environment::Still,
             order: randomised_blocks,
             twin_of: None,
+            twin_off: 0.0,
+            steal: Steal::default(),
         }
     }
 
     /// Runs it: ln costs, one row a block, one column a cell, the twin last if there is one.
     #[must_use]
     pub fn rows(&self, blocks: usize, random: &mut Stream) -> Vec<Vec<f64>> {
+        self.trials(blocks, random).rows
+    }
+
+    /// True mean ln cost of every cell: what it takes by itself and what steal adds.
+    #[must_use]
+    pub fn truth(&self) -> Vec<f64> {
+        self.effects.iter().enumerate().map(|(cell, effect)| effect + self.steal.effect(cell)).collect()
+    }
+
+    /// Runs it, and tells which trials were hit.
+    #[must_use]
+    pub fn trials(&self, blocks: usize, random: &mut Stream) -> Trials {
         let cells = self.effects.len();
         let columns = cells + usize::from(self.twin_of.is_some());
         let visits = (self.order)(blocks, columns, random);
         let levels = self.levels(visits.len(), columns, random);
         let mut rows = vec![vec![0.0; columns]; blocks];
+        let mut hits = vec![vec![false; columns]; blocks];
         for (&(block, column), level) in visits.iter().zip(levels) {
             let cell = if column < cells { column } else { self.twin_of.unwrap_or(column) };
             let noise = self.noise[cell % self.noise.len()].draw(random);
-            rows[block][column] = self.effects[cell] + level + self.spread * noise;
+            // A world without steal draws what it always drew.
+            hits[block][column] = self.steal.share(cell) > 0.0 && random.uniform() < self.steal.share(cell);
+            let stolen = if hits[block][column] { self.steal.dearer } else { 0.0 };
+            let off = if column < cells { 0.0 } else { self.twin_off };
+            rows[block][column] = self.effects[cell] + off + level + stolen + self.spread * noise;
         }
         if self.own_rho != 0.0 {
             self.tie_to_the_block_before(&mut rows, random);
         }
-        rows
+        Trials { rows, hits }
     }
 
     /// Adds to every column a wave of its own with lag-1 correlation `own_rho` and the spread of the
@@ -160,7 +214,6 @@ pub fn group_input(rows: &[Vec<f64>], footprints: &[f64], twin_of: Option<usize>
     let block = |row: &Vec<f64>| BlockInput {
         cost: row[..cells].iter().map(|ln| Some(ln.exp())).collect(),
         twin_cost: twin_of.map(|_| row[cells].exp()),
-        breach: false,
     };
     GroupInput {
         cells: footprints.iter().enumerate().map(cell).collect(),
@@ -186,6 +239,19 @@ mod tests {
     fn orders_visit_everything_once() {
         check(randomised_blocks, None);
         check(serial_sweep, Some(&[(0, 0), (1, 0), (2, 0)]));
+    }
+
+    #[test]
+    fn steal_hits_as_often_and_as_hard_as_it_is_told() {
+        let mut scenario = Scenario::new(vec![0.0, 0.1], Noise::Normal, 0.01);
+        scenario.steal = Steal { shares: vec![0.1, 0.4], dearer: 0.5 };
+        (scenario.twin_of, scenario.twin_off) = (Some(0), 0.2);
+        let Trials { rows, hits } = scenario.trials(4000, &mut seeded(3, 0));
+        let share = |column: usize| hits.iter().filter(|row| row[column]).count() as f64 / 4000.0;
+        assert!((share(0) - 0.1).abs() < 0.02 && (share(1) - 0.4).abs() < 0.03 && (share(2) - 0.1).abs() < 0.02);
+        let mean = |column: usize| rows.iter().map(|row| row[column]).sum::<f64>() / 4000.0;
+        assert!((mean(0) - scenario.truth()[0]).abs() < 0.01 && (mean(1) - 0.3).abs() < 0.015);
+        assert!((mean(2) - mean(0) - 0.2).abs() < 0.015);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Demand, Row, Scale, Tally, number};
 use crate::compare::{Terms, Verdict, over_cells, paired};
 use crate::rng::{Stream, seeded};
-use crate::sim::{Environment, Noise, Scenario};
+use crate::sim::{Environment, Noise, Scenario, Steal};
 
 const BLOCKS: usize = 20;
 const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
@@ -31,9 +31,25 @@ fn equal_arms(scale: Scale, seed: u64) -> Vec<Row> {
         tally.row(name, demand, scale, format!("{BLOCKS} blocks, alpha 5 %"))
     };
     let mut rows = vec![row(Noise::Normal, Demand::Within(3.0, 7.0))];
+    rows.push(stolen_arms(scale, seed));
     // Heavy tails make Student's t careful, never careless.
     rows.extend(Noise::ALL.into_iter().skip(1).map(|noise| row(noise, Demand::AtMost(7.0))));
     rows
+}
+
+/// A/A on a machine that others use as well: heavy noise, and steal hits one trial in four of either arm.
+fn stolen_arms(scale: Scale, seed: u64) -> Row {
+    let mut scenario = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
+    scenario.steal = Steal { shares: vec![0.25], dearer: 0.4 };
+    let mut random = seeded(seed, 701);
+    let mut tally = Tally::default();
+    for _ in 0..scale.repetitions(8000) {
+        let rows = scenario.rows(BLOCKS, &mut random);
+        let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
+        tally.count(paired(&differences, &TERMS).p_any < 0.05);
+    }
+    let note = format!("{BLOCKS} blocks, paired noise 30 %, one trial in four 50 % dearer");
+    tally.row("A/A called different, steal", Demand::Within(3.0, 7.0), scale, note)
 }
 
 /// Slowdowns of known size: power, and whether the size is measured right.

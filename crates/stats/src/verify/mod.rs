@@ -12,8 +12,10 @@
 
 mod comparisons;
 mod intervals;
+mod looks;
 mod models;
 mod selection;
+mod shared;
 
 pub use models::DEV_ZERO;
 
@@ -68,7 +70,7 @@ pub const PUBLISHED: &str = "published";
 /// each part with the number of parts done, their total and the name of the next.
 pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<Row> {
     type Part = (&'static str, fn(Scale, u64) -> Vec<Row>);
-    let parts: [Part; 13] = [
+    let parts: [Part; 16] = [
         ("sign intervals", intervals::sign_coverage),
         ("paired differences", intervals::paired_coverage),
         ("absolute intervals", intervals::absolute_flags),
@@ -79,6 +81,9 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)
         ("two stages, one profile", selection::one_profile),
         ("two stages, several profiles", selection::several_profiles),
         ("twin", selection::twin_alarms),
+        ("a shared machine", shared::rows),
+        ("looks", looks::rows),
+        ("what to avoid, where steal falls", shared::levels_and_steal),
         ("two subjects", comparisons::rows),
         ("cost model", models::cost_rows),
         ("warm-up, modes, repeatability", models::other_rows),

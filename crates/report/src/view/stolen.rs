@@ -1,0 +1,26 @@
+//! Whether the hypervisor took its CPU time from some confirmed cells more than from others.
+
+use std::collections::BTreeMap;
+
+use bytegauge_stats::stolen::{Uneven, uneven};
+
+use super::compare::Judged;
+use super::document::StolenView;
+use super::settled::{Blocks, Settled};
+
+/// How unevenly the trials of a group's confirmed cells were hit; `None` where no steal tells them apart, or it was
+/// not counted.
+pub fn stolen(judged: &Judged, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {
+    let cells: Vec<usize> = judged.cells.iter().flatten().copied().collect();
+    let mut hits: BTreeMap<u64, Vec<Option<bool>>> = BTreeMap::new();
+    for (place, &at) in cells.iter().enumerate() {
+        for trial in settled[at].confirmed.iter().filter(|trial| blocks.is_whole(trial.block)) {
+            hits.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[place] =
+                trial.machine.as_ref().map(|machine| machine.steal_ns > 0);
+        }
+    }
+    let complete: Vec<Vec<bool>> = hits.into_values().filter_map(|row| row.into_iter().collect()).collect();
+    let Uneven { most, most_share, least, least_share, p_value, blocks } = uneven(&complete, seed)?;
+    let id = |place: usize| settled[cells[place]].cell.id.clone();
+    Some(StolenView { most: id(most), most_share, least: id(least), least_share, p: p_value, trials: blocks })
+}

@@ -1,0 +1,87 @@
+//! Do looks declared beforehand keep the level, and does looking whenever one likes lose it?
+
+use super::{Demand, Row, Scale, Tally, number};
+use crate::group::{GroupInput, Method, analyse};
+use crate::looks::{LOOKS, level, schedule};
+use crate::sim::{Noise, Scenario};
+
+const FALSE: Demand = Demand::AtMost(5.0);
+/// Blocks of the first look.
+const FIRST: usize = 16;
+/// Spread of paired differences, over √2.
+const SPREAD: f64 = 0.14 / std::f64::consts::SQRT_2;
+
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+    // Errors are few, and the control has to miss by more than chance.
+    let repetitions = if scale == Scale::Full { 4000 } else { 400 };
+    // The cheaper cell is as much dearer as the margin, and a little: to prove it is an error.
+    let mut scenario = Scenario::new(vec![0.05_f64.ln_1p() + 1e-4, 0.0], Noise::Normal, SPREAD);
+    scenario.twin_of = Some(1);
+    let looks = schedule(FIRST, LOOKS, 0.95);
+    let most = looks.last().map_or(FIRST, |look| look.blocks);
+    let [mut shared, mut whole, mut peeked] = [Tally::default(); 3];
+    for run in 0..repetitions as u64 {
+        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+        let input = scenario.group(most, seed);
+        let proves = |blocks: usize, level: f64| proves(&input, blocks, 0, &Method { level, seed, ..method() });
+        shared.count(looks.iter().any(|look| proves(look.blocks, look.level)));
+        whole.count(proves(most, 0.95));
+        peeked.count((8..=most).step_by(2).any(|blocks| proves(blocks, 0.95)));
+    }
+    let shape = format!("a cell just beyond the margin; {FIRST} to {most} blocks, paired noise 14 %");
+    vec![
+        shared.row("false proofs over three looks", FALSE, scale, format!("{shape}; each look at 98.3 %")),
+        whole.row("false proofs, one look", FALSE, scale, format!("{shape}; at 95 %")),
+        peeked.control(
+            "looking whenever one likes",
+            FALSE,
+            scale,
+            format!("{shape}; after every other block, at 95 %"),
+        ),
+    ]
+    .into_iter()
+    .chain(spent(scale, seed))
+    .collect()
+}
+
+/// What looks save: blocks until something is proven, against the last look's blocks for everybody.
+fn spent(scale: Scale, seed: u64) -> Vec<Row> {
+    let repetitions = scale.repetitions(if scale == Scale::Full { 2000 } else { 600 });
+    let scenario = Scenario::new(vec![0.06, 0.02, 0.0, 0.01], Noise::Normal, 0.1);
+    let looks = schedule(FIRST, LOOKS, 0.95);
+    let most = looks.last().map_or(FIRST, |look| look.blocks);
+    let [mut by_looks, mut by_most] = [Tally::default(); 2];
+    let mut blocks = 0;
+    for run in 0..repetitions as u64 {
+        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+        let input = scenario.group(most, seed);
+        let any = |blocks: usize, level: f64| {
+            (0..4).any(|cell| proves(&input, blocks, cell, &Method { level, seed, ..method() }))
+        };
+        let found = looks.iter().find(|look| any(look.blocks, look.level));
+        by_looks.count(found.is_some());
+        by_most.count(any(most, 0.95));
+        blocks += found.map_or(most, |look| look.blocks);
+    }
+    let mean = blocks as f64 / repetitions as f64;
+    let published = Demand::Published;
+    vec![
+        by_looks.row(
+            "share proven, three looks",
+            published,
+            scale,
+            format!("at most {most} blocks, paired noise 14 %"),
+        ),
+        by_most.row("share proven, one look at the end", published, scale, format!("{most} blocks")),
+        number("blocks until proven, three looks", "published", mean, "blocks", true, "or until the last look"),
+    ]
+}
+
+fn proves(input: &GroupInput, blocks: usize, cell: usize, method: &Method) -> bool {
+    let input = GroupInput { blocks: input.blocks[..blocks].to_vec(), ..input.clone() };
+    analyse(&input, method).proves(cell, method)
+}
+
+fn method() -> Method {
+    Method { level: level(0.95, 1), random_flips: 199, ..Method::default() }
+}
