@@ -107,6 +107,9 @@ mod tests {
     fn names_are_read_as_they_are_printed() {
         assert!(PROGRAMS.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name));
         assert!(AGES.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name));
-        assert_eq!("steddy".parse::<Age>().unwrap_err().to_string(), "no age is called `steddy`: did you mean `steady`?");
+        assert_eq!(
+            "steddy".parse::<Age>().unwrap_err().to_string(),
+            "no age is called `steddy`: did you mean `steady`?"
+        );
     }
 }
