@@ -15,7 +15,7 @@ use crate::suggest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Engine {
-    /// A thread per flow, `read(2)` and `write(2)`.
+    /// A thread per flow, `recv(2)` and `send(2)`; `read(2)` and `write(2)` of what is no socket.
     Blocking,
     /// Moves nothing: what the harness itself costs.
     Null,
@@ -162,6 +162,9 @@ const NOTHING: Abilities = Abilities {
 /// Many connections a thread, and nothing that is no socket.
 const CONNECTIONS: Abilities = Abilities { tcp: ALL, unix: ALL, ..NOTHING };
 
+/// What can be waited for: files and devices are always ready, and epoll_ctl(2) refuses them.
+const READINESS: Abilities = Abilities { pipes: STREAM, ..CONNECTIONS };
+
 /// Unix sockets take no zero-copy sends.
 const ZERO_COPY: Abilities = Abilities { unix: &[], ..CONNECTIONS };
 
@@ -175,7 +178,7 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: Engine::Blocking,
         name: "blocking",
-        summary: "a thread per flow, read(2) and write(2)",
+        summary: "a thread per flow, recv(2) and send(2)",
         can: Abilities { tcp: ALL, unix: ALL, pipes: STREAM, sources: STREAM, threads: Threads::PerFlow, ..NOTHING },
     },
     // A floor of calls is a client of it alone; as an engine that was asked for it would answer nothing.
@@ -197,25 +200,25 @@ pub const ENGINES: &[EngineRow] = &[
         value: EpollMode::of(false, false),
         name: "epoll",
         summary: "epoll(7), level-triggered, one accept a wake-up",
-        can: CONNECTIONS,
+        can: READINESS,
     },
     EngineRow {
         value: EpollMode::of(false, true),
         name: "epoll:batch",
         summary: "epoll(7), level-triggered, accepts until none is left",
-        can: CONNECTIONS,
+        can: READINESS,
     },
     EngineRow {
         value: EpollMode::of(true, false),
         name: "epoll:edge",
         summary: "epoll(7), edge-triggered connections",
-        can: CONNECTIONS,
+        can: READINESS,
     },
     EngineRow {
         value: EpollMode::of(true, true),
         name: "epoll:edge:batch",
         summary: "epoll(7), edge-triggered connections, accepts until none is left",
-        can: CONNECTIONS,
+        can: READINESS,
     },
     EngineRow {
         value: Engine::Tokio,
@@ -423,6 +426,7 @@ mod tests {
         let bytes = suiting("tcp");
         assert!(bytes.starts_with("blocking,null,epoll") && !bytes.contains("mmsg"), "{bytes}");
         assert!(suiting("tcp").contains("uring:zc") && !suiting("unix").contains("uring:zc"));
-        assert_eq!((suiting("pipe"), suiting("/dev/zero")), ("blocking,null".into(), "blocking,null".into()));
+        assert_eq!(suiting("pipe"), "blocking,null,epoll,epoll:batch,epoll:edge,epoll:edge:batch");
+        assert_eq!(suiting("/dev/zero"), "blocking,null");
     }
 }

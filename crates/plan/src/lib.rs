@@ -11,6 +11,7 @@ pub mod design;
 mod engines;
 pub mod file;
 mod foreign;
+mod index;
 mod meaning;
 mod missing;
 pub mod order;

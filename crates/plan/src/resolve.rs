@@ -1,7 +1,7 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::slo::PACE_ASSUMED;
@@ -15,6 +15,7 @@ use crate::cross::{apply_profile, count, cross, longest};
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS, Schedule};
 use crate::engines;
 use crate::foreign;
+use crate::index::{Index, NO_LEVELS};
 use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
 use crate::missing::{connections, skip_what_is_missing};
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
@@ -287,36 +288,6 @@ impl Plan {
             });
         }
         Ok(())
-    }
-}
-
-/// A plan by its groups: looked up once for thousands of them.
-struct Index<'a> {
-    conditions: HashMap<&'a GroupId, &'a Levels>,
-    /// Those that can be measured.
-    cells: HashMap<&'a GroupId, Vec<&'a Cell>>,
-    artefacts: HashMap<&'a GroupId, u64>,
-}
-
-/// Of a group that the plan does not have.
-static NO_LEVELS: Levels = Levels(BTreeMap::new());
-
-impl Index<'_> {
-    fn of(plan: &Plan) -> Index<'_> {
-        let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
-        let conditions = plan.groups.iter().map(|group| (&group.id, &group.factors)).collect();
-        let mut index = Index { conditions, cells: HashMap::new(), artefacts: HashMap::new() };
-        for cell in plan.cells.iter().filter(|cell| !skipped.contains(&cell.id)) {
-            index.cells.entry(&cell.group).or_default().push(cell);
-        }
-        for artefact in &plan.artefacts {
-            *index.artefacts.entry(&artefact.group).or_default() += 1;
-        }
-        index
-    }
-
-    fn is_live(&self, group: &GroupId) -> bool {
-        self.cells.contains_key(group)
     }
 }
 

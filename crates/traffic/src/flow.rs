@@ -19,8 +19,13 @@ pub enum Want {
     Pause(u64),
     /// Open a connection; an older one is closed already.
     Connect,
+    /// Send nothing any more on this connection, which the peer sees as the end of what it receives; then ask again.
+    Finish,
     /// Close the connection; then ask again.
     Close,
+    /// Close the connection so that the peer is told of a failure, where the transport knows how (TCP: a reset); then
+    /// ask again.
+    Reset,
     /// Nothing any more: the engine gives the flow back.
     Done,
 }
@@ -60,6 +65,10 @@ pub trait Flow {
     /// Whether events carry the time.
     const TIMED: bool = false;
 
+    /// Whether flows of this kind may come in pairs ([`Party::partner`](crate::party::Party::partner)), of which each
+    /// may have the other one asked again. Not every engine can ([`can_pair`](crate::engine::can_pair)).
+    const PAIRED: bool = false;
+
     /// What to do next. Asked before every call.
     fn want(&mut self, now_ns: u64) -> Want;
 
@@ -84,12 +93,20 @@ pub trait Flow {
         u64::MAX
     }
 
+    /// Whether what was told to this flow since the last time concerns its partner, which is then asked again what it
+    /// wants. Asked after everything that happened to a flow that is [`PAIRED`](Flow::PAIRED). A partner is asked
+    /// again in any case when its flow leaves.
+    fn wakes(&mut self) -> bool {
+        false
+    }
+
     /// The connection that was wanted is there.
     fn connected(&mut self, _now_ns: u64) {}
 
     /// The connection came to an end that the flow did not ask for. The engine asks again what is wanted and
     /// closes the connection, with one exception: a peer that only shut down its writing side ([`End::Eof`])
-    /// can still be sent to, so the connection stays for as long as the flow goes on wanting to send. Wanting
-    /// to receive from it once more ends it a second time.
+    /// can still be sent to, so the connection stays for as long as the flow goes on wanting to send, or, where its
+    /// partner may still bring it something to send, pauses. Wanting to receive from it once more ends it a second
+    /// time.
     fn ended(&mut self, _end: End, _now_ns: u64) {}
 }

@@ -31,6 +31,12 @@ pub trait Party: Send {
     /// What socket(2), bind(2) or connect(2) said, `EINPROGRESS` excepted.
     fn connect(&mut self, flow: &mut Self::Flow) -> io::Result<OwnedFd>;
 
+    /// The flow that is paired with one that the engine was just given, and its connection if it is joined already.
+    /// Asked only of flows that are [`PAIRED`](crate::flow::Flow::PAIRED).
+    fn partner(&mut self, _flow: &mut Self::Flow) -> Option<(Self::Flow, Option<OwnedFd>)> {
+        None
+    }
+
     /// A flow is done, or the time is up. Its connection comes with it if it is still open.
     fn left(&mut self, flow: Self::Flow, connection: Option<OwnedFd>);
 }

@@ -61,7 +61,7 @@ pub(crate) fn carry(
                     now_ns = monotonic_ns();
                     flow.connected(now_ns);
                 }
-                Want::Close => {}
+                Want::Finish | Want::Close | Want::Reset => {}
                 // A moment that has not come: nobody waits here.
                 Want::Receive | Want::ReceiveUntil(_) | Want::Pause(_) => now_ns = monotonic_ns(),
                 Want::Done => return Ok(Stop::Done),

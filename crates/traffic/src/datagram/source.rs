@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_model::{Fill, UringKind};
 use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX, To};
 
+use crate::datagram::handshake::is_gone;
 use crate::datagram::number;
 use crate::engine::Stop;
 use crate::fault::Fault;
@@ -303,16 +304,17 @@ fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<St
     if error.kind() == io::ErrorKind::Interrupted || is_want_of_room(error) {
         return Ok(abort.load(Ordering::Relaxed).then_some(Stop::Aborted));
     }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected => {
-            Ok(Some(Stop::Ended(crate::flow::End::Closed)))
-        }
-        _ if bytegauge_sys::datagram::is_too_long(error) => Err(Fault::Missing(format!(
+    if is_gone(error) {
+        return Ok(Some(Stop::Ended(crate::flow::End::Closed)));
+    }
+    Err(if bytegauge_sys::datagram::is_too_long(error) {
+        Fault::Missing(format!(
             "a datagram of {size} B is more than this socket sends ({error}): use a smaller --write-size or, over Unix \
              sockets, a larger --sndbuf"
-        ))),
-        _ => Err(Fault::io("sending datagrams")(io::Error::new(error.kind(), error.to_string()))),
-    }
+        ))
+    } else {
+        Fault::io("sending datagrams")(io::Error::new(error.kind(), error.to_string()))
+    })
 }
 
 /// Whether a ring receives on and on.

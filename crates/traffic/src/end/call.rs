@@ -140,7 +140,7 @@ fn serve_thread(
     let mut party = Servers::new(setup, call, Arc::clone(desk));
     let station = Station {
         listener: Some(listener.as_fd()),
-        buffer_size: setup.read_size,
+        buffer_size: engine::message_buffer(call.server_engine, setup.read_size),
         abort: &flags.abort,
         told: &flags.told,
     };
@@ -278,7 +278,8 @@ impl Caller {
         } else if call.client_engine == Engine::Null {
             alone(&mut party, &setup, &call, &flags, &mut meter)
         } else {
-            let station = Station { listener: None, buffer_size: setup.read_size, abort: &flags.abort, told: &never };
+            let buffer_size = engine::message_buffer(call.client_engine, setup.read_size);
+            let station = Station { listener: None, buffer_size, abort: &flags.abort, told: &never };
             engine::drive(call.client_engine, &mut party, station, &mut meter)
         };
         meter.close_early();

@@ -3,8 +3,10 @@
 //! An engine carries any [`Flow`] over any descriptor; it knows neither workload nor transport.
 
 mod blocking;
+mod driver;
 mod epoll;
 mod null;
+mod plain;
 pub mod proof;
 pub(crate) mod timers;
 mod tokio;
@@ -14,7 +16,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{Engine, EngineReport};
+use bytegauge_model::{Engine, EngineReport, UringKind};
 
 use crate::datagram;
 use crate::fault::Fault;
@@ -88,13 +90,17 @@ pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Me
 ///
 /// # Errors
 /// [`Fault::Missing`] if this machine lacks what the engine needs, [`Fault::Io`] if the engine's own calls
-/// failed. What fails on a connection is its flow's business ([`crate::flow::Flow::ended`]).
+/// failed, [`Fault::Impossible`] if it cannot carry such flows ([`can_pair`]). What fails on a connection is its flow's
+/// business ([`crate::flow::Flow::ended`]).
 pub fn drive<P: Party>(
     engine: Engine,
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
+    if P::Flow::PAIRED && !can_pair(engine) {
+        return Err(Fault::Impossible(format!("flows of engine {engine} cannot wake each other: use epoll or uring")));
+    }
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
         Engine::Uring(mode) => uring::drive(mode, party, station, meter),
@@ -105,6 +111,21 @@ pub fn drive<P: Party>(
             Err(Fault::Impossible(format!("engine {engine} carries datagrams, not connections")))
         }
     }
+}
+
+/// Most bytes of one receive of messages, where nobody asked for a number: `usual`, unless that would keep the engine
+/// from what it is for.
+pub fn message_buffer(engine: Engine, usual: usize) -> usize {
+    match engine {
+        Engine::Uring(mode) if mode.kind == UringKind::Bundle => usual.min(uring::BUNDLE_BUFFER_SIZE),
+        _ => usual,
+    }
+}
+
+/// Whether an engine carries flows in pairs, of which one may have the other one asked again: those whose flows share
+/// a thread and a [driver].
+pub fn can_pair(engine: Engine) -> bool {
+    matches!(engine, Engine::Epoll(_) | Engine::Uring(_))
 }
 
 /// What this machine lacks for an engine, if anything, with the next step: asked before a plan is made.

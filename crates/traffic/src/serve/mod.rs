@@ -126,8 +126,8 @@ impl Server {
 fn serve(engine: Engine, mut guests: Guests, listener: &OwnedFd, flags: &Flags) -> Result<Served, Fault> {
     let forever = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: true };
     let mut meter = Meter::start(&forever, 0);
-    let station =
-        Station { listener: Some(listener.as_fd()), buffer_size: READ_SIZE, abort: &flags.abort, told: &flags.told };
+    let buffer_size = engine::message_buffer(engine, READ_SIZE);
+    let station = Station { listener: Some(listener.as_fd()), buffer_size, abort: &flags.abort, told: &flags.told };
     engine::drive(engine, &mut guests, station, &mut meter)?;
     Ok(guests.served)
 }

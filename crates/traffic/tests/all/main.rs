@@ -9,6 +9,8 @@ mod call_trouble;
 mod calls;
 mod engines;
 mod engines_busy;
+mod engines_calls;
 mod engines_exhausted;
+mod engines_relay;
 mod engines_storm;
 mod support;

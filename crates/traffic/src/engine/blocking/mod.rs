@@ -1,4 +1,5 @@
-//! The blocking engine: one thread a flow, `read(2)` and `write(2)`, a short count taken as it comes.
+//! The blocking engine: one thread a flow, `recv(2)` and `send(2)`, a short count taken as it comes. Pipes and files
+//! take `read(2)` and `write(2)`, at the same places.
 //!
 //! Here is the loop of a stream, whose flows have threads already; [`party`] starts threads for a party's.
 
@@ -11,8 +12,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use bytegauge_sys::{file, io as sys_io};
+use bytegauge_sys::{file, io as sys_io, socket};
 
+use crate::engine::plain::Calls;
 use crate::engine::{Slot, Stop};
 use crate::fault::Fault;
 use crate::flow::{End, Flow, Want};
@@ -33,6 +35,21 @@ impl Port for BorrowedFd<'_> {
     #[inline]
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         sys_io::write(*self, bytes)
+    }
+}
+
+/// A socket, by its own calls.
+struct Socket<'a>(BorrowedFd<'a>);
+
+impl Port for Socket<'_> {
+    #[inline]
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::receive(self.0, buffer)
+    }
+
+    #[inline]
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        socket::send(self.0, bytes)
     }
 }
 
@@ -57,7 +74,11 @@ impl Port for Endless<'_> {
 }
 
 pub(super) fn run<F: Flow>(flow: &mut F, fd: BorrowedFd<'_>, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
-    if slot.rewind { run_on(&Endless(fd), flow, slot, meter) } else { run_on(&fd, flow, slot, meter) }
+    match Calls::of(fd) {
+        Calls::OfSockets => run_on(&Socket(fd), flow, slot, meter),
+        Calls::OfFiles if slot.rewind => run_on(&Endless(fd), flow, slot, meter),
+        Calls::OfFiles => run_on(&fd, flow, slot, meter),
+    }
 }
 
 /// The loop itself. The pace is looked at once a call only where there is one.

@@ -12,7 +12,8 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 
 use crate::engine::blocking::party::Hall;
-use crate::engine::{WAIT_MAX_NS, unconnected};
+use crate::engine::plain::Calls;
+use crate::engine::{WAIT_MAX_NS, plain, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
@@ -28,6 +29,7 @@ pub(super) struct Worker<'h, 'a, P: Party> {
     buffer: Vec<u8>,
     share: Share,
     system_calls: u64,
+    calls: Calls,
     eof: bool,
     receive_timeout: bool,
     send_timeout: bool,
@@ -45,6 +47,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             buffer: vec![0; hall.buffer_size],
             share: hall.tally.share(),
             system_calls: 0,
+            calls: Calls::OfSockets,
             eof: false,
             receive_timeout: false,
             send_timeout: false,
@@ -64,7 +67,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         self.tick();
         while !self.hall.stop.load(Ordering::Relaxed) {
             let want = self.flow.want(self.now_ns);
-            if self.eof && !matches!(want, Want::Send | Want::Both) {
+            if self.eof && !matches!(want, Want::Send | Want::Both | Want::Finish) {
                 self.close();
                 if matches!(want, Want::Receive | Want::ReceiveUntil(_)) {
                     self.flow.ended(End::Eof, self.now_ns);
@@ -78,6 +81,11 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
                 Want::Both => self.send_or_receive()?,
                 Want::Pause(at_ns) => self.pause(at_ns),
                 Want::Connect => self.connect()?,
+                Want::Finish => self.finish(),
+                Want::Reset => {
+                    self.reset();
+                    true
+                }
                 Want::Close => {
                     self.close();
                     true
@@ -125,7 +133,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         }
         let asked = self.buffer.len();
         self.system_calls += 1;
-        let received = sys_io::read(fd.as_fd(), &mut self.buffer);
+        let received = self.calls.receive(fd.as_fd(), &mut self.buffer);
         self.tick();
         match received {
             Ok(0) => {
@@ -152,7 +160,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         let bytes = self.flow.outgoing();
         let asked = bytes.len();
         self.system_calls += 1;
-        let sent = if at_once { socket::send_now(fd.as_fd(), bytes) } else { sys_io::write(fd.as_fd(), bytes) };
+        let sent = if at_once { socket::send_now(fd.as_fd(), bytes) } else { self.calls.send(fd.as_fd(), bytes) };
         self.tick();
         match sent {
             Ok(n) => {
@@ -237,11 +245,30 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         self.flow.ended(End::Failed { doing, errno: error.raw_os_error().unwrap_or(0) }, self.now_ns);
     }
 
+    fn finish(&mut self) -> bool {
+        if let Some(fd) = &self.fd {
+            self.system_calls += 1;
+            if let Err(error) = plain::finish(fd.as_fd()) {
+                self.fail(Doing::Sending, &error);
+            }
+        }
+        true
+    }
+
+    fn reset(&mut self) {
+        if let Some(fd) = &self.fd {
+            self.system_calls += 1;
+            plain::reset_when_closed(fd.as_fd());
+        }
+        self.close();
+    }
+
     fn close(&mut self) {
         if self.fd.take().is_some() {
             self.system_calls += 1;
             self.hall.on_closed();
         }
         (self.eof, self.receive_timeout, self.send_timeout) = (false, false, false);
+        self.calls = Calls::OfSockets;
     }
 }

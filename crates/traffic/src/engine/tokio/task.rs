@@ -16,7 +16,7 @@ use tokio::time::{sleep_until, timeout_at};
 
 use crate::engine::tokio::instant;
 use crate::engine::tokio::stream::Stream;
-use crate::engine::unconnected;
+use crate::engine::{plain, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::tally::Tally;
@@ -131,7 +131,7 @@ impl<F: Flow> Held<F> {
         loop {
             let Some(flow) = &mut self.flow else { return Ok(()) };
             let want = flow.want(now_ns);
-            if self.eof && !matches!(want, Want::Send | Want::Both) {
+            if self.eof && !matches!(want, Want::Send | Want::Both | Want::Finish) {
                 self.close();
                 if matches!(want, Want::Receive | Want::ReceiveUntil(_)) {
                     self.end(End::Eof, now_ns);
@@ -159,6 +159,15 @@ impl<F: Flow> Held<F> {
                     }
                     false
                 }
+                Want::Finish => self.finish(now_ns),
+                Want::Reset => {
+                    if let Some(stream) = &self.stream {
+                        self.desk.called();
+                        plain::reset_when_closed(stream.as_fd());
+                    }
+                    self.close();
+                    true
+                }
                 Want::Close => {
                     self.close();
                     true
@@ -169,6 +178,16 @@ impl<F: Flow> Held<F> {
                 return Ok(());
             }
         }
+    }
+
+    fn finish(&mut self, now_ns: u64) -> bool {
+        if let Some(stream) = &self.stream {
+            self.desk.called();
+            if let Err(error) = plain::finish(stream.as_fd()) {
+                self.fail(Doing::Sending, error.raw_os_error().unwrap_or(0), now_ns);
+            }
+        }
+        true
     }
 
     /// A moment has come, and the flow will want to know it.

@@ -10,9 +10,9 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{Errno, Taken};
 
+use crate::engine::driver::{Then, Waits};
 use crate::engine::unconnected;
 use crate::engine::uring::Loop;
-use crate::engine::uring::connection::{Leaving, Then, Waits};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
@@ -69,43 +69,43 @@ impl<P: Party> Loop<'_, P> {
     pub(super) fn arm(&mut self, index: u32) -> Result<(), Fault> {
         let token = self.token(index);
         let slot = &self.slots[index as usize];
-        if slot.receiving.is_some() || slot.eof || slot.came.is_some() {
+        if slot.link.receiving.is_some() || slot.eof || slot.link.came.is_some() {
             return Ok(());
         }
-        let buffer = match self.pool {
+        let buffer = match self.port.pool {
             Some(_) => None,
             None => Some(self.receive_buffer(index)?),
         };
         let slot = &mut self.slots[index as usize];
         let Some(fd) = slot.fd.as_ref().map(AsFd::as_fd) else { return Err(unconnected()) };
-        slot.receiving = Some(match (self.pool, buffer) {
-            (Some(pool), _) if self.kind == UringKind::Bundle => self.ring.receive_bundles(token, fd, pool),
-            (Some(pool), _) => self.ring.receive_multishot(token, fd, pool),
-            (None, Some(buffer)) => self.ring.receive(token, fd, buffer),
+        slot.link.receiving = Some(match (self.port.pool, buffer) {
+            (Some(pool), _) if self.port.kind == UringKind::Bundle => self.port.ring.receive_bundles(token, fd, pool),
+            (Some(pool), _) => self.port.ring.receive_multishot(token, fd, pool),
+            (None, Some(buffer)) => self.port.ring.receive(token, fd, buffer),
             (None, None) => return Err(Fault::Impossible("a receive without a buffer".into())),
         });
-        slot.called_off = false;
+        slot.link.called_off = false;
         Ok(())
     }
 
     /// Gives the flow what is there, or waits for more.
-    pub(super) fn receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn hand_over(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         let slot = &mut self.slots[index as usize];
-        if slot.spill.holds() {
-            let size = self.receive_size;
-            let bytes = slot.spill.take(size);
+        if slot.link.spill.holds() {
+            let size = self.port.receive_size;
+            let bytes = slot.link.spill.take(size);
             self.meter.count(bytes.len(), size);
             *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
             let Some(flow) = &mut slot.flow else { return Ok(Then::Rest) };
             let goes_on = flow.received(bytes, *now_ns);
-            slot.spill.tidy();
+            slot.link.spill.tidy();
             if !goes_on {
                 self.leave(index);
                 return Ok(Then::Rest);
             }
             return Ok(Then::Ask);
         }
-        if let Some(end) = slot.came.take() {
+        if let Some(end) = slot.link.came.take() {
             *now_ns = self.tick();
             self.tell(index, end, *now_ns);
             return Ok(Then::Ask);
@@ -124,11 +124,11 @@ impl<P: Party> Loop<'_, P> {
     ) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         if !more {
-            slot.receiving = None;
+            slot.link.receiving = None;
         }
         match moved {
             Ok(0) => {
-                taken.into_iter().for_each(|taken| self.ring.give_back(taken));
+                taken.into_iter().for_each(|taken| self.port.ring.give_back(taken));
                 self.over(index, End::Eof)?;
             }
             Ok(moved) => self.arrived(index, moved, taken)?,
@@ -143,9 +143,9 @@ impl<P: Party> Loop<'_, P> {
             Err(Errno(errno)) => self.over(index, End::Failed { doing: Doing::Receiving, errno })?,
         }
         let slot = &self.slots[index as usize];
-        if slot.leaving != Leaving::No {
+        if slot.leaving {
             self.finish_leaving(index);
-        } else if slot.receiving.is_none() && slot.waits.listens() {
+        } else if slot.link.receiving.is_none() && slot.waits.listens() {
             // After the whole batch, when the buffers that it used are offered again.
             self.go_on_later(index);
         }
@@ -160,38 +160,43 @@ impl<P: Party> Loop<'_, P> {
         let (mut goes_on, mut now_ns) = (true, 0);
         while left > 0 {
             let slot = &mut self.slots[index as usize];
-            let piece = match (&mut taken, slot.memory.receive) {
-                (Some(taken), _) => self.ring.piece(taken),
-                (None, Some(buffer)) => self.ring.buffer(buffer).and_then(|bytes| bytes.get_mut(..left)),
+            let piece = match (&mut taken, slot.link.memory.receive) {
+                (Some(taken), _) => self.port.ring.piece(taken),
+                (None, Some(buffer)) => self.port.ring.buffer(buffer).and_then(|bytes| bytes.get_mut(..left)),
                 (None, None) => None,
             };
             let Some(piece) = piece else { return Err(Fault::Impossible("bytes arrived nowhere".into())) };
             left -= piece.len();
             if !wanted {
-                slot.spill.keep(piece);
+                slot.link.spill.keep(piece);
                 continue;
             }
             let Some(flow) = &mut slot.flow else { break };
-            self.meter.count(piece.len(), self.receive_size);
+            self.meter.count(piece.len(), self.port.receive_size);
             now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
             goes_on = flow.received(piece, now_ns);
             if !goes_on {
                 break;
             }
-            wanted = left == 0 || listens(flow.want(now_ns));
+            if left > 0 {
+                let want = flow.want(now_ns);
+                wanted = listens(want);
+                slot.held = (!wanted).then_some(want);
+            }
         }
-        taken.into_iter().for_each(|taken| self.ring.give_back(taken));
+        taken.into_iter().for_each(|taken| self.port.ring.give_back(taken));
         let slot = &mut self.slots[index as usize];
         if !goes_on {
-            slot.leaving = Leaving::No;
+            slot.leaving = false;
+            slot.link.takes_what_comes = false;
             self.leave(index);
-        } else if slot.leaving == Leaving::No && slot.waits.listens() {
+        } else if !slot.leaving && slot.waits.listens() {
             self.timers.clear(index);
             self.advance(index, now_ns)?;
-        } else if slot.spill.held() > SPILL_MAX && !slot.called_off {
-            slot.called_off = true;
-            slot.receiving.into_iter().for_each(|op| {
-                self.ring.cancel(op);
+        } else if slot.link.spill.held() > SPILL_MAX && !slot.link.called_off {
+            slot.link.called_off = true;
+            slot.link.receiving.into_iter().for_each(|op| {
+                self.port.ring.cancel(op);
             });
         }
         Ok(())
@@ -201,8 +206,9 @@ impl<P: Party> Loop<'_, P> {
     fn is_last_wish(&mut self, index: u32) -> bool {
         let now_ns = self.tick();
         let slot = &mut self.slots[index as usize];
-        slot.leaving == Leaving::WithWhatComes
-            && !slot.spill.holds()
+        slot.leaving
+            && slot.link.takes_what_comes
+            && !slot.link.spill.holds()
             && slot.flow.as_mut().is_some_and(|flow| listens(flow.want(now_ns)))
     }
 
@@ -210,13 +216,13 @@ impl<P: Party> Loop<'_, P> {
     pub(super) fn drain_spill(&mut self, index: u32) {
         loop {
             let now_ns = self.tick();
-            let size = self.receive_size;
+            let size = self.port.receive_size;
             let slot = &mut self.slots[index as usize];
             let Some(flow) = &mut slot.flow else { return };
-            if !slot.spill.holds() || !listens(flow.want(now_ns)) {
+            if !slot.link.spill.holds() || !listens(flow.want(now_ns)) {
                 return;
             }
-            let bytes = slot.spill.take(size);
+            let bytes = slot.link.spill.take(size);
             self.meter.count(bytes.len(), size);
             if !flow.received(bytes, now_ns) {
                 return;
@@ -227,8 +233,8 @@ impl<P: Party> Loop<'_, P> {
     /// The stream is over: the flow hears of it when it wants to receive.
     fn over(&mut self, index: u32, end: End) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
-        if slot.leaving != Leaving::No || !slot.waits.listens() {
-            slot.came = Some(end);
+        if slot.leaving || !slot.waits.listens() {
+            slot.link.came = Some(end);
             return Ok(());
         }
         self.timers.clear(index);

@@ -12,7 +12,6 @@ mod arrival;
 mod connection;
 mod sending;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -22,9 +21,9 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{BufferId, Completion, Errno, Event, Feature, Missing, OpId, PoolId, Ring, Setup, Wait};
 use bytegauge_sys::{io as sys_io, socket};
 
-use crate::engine::timers::Timers;
-use crate::engine::uring::connection::Slot;
-use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
+use crate::engine::driver::{Accepting, Driver, LISTENER, Port, Then};
+use crate::engine::uring::connection::Operations;
+use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
 use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::party::Party;
@@ -43,51 +42,31 @@ const POLL_IDLE_MS: u32 = 1;
 /// Bytes of the pool that receives take from; each buffer is as long as one receive may be.
 const POOL_SIZE: usize = 16 << 20;
 
-/// The buffers of a bundle are smaller, or nothing would need more than one.
-const BUNDLE_BUFFER_SIZE: usize = 4096;
+/// Most bytes of a buffer of a bundle where nobody asked for a length: a message would hardly ever need two of larger
+/// ones.
+pub(super) const BUNDLE_BUFFER_SIZE: usize = 4096;
 
 /// How long an engine that leaves waits for what it still sends, and then for what it called off.
 const LEAVE_NS: u64 = 1_000_000_000;
 
-/// The listener's token; connections carry index and generation, of which neither reaches this.
-const LISTENER: u64 = u64::MAX;
-
-/// Whether connections are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accepting {
-    /// This end does not listen, or not any more.
-    Never,
-    /// An accept is in flight.
-    By(OpId),
-    /// Descriptors ran out: accepted again at this moment, or when a connection closes.
-    From(u64),
-}
-
-struct Loop<'a, P: Party> {
+/// A ring, and memory for what it moves.
+struct Completions {
     kind: UringKind,
-    party: &'a mut P,
-    station: Station<'a>,
-    meter: &'a mut Meter,
     ring: Ring,
     /// What receives take from; absent in `plain`.
     pool: Option<PoolId>,
-    /// Length of one buffer that is received into.
+    /// Most bytes of one receive, as the flow is given them.
     receive_size: usize,
-    slots: Vec<Slot<P::Flow>>,
-    free: Vec<u32>,
-    /// Flows in slots.
-    live: usize,
-    timers: Timers,
-    /// Slots that could go on but had their turn, or wait for buffers of the pool.
-    again: VecDeque<u32>,
     /// Buffers that an operation of a closed connection still used.
     spare_buffers: Vec<BufferId>,
     spare_outboxes: Vec<PoolId>,
-    accepting: Accepting,
+    /// The accept in flight.
+    accept: Option<OpId>,
     /// Connections accepted since the last wait.
     accepted_now: u64,
-    report: EngineReport,
 }
+
+type Loop<'a, P> = Driver<'a, P, Completions>;
 
 pub(super) fn drive<P: Party>(
     mode: UringMode,
@@ -102,33 +81,17 @@ pub(super) fn drive<P: Party>(
         ring.require(*feature).map_err(missing)?;
     }
     let before = ring.counts();
-    let mut engine = Loop {
-        kind: mode.kind,
-        party,
-        station,
-        meter,
-        ring,
-        pool: None,
-        receive_size: station.buffer_size.max(1),
-        slots: Vec::new(),
-        free: Vec::new(),
-        live: 0,
-        timers: Timers::default(),
-        again: VecDeque::new(),
-        spare_buffers: Vec::new(),
-        spare_outboxes: Vec::new(),
-        accepting: Accepting::Never,
-        accepted_now: 0,
-        report: EngineReport::default(),
-    };
-    let stopped = engine.begin().and_then(|()| engine.run());
-    let left = engine.give_back();
-    let counts = engine.ring.counts();
-    engine.report.system_calls += counts.system_calls - before.system_calls;
-    engine.report.completions = counts.completions - before.completions;
-    engine.report.kernel_threads_ns = engine.ring.helper_cpu_ns();
-    let report = engine.report;
-    left.and(stopped).map(|stop| (stop, report))
+    if let Some(listener) = station.listener {
+        sys_io::set_nonblocking(listener, false).map_err(Fault::io("preparing the listener"))?;
+    }
+    let port = Completions::new(mode.kind, ring, station.buffer_size.max(1))?;
+    let mut driver = Driver::new(port, party, station, meter);
+    let stopped = driver.drive();
+    let counts = driver.port.ring.counts();
+    driver.report.system_calls += counts.system_calls - before.system_calls;
+    driver.report.completions = counts.completions - before.completions;
+    driver.report.kernel_threads_ns = driver.port.ring.helper_cpu_ns();
+    stopped.map(|stop| (stop, driver.report))
 }
 
 /// What this machine lacks for a mode, if anything: asked before a plan is made.
@@ -167,125 +130,133 @@ fn missing(reason: Missing) -> Fault {
     Fault::Missing(reason.to_string())
 }
 
-impl<P: Party> Loop<'_, P> {
-    fn begin(&mut self) -> Result<(), Fault> {
-        if self.kind != UringKind::Plain {
-            if self.kind == UringKind::Bundle {
-                self.receive_size = self.receive_size.min(BUNDLE_BUFFER_SIZE);
-            }
-            let buffers = (POOL_SIZE / self.receive_size).clamp(16, 4096) as u16;
-            let pool = self.ring.new_pool(buffers, self.receive_size).map_err(missing)?;
-            self.ring.offer_all(pool);
-            self.pool = Some(pool);
+impl Completions {
+    fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<Completions, Fault> {
+        let mut pool = None;
+        if kind != UringKind::Plain {
+            let buffers = (POOL_SIZE / receive_size).clamp(16, 4096) as u16;
+            let made = ring.new_pool(buffers, receive_size).map_err(missing)?;
+            ring.offer_all(made);
+            pool = Some(made);
         }
-        while let Some((flow, fd)) = self.party.first() {
-            if let Some(fd) = &fd {
-                self.adopt(fd)?;
-            }
-            let index = self.take_in(flow, fd);
-            self.go_on_later(index);
-        }
-        if let Some(listener) = self.station.listener {
-            sys_io::set_nonblocking(listener, false).map_err(Fault::io("preparing the listener"))?;
-            self.listen();
-        }
-        Ok(())
+        Ok(Completions {
+            kind,
+            ring,
+            pool,
+            receive_size,
+            spare_buffers: Vec::new(),
+            spare_outboxes: Vec::new(),
+            accept: None,
+            accepted_now: 0,
+        })
     }
+}
 
-    /// Makes a connection fit for the ring.
-    fn adopt(&mut self, fd: &OwnedFd) -> Result<(), Fault> {
-        self.report.system_calls += 1;
+impl Port for Completions {
+    type Link = Operations;
+
+    const HOLDS: bool = true;
+
+    fn adopt<P: Party>(driver: &mut Loop<'_, P>, fd: &OwnedFd) -> Result<(), Fault> {
+        driver.report.system_calls += 1;
         sys_io::set_nonblocking(fd.as_fd(), false).map_err(Fault::io("preparing a connection"))
     }
 
-    fn run(&mut self) -> Result<Stop, Fault> {
-        loop {
-            if self.station.abort.load(Ordering::Relaxed) {
-                return Ok(Stop::Aborted);
-            }
-            let mut now_ns = monotonic_ns();
-            if (now_ns >= self.meter.next_mark_ns() || self.station.told.load(Ordering::Relaxed))
-                && !self.meter.lap(self.station.told)
-                || !self.looks_at_the_clock()
-            {
-                return Ok(Stop::Time);
-            }
-            if self.go_on(now_ns)? {
-                now_ns = monotonic_ns();
-            }
-            if self.live == 0 && self.accepting == Accepting::Never {
-                return Ok(Stop::Done);
-            }
-            let timeout_ns = if self.again.is_empty() { self.until_ns(now_ns) - now_ns } else { 0 };
-            if !self.wait(timeout_ns)? {
-                return Ok(Stop::Time);
-            }
-        }
-    }
-
-    /// Ends a lap whose calls were made: a round over many busy connections takes longer than a window's marks may
-    /// wait. `false` when the time is up.
-    #[inline]
-    fn looks_at_the_clock(&mut self) -> bool {
-        !self.meter.is_lap_used_up() || self.meter.lap(self.station.told)
+    fn listen<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+        let Some(listener) = driver.station.listener else { return Ok(()) };
+        driver.accepting = Accepting::Now;
+        driver.port.accept = Some(match driver.port.kind {
+            UringKind::Plain => driver.port.ring.accept(LISTENER, listener),
+            _ => driver.port.ring.accept_multishot(LISTENER, listener),
+        });
+        Ok(())
     }
 
     /// Submits what is queued, waits for completions and works them off; the rest of them stays in the ring when the
-    /// time is up, which `false` says.
-    fn wait(&mut self, timeout_ns: u64) -> Result<bool, Fault> {
-        let want = u32::from(timeout_ns > 0);
-        let waited =
-            self.ring.wait(want, (want > 0).then_some(timeout_ns)).map_err(Fault::io("waiting in io_uring"))?;
-        self.accepted_now = 0;
+    /// time is up.
+    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: Option<u64>) -> Result<bool, Fault> {
+        // Something is waited for: a wait of 0 ns would not even look.
+        let timeout_ns = timeout_ns.map(|ns| ns.max(1));
+        let want = u32::from(timeout_ns.is_some());
+        let waited = driver.port.ring.wait(want, timeout_ns).map_err(Fault::io("waiting in io_uring"))?;
+        driver.port.accepted_now = 0;
         let mut any = false;
-        while let Some(completion) = self.ring.reap() {
+        while let Some(completion) = driver.port.ring.reap() {
             any = true;
-            self.on_completion(completion)?;
-            if !self.looks_at_the_clock() {
+            driver.on_completion(completion)?;
+            if !driver.looks_at_the_clock() {
                 return Ok(false);
             }
         }
-        self.report.wakeups += u64::from(any && waited == Wait::Ready);
+        driver.report.wakeups += u64::from(any && waited == Wait::Ready);
         Ok(true)
     }
 
-    /// Everything that is due without a completion. Whether there was anything.
-    fn go_on(&mut self, now_ns: u64) -> Result<bool, Fault> {
-        let mut any = false;
-        // As many as there are flows: one that names a past moment again must not hold up the others.
-        for _ in 0..self.live {
-            let Some(index) = self.timers.take_due(now_ns) else { break };
-            any = true;
-            self.on_deadline(index, now_ns)?;
-        }
-        for _ in 0..self.again.len() {
-            any = true;
-            let Some(index) = self.again.pop_front() else { break };
-            self.slots[index as usize].queued = false;
-            let now_ns = self.tick();
-            self.advance(index, now_ns)?;
-            if self.meter.is_lap_used_up() {
-                // The others keep their places in the queue.
-                break;
-            }
-        }
-        if matches!(self.accepting, Accepting::From(at_ns) if at_ns <= now_ns) {
-            self.listen();
-        }
-        Ok(any)
+    fn send<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        driver.queue_send(index, now_ns)
     }
 
-    /// How long a wait that begins now may last.
-    fn until_ns(&mut self, now_ns: u64) -> u64 {
-        let accept_ns = match self.accepting {
-            Accepting::From(at_ns) => at_ns,
-            Accepting::By(_) | Accepting::Never => u64::MAX,
-        };
-        let until_ns = self.meter.next_mark_ns().min(self.timers.earliest_ns()).min(accept_ns);
-        // Something is waited for: a wait of 0 ns would not even look.
-        until_ns.clamp(now_ns + 1, now_ns + WAIT_MAX_NS)
+    fn receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        driver.hand_over(index, now_ns)
     }
 
+    fn send_or_receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        driver.queue_both(index, now_ns)
+    }
+
+    fn watch_attempt<P: Party>(driver: &mut Loop<'_, P>, index: u32) -> Result<(), Fault> {
+        let token = driver.token(index);
+        let slot = &mut driver.slots[index as usize];
+        let Some(fd) = &slot.fd else { return Err(unconnected()) };
+        slot.link.connecting = Some(driver.port.ring.writable(token, fd.as_fd()));
+        Ok(())
+    }
+
+    /// What is in flight is called off first, or it would keep the socket open.
+    fn close<P: Party>(driver: &mut Loop<'_, P>, index: u32, fd: OwnedFd) {
+        let link = &mut driver.slots[index as usize].link;
+        for op in link.in_flight() {
+            driver.port.ring.cancel(op);
+        }
+        if link.sending.is_some() && driver.port.kind == UringKind::Bundle {
+            driver.port.spare_outboxes.extend(link.memory.outbox.take());
+        }
+        driver.port.ring.close(0, fd);
+    }
+
+    /// A flow is given back as soon as nothing is in flight on its connection.
+    fn depart<P: Party>(driver: &mut Loop<'_, P>, index: u32) {
+        driver.call_off(index);
+    }
+
+    fn on_impatience<P: Party>(driver: &mut Loop<'_, P>, index: u32) {
+        driver.slots[index as usize].link.impatient = true;
+    }
+
+    fn is_flushing<P: Party>(driver: &Loop<'_, P>, index: u32) -> bool {
+        driver.must_flush(index)
+    }
+
+    /// Every flow is given back once the kernel has let go of its connection: what it still received or sent must not
+    /// be lost to the counts.
+    fn see_off<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+        if let Some(op) = driver.port.accept.take() {
+            driver.port.ring.cancel(op);
+        }
+        for index in 0..driver.slots.len() {
+            driver.leave_with_what_comes(index as u32);
+        }
+        let abort = driver.station.abort;
+        driver.wait_for_leaving(|| abort.load(Ordering::Relaxed))?;
+        // A peer takes no more, or nobody has time for it.
+        for index in 0..driver.slots.len() {
+            driver.stop_flushing(index as u32);
+        }
+        driver.wait_for_leaving(|| false)
+    }
+}
+
+impl<P: Party> Loop<'_, P> {
     fn on_completion(&mut self, completion: Completion) -> Result<(), Fault> {
         let Completion { token, more, event } = completion;
         let index = token as u32;
@@ -297,7 +268,7 @@ impl<P: Party> Loop<'_, P> {
                 if self.is_current(token) {
                     self.on_received(index, more, moved, taken)
                 } else {
-                    taken.into_iter().for_each(|taken| self.ring.give_back(taken));
+                    taken.into_iter().for_each(|taken| self.port.ring.give_back(taken));
                     Ok(())
                 }
             }
@@ -313,17 +284,9 @@ impl<P: Party> Loop<'_, P> {
                 // The buffer stays with the slot whatever becomes of the connection.
                 self.on_released(index)
             }
-            Event::Writable(_) if self.is_current(token) => self.on_connected(index),
+            Event::Writable(_) if self.is_current(token) => self.on_attempt_over(index),
             Event::Writable(_) | Event::Nop(_) | Event::Cancelled(_) | Event::Closed(_) => Ok(()),
         }
-    }
-
-    fn listen(&mut self) {
-        let Some(listener) = self.station.listener else { return };
-        self.accepting = Accepting::By(match self.kind {
-            UringKind::Plain => self.ring.accept(LISTENER, listener),
-            _ => self.ring.accept_multishot(LISTENER, listener),
-        });
     }
 
     fn on_accepted(&mut self, more: bool, accepted: Result<OwnedFd, Errno>) -> Result<(), Fault> {
@@ -332,8 +295,8 @@ impl<P: Party> Loop<'_, P> {
             Ok(_) if self.accepting == Accepting::Never => None,
             Ok(fd) => {
                 self.report.accepted += 1;
-                self.accepted_now += 1;
-                self.report.accepted_at_once = self.report.accepted_at_once.max(self.accepted_now);
+                self.port.accepted_now += 1;
+                self.report.accepted_at_once = self.report.accepted_at_once.max(self.port.accepted_now);
                 self.welcome(fd)?;
                 None
             }
@@ -343,57 +306,18 @@ impl<P: Party> Loop<'_, P> {
         if more || self.accepting == Accepting::Never {
             return Ok(());
         }
+        self.port.accept = None;
         match refused.map(io::Error::from) {
-            None => self.listen(),
-            Some(error) if error.kind() == io::ErrorKind::ConnectionAborted => self.listen(),
+            None => Completions::listen(self),
+            Some(error) if error.kind() == io::ErrorKind::ConnectionAborted => Completions::listen(self),
             // Trying again at once would only spin.
             Some(error) if socket::is_exhausted(&error) || error.kind() == io::ErrorKind::WouldBlock => {
-                self.accepting = Accepting::From(monotonic_ns() + ACCEPT_PAUSE_NS);
+                self.pause_accepting();
+                Ok(())
             }
-            Some(error) if error.kind() == io::ErrorKind::Interrupted => self.listen(),
-            Some(source) => return Err(Fault::Io { doing: "accepting a connection".into(), source }),
+            Some(error) if error.kind() == io::ErrorKind::Interrupted => Completions::listen(self),
+            Some(source) => Err(Fault::Io { doing: "accepting a connection".into(), source }),
         }
-        Ok(())
-    }
-
-    fn welcome(&mut self, fd: OwnedFd) -> Result<(), Fault> {
-        let now_ns = self.tick();
-        let Some(flow) = self.party.accepted(fd.as_fd(), now_ns) else { return Ok(()) };
-        let index = self.take_in(flow, Some(fd));
-        self.advance(index, now_ns)
-    }
-
-    /// A descriptor is free again.
-    fn on_closed(&mut self) {
-        if let Accepting::From(at_ns) = &mut self.accepting {
-            *at_ns = 0;
-        }
-    }
-
-    /// Calls everything off and gives every flow back once the kernel has let go of its connection: what it
-    /// still received or sent must not be lost to the counts.
-    fn give_back(&mut self) -> Result<(), Fault> {
-        if let Accepting::By(op) = std::mem::replace(&mut self.accepting, Accepting::Never) {
-            self.ring.cancel(op);
-        }
-        for index in 0..self.slots.len() {
-            self.leave_with_what_comes(index as u32);
-        }
-        let called_off = self.see_them_off();
-        for index in 0..self.slots.len() {
-            self.give_up(index as u32);
-        }
-        called_off
-    }
-
-    fn see_them_off(&mut self) -> Result<(), Fault> {
-        let abort = self.station.abort;
-        self.wait_for_leaving(|| abort.load(Ordering::Relaxed))?;
-        // A peer takes no more, or nobody has time for it.
-        for index in 0..self.slots.len() {
-            self.stop_flushing(index as u32);
-        }
-        self.wait_for_leaving(|| false)
     }
 
     fn wait_for_leaving(&mut self, hurry: impl Fn() -> bool) -> Result<(), Fault> {
@@ -404,7 +328,7 @@ impl<P: Party> Loop<'_, P> {
                 break;
             }
             // Time is up already: what the marks say of it does not matter any more.
-            let _ = self.wait(left_ns.min(WAIT_MAX_NS))?;
+            let _ = Completions::wait(self, Some(left_ns.min(WAIT_MAX_NS)))?;
         }
         Ok(())
     }

@@ -18,8 +18,8 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{BufferId, Errno, PoolId};
 
+use crate::engine::driver::{Then, Waits};
 use crate::engine::unconnected;
-use crate::engine::uring::connection::{Leaving, Then, Waits};
 use crate::engine::uring::{Loop, missing};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
@@ -60,25 +60,25 @@ impl Memory {
 
 impl<P: Party> Loop<'_, P> {
     /// Sends what is outgoing, unless a send is in flight.
-    pub(super) fn send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn queue_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         let slot = &self.slots[index as usize];
         if slot.fd.is_none() || slot.flow.is_none() {
             return Err(unconnected());
         }
-        if let Some(End::Failed { errno, .. }) = slot.came {
+        if let Some(End::Failed { errno, .. }) = slot.link.came {
             // A receive has met the error that this send would have met.
             *now_ns = self.tick();
             self.fail(index, Doing::Sending, errno, *now_ns);
             return Ok(Then::Ask);
         }
-        if slot.sending.is_none() {
-            let half_closed = slot.eof || slot.came.is_some();
-            if self.kind == UringKind::Bundle && !half_closed {
+        if slot.link.sending.is_none() {
+            let half_closed = slot.eof || slot.link.came.is_some();
+            if self.port.kind == UringKind::Bundle && !half_closed {
                 self.send_gathered(index, now_ns)?;
                 return Ok(Then::Ask);
             }
             if !self.send_copy(index)? {
-                self.rest(index, Waits::Buffer)?;
+                self.rest(index, Waits::Send)?;
                 return Ok(Then::Rest);
             }
         }
@@ -86,47 +86,41 @@ impl<P: Party> Loop<'_, P> {
         Ok(Then::Rest)
     }
 
-    /// Whether the connection must stay until its outbox is empty.
-    pub(super) fn must_flush(&self, index: u32) -> bool {
-        let slot = &self.slots[index as usize];
-        self.kind == UringKind::Bundle && slot.sending.is_some() && !slot.plain && !slot.impatient
-    }
-
     /// Whether a flow that leaves still sends what it takes for sent.
     pub(super) fn flushes_as_it_leaves(&self, index: u32) -> bool {
-        self.slots[index as usize].leaving == Leaving::WithWhatComes
+        self.slots[index as usize].link.takes_what_comes
             && self.must_flush(index)
             && !self.station.abort.load(Ordering::Relaxed)
     }
 
     /// Queues a send of a copy. `false`: no buffer is free.
     fn send_copy(&mut self, index: u32) -> Result<bool, Fault> {
-        let zero_copy = self.kind == UringKind::ZeroCopy;
+        let zero_copy = self.port.kind == UringKind::ZeroCopy;
         let Some(which) = self.free_send_buffer(index, zero_copy)? else { return Ok(false) };
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
-        let (Some(flow), Some(fd), Some(buffer)) = (&mut slot.flow, &slot.fd, slot.memory.sends[which]) else {
+        let (Some(flow), Some(fd), Some(buffer)) = (&mut slot.flow, &slot.fd, slot.link.memory.sends[which]) else {
             return Err(unconnected());
         };
         let repeats = flow.repeats();
         let bytes = flow.outgoing();
         let len = bytes.len().min(SEND_MAX);
-        slot.asked = bytes.len();
-        if !(repeats && slot.memory.copied[which] == Some(len)) {
-            if self.ring.buffer_len(buffer) < len {
-                self.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
+        slot.link.asked = bytes.len();
+        if !(repeats && slot.link.memory.copied[which] == Some(len)) {
+            if self.port.ring.buffer_len(buffer) < len {
+                self.port.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
             }
-            if let Some(room) = self.ring.buffer(buffer) {
+            if let Some(room) = self.port.ring.buffer(buffer) {
                 room[..len].copy_from_slice(&bytes[..len]);
             }
-            slot.memory.copied[which] = Some(len);
+            slot.link.memory.copied[which] = Some(len);
         }
-        slot.plain = true;
-        slot.sending = Some(if zero_copy {
+        slot.link.plain = true;
+        slot.link.sending = Some(if zero_copy {
             self.report.zero_copy += 1;
-            self.ring.send_zero_copy(token, fd.as_fd(), buffer, len)
+            self.port.ring.send_zero_copy(token, fd.as_fd(), buffer, len)
         } else {
-            self.ring.send(token, fd.as_fd(), buffer, len)
+            self.port.ring.send(token, fd.as_fd(), buffer, len)
         });
         Ok(true)
     }
@@ -137,18 +131,20 @@ impl<P: Party> Loop<'_, P> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
-        slot.asked = 0;
-        slot.plain = false;
-        while self.ring.has_room(outbox) {
-            let taken = self.ring.put(outbox, flow.outgoing());
-            slot.asked += taken;
+        slot.link.asked = 0;
+        slot.link.plain = false;
+        while self.port.ring.has_room(outbox) {
+            let taken = self.port.ring.put(outbox, flow.outgoing());
+            slot.link.asked += taken;
             *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
             flow.sent(taken, *now_ns);
-            if flow.want(*now_ns) != Want::Send {
+            let want = flow.want(*now_ns);
+            if want != Want::Send {
+                slot.held = Some(want);
                 break;
             }
         }
-        slot.sending = Some(self.ring.send_bundle(token, fd.as_fd(), outbox));
+        slot.link.sending = Some(self.port.ring.send_bundle(token, fd.as_fd(), outbox));
         Ok(())
     }
 
@@ -161,9 +157,9 @@ impl<P: Party> Loop<'_, P> {
         lost: usize,
     ) -> Result<bool, Fault> {
         let token = self.token(index);
-        let stays = self.slots[index as usize].leaving == Leaving::No || self.flushes_as_it_leaves(index);
+        let stays = !self.slots[index as usize].leaving || self.flushes_as_it_leaves(index);
         let slot = &mut self.slots[index as usize];
-        if self.kind != UringKind::Bundle || !stays {
+        if self.port.kind != UringKind::Bundle || !stays {
             return Ok(false);
         }
         let moved = match moved {
@@ -171,28 +167,28 @@ impl<P: Party> Loop<'_, P> {
             Err(Errno::CANCELLED | Errno::INTERRUPTED) => 0,
             Err(_) => return Ok(false),
         };
-        if !slot.memory.rest.is_empty() {
-            slot.memory.rest.drain(..moved);
-            if slot.memory.rest.is_empty() {
+        if !slot.link.memory.rest.is_empty() {
+            slot.link.memory.rest.drain(..moved);
+            if slot.link.memory.rest.is_empty() {
                 return Ok(false);
             }
-            self.meter.count(moved, slot.asked);
+            self.meter.count(moved, slot.link.asked);
             self.send_rest(index)?;
             return Ok(true);
         }
-        let (Some(outbox), Some(fd)) = (slot.memory.outbox, &slot.fd) else { return Ok(false) };
-        if slot.plain || moved == slot.asked && !more {
+        let (Some(outbox), Some(fd)) = (slot.link.memory.outbox, &slot.fd) else { return Ok(false) };
+        if slot.link.plain || moved == slot.link.asked && !more {
             return Ok(false);
         }
-        self.meter.count(moved, slot.asked);
-        slot.asked -= moved.min(slot.asked);
+        self.meter.count(moved, slot.link.asked);
+        slot.link.asked -= moved.min(slot.link.asked);
         if more {
             return Ok(true);
         }
         if lost == 0 && moved > 0 {
-            slot.sending = Some(self.ring.send_bundle(token, fd.as_fd(), outbox));
+            slot.link.sending = Some(self.port.ring.send_bundle(token, fd.as_fd(), outbox));
         } else {
-            slot.memory.rest = self.ring.empty_pool(outbox).map_err(missing)?;
+            slot.link.memory.rest = self.port.ring.empty_pool(outbox).map_err(missing)?;
             self.send_rest(index)?;
         }
         Ok(true)
@@ -203,25 +199,26 @@ impl<P: Party> Loop<'_, P> {
         let Some(which) = self.free_send_buffer(index, false)? else { return Err(unconnected()) };
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
-        let (Some(fd), Some(buffer)) = (&slot.fd, slot.memory.sends[which]) else { return Err(unconnected()) };
-        let len = slot.memory.rest.len();
-        if self.ring.buffer_len(buffer) < len {
-            self.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
+        let (Some(fd), Some(buffer)) = (&slot.fd, slot.link.memory.sends[which]) else { return Err(unconnected()) };
+        let len = slot.link.memory.rest.len();
+        if self.port.ring.buffer_len(buffer) < len {
+            self.port.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
         }
-        if let Some(room) = self.ring.buffer(buffer) {
-            room[..len].copy_from_slice(&slot.memory.rest);
+        if let Some(room) = self.port.ring.buffer(buffer) {
+            room[..len].copy_from_slice(&slot.link.memory.rest);
         }
-        slot.memory.copied[which] = None;
-        slot.asked = len;
-        slot.sending = Some(self.ring.send(token, fd.as_fd(), buffer, len));
+        slot.link.memory.copied[which] = None;
+        slot.link.asked = len;
+        slot.link.sending = Some(self.port.ring.send(token, fd.as_fd(), buffer, len));
         Ok(())
     }
 
     pub(super) fn on_sent(&mut self, index: u32, moved: Result<usize, Errno>) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         // The flow was told when its bytes were put into the outbox.
-        let told = self.kind == UringKind::Bundle && !slot.plain;
-        slot.sending = None;
+        let told = self.port.kind == UringKind::Bundle && !slot.link.plain;
+        slot.link.sending = None;
+        slot.link.impatient = false;
         let waited = matches!(slot.waits, Waits::Send | Waits::Either);
         if waited {
             self.timers.clear(index);
@@ -230,25 +227,25 @@ impl<P: Party> Loop<'_, P> {
         let slot = &mut self.slots[index as usize];
         match moved {
             Ok(moved) => {
-                self.meter.count(moved, slot.asked);
-                slot.memory.soiled = told && moved < slot.asked;
+                self.meter.count(moved, slot.link.asked);
+                slot.link.memory.soiled = told && moved < slot.link.asked;
                 if let (false, Some(flow)) = (told, &mut slot.flow) {
                     flow.sent(moved, now_ns);
                 }
             }
             Err(errno) => {
-                slot.memory.soiled = told;
-                if let Some(lack) = lack(self.kind, errno) {
+                slot.link.memory.soiled = told;
+                if let Some(lack) = lack(self.port.kind, errno) {
                     return Err(Fault::Missing(lack.into()));
                 }
                 let called_off = matches!(errno, Errno::CANCELLED | Errno::INTERRUPTED);
-                if slot.leaving == Leaving::No && !called_off {
+                if !slot.leaving && !called_off {
                     self.fail(index, Doing::Sending, errno.0, now_ns);
                 }
             }
         }
         let slot = &self.slots[index as usize];
-        if slot.leaving != Leaving::No {
+        if slot.leaving {
             self.finish_leaving(index);
             return Ok(());
         }
@@ -259,8 +256,7 @@ impl<P: Party> Loop<'_, P> {
     /// A buffer of a zero-copy send is free again.
     pub(super) fn on_released(&mut self, index: u32) -> Result<(), Fault> {
         let slot = &self.slots[index as usize];
-        let waited = slot.waits == Waits::Buffer || slot.waits == Waits::Either && slot.sending.is_none();
-        if !waited {
+        if !matches!(slot.waits, Waits::Send | Waits::Either) || slot.link.sending.is_some() {
             return Ok(());
         }
         self.timers.clear(index);
@@ -271,12 +267,12 @@ impl<P: Party> Loop<'_, P> {
     /// Which of the slot's send buffers is free, if any.
     fn free_send_buffer(&mut self, index: u32, zero_copy: bool) -> Result<Option<usize>, Fault> {
         for which in 0..=usize::from(zero_copy) {
-            match self.slots[index as usize].memory.sends[which] {
-                Some(buffer) if !self.ring.is_in_use(buffer) => return Ok(Some(which)),
+            match self.slots[index as usize].link.memory.sends[which] {
+                Some(buffer) if !self.port.ring.is_in_use(buffer) => return Ok(Some(which)),
                 Some(_) if zero_copy => {}
                 held => {
                     let buffer = self.replace(held, STEP)?;
-                    let memory = &mut self.slots[index as usize].memory;
+                    let memory = &mut self.slots[index as usize].link.memory;
                     memory.sends[which] = Some(buffer);
                     memory.copied[which] = None;
                     return Ok(Some(which));
@@ -288,48 +284,48 @@ impl<P: Party> Loop<'_, P> {
 
     /// The slot's own buffer for receives, for the modes that need one.
     pub(super) fn receive_buffer(&mut self, index: u32) -> Result<BufferId, Fault> {
-        let held = self.slots[index as usize].memory.receive;
+        let held = self.slots[index as usize].link.memory.receive;
         let buffer = match held {
-            Some(buffer) if !self.ring.is_in_use(buffer) => buffer,
-            held => self.replace(held, self.receive_size)?,
+            Some(buffer) if !self.port.ring.is_in_use(buffer) => buffer,
+            held => self.replace(held, self.port.receive_size)?,
         };
-        self.slots[index as usize].memory.receive = Some(buffer);
+        self.slots[index as usize].link.memory.receive = Some(buffer);
         Ok(buffer)
     }
 
     /// A buffer instead of one that an operation of an older connection still uses, or of none.
     fn replace(&mut self, held: Option<BufferId>, len: usize) -> Result<BufferId, Fault> {
-        let free = self.spare_buffers.iter().position(|spare| !self.ring.is_in_use(*spare));
-        let found = free.map(|at| self.spare_buffers.swap_remove(at));
-        self.spare_buffers.extend(held);
+        let free = self.port.spare_buffers.iter().position(|spare| !self.port.ring.is_in_use(*spare));
+        let found = free.map(|at| self.port.spare_buffers.swap_remove(at));
+        self.port.spare_buffers.extend(held);
         match found {
-            Some(buffer) if self.ring.buffer_len(buffer) < len => {
-                self.ring.lengthen_buffer(buffer, len).map(|()| buffer).map_err(missing)
+            Some(buffer) if self.port.ring.buffer_len(buffer) < len => {
+                self.port.ring.lengthen_buffer(buffer, len).map(|()| buffer).map_err(missing)
             }
             Some(buffer) => Ok(buffer),
-            None => self.ring.new_buffer(len).map_err(missing),
+            None => self.port.ring.new_buffer(len).map_err(missing),
         }
     }
 
     /// The slot's outbox, empty: its own, one that another slot left behind, or a new one.
     fn outbox(&mut self, index: u32) -> Result<PoolId, Fault> {
-        let memory = &mut self.slots[index as usize].memory;
+        let memory = &mut self.slots[index as usize].link.memory;
         let soiled = std::mem::take(&mut memory.soiled);
         if let Some(outbox) = memory.outbox {
             if soiled {
-                self.ring.empty_pool(outbox).map_err(missing)?;
+                self.port.ring.empty_pool(outbox).map_err(missing)?;
             }
             return Ok(outbox);
         }
-        let free = self.spare_outboxes.iter().position(|spare| !self.ring.is_pool_in_use(*spare));
-        let outbox = match free.map(|at| self.spare_outboxes.swap_remove(at)) {
+        let free = self.port.spare_outboxes.iter().position(|spare| !self.port.ring.is_pool_in_use(*spare));
+        let outbox = match free.map(|at| self.port.spare_outboxes.swap_remove(at)) {
             Some(outbox) => {
-                self.ring.empty_pool(outbox).map_err(missing)?;
+                self.port.ring.empty_pool(outbox).map_err(missing)?;
                 outbox
             }
-            None => self.ring.new_pool(OUTBOX_CHUNKS, OUTBOX_CHUNK_SIZE).map_err(missing)?,
+            None => self.port.ring.new_pool(OUTBOX_CHUNKS, OUTBOX_CHUNK_SIZE).map_err(missing)?,
         };
-        self.slots[index as usize].memory.outbox = Some(outbox);
+        self.slots[index as usize].link.memory.outbox = Some(outbox);
         Ok(outbox)
     }
 }

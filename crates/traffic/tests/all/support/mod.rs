@@ -4,6 +4,7 @@
 pub mod caller;
 pub mod echo;
 pub mod habits;
+pub mod relay;
 pub mod running;
 
 use std::io::{self, Read, Write};
@@ -63,10 +64,15 @@ pub fn for_all_over_unix(check: impl Fn(Engine)) {
     });
 }
 
+/// Gives a flow its partner.
+pub type Pairing<F> = Box<dyn FnMut(&mut F) -> Option<F> + Send>;
+
 /// Flows to begin with, flows for those who connect, and an address to connect to.
 pub struct Group<F: Flow> {
     pub first: Vec<(F, Option<OwnedFd>)>,
     pub welcome: Box<dyn FnMut(BorrowedFd<'_>) -> Option<F> + Send>,
+    /// The flow that is paired with one.
+    pub pair: Pairing<F>,
     pub connect_to: Option<SocketAddr>,
     pub options: Vec<SocketOption>,
     pub left: Vec<(F, Option<OwnedFd>)>,
@@ -76,7 +82,8 @@ impl<F: Flow> Group<F> {
     /// A server that gives every connection a flow.
     pub fn server(mut flow: impl FnMut() -> F + Send + 'static) -> Group<F> {
         let welcome = Box::new(move |_: BorrowedFd<'_>| Some(flow()));
-        Group { first: Vec::new(), welcome, connect_to: None, options: Vec::new(), left: Vec::new() }
+        let pair = Box::new(|_: &mut F| None);
+        Group { first: Vec::new(), welcome, pair, connect_to: None, options: Vec::new(), left: Vec::new() }
     }
 
     /// Clients that connect there.
@@ -84,6 +91,7 @@ impl<F: Flow> Group<F> {
         Group {
             first: flows.into_iter().map(|flow| (flow, None)).collect(),
             welcome: Box::new(|_| None),
+            pair: Box::new(|_| None),
             connect_to: Some(connect_to),
             options: Vec::new(),
             left: Vec::new(),
@@ -133,6 +141,10 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
             Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
             _ => Ok(socket.into()),
         }
+    }
+
+    fn partner(&mut self, flow: &mut F) -> Option<(F, Option<OwnedFd>)> {
+        (self.pair)(flow).map(|partner| (partner, None))
     }
 
     fn left(&mut self, flow: F, connection: Option<OwnedFd>) {

@@ -1,0 +1,141 @@
+//! Which system calls engines make, and how long they are: two engines that are compared must not differ by that.
+
+use std::fs::read_to_string;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_model::catalog::EngineEnd;
+use bytegauge_model::{Engine, EpollMode, Transport, UringKind, UringMode};
+use bytegauge_sys::pipe;
+use bytegauge_traffic::engine::{self, Slot, Station, drive, message_buffer};
+use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::meter::{Meter, Schedule};
+use bytegauge_traffic::pace::Pace;
+
+use crate::support::running::Running;
+use crate::support::{Group, for_all};
+
+/// Receives until the end, or so many bytes.
+#[derive(Debug)]
+struct Taker {
+    left: usize,
+    largest: usize,
+    ended: bool,
+}
+
+impl Taker {
+    fn of(left: usize) -> Taker {
+        Taker { left, largest: 0, ended: false }
+    }
+}
+
+impl Flow for Taker {
+    fn want(&mut self, _now_ns: u64) -> Want {
+        if self.left == 0 || self.ended { Want::Done } else { Want::Receive }
+    }
+    fn outgoing(&mut self) -> &[u8] {
+        &[]
+    }
+    fn sent(&mut self, _n: usize, _now_ns: u64) {}
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        self.largest = self.largest.max(bytes.len());
+        self.left -= bytes.len();
+        self.left > 0
+    }
+    fn ended(&mut self, _end: End, _now_ns: u64) {
+        self.ended = true;
+    }
+}
+
+/// Calls of the calling thread that went through the file layer, as read(2) does and recv(2) does not (proc(5), `syscr`).
+/// Absent where the kernel keeps no account.
+fn file_reads() -> Option<u64> {
+    let account = read_to_string("/proc/thread-self/io").ok()?;
+    account.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
+}
+
+/// What the receives of bytes one by one, out of a descriptor that holds them already, cost in reads of files.
+fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
+    let (abort, told) = (AtomicBool::new(false), AtomicBool::new(false));
+    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: true }, 0);
+    let before = file_reads()?;
+    if engine == Engine::Blocking {
+        let (mut flow, mut buffer) = (Taker::of(bytes), [0]);
+        let (fd, buffer) = (Some(fd.as_fd()), &mut buffer[..]);
+        let slot = Slot { fd, buffer, pace: Pace::Free, abort: &abort, told: &told, rewind: false };
+        engine::run(engine, &mut flow, slot, &mut meter).unwrap();
+    } else {
+        let station = Station { listener: None, buffer_size: 1, abort: &abort, told: &told };
+        drive(engine, &mut Group::joined(vec![(Taker::of(bytes), fd)]), station, &mut meter).unwrap();
+    }
+    assert_eq!(meter.total_bytes(), bytes as u64);
+    Some(file_reads()? - before)
+}
+
+#[test]
+fn every_engine_without_a_ring_takes_sockets_by_their_own_calls() {
+    const BYTES: usize = 1000;
+    for engine in [Engine::Blocking, Engine::Epoll(EpollMode { edge: false, batch: false })] {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(&[7; BYTES]).unwrap();
+        let Some(reads) = reads_of(engine, far.into(), BYTES) else {
+            println!("skipped: no account of calls in /proc/thread-self/io");
+            return;
+        };
+        // The account itself is read, too.
+        assert!(reads < 100, "{engine}: {reads} reads of a socket");
+        let (out, input) = pipe::anonymous().unwrap();
+        bytegauge_sys::io::write(input.as_fd(), &[7; BYTES]).unwrap();
+        let reads = reads_of(engine, out, BYTES).unwrap();
+        assert!((BYTES as u64..BYTES as u64 + 100).contains(&reads), "{engine}: {reads} reads of a pipe");
+    }
+}
+
+#[test]
+fn a_receive_is_as_long_as_was_asked_for() {
+    const BYTES: usize = 150_000;
+    for_all(|engine| {
+        for buffer_size in [1000, 16_384, 65_536] {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            near.set_nonblocking(true).unwrap();
+            let sent = near.write(&[7; BYTES]).unwrap();
+            // All of it is there: no receive has to be short but for the last.
+            assert!(sent > 2 * buffer_size, "{sent} B fit");
+            if matches!(engine, Engine::Uring(UringMode { kind: UringKind::ZeroCopy, .. })) {
+                continue;
+            }
+            let group = Group::joined(vec![(Taker::of(sent), far.into())]);
+            let outcome = Running::start(engine, group, None, buffer_size).finish();
+            let largest = outcome.group.left[0].0.largest;
+            assert_eq!(largest, buffer_size, "{engine}: {buffer_size} B were asked for");
+        }
+    });
+}
+
+#[test]
+fn bundles_of_messages_keep_small_buffers() {
+    for_all(|engine| {
+        let bundles = matches!(engine, Engine::Uring(UringMode { kind: UringKind::Bundle, .. }));
+        assert_eq!(message_buffer(engine, 65_536), if bundles { 4096 } else { 65_536 });
+        assert_eq!(message_buffer(engine, 100), 100);
+    });
+}
+
+#[test]
+fn an_engine_that_suits_pipes_carries_them() {
+    const BYTES: usize = 300_000;
+    for_all(|engine| {
+        if !engine.carries(EngineEnd::Stream, &Transport::Pipe) {
+            return;
+        }
+        let (out, input) = pipe::anonymous().unwrap();
+        let writing = std::thread::spawn(move || std::fs::File::from(input).write_all(&[7; BYTES]).unwrap());
+        let group = Group::joined(vec![(Taker::of(BYTES + 1), out)]);
+        let outcome = Running::start(engine, group, None, 5000).finish();
+        writing.join().unwrap();
+        let flow = &outcome.group.left[0].0;
+        assert_eq!((flow.left, flow.ended), (1, true), "{engine}");
+    });
+}

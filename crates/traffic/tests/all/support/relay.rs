@@ -1,0 +1,154 @@
+//! The smallest relay: two flows, of which each sends what the other one receives.
+//!
+//! What is held for a side is bounded: its partner does not listen while too much is. The end of a stream is passed on
+//! as such, a failure as a failure.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytegauge_traffic::flow::{End, Flow, Want};
+
+/// From here on the other side does not listen.
+pub const HELD_MAX: usize = 16_384;
+
+/// What the two sides share.
+#[derive(Debug, Default)]
+pub struct Joint {
+    /// For each side the bytes that it has to send, and how many of those there are with what it sends already.
+    bytes: [Vec<u8>; 2],
+    held: [usize; 2],
+    /// Which sides have received everything, and which have been told to send no more.
+    eof: [bool; 2],
+    finished: [bool; 2],
+    /// A side has failed.
+    broken: bool,
+    /// Most bytes that were held for a side.
+    pub held_most: usize,
+    /// Bytes that were sent by both.
+    pub passed: usize,
+}
+
+/// One side of a relay.
+#[derive(Debug)]
+pub struct Relay {
+    pub joint: Arc<Mutex<Joint>>,
+    side: usize,
+    joined: bool,
+    outbox: Vec<u8>,
+    gone: usize,
+    concerns_partner: bool,
+    left: bool,
+    pub ends: Vec<End>,
+}
+
+impl Relay {
+    /// The side that was called.
+    pub fn front() -> Relay {
+        Relay::of(Arc::default(), 0, true)
+    }
+
+    /// The side that calls on behalf of this one.
+    pub fn back(front: &mut Relay) -> Option<Relay> {
+        (front.side == 0).then(|| Relay::of(Arc::clone(&front.joint), 1, false))
+    }
+
+    fn of(joint: Arc<Mutex<Joint>>, side: usize, joined: bool) -> Relay {
+        Relay {
+            joint,
+            side,
+            joined,
+            outbox: Vec::new(),
+            gone: 0,
+            concerns_partner: false,
+            left: false,
+            ends: Vec::new(),
+        }
+    }
+
+    fn joint(&self) -> MutexGuard<'_, Joint> {
+        self.joint.lock().unwrap()
+    }
+
+    fn leave(&mut self, how: Want) -> Want {
+        if std::mem::replace(&mut self.left, true) { Want::Done } else { how }
+    }
+}
+
+impl Flow for Relay {
+    const PAIRED: bool = true;
+
+    fn want(&mut self, _now_ns: u64) -> Want {
+        let (here, there) = (self.side, 1 - self.side);
+        let mut joint = self.joint.lock().unwrap();
+        if joint.broken {
+            drop(joint);
+            return self.leave(Want::Reset);
+        }
+        if !self.joined {
+            return Want::Connect;
+        }
+        let sends = joint.held[here] > 0;
+        let receives = !joint.eof[here] && joint.held[there] < HELD_MAX;
+        if !sends && joint.eof[there] && !joint.finished[here] {
+            joint.finished[here] = true;
+            self.concerns_partner = true;
+            return Want::Finish;
+        }
+        if joint.finished == [true, true] {
+            drop(joint);
+            return self.leave(Want::Close);
+        }
+        match (sends, receives) {
+            (true, true) => Want::Both,
+            (true, false) => Want::Send,
+            (false, true) => Want::Receive,
+            (false, false) => Want::Pause(u64::MAX),
+        }
+    }
+
+    fn outgoing(&mut self) -> &[u8] {
+        if self.gone == self.outbox.len() {
+            self.outbox.clear();
+            self.gone = 0;
+            std::mem::swap(&mut self.outbox, &mut self.joint.lock().unwrap().bytes[self.side]);
+        }
+        &self.outbox[self.gone..]
+    }
+
+    fn sent(&mut self, n: usize, _now_ns: u64) {
+        self.gone += n;
+        let mut joint = self.joint.lock().unwrap();
+        let held = joint.held[self.side];
+        joint.held[self.side] = held - n;
+        joint.passed += n;
+        // The partner may listen again.
+        self.concerns_partner |= held >= HELD_MAX && held - n < HELD_MAX;
+    }
+
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        let there = 1 - self.side;
+        let mut joint = self.joint();
+        joint.bytes[there].extend_from_slice(bytes);
+        joint.held[there] += bytes.len();
+        joint.held_most = joint.held_most.max(joint.held[there]);
+        drop(joint);
+        self.concerns_partner = true;
+        true
+    }
+
+    fn connected(&mut self, _now_ns: u64) {
+        self.joined = true;
+    }
+
+    fn ended(&mut self, end: End, _now_ns: u64) {
+        self.ends.push(end);
+        self.concerns_partner = true;
+        match end {
+            End::Eof => self.joint().eof[self.side] = true,
+            End::Closed | End::Failed { .. } => self.joint().broken = true,
+        }
+    }
+
+    fn wakes(&mut self) -> bool {
+        std::mem::take(&mut self.concerns_partner)
+    }
+}
