@@ -109,7 +109,12 @@ pub fn command() -> Command {
             ),
         )
         .subcommand(Command::new("man").about("Print the manual page"))
-        .subcommand(Command::new("end").about("Serve one end of a path on standard input and output").hide(true))
+        .subcommand(
+            Command::new("end")
+                .about("Serve one end of a path on standard input and output")
+                .arg(Arg::new("role").value_name("ROLE").help("What it does, for whoever looks at the processes"))
+                .hide(true),
+        )
 }
 
 /// Adds what all commands that measure have in common, and the factors of one workload or of all.

@@ -1,18 +1,18 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, Trial, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial, Workload};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::message::GRACE_NS;
-use bytegauge_traffic::{Channel, Pair, PathSetup, Plant, RingSetup};
+use bytegauge_traffic::{Cast, Channel, PathSetup, Plant, RingSetup};
 
 use crate::event::Event;
 use crate::knee;
 use crate::placing;
 use crate::run::{Run, RunError};
 use crate::surroundings::ProtocolCounts;
-use crate::trial::{self, Measured, Setup};
+use crate::trial::{Measured, Setup};
 
 /// How a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Run<'_> {
         let index = self.next_block;
         self.next_block += 1;
         // Processes are fresh in every block; threads are fresh in every trial anyway.
-        self.pair = None;
+        self.cast = None;
         let started_unix_ns = unix_ns();
         let start = self.watch.block_start(&[]);
         let mut end = BlockEnd::Complete;
@@ -111,21 +111,20 @@ impl Run<'_> {
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
-        let measured = match (self.pair(), &slo, &setup) {
-            (Ok(pair), Some(slo), Setup::Path(path)) => knee::measure(pair, path, slo, stop),
-            (Ok(pair), _, setup) => setup.measure(pair, stop),
-            (Err(error), ..) => Some(Measured::nothing(Outcome::Failed(error.to_string()))),
+        let measured = match (&slo, &setup) {
+            (Some(slo), Setup::Path(path)) => knee::measure(self.cast(), path, slo, stop),
+            (_, setup) => setup.measure(self.cast(), stop),
         };
         let Some(measured) = measured else {
-            self.pair = None;
+            self.cast = None;
             return Ok(None);
         };
         let mut machine = self.watch.machine_use(machine.as_ref());
         if let Some(machine) = &mut machine {
             ProtocolCounts::read(transport.as_ref()).since(&counted, machine);
         }
-        if !measured.pair_is_sound {
-            self.pair = None;
+        if !measured.ends_are_sound {
+            self.cast = None;
         }
         let mut measured = measured;
         let too_short = self.lengthen(task, cell, &measured, setup.schedule_ns().1);
@@ -135,7 +134,7 @@ impl Run<'_> {
                 cell.factors.get("flows")
             ));
         }
-        let (bytes, wall_ns) = trial::throughput(&measured);
+        let (bytes, wall_ns) = measured.throughput();
         let (warmup_ns, window_ns) = setup.schedule_ns();
         let record = Trial {
             cell: cell.id.clone(),
@@ -144,14 +143,13 @@ impl Run<'_> {
             position,
             started_unix_ns,
             bytes,
-            calls: trial::calls(&measured),
+            workload: self.plan.workload,
+            calls: measured.calls(),
             outcome: measured.outcome,
             wall_ns,
             warmup_ns,
             cpus: setup.cpus(),
-            source: measured.source,
-            sink: measured.sink,
-            competing: measured.competing,
+            ends: measured.ends,
             machine,
         };
         self.store.record_trial(self.session, &record)?;
@@ -176,7 +174,7 @@ impl Run<'_> {
     /// Lengthens the trials of a cell of which hardly any call is completed in one: how many there were. `None` where
     /// there were enough, at the limit, and where calls fail or the user fixed the duration.
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &Measured, window_ns: u64) -> Option<u64> {
-        let call = measured.source.as_ref().and_then(|source| source.call.as_ref())?;
+        let call = measured.end(EndRole::Client)?.call.as_ref()?;
         // A search chooses its own lengths.
         let fixed = cell.factors.slo().is_some()
             || task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
@@ -218,7 +216,7 @@ impl Run<'_> {
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if cell.factors.workload() == Workload::Ring {
-            let cpu = cpus.first().map(|(_, cpu)| *cpu);
+            let cpu = cpus.get(&EndRole::Ring).and_then(|cpus| cpus.first().copied());
             let ring = RingSetup::of(&cell.factors)?;
             return Ok(Setup::Ring(RingSetup { warmup_ns, window_ns, series, cpu, grace_ns, plant, ..ring }));
         }
@@ -237,18 +235,13 @@ impl Run<'_> {
         meant.then_some(*plant)
     }
 
-    /// The two ends, started if there are none.
-    fn pair(&mut self) -> Result<&mut Pair, RunError> {
-        let pair = match self.pair.take() {
-            Some(pair) => pair,
-            None => Pair::start(self.plan.ends, &self.options.program)?,
-        };
-        Ok(self.pair.insert(pair))
+    /// The ends, each of which is started when it is needed.
+    fn cast(&mut self) -> &mut Cast {
+        self.cast.get_or_insert_with(|| Cast::new(self.plan.ends, &self.options.program))
     }
 
     fn end_processes(&self) -> Vec<u32> {
-        let pair = self.pair.as_ref();
-        pair.into_iter().flat_map(Pair::channels).filter_map(Channel::process_id).collect()
+        self.cast.iter().flat_map(Cast::channels).filter_map(Channel::process_id).collect()
     }
 
     /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::slo::PROBE_MAX_NS;
 use bytegauge_model::unit::call_rate;
-use bytegauge_model::{Arrivals, CallReport, ErrorPhase, Nanos, Outcome, Probe, Slo};
+use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, Outcome, Probe, Slo};
 use bytegauge_stats::knee::Search;
 use bytegauge_traffic::call::Recorded;
-use bytegauge_traffic::{Pair, PathSetup};
+use bytegauge_traffic::{Cast, PathSetup};
 
 use crate::trial::{self, Measured};
 
@@ -23,8 +23,8 @@ const COMPLETED_SHARE: f64 = 0.99;
 const CHANCE: f64 = 3.0;
 
 /// Searches once. `None` if `stop` was set meanwhile.
-pub(crate) fn measure(pair: &mut Pair, setup: &PathSetup, slo: &Slo, stop: &AtomicBool) -> Option<Measured> {
-    let closed = trial::measure(pair, setup, stop)?;
+pub(crate) fn measure(cast: &mut Cast, setup: &PathSetup, slo: &Slo, stop: &AtomicBool) -> Option<Measured> {
+    let closed = trial::measure(cast, setup, stop)?;
     if closed.outcome != Outcome::Measured {
         return Some(closed);
     }
@@ -42,11 +42,11 @@ pub(crate) fn measure(pair: &mut Pair, setup: &PathSetup, slo: &Slo, stop: &Atom
             too_slow_at = Some(offered);
             break;
         }
-        let measured = trial::measure(pair, &step, stop)?;
+        let measured = trial::measure(cast, &step, stop)?;
         let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
         let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());
-        if trouble || !measured.pair_is_sound {
+        if trouble || !measured.ends_are_sound {
             return Some(with_search(measured, probes));
         }
         let kept = seen.is_some_and(|probe| probe.kept);
@@ -125,7 +125,7 @@ fn just_nothing(probe: &Probe) -> bool {
 }
 
 fn report(measured: &Measured) -> Option<&CallReport> {
-    measured.source.as_ref()?.call.as_ref()
+    measured.end(EndRole::Client)?.call.as_ref()
 }
 
 fn per_second(report: &CallReport) -> f64 {
@@ -133,7 +133,7 @@ fn per_second(report: &CallReport) -> f64 {
 }
 
 fn with_search(mut measured: Measured, probes: Vec<Probe>) -> Measured {
-    if let Some(report) = measured.source.as_mut().and_then(|source| source.call.as_mut()) {
+    if let Some(report) = measured.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()) {
         report.search = probes;
     }
     measured

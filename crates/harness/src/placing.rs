@@ -1,18 +1,21 @@
-//! Which CPUs the two ends of each flow are pinned to.
+//! Which CPUs the ends of each flow are pinned to.
 //!
 //! Placement moves a result more than any buffer size, so it is fixed within a block and the roles of the
 //! two CPUs are swapped between blocks by a seeded coin: what one CPU has to do besides (interrupts, a
 //! busy neighbour) averages out over blocks and cancels within them.
 
-use bytegauge_model::{Levels, Placement};
+use std::collections::BTreeMap;
+
+use bytegauge_model::{EndRole, Levels, Placement, Workload};
 use bytegauge_sys::topology::{Relation, Topology};
 
-/// The CPUs of every flow's source and sink, cyclically; empty leaves it to the scheduler.
+/// The CPUs of each end's flows, cyclically; empty leaves it to the scheduler.
 ///
-/// One-ended sources have no placement: their one end is pinned, so that it does not wander.
-pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> Vec<(usize, usize)> {
+/// One-ended sources have no placement: their one end is pinned, so that it does not wander. Clients that compete
+/// stand where the measured ones do.
+pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<EndRole, Vec<usize>> {
     let relation = match factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok()) {
-        Some(Placement::Unpinned) => return Vec::new(),
+        Some(Placement::Unpinned) => return BTreeMap::new(),
         Some(Placement::SameCpu) | None => Relation::SameCpu,
         Some(Placement::SmtSibling) => Relation::SmtSibling,
         Some(Placement::CrossCore) => Relation::CrossCore,
@@ -28,7 +31,13 @@ pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> Vec<(usize,
             }
         }
     }
-    pairs
+    let (here, there): (Vec<usize>, Vec<usize>) = pairs.into_iter().unzip();
+    let roles = |workload| match workload {
+        Workload::Stream => vec![(EndRole::Source, &here), (EndRole::Sink, &there)],
+        Workload::Call => vec![(EndRole::Client, &here), (EndRole::Server, &there), (EndRole::Competitor, &here)],
+        Workload::Ring => vec![(EndRole::Ring, &there)],
+    };
+    roles(factors.workload()).into_iter().map(|(role, cpus)| (role, cpus.clone())).collect()
 }
 
 /// Why a placement cannot be had on this machine, or `None` if it can.
@@ -59,7 +68,9 @@ mod tests {
     fn check(placement: &str, swapped: bool, first: Option<(usize, usize)>) {
         let mut factors = Levels::default();
         factors.set("placement", Level::Name(placement.into()));
-        assert_eq!(cpus(&factors, &two_cores(), swapped).first().copied(), first, "{placement}");
+        let found = cpus(&factors, &two_cores(), swapped);
+        let first_of = |role| found.get(&role).and_then(|cpus: &Vec<usize>| cpus.first().copied());
+        assert_eq!(first_of(EndRole::Source).zip(first_of(EndRole::Sink)), first, "{placement}");
     }
 
     #[test]

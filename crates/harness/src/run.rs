@@ -14,7 +14,7 @@ use bytegauge_sys::environment::Environment;
 use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{Fault, Pair, Plant};
+use bytegauge_traffic::{Cast, Fault, Plant};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -82,7 +82,7 @@ pub struct Run<'a> {
     pub(crate) stop: &'a AtomicBool,
     pub(crate) topology: Topology,
     pub(crate) watch: Watch,
-    pub(crate) pair: Option<Pair>,
+    pub(crate) cast: Option<Cast>,
     pub(crate) began_ns: u64,
     pub(crate) next_block: u64,
     pub(crate) warmup: BTreeMap<GroupId, u64>,
@@ -220,7 +220,7 @@ impl<'a> Run<'a> {
             stop,
             topology: Topology::read().unwrap_or_default(),
             watch: Watch::open(),
-            pair: None,
+            cast: None,
             began_ns: monotonic_ns(),
             next_block: 0,
             warmup: BTreeMap::new(),
@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
     /// that can still be written.
     pub fn execute(mut self) -> Result<Ended, RunError> {
         let ended = self.stages();
-        self.pair = None;
+        self.cast = None;
         let status = match ended {
             Ok(Ended::Complete) => SessionStatus::Complete,
             _ => SessionStatus::Incomplete,
@@ -363,7 +363,7 @@ fn visited(plan: &Plan) -> Vec<Cell> {
 
 /// The probes of a trial that searched.
 fn search(trial: &Trial) -> &[Probe] {
-    trial.source.as_ref().and_then(|source| source.call.as_ref()).map_or(&[], |call| &call.search)
+    trial.client().map_or(&[], |call| &call.search)
 }
 
 /// What the probes of a search offer on average, by a closed loop that was seen.
@@ -383,13 +383,7 @@ fn series(trial: &Trial) -> Option<Vec<f64>> {
         return None;
     }
     // Of calls the client keeps the series: bytes both ways, which are calls by their constant size.
-    let ends = [&trial.source, &trial.sink].into_iter().flatten();
-    let keeper = if trial.source.as_ref().is_some_and(|source| source.call.is_some()) {
-        ends.clone().next()
-    } else {
-        ends.clone().last()
-    };
-    let flow = keeper?.flows.first()?;
+    let flow = trial.ends.measuring()?.flows.first()?;
     let total_ns: u64 = flow.series.iter().map(|bin| bin.ns).sum();
     let mut bytes = vec![0.0; (total_ns / BIN_NS) as usize];
     let mut at_ns = 0;

@@ -9,13 +9,13 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{Ends, Level, Levels, Outcome};
+use bytegauge_model::{EndRole, Ends, Level, Levels, Outcome};
 use bytegauge_plan::order;
 use bytegauge_stats::compare::{Comparison, Terms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::verify::{Row, Scale};
 use bytegauge_sys::affinity;
-use bytegauge_traffic::{Pair, PathSetup, Plant};
+use bytegauge_traffic::{Cast, PathSetup, Plant};
 use thiserror::Error;
 
 use crate::trial::measure;
@@ -26,9 +26,6 @@ pub enum CheckError {
     /// A trial did not come to a number.
     #[error("the harness cannot measure /dev/zero here: {0}")]
     Trial(String),
-    /// The ends could not be started.
-    #[error(transparent)]
-    Channel(#[from] bytegauge_traffic::end::ChannelError),
 }
 
 /// Slowdowns put in, as shares.
@@ -130,7 +127,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
 
 /// Two arms on one pair of ends.
 struct Bench {
-    pair: Pair,
+    cast: Cast,
     setup: PathSetup,
     seed: u64,
     block: u64,
@@ -148,9 +145,11 @@ impl Bench {
         setup.warmup_ns = 500_000;
         // Two CPUs where there are two, as in most sessions; one end needs one.
         let cpus = affinity::allowed_cpus().unwrap_or_default();
-        let pair = cpus.first().map(|first| (*cpus.get(1).unwrap_or(first), *first));
-        setup.cpus = pair.into_iter().collect();
-        Ok(Bench { pair: Pair::start(Ends::Threads, Path::new(""))?, setup, seed, block: 0, base_ns: 0.0 })
+        if let Some(first) = cpus.first() {
+            let other = *cpus.get(1).unwrap_or(first);
+            setup.cpus = [(EndRole::Source, vec![other]), (EndRole::Sink, vec![*first])].into();
+        }
+        Ok(Bench { cast: Cast::new(Ends::Threads, Path::new("")), setup, seed, block: 0, base_ns: 0.0 })
     }
 
     /// Nanoseconds a byte of both arms in every block; the second spins so much longer after each call.
@@ -178,8 +177,8 @@ impl Bench {
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let plant = Some(Plant::Spin { ns: spin_ns });
         let setup = PathSetup { window_ns, plant, ..self.setup.clone() };
-        let measured = measure(&mut self.pair, &setup, &AtomicBool::new(false));
-        match measured.map(|measured| (measured.outcome, measured.sink)) {
+        let measured = measure(&mut self.cast, &setup, &AtomicBool::new(false));
+        match measured.map(|mut measured| (measured.outcome, measured.ends.0.remove(&EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),
             None => Err(CheckError::Trial("it was interrupted".into())),

@@ -1,17 +1,20 @@
-//! One trial: opens a path between two ends, starts them, collects what they counted, and checks it.
+//! One trial: opens its ends, lets them go, collects what they counted, and checks it.
+//!
+//! Every trial goes by one script, whatever its workload: who takes part, and who measures, is all that differs. What
+//! the counts must agree on is said in a file a workload.
 
 mod call;
 mod datagram;
-mod foreign;
-pub mod ring;
+mod ring;
+mod stream;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, Engine, Outcome, Workload};
+use bytegauge_model::{EndReport, EndReports, EndRole, Engine, Outcome, Side, Workload};
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::engine::proof;
-use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, RingSetup, Side};
+use bytegauge_traffic::{Address, Cast, Channel, Command, PathSetup, Reply, RingSetup};
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
 const PREPARE: Duration = Duration::from_secs(30);
@@ -27,20 +30,40 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 pub struct Measured {
     /// How it ended.
     pub outcome: Outcome,
-    /// What the writing end, or the client, counted.
-    pub source: Option<EndReport>,
-    /// What the reading end, or the server, counted.
-    pub sink: Option<EndReport>,
-    /// What a second group of clients counted.
-    pub competing: Option<EndReport>,
-    /// Whether the two ends can be used again.
-    pub pair_is_sound: bool,
+    /// What the ends counted that reported.
+    pub ends: EndReports,
+    /// Whether the ends can be used again.
+    pub ends_are_sound: bool,
 }
 
 impl Measured {
     /// A trial that came to no number.
     pub fn nothing(outcome: Outcome) -> Measured {
-        Measured { outcome, source: None, sink: None, competing: None, pair_is_sound: false }
+        Measured { outcome, ends: EndReports::default(), ends_are_sound: false }
+    }
+
+    /// What the end of a role counted.
+    pub fn end(&self, role: EndRole) -> Option<&EndReport> {
+        self.ends.get(role)
+    }
+
+    /// Bytes at the end that measures and the length of the window that all its flows share; a ring moves none. Of a
+    /// stream they are the sink's, or the source's where the sink is not ours; of calls, the client's bytes both ways.
+    pub fn throughput(&self) -> (u64, u64) {
+        match self.ends.measuring() {
+            None => (0, 0),
+            Some(end) => match (&end.call, end.ring) {
+                (Some(call), _) => (end.bytes, call.window_ns),
+                (None, Some(_)) => (0, end.window_ns),
+                (None, None) => (end.bytes, end.window_ns),
+            },
+        }
+    }
+
+    /// Units that were counted beside bytes: calls that the client completed, completions that were taken from a ring.
+    pub fn calls(&self) -> u64 {
+        let client = self.end(EndRole::Client).and_then(|client| client.call.as_ref()).map(|call| call.calls);
+        client.or(self.end(EndRole::Ring).map(|ring| ring.calls)).unwrap_or(0)
     }
 }
 
@@ -62,39 +85,197 @@ impl Setup {
         }
     }
 
-    /// The CPUs of the first flow's two ends, where they are pinned; a ring's one thread is both.
-    pub fn cpus(&self) -> Option<(usize, usize)> {
+    /// The CPU of the first flow of each end that takes part, where it is pinned.
+    pub fn cpus(&self) -> BTreeMap<EndRole, usize> {
         match self {
-            Setup::Path(path) => path.cpus.first().copied(),
-            Setup::Ring(ring) => ring.cpu.map(|cpu| (cpu, cpu)),
+            Setup::Path(path) => {
+                let script = Script::of_path(path);
+                script.roles().filter_map(|role| Some((role, path.cpu(role, 0)?))).collect()
+            }
+            Setup::Ring(ring) => ring.cpu.map(|cpu| (EndRole::Ring, cpu)).into_iter().collect(),
         }
     }
 
     /// Carries the trial. `None` if `stop` was set in the middle of a long one.
-    pub fn measure(&self, pair: &mut Pair, stop: &AtomicBool) -> Option<Measured> {
+    pub fn measure(&self, cast: &mut Cast, stop: &AtomicBool) -> Option<Measured> {
         match self {
-            Setup::Path(path) => measure(pair, path, stop),
-            Setup::Ring(ring) => ring::measure(pair, ring, stop),
+            Setup::Path(path) => measure(cast, path, stop),
+            Setup::Ring(ring) => Script::of_ring(ring).carry(cast, stop, |answers| ring::judge(ring, answers)),
         }
     }
 }
 
-/// Carries one trial over two ends. `None` if `stop` was set in the middle of a long one.
-pub fn measure(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
-    let opened = match setup.workload() {
-        Workload::Call => call::open(pair, setup),
-        _ => open(pair, setup),
-    };
-    match (opened, setup.workload()) {
-        (Ok(()), Workload::Stream) if setup.foreign().is_some() => foreign::run(pair, setup, stop),
-        (Ok(()), Workload::Call) => call::run(pair, setup, stop),
-        (Ok(()), _) => run(pair, setup, stop),
-        // The other end may still wait for a connection that never comes.
-        (Err(stopped), _) => Some(Measured::nothing(stopped.outcome)),
+/// Carries one trial over a path. `None` if `stop` was set in the middle of a long one.
+pub fn measure(cast: &mut Cast, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
+    Script::of_path(setup).carry(cast, stop, |answers| match setup.workload() {
+        Workload::Call => call::judge(setup, answers),
+        _ => stream::judge(setup, answers),
+    })
+}
+
+/// Who takes part in a trial.
+struct Script {
+    /// The end that is opened first: the one that others connect to, or one that is alone.
+    first: Option<(EndRole, Setup)>,
+    /// Where the others connect to, if nobody of ours listens.
+    elsewhere: Option<Address>,
+    /// Those that connect, in the order in which they are opened and let go.
+    others: Vec<(EndRole, PathSetup)>,
+    measures: EndRole,
+    window_ns: u64,
+    patience: Duration,
+}
+
+impl Script {
+    fn of_path(setup: &PathSetup) -> Script {
+        let is_call = setup.workload() == Workload::Call;
+        let (here, there) = if is_call { (EndRole::Client, EndRole::Server) } else { (EndRole::Source, EndRole::Sink) };
+        let both = setup.has_two_ends();
+        let elsewhere = setup.foreign().cloned();
+        // Without a writer a sink is alone, and so are clients that nobody serves.
+        let reads_alone = !is_call && elsewhere.is_none() && !both;
+        let mut others = Vec::new();
+        if is_call {
+            others.extend(call::rival(setup).map(|rival| (EndRole::Competitor, rival)));
+        }
+        if !reads_alone {
+            others.push((here, setup.clone()));
+        }
+        let per_call_ns = setup.call.as_ref().map_or(0, |call| call.timeout_ns);
+        Script {
+            first: (both || reads_alone).then(|| (there, Setup::Path(Box::new(setup.clone())))),
+            elsewhere: elsewhere.or((is_call && !both).then_some(Address::Alone)),
+            others,
+            measures: if is_call || (!both && !reads_alone) { here } else { there },
+            window_ns: setup.window_ns,
+            patience: patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, per_call_ns]),
+        }
+    }
+
+    fn of_ring(setup: &RingSetup) -> Script {
+        Script {
+            first: Some((EndRole::Ring, Setup::Ring(setup.clone()))),
+            elsewhere: None,
+            others: Vec::new(),
+            measures: EndRole::Ring,
+            window_ns: setup.window_ns,
+            patience: patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns]),
+        }
+    }
+
+    /// Everybody, in the order in which they are let go: of calls the server's schedule begins first, and the measured
+    /// client's last.
+    fn roles(&self) -> impl Iterator<Item = EndRole> {
+        self.first.iter().map(|(role, _)| *role).chain(self.others.iter().map(|(role, _)| *role))
+    }
+
+    /// Carries the trial. `None` if `stop` was set in the middle of a long one.
+    fn carry(&self, cast: &mut Cast, stop: &AtomicBool, judge: impl FnOnce(&Answers) -> Outcome) -> Option<Measured> {
+        if let Err(stopped) = self.open(cast) {
+            // The other end may still wait for a connection that never comes.
+            return Some(Measured::nothing(stopped.outcome));
+        }
+        let started = self.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
+        if let Err(error) = started {
+            return Some(Measured::nothing(Outcome::Failed(error.to_string())));
+        }
+        let answers = self.collect(cast, stop)?;
+        let outcome = answers.trouble().unwrap_or_else(|| judge(&answers));
+        let ends_are_sound = answers.0.values().all(|answer| answer.sound);
+        let ends = answers.0.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
+        Some(Measured { outcome, ends, ends_are_sound })
+    }
+
+    /// Prepares all ends up to the moment before the first byte.
+    fn open(&self, cast: &mut Cast) -> Result<(), Stopped> {
+        let mut address = self.elsewhere.clone();
+        let mut prepares = None;
+        match &self.first {
+            None => {}
+            Some((role, Setup::Ring(ring))) => {
+                cast.end(*role)?.send(Command::OpenRing(Box::new(ring.clone())))?;
+                prepares = Some(*role);
+            }
+            Some((role, Setup::Path(setup))) => {
+                let end = cast.end(*role)?;
+                end.send(Command::Open(*role, at(end, setup), None))?;
+                match end.reply(PREPARE)? {
+                    Reply::Listening(listens) => address = Some(listens),
+                    other => return Err(stopped(other)),
+                }
+                // A server serves from now on; a sink takes its connections first.
+                if *role == EndRole::Server {
+                    ready(end)?;
+                } else {
+                    prepares = Some(*role);
+                }
+            }
+        }
+        for (role, setup) in &self.others {
+            let opened = self.connect(cast, *role, setup, address.clone());
+            opened.map_err(|stopped| self.explained(cast, stopped))?;
+        }
+        prepares.map_or(Ok(()), |role| ready(cast.end(role)?))
+    }
+
+    fn connect(
+        &self,
+        cast: &mut Cast,
+        role: EndRole,
+        setup: &PathSetup,
+        address: Option<Address>,
+    ) -> Result<(), Stopped> {
+        let end = cast.end(role)?;
+        end.send(Command::Open(role, at(end, setup), address))?;
+        ready(end)
+    }
+
+    /// Why nobody can connect, the server may know.
+    fn explained(&self, cast: &mut Cast, stopped: Stopped) -> Stopped {
+        if !matches!(self.first, Some((EndRole::Server, _))) {
+            return stopped;
+        }
+        Answer::of(self.stop(cast, EndRole::Server)).trouble.map_or(stopped, |outcome| Stopped { outcome })
+    }
+
+    fn stop(&self, cast: &mut Cast, role: EndRole) -> Result<Reply, ChannelError> {
+        let end = cast.end(role)?;
+        end.send(Command::Stop)?;
+        end.reply(self.patience)
+    }
+
+    /// Waits for what the ends counted: those who do not measure are told when to stop. `None` if `stop` was set.
+    fn collect(&self, cast: &mut Cast, stop: &AtomicBool) -> Option<Answers> {
+        let first = match cast.end(self.measures) {
+            Ok(end) => reply_or_stop(end, self.patience, self.window_ns, stop)?,
+            Err(error) => Err(error),
+        };
+        let closed = matches!(first, Ok(Reply::Closed));
+        let mut answers = BTreeMap::new();
+        // Whatever it says, it needs no more data. Those who connect leave first, so that a server misses nothing.
+        let others: Vec<EndRole> = self.others.iter().map(|(role, _)| *role).collect();
+        let rest = others.into_iter().chain(self.first.iter().map(|(role, _)| *role));
+        for role in rest.filter(|role| *role != self.measures) {
+            answers.insert(role, Answer::of(self.stop(cast, role)));
+        }
+        let last = if closed { cast.end(self.measures).and_then(|end| end.reply(self.patience)) } else { first };
+        answers.insert(self.measures, Answer::of(last));
+        Some(Answers(answers))
     }
 }
 
-/// Why a path could not be opened.
+/// A setup as it is sent to an end, on its host.
+fn at(end: &Channel, setup: &PathSetup) -> Box<PathSetup> {
+    Box::new(PathSetup { host: end.host(), ..setup.clone() })
+}
+
+/// How long an end may take before it counts as stuck. Its own watchdog comes first.
+fn patience(parts_ns: &[u64]) -> Duration {
+    let ns = parts_ns.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
+    Duration::from_nanos(ns) + Duration::from_secs(5)
+}
+
+/// Why a trial could not be opened.
 struct Stopped {
     outcome: Outcome,
 }
@@ -102,31 +283,6 @@ struct Stopped {
 impl From<ChannelError> for Stopped {
     fn from(error: ChannelError) -> Stopped {
         Stopped { outcome: Outcome::Failed(error.to_string()) }
-    }
-}
-
-/// Prepares both ends up to the moment before the first byte.
-fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
-    if let Some(server) = setup.foreign() {
-        pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(server.clone())))?;
-        return ready(&mut pair.source);
-    }
-    let address = listening(pair, setup)?;
-    if setup.has_two_ends() {
-        pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address)))?;
-        ready(&mut pair.source)?;
-    } else {
-        debug_assert_eq!(address, Address::Alone);
-    }
-    ready(&mut pair.sink)
-}
-
-/// Opens the end that is connected to.
-fn listening(pair: &mut Pair, setup: &PathSetup) -> Result<Address, Stopped> {
-    pair.sink.send(Command::Open(Side::Sink, Box::new(setup.clone()), None))?;
-    match pair.sink.reply(PREPARE)? {
-        Reply::Listening(address) => Ok(address),
-        other => Err(stopped(other)),
     }
 }
 
@@ -144,49 +300,6 @@ fn stopped(reply: Reply) -> Stopped {
         other => Outcome::Failed(format!("an end answered out of turn: {other:?}")),
     };
     Stopped { outcome }
-}
-
-/// Units that were counted beside bytes: calls that the client completed, completions that were taken from a ring.
-pub fn calls(measured: &Measured) -> u64 {
-    let client = measured.source.as_ref().and_then(|source| source.call.as_ref()).map(|call| call.calls);
-    let ring = measured.sink.as_ref().filter(|end| end.ring.is_some()).map(|end| end.calls);
-    client.or(ring).unwrap_or(0)
-}
-
-/// How long an end may take before it counts as stuck. Its own watchdog comes first.
-fn patience(setup: &PathSetup) -> Duration {
-    let per_call_ns = setup.call.as_ref().map_or(0, |call| call.timeout_ns);
-    let ns = [setup.warmup_ns, setup.window_ns, setup.grace_ns, per_call_ns]
-        .iter()
-        .fold(0, |a: u64, b| a.saturating_add(*b));
-    Duration::from_nanos(ns) + Duration::from_secs(5)
-}
-
-/// Starts both ends and waits for what they counted.
-fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
-    let started = pair
-        .sink
-        .send(Command::Go)
-        .and_then(|()| if setup.has_two_ends() { pair.source.send(Command::Go) } else { Ok(()) });
-    if let Err(error) = started {
-        return Some(Measured::nothing(Outcome::Failed(error.to_string())));
-    }
-    let patience = patience(setup);
-    let first = reply_or_stop(&mut pair.sink, patience, setup.window_ns, stop)?;
-    let closed = matches!(first, Ok(Reply::Closed));
-    // Whatever the sink says, it needs no more data.
-    let stopped = if setup.has_two_ends() { pair.source.send(Command::Stop) } else { Ok(()) };
-    let sink = Answer::of(if closed { pair.sink.reply(patience) } else { first });
-    let source = setup.has_two_ends().then(|| Answer::of(stopped.and_then(|()| pair.source.reply(patience))));
-    let sound = sink.sound && source.as_ref().is_none_or(|source| source.sound);
-    let outcome = judge(setup, &sink, source.as_ref());
-    Some(Measured {
-        outcome,
-        source: source.and_then(|source| source.report),
-        sink: sink.report,
-        competing: None,
-        pair_is_sound: sound,
-    })
 }
 
 /// Waits for the end that measures. A short trial is always waited for; a long one is looked after now and then, so that
@@ -215,9 +328,9 @@ fn reply_or_stop(
 struct Answer {
     report: Option<EndReport>,
     trouble: Option<Outcome>,
-    /// The end is alive and waits for the next path.
+    /// The end is alive and waits for the next trial.
     sound: bool,
-    /// The end itself is gone, which explains whatever the other one says.
+    /// The end itself is gone, which explains whatever the other ones say.
     gone: bool,
 }
 
@@ -237,67 +350,33 @@ impl Answer {
     }
 }
 
-/// What went wrong at an end: whoever is gone explains it, then whoever lacks something, since the other one then
-/// only sees its peer go, then the first of those given.
-fn trouble(answers: &[Option<&Answer>]) -> Option<Outcome> {
-    let mut answers: Vec<&Answer> = answers.iter().copied().flatten().collect();
-    answers.sort_by_key(|answer| (!answer.gone, !matches!(answer.trouble, Some(Outcome::Skipped(_)))));
-    answers.iter().find_map(|answer| answer.trouble.clone())
-}
+/// What all ends said.
+struct Answers(BTreeMap<EndRole, Answer>);
 
-/// The outcome of a trial: whoever is gone explains it, then the sink, then the source, then our checks.
-fn judge(setup: &PathSetup, sink: &Answer, source: Option<&Answer>) -> Outcome {
-    if let Some(trouble) = trouble(&[Some(sink), source]) {
-        return trouble;
+impl Answers {
+    /// What the end of a role counted.
+    fn report(&self, role: EndRole) -> Option<&EndReport> {
+        self.0.get(&role)?.report.as_ref()
     }
-    let Some(received) = &sink.report else { return Outcome::Failed("the sink reported nothing".into()) };
-    if setup.transport.is_datagram() {
-        if let Some(reason) = datagram::broken(setup, source.and_then(|source| source.report.as_ref()), received) {
-            return Outcome::Failed(reason);
-        }
-    } else if let Some(sent) = source.and_then(|source| source.report.as_ref())
-        && sent.total_bytes != received.total_bytes
-    {
-        return Outcome::Failed(format!(
-            "{} bytes were sent and {} counted at the sink: the path loses or invents data",
-            sent.total_bytes, received.total_bytes
-        ));
+
+    /// What went wrong at an end: whoever is gone explains it, then whoever lacks something, since the others then only
+    /// see their peer go, then the end that is read from or that measures calls, then the others.
+    fn trouble(&self) -> Option<Outcome> {
+        let mut answers: Vec<(&EndRole, &Answer)> = self.0.iter().collect();
+        let explains = |role: &EndRole| matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring);
+        answers.sort_by_key(|(role, answer)| {
+            (
+                !answer.gone,
+                !matches!(answer.trouble, Some(Outcome::Skipped(_))),
+                !explains(role),
+                role.side() == Side::Source,
+            )
+        });
+        answers.iter().find_map(|(_, answer)| answer.trouble.clone())
     }
-    if setup.verify && setup.has_two_ends() && received.verified_bytes != received.total_bytes {
-        let (checked, total) = (received.verified_bytes, received.total_bytes);
-        return Outcome::Failed(format!("only {checked} of {total} bytes were compared with the pattern"));
-    }
-    let engines = [Some(received), source.and_then(|source| source.report.as_ref())].into_iter().flatten();
-    let did = engines.filter_map(|end| end.engine).reduce(|one, other| one.plus(&other));
-    // A sink has nothing to send and a source nothing to receive: together they show the mode.
-    if let Some(reason) = did.and_then(|did| proof::unproven(setup.engine, &did)) {
-        return not_in_mode(setup.engine, &reason);
-    }
-    let sent = source.and_then(|source| source.report.as_ref());
-    if let Some(reason) = sent.and_then(|sent| datagram::unproven(setup, sent, received)) {
-        return not_in_mode(setup.engine, &reason);
-    }
-    if received.bytes == 0 || received.window_ns == 0 {
-        return Outcome::Failed(
-            "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
-        );
-    }
-    Outcome::Measured
 }
 
 /// A mode that was asked for but did not run fails the trial.
 fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
     Outcome::Failed(format!("engine {engine} did not run in its mode: {reason}"))
-}
-
-/// Bytes at the end that measures and the length of the window that all its flows share; a ring moves none. Of a stream
-/// they are the sink's, or the source's where the sink is not ours; of calls, the client's bytes both ways.
-pub fn throughput(measured: &Measured) -> (u64, u64) {
-    if let Some(client) = measured.source.as_ref().filter(|source| source.call.is_some()) {
-        return (client.bytes, client.call.as_ref().map_or(0, |call| call.window_ns));
-    }
-    match measured.sink.as_ref().or(measured.source.as_ref()) {
-        Some(ring) if ring.ring.is_some() => (0, ring.window_ns),
-        end => end.map_or((0, 0), |end| (end.bytes, end.window_ns)),
-    }
 }

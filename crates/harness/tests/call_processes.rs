@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EndReport, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport};
+use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport};
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Channel, Pair, PathSetup, Plant, Side};
+use bytegauge_traffic::{Cast, Channel, PathSetup, Plant};
 
 /// A trial that nobody waits for.
 const AN_HOUR_NS: u64 = 3_600_000_000_000;
@@ -65,22 +65,22 @@ fn setup() -> PathSetup {
     setup
 }
 
-fn pair(ends: Ends) -> Pair {
-    Pair::start(ends, &std::env::current_exe().unwrap()).unwrap()
+fn cast(ends: Ends) -> Cast {
+    Cast::new(ends, &std::env::current_exe().unwrap())
 }
 
-fn calls(end: &Option<EndReport>) -> CallReport {
-    end.as_ref().and_then(|end| end.call.clone()).unwrap_or_default()
+fn calls(measured: &Measured, role: EndRole) -> CallReport {
+    measured.end(role).and_then(|end| end.call.clone()).unwrap_or_default()
 }
 
 fn two_groups_of_clients_are_both_reported(ends: Ends) {
     let mut setup = setup();
     setup.call.as_mut().unwrap().competing_flows = 2;
-    let mut pair = pair(ends);
+    let mut cast = cast(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
-            let both = calls(&measured.source).calls > 0 && calls(&measured.competing).calls > 0;
+            let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
+            let both = calls(&measured, EndRole::Client).calls > 0 && calls(&measured, EndRole::Competitor).calls > 0;
             if both || setup.window_ns > 2_000_000_000 {
                 break measured;
             }
@@ -88,20 +88,20 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
             setup.window_ns *= 4;
         };
         assert_eq!(measured.outcome, Outcome::Measured);
-        let (ours, theirs) = (calls(&measured.source), calls(&measured.competing));
+        let (ours, theirs) = (calls(&measured, EndRole::Client), calls(&measured, EndRole::Competitor));
         assert!(ours.calls > 0 && theirs.calls > 0);
-        assert_eq!(calls(&measured.sink).completed, ours.completed + theirs.completed);
-        assert!(measured.pair_is_sound);
+        assert_eq!(calls(&measured, EndRole::Server).completed, ours.completed + theirs.completed);
+        assert!(measured.ends_are_sound);
     }
     let expected = if ends == Ends::Threads { 1 } else { 3 };
-    assert_eq!(pair.channels().filter_map(Channel::process_id).count(), expected);
+    assert_eq!(cast.channels().filter_map(Channel::process_id).count(), expected);
 }
 
 /// Measures, and panics where that takes as long as if nobody had died.
-fn soon(mut pair: Pair, setup: PathSetup) -> Measured {
+fn soon(mut cast: Cast, setup: PathSetup) -> Measured {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
+        let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
         tell.send(measured).expect("somebody waits for it");
     });
     told.recv_timeout(PATIENCE).expect("whoever is left waits for nobody")
@@ -109,28 +109,27 @@ fn soon(mut pair: Pair, setup: PathSetup) -> Measured {
 
 fn a_server_that_dies_of_itself_is_noticed() {
     let plant = Some(Plant::Die { after_bytes: 100_000 });
-    let measured = soon(pair(Ends::Processes), PathSetup { plant, window_ns: AN_HOUR_NS, ..setup() });
+    let measured = soon(cast(Ends::Processes), PathSetup { plant, window_ns: AN_HOUR_NS, ..setup() });
     let Outcome::Failed(reason) = &measured.outcome else { panic!("it died") };
-    assert!(reason.contains("the sink died in the middle of a trial"), "{reason}");
-    assert!(calls(&measured.source).calls > 0, "what was counted is kept");
+    assert!(reason.contains("the server died in the middle of a trial"), "{reason}");
+    assert!(calls(&measured, EndRole::Client).calls > 0, "what was counted is kept");
 }
 
 /// A long trial of which one end is killed, and what the other one had completed by then.
-fn killed(side: Side, server: Engine) -> (Measured, CallReport) {
+fn killed(dead: EndRole, server: Engine) -> (Measured, CallReport) {
     let mut setup = PathSetup { window_ns: AN_HOUR_NS, ..setup() };
     setup.call.as_mut().unwrap().server_engine = server;
     let mut tries = PAUSES.into_iter().map(|pause| {
-        let pair = pair(Ends::Processes);
-        let victim = if side == Side::Sink { &pair.sink } else { &pair.source };
-        let victim = victim.process_id().unwrap().to_string();
+        let mut cast = cast(Ends::Processes);
+        let victim = cast.end(dead).unwrap().process_id().unwrap().to_string();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(pause);
             let killed = std::process::Command::new("kill").args(["-9", &victim]).status().unwrap();
             assert!(killed.success());
         });
-        let measured = soon(pair, setup.clone());
+        let measured = soon(cast, setup.clone());
         killer.join().unwrap();
-        let left = calls(if side == Side::Sink { &measured.source } else { &measured.sink });
+        let left = calls(&measured, if dead == EndRole::Server { EndRole::Client } else { EndRole::Server });
         (measured, left)
     });
     tries
@@ -139,20 +138,26 @@ fn killed(side: Side, server: Engine) -> (Measured, CallReport) {
 }
 
 fn a_server_that_is_killed_is_noticed(server: Engine) {
-    let (measured, client) = killed(Side::Sink, server);
+    let (measured, client) = killed(EndRole::Server, server);
     let Outcome::Failed(reason) = &measured.outcome else { panic!("{server}: it was killed") };
-    assert!(reason.contains("the sink died in the middle of a trial"), "{server}: {reason}");
-    assert!(measured.sink.is_none() && !measured.pair_is_sound, "{server}: nothing is known of the dead");
+    assert!(reason.contains("the server died in the middle of a trial"), "{server}: {reason}");
+    assert!(
+        measured.end(EndRole::Server).is_none() && !measured.ends_are_sound,
+        "{server}: nothing is known of the dead"
+    );
     let refused: u64 =
         client.errors.iter().filter(|error| error.class == ErrorClass::Refused).map(|error| error.count).sum();
     assert!(refused > 0, "{server}: {client:?}");
 }
 
 fn a_client_that_is_killed_is_noticed(server: Engine) {
-    let (measured, served) = killed(Side::Source, server);
+    let (measured, served) = killed(EndRole::Client, server);
     let Outcome::Failed(reason) = &measured.outcome else { panic!("{server}: it was killed") };
-    assert!(reason.contains("the source died in the middle of a trial"), "{server}: {reason}");
-    assert!(measured.source.is_none() && !measured.pair_is_sound, "{server}: nothing is known of the dead");
+    assert!(reason.contains("the client died in the middle of a trial"), "{server}: {reason}");
+    assert!(
+        measured.end(EndRole::Client).is_none() && !measured.ends_are_sound,
+        "{server}: nothing is known of the dead"
+    );
     // The server is free, and tells what it saw.
     assert!(served.begun >= served.completed, "{server}: {served:?}");
 }

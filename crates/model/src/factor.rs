@@ -17,7 +17,7 @@ use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Row
 use crate::level::Kind;
 use crate::place::Place;
 use crate::program::{Age, IAm};
-use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingSetup, UserData};
+use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::suggest;
 
@@ -755,7 +755,7 @@ pub const FACTORS: &[Factor] = &[
         name: "setup",
         flag: None,
         role: Role::Choice,
-        kind: Kind::Name(|s| s.parse::<RingSetup>().map(|setup| setup.to_string())),
+        kind: Kind::Name(|s| s.parse::<RingFlags>().map(|setup| setup.to_string())),
         defaults: ring("default,single-issuer"),
         heading: "set-up",
         summary: "default, single-issuer, coop, sqpoll, no-sqarray, registered, or several joined by +",

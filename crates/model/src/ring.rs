@@ -112,7 +112,7 @@ named!(Mode, "mode", MODES);
 /// How a ring is made: any of these together, or `default`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct RingSetup {
+pub struct RingFlags {
     /// One thread submits and does the completion work in its own calls.
     pub single_issuer: bool,
     /// No interrupts for completion work.
@@ -126,41 +126,41 @@ pub struct RingSetup {
 }
 
 /// The parts of a set-up, as `--setup` names them, joined by `+`.
-pub const SETUPS: &[Row<RingSetup>] = &[
-    Row { value: RingSetup::NONE, name: "default", summary: "no flag" },
+pub const SETUPS: &[Row<RingFlags>] = &[
+    Row { value: RingFlags::NONE, name: "default", summary: "no flag" },
     Row {
-        value: RingSetup { single_issuer: true, ..RingSetup::NONE },
+        value: RingFlags { single_issuer: true, ..RingFlags::NONE },
         name: "single-issuer",
         summary: "IORING_SETUP_SINGLE_ISSUER and IORING_SETUP_DEFER_TASKRUN (Linux 6.1)",
     },
     Row {
-        value: RingSetup { coop: true, ..RingSetup::NONE },
+        value: RingFlags { coop: true, ..RingFlags::NONE },
         name: "coop",
         summary: "IORING_SETUP_COOP_TASKRUN (Linux 5.19)",
     },
     Row {
-        value: RingSetup { sqpoll: true, ..RingSetup::NONE },
+        value: RingFlags { sqpoll: true, ..RingFlags::NONE },
         name: "sqpoll",
         summary: "IORING_SETUP_SQPOLL: a thread of the kernel submits, and takes a CPU of its own",
     },
     Row {
-        value: RingSetup { no_sqarray: true, ..RingSetup::NONE },
+        value: RingFlags { no_sqarray: true, ..RingFlags::NONE },
         name: "no-sqarray",
         summary: "IORING_SETUP_NO_SQARRAY (Linux 6.6)",
     },
     Row {
-        value: RingSetup { registered: true, ..RingSetup::NONE },
+        value: RingFlags { registered: true, ..RingFlags::NONE },
         name: "registered",
         summary: "IORING_REGISTER_RING_FDS: no descriptor is looked up in a call (Linux 5.18)",
     },
 ];
 
-impl RingSetup {
-    const NONE: RingSetup =
-        RingSetup { single_issuer: false, coop: false, sqpoll: false, no_sqarray: false, registered: false };
+impl RingFlags {
+    const NONE: RingFlags =
+        RingFlags { single_issuer: false, coop: false, sqpoll: false, no_sqarray: false, registered: false };
 
-    fn with(self, other: RingSetup) -> RingSetup {
-        RingSetup {
+    fn with(self, other: RingFlags) -> RingFlags {
+        RingFlags {
             single_issuer: self.single_issuer || other.single_issuer,
             coop: self.coop || other.coop,
             sqpoll: self.sqpoll || other.sqpoll,
@@ -170,15 +170,15 @@ impl RingSetup {
     }
 }
 
-impl FromStr for RingSetup {
+impl FromStr for RingFlags {
     type Err = NameError;
 
-    fn from_str(text: &str) -> Result<RingSetup, NameError> {
-        text.split('+').try_fold(RingSetup::NONE, |sum, name| lookup("set-up", SETUPS, name).map(|part| sum.with(part)))
+    fn from_str(text: &str) -> Result<RingFlags, NameError> {
+        text.split('+').try_fold(RingFlags::NONE, |sum, name| lookup("set-up", SETUPS, name).map(|part| sum.with(part)))
     }
 }
 
-impl fmt::Display for RingSetup {
+impl fmt::Display for RingFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The first row is that of no part at all.
         let parts = SETUPS.iter().skip(1).filter(|row| self.with(row.value) == *self).map(|row| row.name);
@@ -186,7 +186,7 @@ impl fmt::Display for RingSetup {
         f.pad(&if named.is_empty() { SETUPS[0].name.to_owned() } else { named.join("+") })
     }
 }
-text_serde!(RingSetup);
+text_serde!(RingFlags);
 
 /// What a ring counted: the evidence that what was submitted was completed, and that a mode did run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,13 +228,13 @@ mod tests {
             assert_eq!(row.name.parse::<Mode>().unwrap().to_string(), row.name);
         }
         for row in SETUPS {
-            assert_eq!(row.name.parse::<RingSetup>().unwrap().to_string(), row.name);
+            assert_eq!(row.name.parse::<RingFlags>().unwrap().to_string(), row.name);
         }
     }
 
     #[test]
     fn parts_of_a_setup_go_together_in_any_order() {
-        let check = |text: &str, expected: &str| assert_eq!(text.parse::<RingSetup>().unwrap().to_string(), expected);
+        let check = |text: &str, expected: &str| assert_eq!(text.parse::<RingFlags>().unwrap().to_string(), expected);
         check("no-sqarray+single-issuer", "single-issuer+no-sqarray");
         check("default+coop", "coop");
         check("sqpoll+sqpoll", "sqpoll");
@@ -246,6 +246,6 @@ mod tests {
         check("libruing".parse::<Implementation>().unwrap_err().to_string(), "did you mean `liburing`?");
         check("uniqe".parse::<UserData>().unwrap_err().to_string(), "did you mean `unique`?");
         check("ceilling".parse::<Mode>().unwrap_err().to_string(), "did you mean `ceiling`?");
-        check("coop+sqpol".parse::<RingSetup>().unwrap_err().to_string(), "did you mean `sqpoll`?");
+        check("coop+sqpol".parse::<RingFlags>().unwrap_err().to_string(), "did you mean `sqpoll`?");
     }
 }

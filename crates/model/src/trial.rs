@@ -3,11 +3,14 @@
 //! Nothing here is an estimate. Whatever a later statistic may want must be in these fields, because the
 //! store keeps them and nothing else.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallReport, EngineReport};
 use crate::cell::{CellId, Levels};
 use crate::datagram::{DatagramReport, UdpUse};
+use crate::end::{EndReports, EndRole};
 use crate::factor::Workload;
 use crate::level::Level;
 use crate::ring::RingReport;
@@ -49,6 +52,8 @@ impl Outcome {
 pub struct Trial {
     /// The cell measured.
     pub cell: CellId,
+    /// What was said over the path, or that there was none.
+    pub workload: Workload,
     /// What the trial was for.
     pub stage: Stage,
     /// The block it belongs to, counted from 0 over the session.
@@ -70,40 +75,45 @@ pub struct Trial {
     pub wall_ns: u64,
     /// Warm-up before the window, as commanded, nanoseconds.
     pub warmup_ns: u64,
-    /// The CPUs of the first flow's source and sink, where they were pinned.
-    pub cpus: Option<(usize, usize)>,
-    /// What the writing end counted, or the client; absent for one-ended sources.
-    pub source: Option<EndReport>,
-    /// What the reading end counted, or the server; absent if it never reported.
-    pub sink: Option<EndReport>,
-    /// What a second group of clients counted that called the same server meanwhile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub competing: Option<EndReport>,
+    /// The CPU of each end's first flow, where it was pinned.
+    #[serde(default)]
+    pub cpus: BTreeMap<EndRole, usize>,
+    /// What the ends counted that reported.
+    #[serde(default)]
+    pub ends: EndReports,
     /// What the whole machine did meanwhile.
     pub machine: Option<MachineUse>,
 }
 
 impl Trial {
-    /// What was said over the path: only a client of calls reports on them.
-    pub fn workload(&self) -> Workload {
-        let calls = |end: &Option<EndReport>| end.as_ref().is_some_and(|end| end.call.is_some());
-        if self.ring().is_some() {
-            Workload::Ring
-        } else if self.calls > 0 || calls(&self.source) {
-            Workload::Call
-        } else {
-            Workload::Stream
-        }
+    /// What the end of a role counted.
+    pub fn end(&self, role: EndRole) -> Option<&EndReport> {
+        self.ends.get(role)
+    }
+
+    /// What the end counted that connects: a source, or a client.
+    pub fn source_side(&self) -> Option<&EndReport> {
+        self.ends.source_side()
+    }
+
+    /// What the end counted that is connected to, a sink or a server; or a ring.
+    pub fn sink_side(&self) -> Option<&EndReport> {
+        self.ends.sink_side()
+    }
+
+    /// What the client of calls counted of them.
+    pub fn client(&self) -> Option<&CallReport> {
+        self.end(EndRole::Client)?.call.as_ref()
     }
 
     /// What a ring counted, which is an end of its own.
     pub fn ring(&self) -> Option<&RingReport> {
-        self.sink.as_ref()?.ring.as_ref()
+        self.end(EndRole::Ring)?.ring.as_ref()
     }
 
     /// Bytes moved, calls completed or completions taken within the window: what the trial is rated and charged by.
     pub fn units(&self) -> u64 {
-        match self.workload() {
+        match self.workload {
             Workload::Stream => self.bytes,
             Workload::Call | Workload::Ring => self.calls,
         }
@@ -125,7 +135,7 @@ impl Trial {
     /// CPU time of a unit, nanoseconds: of both ends for a byte; of the server for a call, since the client is
     /// the instrument. `None` where it was not recorded.
     pub fn cpu_ns_per_unit(&self) -> Option<f64> {
-        match self.workload() {
+        match self.workload {
             Workload::Stream => self.cpu_ns_per_byte(),
             Workload::Call => self.server_cpu_ns_per_call(),
             Workload::Ring => self.cpu_ns_per_nop(),
@@ -134,8 +144,8 @@ impl Trial {
 
     /// CPU time of both ends for each byte, nanoseconds; `None` where an end's CPU time was not recorded.
     pub fn cpu_ns_per_byte(&self) -> Option<f64> {
-        let sink = self.sink.as_ref()?.cpu_ns_per_byte()?;
-        match &self.source {
+        let sink = self.end(EndRole::Sink)?.cpu_ns_per_byte()?;
+        match self.end(EndRole::Source) {
             Some(source) => Some(sink + source.cpu_ns_per_byte()?),
             None => Some(sink),
         }
@@ -144,7 +154,7 @@ impl Trial {
     /// CPU time of a ring for each completion that was taken, nanoseconds, that of the kernel's thread included which
     /// submits for it: its share by completions, since it is counted over the ring's whole life.
     pub fn cpu_ns_per_nop(&self) -> Option<f64> {
-        let (end, ring) = (self.sink.as_ref()?, self.ring()?);
+        let (end, ring) = (self.end(EndRole::Ring)?, self.ring()?);
         let kernel_ns = end.engine.and_then(|engine| engine.kernel_threads_ns).unwrap_or(0) as f64;
         let share = end.calls as f64 / ring.total_completed.max(end.calls).max(1) as f64;
         let ns = end.cpu_time_ns() as f64 + kernel_ns * share;
@@ -154,7 +164,7 @@ impl Trial {
     /// CPU time of the server for each request that it served, nanoseconds, threads that the kernel runs for it
     /// included: a ring's polling thread is not free because another account pays for it.
     pub fn server_cpu_ns_per_call(&self) -> Option<f64> {
-        let server = self.sink.as_ref()?;
+        let server = self.end(EndRole::Server)?;
         let ns = server.cpu_and_kernel_threads_ns();
         (server.calls > 0 && ns > 0).then(|| ns as f64 / server.calls as f64)
     }

@@ -1,35 +1,20 @@
-//! A trial's JSON column: what the kernel said of each flow, and what the machine did.
+//! An end's JSON column: what the kernel said of each flow, and what it counted that not every end counts.
 //!
 //! An end with one flow repeats no number: its flow is rebuilt from the end's columns, because a hundred
 //! thousand trials are read for one report. Interval series are never in here.
 
 use bytegauge_model::{
-    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, MachineUse, RingReport,
-    TcpReport, Trial,
+    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RingReport, TcpReport,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::counters;
 
-/// The column.
-#[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Detail {
-    #[serde(default)]
-    source: EndDetail,
-    #[serde(default)]
-    sink: EndDetail,
-    /// What a second group of clients counted.
-    #[serde(default)]
-    pub(crate) competing: Option<EndReport>,
-    #[serde(default)]
-    machine: Option<MachineUse>,
-}
-
 /// What one end has beside its counters.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct EndDetail {
+pub(crate) struct EndDetail {
     /// Time on a run queue.
     queued_ns: Option<u64>,
     /// What the calls were like.
@@ -58,41 +43,15 @@ struct Kernel {
     datagrams: Option<DatagramReport>,
 }
 
-impl Detail {
-    /// What of a trial has no column of its own.
-    pub(crate) fn of(trial: &Trial) -> Detail {
-        let end = |end: &Option<EndReport>| end.as_ref().map(EndDetail::of).unwrap_or_default();
-        Detail {
-            source: end(&trial.source),
-            sink: end(&trial.sink),
-            competing: trial.competing.clone().map(without_series),
-            machine: trial.machine.clone(),
-        }
-    }
-
-    /// The column's text, without what is absent anyway.
-    pub(crate) fn text(&self) -> Result<String, serde_json::Error> {
-        Ok(lean(serde_json::to_value(self)?).to_string())
-    }
-
-    /// Rebuilds the two ends from their counters and this.
-    pub(crate) fn ends(
-        self,
-        source: Option<[u64; counters::COUNT]>,
-        sink: Option<[u64; counters::COUNT]>,
-    ) -> (Option<EndReport>, Option<EndReport>, Option<MachineUse>) {
-        (source.map(|n| self.source.rebuild(n)), sink.map(|n| self.sink.rebuild(n)), self.machine)
-    }
-}
-
-/// Nobody calibrates by competing clients.
+/// Series stand apart.
 fn without_series(mut end: EndReport) -> EndReport {
     end.flows.iter_mut().for_each(|flow| flow.series.clear());
     end
 }
 
 impl EndDetail {
-    fn of(end: &EndReport) -> EndDetail {
+    /// What of an end has no column of its own.
+    pub(crate) fn of(end: &EndReport) -> EndDetail {
         let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
             let FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, .. } = flow.clone();
@@ -118,7 +77,13 @@ impl EndDetail {
         }
     }
 
-    fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
+    /// The column's text, without what is absent anyway.
+    pub(crate) fn text(&self) -> Result<String, serde_json::Error> {
+        Ok(lean(serde_json::to_value(self)?).to_string())
+    }
+
+    /// The end again, from its counters and this.
+    pub(crate) fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
         let EndDetail { queued_ns, call, engine, datagrams, ring, .. } = self;
         let mut end = EndReport { queued_ns, call, engine, datagrams, ring, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
-use bytegauge_model::{CellId, EndReport, Level, MachineUse, SessionId, Trial, Workload, factor};
+use bytegauge_model::{CellId, EndReport, EndRole, Level, MachineUse, SessionId, Side, Trial, Workload, factor};
 
 use crate::Store;
 use crate::cell::{CellRow, kind_name};
@@ -182,7 +182,7 @@ fn record(
             trial.wall_ns.to_string(),
             text(trial.rate()),
             text(failed_calls(trial)),
-            text(trial.competing.as_ref().and_then(|end| Some(end.call.as_ref()?.calls))),
+            text(trial.end(EndRole::Competitor).and_then(|end| Some(end.call.as_ref()?.calls))),
         ],
         Workload::Ring => vec![
             trial.calls.to_string(),
@@ -194,20 +194,21 @@ fn record(
             text(trial.ring().and_then(|ring| ring.overflowed_after_rounds)),
         ],
     });
-    record.extend([
-        trial.warmup_ns.to_string(),
-        text(trial.cpus.map(|(source, _)| source)),
-        text(trial.cpus.map(|(_, sink)| sink)),
-    ]);
-    for end in [&trial.source, &trial.sink] {
-        record.extend(end_counters(end.as_ref()));
+    record.extend([trial.warmup_ns.to_string(), text(cpu(trial, Side::Source)), text(cpu(trial, Side::Sink))]);
+    for end in [trial.source_side(), trial.sink_side()] {
+        record.extend(end_counters(end));
     }
     record.extend(machine(trial.machine.as_ref()));
     record
 }
 
+/// The CPU of the end on one side; clients that compete have no column.
+fn cpu(trial: &Trial, side: Side) -> Option<usize> {
+    trial.cpus.iter().find(|(role, _)| role.side() == side && **role != EndRole::Competitor).map(|(_, cpu)| *cpu)
+}
+
 fn failed_calls(trial: &Trial) -> Option<u64> {
-    let report = trial.source.as_ref()?.call.as_ref()?;
+    let report = trial.client()?;
     Some(report.errors.iter().map(|error| error.count).sum())
 }
 

@@ -35,7 +35,7 @@ pub use error::StoreError;
 pub use import::{FORMATS, Format, ImportError, ImportOptions, Imported};
 pub use owner::Owner;
 pub use session::{NewSession, SessionSummary};
-pub use trial::{EndName, Series};
+pub use trial::Series;
 use watch::Watch;
 
 /// How long a writer waits for another process's transaction. Ours last milliseconds.

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 const APPLICATION_ID: i64 = 0x6279_6761;
 
 /// Step n leads from schema version n to n + 1.
-const STEPS: &[&str] = &[VERSION_1, VERSION_2];
+const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 /// The schema version that this code reads and writes.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
@@ -151,6 +151,114 @@ CREATE VIEW rates AS
            cells.factors
     FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
     JOIN sessions ON sessions.id = trials.session
+    WHERE trials.outcome = 'measured' AND trials.wall_ns > 0
+    ORDER BY trials.id;
+";
+
+/// Ends by role: a row each, however many there are. What a trial measured before this version ran over a fresh path.
+const VERSION_3: &str = "
+DROP VIEW rates;
+DROP INDEX trials_of_session;
+ALTER TABLE series RENAME TO series_of_two_ends;
+ALTER TABLE trials RENAME TO trials_of_two_ends;
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY,          -- ascends in the order of measurement
+    session INTEGER NOT NULL,
+    cell TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    block INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    started_unix_ns INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT,
+    workload TEXT NOT NULL,          -- what was said over the path
+    bytes INTEGER NOT NULL,
+    calls INTEGER NOT NULL,          -- completed at the client, or taken from a ring, in the window
+    wall_ns INTEGER NOT NULL,
+    warmup_ns INTEGER NOT NULL,
+    machine TEXT,                    -- JSON: what the whole machine did
+    FOREIGN KEY (session, cell) REFERENCES cells (session, id) ON DELETE CASCADE
+);
+CREATE TABLE ends (
+    trial INTEGER NOT NULL REFERENCES trials (id) ON DELETE CASCADE,
+    role TEXT NOT NULL,              -- source, sink, client, server, competitor, ring
+    cpu INTEGER,                     -- of its first flow, where it was pinned
+    bytes INTEGER,                   -- null, as what follows, where the end did not report
+    calls INTEGER,
+    short_calls INTEGER,
+    window_ns INTEGER,
+    user_ns INTEGER,
+    system_ns INTEGER,
+    cpu_ns INTEGER,
+    voluntary_switches INTEGER,
+    involuntary_switches INTEGER,
+    total_bytes INTEGER,
+    verified_bytes INTEGER,
+    detail TEXT,                     -- JSON: flows, TCP_INFO, effective options, calls
+    PRIMARY KEY (trial, role)
+);
+CREATE TABLE series (
+    trial INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    flow INTEGER NOT NULL,
+    bins TEXT NOT NULL,              -- JSON array of [nanoseconds, bytes]
+    PRIMARY KEY (trial, role, flow),
+    FOREIGN KEY (trial, role) REFERENCES ends (trial, role) ON DELETE CASCADE
+);
+CREATE TEMPORARY TABLE roles (workload TEXT, sink INTEGER, role TEXT);
+INSERT INTO roles VALUES ('stream', 0, 'source'), ('stream', 1, 'sink'), ('call', 0, 'client'), ('call', 1, 'server'),
+                         ('ring', 1, 'ring');
+INSERT INTO trials
+    SELECT trials.id, session, cell, stage, block, position, trials.started_unix_ns, outcome, reason,
+           iif(workload IN ('call', 'ring'), workload, 'stream'), bytes, calls, wall_ns, warmup_ns,
+           nullif(detail -> '$.machine', 'null')
+    FROM trials_of_two_ends AS trials JOIN sessions ON sessions.id = session;
+INSERT INTO ends
+    SELECT old.id, role, source_cpu,
+           source_bytes, source_calls, source_short_calls, source_window_ns,
+           source_user_ns, source_system_ns, source_cpu_ns, source_voluntary_switches,
+           source_involuntary_switches, source_total_bytes, source_verified_bytes,
+           iif(source_bytes IS NULL, NULL, coalesce(nullif(detail -> '$.source', 'null'), '{}'))
+    FROM trials_of_two_ends AS old JOIN trials USING (id) JOIN roles ON roles.workload = trials.workload AND sink = 0
+    WHERE source_bytes IS NOT NULL OR source_cpu IS NOT NULL;
+INSERT INTO ends
+    SELECT old.id, role, sink_cpu,
+           sink_bytes, sink_calls, sink_short_calls, sink_window_ns,
+           sink_user_ns, sink_system_ns, sink_cpu_ns, sink_voluntary_switches,
+           sink_involuntary_switches, sink_total_bytes, sink_verified_bytes,
+           iif(sink_bytes IS NULL, NULL, coalesce(nullif(detail -> '$.sink', 'null'), '{}'))
+    FROM trials_of_two_ends AS old JOIN trials USING (id) JOIN roles ON roles.workload = trials.workload AND sink = 1
+    WHERE sink_bytes IS NOT NULL OR sink_cpu IS NOT NULL;
+INSERT INTO ends
+    SELECT id, 'competitor', NULL,
+           detail ->> '$.competing.bytes', detail ->> '$.competing.calls',
+           detail ->> '$.competing.short_calls', detail ->> '$.competing.window_ns',
+           detail ->> '$.competing.user_ns', detail ->> '$.competing.system_ns',
+           detail ->> '$.competing.cpu_ns', detail ->> '$.competing.voluntary_switches',
+           detail ->> '$.competing.involuntary_switches', detail ->> '$.competing.total_bytes',
+           detail ->> '$.competing.verified_bytes',
+           detail -> '$.competing'
+    FROM trials_of_two_ends WHERE detail ->> '$.competing.bytes' IS NOT NULL;
+INSERT INTO series
+    SELECT trial, role, flow, bins FROM series_of_two_ends AS old
+    JOIN trials ON trials.id = trial JOIN roles ON roles.workload = trials.workload AND roles.sink = old.sink;
+DROP TABLE roles;
+DROP TABLE series_of_two_ends;
+DROP TABLE trials_of_two_ends;
+CREATE INDEX trials_of_session ON trials (session); -- its rows are in the order of measurement
+INSERT OR IGNORE INTO group_facts SELECT session, id, 'age', '\"fresh\"' FROM groups;
+CREATE VIEW rates AS
+    SELECT trials.session, cells.group_id, trials.cell, cells.kind, trials.stage, trials.block,
+           cells.factors ->> 'transport' AS transport,
+           cells.factors ->> 'read_size' AS read_size,
+           cells.factors ->> 'write_size' AS write_size,
+           cells.factors ->> 'flows' AS flows,
+           cells.factors ->> 'server_engine' AS server_engine,
+           iif(trials.workload = 'stream', trials.bytes * 1e9 / trials.wall_ns, NULL) AS bytes_per_second,
+           iif(trials.workload = 'call', trials.calls * 1e9 / trials.wall_ns, NULL) AS calls_per_second,
+           iif(trials.workload = 'ring', trials.calls * 1e9 / trials.wall_ns, NULL) AS nops_per_second,
+           cells.factors
+    FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
     WHERE trials.outcome = 'measured' AND trials.wall_ns > 0
     ORDER BY trials.id;
 ";

@@ -1,9 +1,11 @@
-//! Trials: one row and one transaction each; their interval series stand apart and are read on demand.
+//! Trials: one row, one more for each end, and one transaction; their interval series stand apart and are read on demand.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use bytegauge_model::end::END_ROLES;
 use bytegauge_model::trial::Bin;
-use bytegauge_model::{CellId, FlowReport, SessionId, Stage, Trial};
+use bytegauge_model::{CellId, EndReports, EndRole, FlowReport, MachineUse, SessionId, Stage, Trial};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -11,17 +13,8 @@ use crate::Store;
 use crate::cell;
 use crate::column::{Count, Json, named, unknown};
 use crate::counters;
-use crate::detail::Detail;
+use crate::detail::EndDetail;
 use crate::error::StoreError;
-
-/// One end of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndName {
-    /// The writing end.
-    Source,
-    /// The reading end.
-    Sink,
-}
 
 /// The interval series of one flow of one end in one trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +28,7 @@ pub struct Series {
     /// The trial's place in the block's order.
     pub position: u32,
     /// The end that counted.
-    pub end: EndName,
+    pub end: EndRole,
     /// The flow, from 0.
     pub flow: usize,
     /// The bins, over warm-up and window.
@@ -82,51 +75,65 @@ impl Store {
     /// # Errors
     /// When the store cannot be read.
     pub fn series(&self, session: SessionId, cell: Option<&CellId>) -> Result<Vec<Series>, StoreError> {
-        let sql = "SELECT cell, stage, block, position, sink, flow, bins
+        let sql = "SELECT cell, stage, block, position, role, flow, bins
                    FROM trials JOIN series ON series.trial = trials.id
-                   WHERE session = ?1 AND (?2 IS NULL OR cell = ?2) ORDER BY trials.id, sink, flow";
+                   WHERE session = ?1 AND (?2 IS NULL OR cell = ?2) ORDER BY trials.id, role, flow";
         let values = params![session.0, cell.map(|cell| &cell.0)];
         self.read(|c| Ok(c.prepare_cached(sql)?.query_map(values, series_row)?.collect::<Result<_, _>>()?))
     }
 }
 
-/// The columns of a trial in the order in which they are written and read: those before the counters, the
-/// counters of both ends, the detail.
-static COLUMNS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    const FIRST: [&str; FIRST_COUNTER] = [
-        "session",
-        "cell",
-        "stage",
-        "block",
-        "position",
-        "started_unix_ns",
-        "outcome",
-        "reason",
-        "bytes",
-        "wall_ns",
-        "warmup_ns",
-        "source_cpu",
-        "sink_cpu",
-        "calls",
-    ];
-    let ends = ["source", "sink"].into_iter().flat_map(|end| counters::NAMES.map(|name| format!("{end}_{name}")));
-    FIRST.map(str::to_owned).into_iter().chain(ends).chain(["detail".to_owned()]).collect()
+/// The columns of a trial in the order in which they are written and read.
+const COLUMNS: [&str; 14] = [
+    "session",
+    "cell",
+    "stage",
+    "block",
+    "position",
+    "started_unix_ns",
+    "outcome",
+    "reason",
+    "workload",
+    "bytes",
+    "calls",
+    "wall_ns",
+    "warmup_ns",
+    "machine",
+];
+
+/// The columns of an end, before its counters.
+const END_COLUMNS: [&str; 3] = ["trial", "role", "cpu"];
+
+static INSERT: LazyLock<String> = LazyLock::new(|| insertion("trials", &COLUMNS));
+
+static INSERT_END: LazyLock<String> = LazyLock::new(|| {
+    let columns: Vec<&str> = END_COLUMNS.into_iter().chain(counters::NAMES).chain(["detail"]).collect();
+    insertion("ends", &columns)
 });
 
-/// Where the counters begin in [`COLUMNS`].
-const FIRST_COUNTER: usize = 14;
+fn insertion(table: &str, columns: &[&str]) -> String {
+    format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), vec!["?"; columns.len()].join(", "))
+}
 
-static INSERT: LazyLock<String> = LazyLock::new(|| {
-    let places = vec!["?"; COLUMNS.len()].join(", ");
-    format!("INSERT INTO trials ({}) VALUES ({places})", COLUMNS.join(", "))
+/// Trials with a row for each of their ends, or one where nobody took part.
+static SELECT: LazyLock<String> = LazyLock::new(|| {
+    let of =
+        |table: &str, names: &[&str]| names.iter().map(|name| format!("{table}.{name}")).collect::<Vec<_>>().join(", ");
+    format!(
+        "SELECT {}, trials.id, ends.role, ends.cpu, {}, ends.detail
+         FROM trials LEFT JOIN ends ON ends.trial = trials.id WHERE session = ? ORDER BY trials.id, ends.role",
+        of("trials", &COLUMNS),
+        of("ends", &counters::NAMES)
+    )
 });
 
-static SELECT: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {}, id FROM trials WHERE session = ? ORDER BY id", COLUMNS.join(", ")));
+/// Where the number of the trial, and then its ends' columns, begin in [`SELECT`].
+const ID: usize = COLUMNS.len();
 
-/// Writes a trial and its series.
+/// Writes a trial, its ends and their series.
 pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial) -> Result<(), StoreError> {
-    let mut values: Vec<Value> = vec![
+    let machine = trial.machine.as_ref().map(serde_json::to_string).transpose()?;
+    let values: [Value; COLUMNS.len()] = [
         session.0.into(),
         trial.cell.0.clone().into(),
         trial.stage.name().to_owned().into(),
@@ -135,25 +142,32 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
         integer(trial.started_unix_ns),
         trial.outcome.name().to_owned().into(),
         trial.outcome.reason().map(str::to_owned).into(),
+        trial.workload.to_string().into(),
         integer(trial.bytes),
+        integer(trial.calls),
         integer(trial.wall_ns),
         integer(trial.warmup_ns),
-        trial.cpus.map(|(source, _)| integer(source as u64)).unwrap_or(Value::Null),
-        trial.cpus.map(|(_, sink)| integer(sink as u64)).unwrap_or(Value::Null),
-        integer(trial.calls),
+        machine.into(),
     ];
-    for end in [&trial.source, &trial.sink] {
-        match end {
-            Some(end) => values.extend(counters::of_end(end).map(integer)),
-            None => values.extend([const { Value::Null }; counters::COUNT]),
-        }
-    }
-    values.push(Detail::of(trial).text()?.into());
     connection.prepare_cached(&INSERT)?.execute(params_from_iter(values))?;
     let id = connection.last_insert_rowid();
-    for (end, report) in [(EndName::Source, &trial.source), (EndName::Sink, &trial.sink)] {
+    for role in END_ROLES {
+        let (cpu, report) = (trial.cpus.get(&role), trial.ends.get(role));
+        if cpu.is_none() && report.is_none() {
+            continue;
+        }
+        let mut values: Vec<Value> =
+            vec![id.into(), role.name().to_owned().into(), cpu.map_or(Value::Null, |cpu| integer(*cpu as u64))];
+        match report {
+            Some(end) => {
+                values.extend(counters::of_end(end).map(integer));
+                values.push(EndDetail::of(end).text()?.into());
+            }
+            None => values.extend([const { Value::Null }; counters::COUNT + 1]),
+        }
+        connection.prepare_cached(&INSERT_END)?.execute(params_from_iter(values))?;
         for (index, flow) in report.iter().flat_map(|report| &report.flows).enumerate() {
-            insert_series(connection, id, end, index, flow)?;
+            insert_series(connection, id, role, index, flow)?;
         }
     }
     Ok(())
@@ -167,7 +181,7 @@ fn integer(count: u64) -> Value {
 fn insert_series(
     connection: &Connection,
     trial: i64,
-    end: EndName,
+    role: EndRole,
     index: usize,
     flow: &FlowReport,
 ) -> Result<(), StoreError> {
@@ -176,8 +190,8 @@ fn insert_series(
     }
     let pairs: Vec<(u64, u64)> = flow.series.iter().map(|bin| (bin.ns, bin.bytes)).collect();
     connection
-        .prepare_cached("INSERT INTO series (trial, sink, flow, bins) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![trial, end == EndName::Sink, index as i64, Json(pairs)])?;
+        .prepare_cached("INSERT INTO series (trial, role, flow, bins) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![trial, role.name(), index as i64, Json(pairs)])?;
     Ok(())
 }
 
@@ -189,50 +203,72 @@ pub(crate) fn visit(
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(&SELECT)?;
     let mut rows = statement.query([session.0])?;
+    let mut gathered: Option<(i64, Trial)> = None;
     while let Some(row) = rows.next()? {
-        each(row.get(COLUMNS.len())?, trial(row)?)?;
+        let id = row.get(ID)?;
+        if let Some((before, trial)) = gathered.take_if(|(before, _)| *before != id) {
+            each(before, trial)?;
+        }
+        let (_, trial) = match &mut gathered {
+            Some(gathered) => gathered,
+            None => gathered.insert((id, trial(row)?)),
+        };
+        add_end(row, trial)?;
     }
-    Ok(())
+    gathered.map_or(Ok(()), |(id, trial)| each(id, trial))
 }
 
 /// Gives a trial back the series that its row does not hold.
 pub(crate) fn fill_series(connection: &Connection, id: i64, trial: &mut Trial) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached("SELECT sink, flow, bins FROM series WHERE trial = ?1")?;
+    let mut statement = connection.prepare_cached("SELECT role, flow, bins FROM series WHERE trial = ?1")?;
     let mut rows = statement.query([id])?;
     while let Some(row) = rows.next()? {
-        let end = if row.get(0)? { &mut trial.sink } else { &mut trial.source };
+        let end = trial.ends.get_mut(named(row, 0, EndRole::from_name)?);
         let index = row.get::<_, Count>(1)?.0 as usize;
-        if let Some(flow) = end.as_mut().and_then(|end| end.flows.get_mut(index)) {
+        if let Some(flow) = end.and_then(|end| end.flows.get_mut(index)) {
             flow.series = bins(row, 2)?;
         }
     }
     Ok(())
 }
 
+/// A trial without its ends.
 fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
-    let mut detail = row.get::<_, Json<Detail>>(FIRST_COUNTER + 2 * counters::COUNT)?.0;
-    let competing = detail.competing.take();
-    let cpu = |index| row.get::<_, Option<Count>>(index).map(|cpu| cpu.map(|n| n.0 as usize));
-    let (source, sink, machine) =
-        detail.ends(end_counters(row, FIRST_COUNTER)?, end_counters(row, FIRST_COUNTER + counters::COUNT)?);
     let outcome_name = row.get_ref(6)?.as_str()?;
+    let count = |index| row.get::<_, Count>(index).map(|count| count.0);
     Ok(Trial {
         cell: CellId(row.get(1)?),
         stage: named(row, 2, Stage::from_name)?,
-        block: row.get::<_, Count>(3)?.0,
+        block: count(3)?,
         position: row.get(4)?,
-        started_unix_ns: row.get::<_, Count>(5)?.0,
+        started_unix_ns: count(5)?,
         outcome: cell::outcome(outcome_name, row.get(7)?).ok_or_else(|| unknown(6, outcome_name))?,
-        bytes: row.get::<_, Count>(8)?.0,
-        wall_ns: row.get::<_, Count>(9)?.0,
-        warmup_ns: row.get::<_, Count>(10)?.0,
-        cpus: cpu(11)?.zip(cpu(12)?),
-        calls: row.get::<_, Count>(13)?.0,
-        source,
-        sink,
-        competing,
-        machine,
+        workload: named(row, 8, |name| name.parse().ok())?,
+        bytes: count(9)?,
+        calls: count(10)?,
+        wall_ns: count(11)?,
+        warmup_ns: count(12)?,
+        machine: row.get::<_, Option<Json<MachineUse>>>(13)?.map(|machine| machine.0),
+        cpus: BTreeMap::new(),
+        ends: EndReports::default(),
     })
+}
+
+/// Adds the end that a row holds, if any took part.
+fn add_end(row: &Row<'_>, trial: &mut Trial) -> rusqlite::Result<()> {
+    const ROLE: usize = ID + 1;
+    const CPU: usize = ID + 2;
+    const COUNTERS: usize = ID + 3;
+    if row.get_ref(ROLE)?.as_str_or_null()?.is_none() {
+        return Ok(());
+    }
+    let role = named(row, ROLE, EndRole::from_name)?;
+    trial.cpus.extend(row.get::<_, Option<Count>>(CPU)?.map(|cpu| (role, cpu.0 as usize)));
+    if let Some(counters) = end_counters(row, COUNTERS)? {
+        let detail = row.get::<_, Json<EndDetail>>(COUNTERS + counters::COUNT)?.0;
+        trial.ends.0.insert(role, detail.rebuild(counters));
+    }
+    Ok(())
 }
 
 /// The counters of one end; `None` where the end did not report.
@@ -251,7 +287,7 @@ fn series_row(row: &Row<'_>) -> rusqlite::Result<Series> {
         stage: named(row, 1, Stage::from_name)?,
         block: row.get::<_, Count>(2)?.0,
         position: row.get(3)?,
-        end: if row.get(4)? { EndName::Sink } else { EndName::Source },
+        end: named(row, 4, EndRole::from_name)?,
         flow: row.get::<_, Count>(5)?.0 as usize,
         bins: bins(row, 6)?,
     })

@@ -25,7 +25,7 @@ pub mod stream;
 pub mod tally;
 pub mod transport;
 
-pub use end::{Channel, Pair};
+pub use end::{Cast, Channel};
 pub use fault::Fault;
 pub use message::{Address, Command, PathSetup, Plant, Reply, Side};
 pub use ring::RingSetup;

@@ -1,15 +1,19 @@
 //! What an end is told and what it answers: plain values, the same for a thread, a process or a far host.
 //!
-//! One path goes: `Open` to the sink, which answers `Listening`; `Open` with that address to the source;
-//! both answer `Ready`; `Go` to both. When the sink's windows have closed it says `Closed`, and `Stop` is
-//! passed to the source, which has fed it until then. Both answer `Done`, `Skipped` or `Failed`.
+//! An end first says `Hello`: which version of these words it speaks, and where its host can be reached.
 //!
-//! A ring has no path: `OpenRing` to one end, which answers `Ready`; `Go`; it answers as above.
+//! Every trial goes the same way. `Open` to the end that is connected to, if there is one, which answers `Listening`;
+//! `Open` with that address to those that connect; all answer `Ready`, a server as soon as it listens, since it serves
+//! from then on. `Go` to all. The end that measures says `Closed` when its windows have; the others are told to `Stop`.
+//! All answer `Done`, `Skipped` or `Failed`.
 //!
-//! Calls go the same way with the roles changed: the source is the client, which measures and says `Closed`;
-//! the sink is the server, which serves as soon as it listens, and until it is told to `Stop`.
+//! A stream's sink measures, or its source where the sink is not ours; of calls the client does. A ring has no path:
+//! `OpenRing`, and no other end.
 
-use bytegauge_model::{EndReport, Engine, Fill, Level, Levels, Transport, Work, Workload, option};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytegauge_model::{EndReport, EndRole, Engine, Fill, Level, Levels, Transport, Work, Workload, option};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallSetup, READ_SIZE};
@@ -17,14 +21,50 @@ use crate::fault::Fault;
 use crate::place;
 use crate::ring::RingSetup;
 
-/// Which end of a path.
+pub use bytegauge_model::Side;
+
+/// The version of what ends are told and answer. An end of another one is not spoken to.
+pub const PROTOCOL: u32 = 1;
+
+/// What an end says before it is told anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// Writes.
-    Source,
-    /// Reads.
-    Sink,
+pub struct Hello {
+    /// The [`PROTOCOL`] that it speaks.
+    pub protocol: u32,
+    /// Where it can be reached.
+    pub host: Host,
+}
+
+impl Hello {
+    /// What an end of this program says, on this host.
+    pub fn ours() -> Hello {
+        Hello { protocol: PROTOCOL, host: Host::default() }
+    }
+}
+
+/// Addresses of the host that an end is on, by which others reach it: loopback, as long as all ends are on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Over IPv4.
+    pub v4: Ipv4Addr,
+    /// Over IPv6.
+    pub v6: Ipv6Addr,
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host { v4: Ipv4Addr::LOCALHOST, v6: Ipv6Addr::LOCALHOST }
+    }
+}
+
+impl Host {
+    /// Any port of it, over the family that a transport speaks.
+    pub fn any_port(&self, transport: &Transport) -> SocketAddr {
+        match transport {
+            Transport::Tcp6 | Transport::Udp6 => (self.v6, 0).into(),
+            _ => (self.v4, 0).into(),
+        }
+    }
 }
 
 /// Where a sink can be reached.
@@ -34,11 +74,11 @@ pub enum Address {
     /// An abstract Unix socket name.
     Abstract(String),
     /// An IP address and port.
-    Ip(std::net::SocketAddr),
+    Ip(SocketAddr),
     /// The path of a Unix socket.
     Path(std::path::PathBuf),
     /// IP addresses and ports of datagram sockets, one a flow.
-    Ports(Vec<std::net::SocketAddr>),
+    Ports(Vec<SocketAddr>),
     /// Named pipes, one a flow.
     Fifos(Vec<std::path::PathBuf>),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.
@@ -183,10 +223,13 @@ pub struct PathSetup {
     pub window_ns: u64,
     /// Whether bins are kept.
     pub series: bool,
-    /// For every flow the CPU of its source and of its sink, cyclically; empty leaves it to the scheduler.
-    pub cpus: Vec<(usize, usize)>,
+    /// The CPUs of each end's flows, cyclically; an end without any is left to the scheduler.
+    pub cpus: BTreeMap<EndRole, Vec<usize>>,
     /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
     pub grace_ns: u64,
+    /// The host of the end that this is sent to: where it binds its sockets.
+    #[serde(default)]
+    pub host: Host,
     /// Where a server listens that is not ours and reads this stream. A call's is in its own setup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<Address>,
@@ -245,8 +288,9 @@ impl PathSetup {
             warmup_ns: 0,
             window_ns: 0,
             series: false,
-            cpus: Vec::new(),
+            cpus: BTreeMap::new(),
             grace_ns: GRACE_NS,
+            host: Host::default(),
             reader: match levels.foreign() {
                 Some(at) if call.is_none() => Some(place::address(&at)?),
                 _ => None,
@@ -275,13 +319,10 @@ impl PathSetup {
         }
     }
 
-    /// The CPU that one side of a flow is pinned to.
-    pub fn cpu(&self, side: Side, flow: usize) -> Option<usize> {
-        let pair = self.cpus.get(flow % self.cpus.len().max(1))?;
-        Some(match side {
-            Side::Source => pair.0,
-            Side::Sink => pair.1,
-        })
+    /// The CPU that a flow is pinned to at one of its ends.
+    pub fn cpu(&self, role: EndRole, flow: usize) -> Option<usize> {
+        let cpus = self.cpus.get(&role)?;
+        cpus.get(flow % cpus.len().max(1)).copied()
     }
 }
 
@@ -300,8 +341,8 @@ where
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Prepare a side of a path; the source is told where the sink listens.
-    Open(Side, Box<PathSetup>, Option<Address>),
+    /// Prepare an end of a path; those that connect are told where.
+    Open(EndRole, Box<PathSetup>, Option<Address>),
     /// Prepare a ring, which has no other end.
     OpenRing(Box<RingSetup>),
     /// Begin.
@@ -316,6 +357,8 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
+    /// The first word of an end, to nothing.
+    Hello(Hello),
     /// The sink can be reached here.
     Listening(Address),
     /// All flows are joined, pinned, and wait for `Go`.
@@ -351,7 +394,7 @@ mod tests {
         assert_eq!((setup.read_size, setup.write_size, setup.rate), (4096, Some(65536), None));
         assert_eq!(setup.work, Work::NsPerByte(0.5));
         assert_eq!(setup.options, Levels::default());
-        let command = Command::Open(Side::Sink, Box::new(setup), Some(Address::Alone));
+        let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
         let text = serde_json::to_string(&command).unwrap();
         assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
     }
@@ -366,8 +409,8 @@ mod tests {
     #[test]
     fn flows_take_cpus_cyclically() {
         let mut setup = PathSetup::of(&levels()).unwrap();
-        assert_eq!(setup.cpu(Side::Sink, 3), None);
-        setup.cpus = vec![(0, 1), (2, 3)];
-        assert_eq!((setup.cpu(Side::Source, 3), setup.cpu(Side::Sink, 4)), (Some(2), Some(1)));
+        assert_eq!(setup.cpu(EndRole::Sink, 3), None);
+        setup.cpus = BTreeMap::from([(EndRole::Source, vec![0, 2]), (EndRole::Sink, vec![1, 3])]);
+        assert_eq!((setup.cpu(EndRole::Source, 3), setup.cpu(EndRole::Sink, 4)), (Some(2), Some(1)));
     }
 }

@@ -1,8 +1,10 @@
 //! Counts what moved and decides when a window begins and ends, with one clock read a lap.
 //!
-//! A lap is as many calls as take about 1 ms (less in a short window); how many is learnt lap by lap. So the loop that is measured
-//! holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
+//! A lap is as many calls as take about 1 ms (less in a short window); how many is learnt lap by lap. So the loop that is
+//! measured holds three additions and no clock read. Between laps the meter stores a bin, opens the window when the
 //! warm-up is over, and closes it when the time is up. It never allocates after it was made.
+//!
+//! Long because the counters of one window, their marks and their tests are one thing.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -25,6 +27,12 @@ const LAP_MIN_NS: u64 = 20_000;
 
 /// A lap never holds more calls than this, so that a loop of no work still reads the clock.
 const LAP_CALLS_MAX: u64 = 1 << 22;
+
+/// Bins are kept for at most this many laps.
+const BINS_MAX: u64 = 200_000;
+
+/// A bin is at least half a lap long, and a lap at most a millisecond.
+const BIN_NS_MIN: u64 = 500_000;
 
 /// When a flow's window opens and closes, relative to the start of its loop, and what ends the loop.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +58,14 @@ struct Mark {
     usage: ThreadUsage,
     queued_ns: Option<u64>,
     watched: u64,
+}
+
+impl Schedule {
+    /// Room for the bins of warm-up and window, where they are kept.
+    pub fn bins_max(&self, series: bool) -> usize {
+        let lasting_ns = self.warmup_ns + self.window_ns;
+        if series { (lasting_ns / BIN_NS_MIN + 64).min(BINS_MAX) as usize } else { 0 }
+    }
 }
 
 /// What a window held.

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use bytegauge_model::EndRole;
 use bytegauge_stats::rng::Stream;
 
 use super::bench::{Bench, Cpus};
@@ -106,9 +107,9 @@ fn our_calls(bench: &Bench, server: &Server, engine: &str, cpus: Cpus, seed: u64
     args.extend(["--client-engine", engine, "--duration", &seconds, "--blocks", "1", "--seed", &seed]);
     let session = bench.ours.session(&args, Some(cpus.client))?;
     let rate = session.rate()?;
-    let source = session.confirmed().find_map(|(_, trial)| trial.source.as_ref());
-    let source = source.context("the client reported nothing")?;
-    Ok((rate, source.calls as f64 * 1e9 / source.cpu_and_kernel_threads_ns() as f64))
+    let client = session.confirmed().find_map(|(_, trial)| trial.end(EndRole::Client));
+    let client = client.context("the client reported nothing")?;
+    Ok((rate, client.calls as f64 * 1e9 / client.cpu_and_kernel_threads_ns() as f64))
 }
 
 /// The foreign client prints calls per second, and its CPU time for each, nanoseconds.

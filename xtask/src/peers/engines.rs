@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use bytegauge_model::{Cell, Trial};
+use bytegauge_model::{Cell, EndRole, Trial};
 use bytegauge_stats::interval::Estimate;
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::rng::Stream;
@@ -126,8 +126,8 @@ impl Served {
         let (Some(rate), Some(cpu_ns)) = (trial.rate(), trial.server_cpu_ns_per_call()) else { return };
         self.rates.insert(trial.block, rate);
         self.per_cpu_second.insert(trial.block, 1e9 / cpu_ns);
-        let Some(sink) = &trial.sink else { return };
-        if let (Some(engine), Some(call)) = (sink.engine, &sink.call)
+        let Some(server) = trial.end(EndRole::Server) else { return };
+        if let (Some(engine), Some(call)) = (server.engine, &server.call)
             && call.completed > 0
         {
             self.system_calls.push(engine.system_calls as f64 / call.completed as f64);

@@ -165,7 +165,7 @@ impl Session {
         let is_there = |cell: &Cell| cell.factors.get("connect").to_string() == place;
         let rates = self.confirmed().filter(|(cell, _)| is_there(cell)).filter_map(|(_, trial)| trial.rate()).collect();
         let met = |trial: &&Trial| self.cells.get(&trial.cell).is_some_and(is_there);
-        let calls = self.trials.iter().filter(met).filter_map(|trial| trial.source.as_ref()?.call.as_ref());
+        let calls = self.trials.iter().filter(met).filter_map(|trial| trial.client());
         (rates, calls.map(|call| call.completed).sum())
     }
 

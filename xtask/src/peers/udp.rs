@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use anyhow::{Context, Result, ensure};
+use bytegauge_model::EndRole;
 use bytegauge_stats::interval::{Estimate, sign_interval};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::rng::Stream;
@@ -111,8 +112,9 @@ fn ours(bench: &Bench, engine: &str, seed: u64) -> Result<Arrived> {
         .confirmed()
         .next()
         .with_context(|| format!("bytegauge measured nothing: {}", session.reasons().join("; ")))?;
-    let count = |end: &Option<bytegauge_model::EndReport>| end.as_ref().and_then(|end| end.datagrams);
-    let (sent, came) = count(&trial.source).zip(count(&trial.sink)).context("a stream of datagrams without counts")?;
+    let count = |role| trial.end(role).and_then(|end| end.datagrams);
+    let (sent, came) =
+        count(EndRole::Source).zip(count(EndRole::Sink)).context("a stream of datagrams without counts")?;
     ensure!(trial.wall_ns > 0 && sent.total > 0, "nothing was sent");
     Ok(Arrived {
         per_second: came.datagrams as f64 * 1e9 / trial.wall_ns as f64,

@@ -191,10 +191,10 @@ fn verified_means_every_byte() {
     }
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    let real: Vec<&Value> = raw.trials.iter().filter(|trial| !trial["source"].is_null()).collect();
+    let real: Vec<&Value> = raw.trials.iter().filter(|trial| !trial["ends"]["source"].is_null()).collect();
     assert!(!real.is_empty());
     for trial in real {
-        assert_eq!(trial["sink"]["verified_bytes"], trial["sink"]["total_bytes"], "{trial}");
+        assert_eq!(trial["ends"]["sink"]["verified_bytes"], trial["ends"]["sink"]["total_bytes"], "{trial}");
     }
 }
 
@@ -209,7 +209,7 @@ fn flows_are_told_apart() {
     assert_eq!(list(&per_flow["rates"]).len(), 3, "{per_flow}");
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    assert!(raw.trials.iter().all(|trial| list(&trial["sink"]["flows"]).len() == 3));
+    assert!(raw.trials.iter().all(|trial| list(&trial["ends"]["sink"]["flows"]).len() == 3));
 }
 
 #[test]
@@ -219,12 +219,12 @@ fn long_trials_keep_their_series() {
                  --blocks 1 --budget 3s --quiet";
     bench.run(words).exits(0);
     let raw = Raw::of(&bench, 1);
-    let confirmed = |trial: &&Value| trial["stage"] == "confirm" && !trial["source"].is_null();
+    let confirmed = |trial: &&Value| trial["stage"] == "confirm" && !trial["ends"]["source"].is_null();
     let trial = raw.trials.iter().find(confirmed).expect("a long trial");
-    let series = list(&trial["sink"]["flows"][0]["series"]);
+    let series = list(&trial["ends"]["sink"]["flows"][0]["series"]);
     assert!(series.len() > 50, "{} bins", series.len());
     let bytes: u64 = series.iter().map(|bin| number(&bin["bytes"])).sum();
-    assert!(bytes <= number(&trial["sink"]["total_bytes"]) && bytes > 0);
+    assert!(bytes <= number(&trial["ends"]["sink"]["total_bytes"]) && bytes > 0);
 }
 
 #[test]

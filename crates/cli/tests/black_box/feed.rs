@@ -48,8 +48,7 @@ fn check_failure(at: SocketAddr, flags: &str, parts: &[&str]) {
 /// Bytes that our writers wrote in all trials of a session.
 fn written(bench: &Bench) -> u64 {
     let lines = json_lines(&bench.run("export 1").exits(0).stdout);
-    let source =
-        |line: &Value| line["source"]["total_bytes"].as_u64().or(line["trial"]["source"]["total_bytes"].as_u64());
+    let source = |line: &Value| line["trial"]["ends"]["source"]["total_bytes"].as_u64();
     lines.iter().filter_map(source).sum()
 }
 

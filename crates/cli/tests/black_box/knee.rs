@@ -45,7 +45,7 @@ fn a_knee_is_found_and_kept_with_its_probes() {
     assert!(raw.contains("\"search\"") && raw.contains("\"offered\""), "no probes in {raw}");
     // A rate is said to keep the objective only where its own probe did.
     let trials = Raw::of(&bench, 1).trials;
-    let probes = trials.iter().filter_map(|trial| trial["source"]["call"]["search"].as_array()).flatten();
+    let probes = trials.iter().filter_map(|trial| trial["ends"]["client"]["call"]["search"].as_array()).flatten();
     let kept: Vec<&Value> = probes.filter(|probe| probe["kept"] == true).collect();
     let keeps = |probe: &&Value| probe["percentile_ns"].as_u64().is_some_and(|ns| ns <= 50_000_000);
     assert!(!kept.is_empty() && kept.iter().all(keeps), "{kept:?}");

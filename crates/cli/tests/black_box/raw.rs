@@ -100,15 +100,15 @@ impl Raw {
 
 #[track_caller]
 fn check_trial(trial: &Value) {
-    let sink = &trial["sink"];
+    let sink = &trial["ends"]["sink"];
     assert!(number(&trial["bytes"]) > 0 && number(&trial["wall_ns"]) > 0, "{trial}");
     assert_eq!(trial["bytes"], sink["bytes"], "{trial}");
     assert!(number(&sink["total_bytes"]) >= number(&sink["bytes"]), "{trial}");
     assert!(number(&sink["short_calls"]) <= number(&sink["calls"]), "{trial}");
     let flows = sink["flows"].as_array().map(Vec::as_slice).unwrap_or_default();
     assert_eq!(flows.iter().map(|flow| number(&flow["bytes"])).sum::<u64>(), number(&sink["bytes"]), "{trial}");
-    if !trial["source"].is_null() {
-        assert_eq!(trial["source"]["total_bytes"], sink["total_bytes"], "{trial}");
+    if !trial["ends"]["source"].is_null() {
+        assert_eq!(trial["ends"]["source"]["total_bytes"], sink["total_bytes"], "{trial}");
     }
 }
 

@@ -1,47 +1,17 @@
-//! A trial of calls: the server serves first, the client measures, a second group of clients may compete.
+//! What the ends of calls must agree on.
 //!
 //! Errors are results. What fails a trial is a count that does not add up, a reply with wrong bytes, or a window
 //! in which no call was completed.
 
-use std::sync::atomic::AtomicBool;
-
-use bytegauge_model::{CallError, CallReport, Engine, ErrorClass, ErrorPhase, Outcome};
+use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
+use bytegauge_traffic::PathSetup;
 use bytegauge_traffic::call::CallSetup;
-use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::engine::proof;
-use bytegauge_traffic::{Address, Channel, Command, Pair, PathSetup, Reply, Side};
 
-use super::{Answer, Measured, Stopped, listening, not_in_mode, patience, ready, reply_or_stop, trouble};
-
-/// Opens the server, then its clients.
-pub(super) fn open(pair: &mut Pair, setup: &PathSetup) -> Result<(), Stopped> {
-    let address = match setup.foreign() {
-        Some(foreign) => foreign.clone(),
-        None if setup.has_two_ends() => listening(pair, setup)?,
-        None => Address::Alone,
-    };
-    if setup.has_two_ends() {
-        ready(&mut pair.sink)?;
-    }
-    let opened = open_client(&mut pair.source, setup, address.clone())
-        .and_then(|()| rival(setup).map_or(Ok(()), |rival| open_client(pair.competitor()?, &rival, address)));
-    opened.map_err(|stopped| {
-        if !setup.has_two_ends() {
-            return stopped;
-        }
-        // Why nobody can connect, the server may know.
-        let told = pair.sink.send(Command::Stop).and_then(|()| pair.sink.reply(patience(setup)));
-        Answer::of(told).trouble.map_or(stopped, |outcome| Stopped { outcome })
-    })
-}
-
-fn open_client(client: &mut Channel, setup: &PathSetup, address: Address) -> Result<(), Stopped> {
-    client.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address)))?;
-    ready(client)
-}
+use super::{Answers, not_in_mode};
 
 /// The setup of the clients that compete: those that are measured, but for their number, and without an end.
-fn rival(setup: &PathSetup) -> Option<PathSetup> {
+pub(super) fn rival(setup: &PathSetup) -> Option<PathSetup> {
     let call = setup.call.as_ref().filter(|call| call.competing_flows > 0 && setup.engine != Engine::Null)?;
     let rival = CallSetup { until_told: true, idle_flows: 0, competing_flows: 0, ..call.clone() };
     // Another seed: their random arrivals are not to come at the same moments.
@@ -54,60 +24,26 @@ fn rival(setup: &PathSetup) -> Option<PathSetup> {
     })
 }
 
-/// Starts all ends and waits for what they counted.
-pub(super) fn run(pair: &mut Pair, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
-    let competes = rival(setup).is_some();
-    if let Err(error) = start(pair, setup, competes) {
-        return Some(Measured::nothing(Outcome::Failed(error.to_string())));
-    }
-    let patience = patience(setup);
-    let first = reply_or_stop(&mut pair.source, patience, setup.window_ns, stop)?;
-    let closed = matches!(first, Ok(Reply::Closed));
-    let source = Answer::of(if closed { pair.source.reply(patience) } else { first });
-    let stopped = |end: &mut Channel| end.send(Command::Stop).and_then(|()| end.reply(patience));
-    let competing = competes.then(|| Answer::of(pair.competitor().and_then(stopped)));
-    let sink = setup.has_two_ends().then(|| Answer::of(stopped(&mut pair.sink)));
-    let all = [Some(&source), sink.as_ref(), competing.as_ref()];
-    let outcome = trouble(&all)
-        .or_else(|| unproven(setup, &source, sink.as_ref()))
-        .unwrap_or_else(|| judge(setup, all.map(|answer| answer.and_then(calls))));
-    let sound = all.iter().flatten().all(|answer| answer.sound);
-    Some(Measured {
-        outcome,
-        source: source.report,
-        sink: sink.and_then(|sink| sink.report),
-        competing: competing.and_then(|competing| competing.report),
-        pair_is_sound: sound,
-    })
-}
-
-/// The server's schedule begins first, the measured client's last.
-fn start(pair: &mut Pair, setup: &PathSetup, competes: bool) -> Result<(), ChannelError> {
-    if setup.has_two_ends() {
-        pair.sink.send(Command::Go)?;
-    }
-    if competes {
-        pair.competitor()?.send(Command::Go)?;
-    }
-    pair.source.send(Command::Go)
+/// The outcome of a trial in which no end had trouble of its own.
+pub(super) fn judge(setup: &PathSetup, answers: &Answers) -> Outcome {
+    unproven(setup, answers).unwrap_or_else(|| added_up(setup, answers))
 }
 
 /// An engine that did not run in the mode that was asked for. One datagram a call may be asked for.
-fn unproven(setup: &PathSetup, source: &Answer, sink: Option<&Answer>) -> Option<Outcome> {
+fn unproven(setup: &PathSetup, answers: &Answers) -> Option<Outcome> {
     let call = setup.call.as_ref().filter(|call| !call.modes_are_shown)?;
-    [(call.client_engine, Some(source)), (call.server_engine, sink)].into_iter().find_map(|(engine, answer)| {
-        let did = answer?.report.as_ref()?.engine.filter(|_| engine != Engine::Mmsg || call.batch > 1)?;
+    let ends = [(call.client_engine, EndRole::Client), (call.server_engine, EndRole::Server)];
+    ends.into_iter().find_map(|(engine, role)| {
+        let did = answers.report(role)?.engine.filter(|_| engine != Engine::Mmsg || call.batch > 1)?;
         proof::unproven(engine, &did).map(|reason| not_in_mode(engine, &reason))
     })
 }
 
-fn calls(answer: &Answer) -> Option<&CallReport> {
-    answer.report.as_ref()?.call.as_ref()
-}
-
 /// Whether what client, server and competitors counted adds up, and is about anything.
-fn judge(setup: &PathSetup, [client, server, rival]: [Option<&CallReport>; 3]) -> Outcome {
-    let Some(client) = client else { return Outcome::Failed("the client reported nothing".into()) };
+fn added_up(setup: &PathSetup, answers: &Answers) -> Outcome {
+    let calls = |role| answers.report(role).and_then(|end| end.call.as_ref());
+    let (server, rival) = (calls(EndRole::Server), calls(EndRole::Competitor));
+    let Some(client) = calls(EndRole::Client) else { return Outcome::Failed("the client reported nothing".into()) };
     let per_call = setup.call.as_ref().is_some_and(|call| call.connect_per_call);
     for calls in [Some(client), rival].into_iter().flatten() {
         if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, setup.foreign().is_some())) {

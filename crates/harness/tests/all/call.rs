@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{run, run_until};
-use bytegauge_harness::trial::{Measured, measure, throughput};
+use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallError, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport, UringKind, UringMode};
+use bytegauge_model::{
+    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport, UringKind, UringMode,
+};
 use bytegauge_traffic::call::CallSetup;
-use bytegauge_traffic::{Pair, PathSetup, Plant};
+use bytegauge_traffic::{Cast, PathSetup, Plant};
 
 fn setup(transport: &str, engine: Engine) -> PathSetup {
     let mut levels = Levels::default();
@@ -56,7 +58,7 @@ fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", row.value);
             call(&mut setup).connect_per_call = connect_per_call;
-            let moved = |measured: &Measured| measured.outcome != Outcome::Measured || throughput(measured).0 > 0;
+            let moved = |measured: &Measured| measured.outcome != Outcome::Measured || measured.throughput().0 > 0;
             let measured = run_until(&setup, moved);
             if let Outcome::Skipped(reason) = &measured.outcome {
                 // Some engines need what this kernel may lack, and say so.
@@ -75,11 +77,11 @@ fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
                 continue;
             }
             assert_eq!(measured.outcome, Outcome::Measured, "{}", row.name);
-            assert!(measured.pair_is_sound);
-            let (bytes, wall_ns) = throughput(&measured);
+            assert!(measured.ends_are_sound);
+            let (bytes, wall_ns) = measured.throughput();
             assert!(bytes > 0 && wall_ns > 0);
-            assert_eq!(measured.sink.is_none(), row.value == Engine::Null);
-            assert!(measured.source.unwrap().call.unwrap().calls > 0);
+            assert_eq!(measured.end(EndRole::Server).is_none(), row.value == Engine::Null);
+            assert!(client(&measured).calls > 0);
         }
     }
 }
@@ -99,15 +101,19 @@ fn calls_over_datagrams_are_measured_with_every_engine_of_theirs() {
                 continue;
             }
             assert_eq!(measured.outcome, Outcome::Measured, "{transport} {}", row.name);
-            let client = measured.source.unwrap().call.unwrap();
-            assert!(measured.pair_is_sound && client.calls > 0 && client.datagrams.is_some());
-            assert_eq!(measured.sink.is_none(), row.value == Engine::Null);
+            let client = client(&measured);
+            assert!(measured.ends_are_sound && client.calls > 0 && client.datagrams.is_some());
+            assert_eq!(measured.end(EndRole::Server).is_none(), row.value == Engine::Null);
         }
     }
 }
 
+fn client(measured: &Measured) -> &CallReport {
+    measured.end(EndRole::Client).unwrap().call.as_ref().unwrap()
+}
+
 fn errors(measured: &Measured) -> Vec<CallError> {
-    let client = measured.source.as_ref().and_then(|source| source.call.as_ref());
+    let client = measured.end(EndRole::Client).and_then(|client| client.call.as_ref());
     client.map_or_else(Vec::new, |call| call.errors.clone())
 }
 
@@ -130,8 +136,8 @@ fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
 }
 
 #[test]
-fn a_pair_serves_streams_and_calls_in_turn() {
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
+fn one_cast_serves_streams_and_calls_in_turn() {
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let mut levels = Levels::default();
     levels.set("transport", Level::Name("unix".into()));
     levels.set("read_size", Level::Number(4096));
@@ -142,8 +148,8 @@ fn a_pair_serves_streams_and_calls_in_turn() {
         // A busy machine may keep an end from a short window.
         let within = |times: u64| {
             let setup = PathSetup { window_ns: setup.window_ns * times, ..setup.clone() };
-            let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
-            assert!(measured.pair_is_sound);
+            let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
+            assert!(measured.ends_are_sound);
             measured.outcome == Outcome::Measured
         };
         assert!([1, 10, 100].into_iter().any(within), "{setup:?}");
@@ -161,7 +167,7 @@ fn a_corrupted_reply_fails_the_trial_and_a_short_one_is_a_result() {
     assert!(matches!(&long.outcome, Outcome::Failed(reason) if reason.contains("invents data")), "{long:?}");
     let short = planted(Plant::ShortReply { after_bytes: 1000 });
     assert_eq!(short.outcome, Outcome::Measured);
-    assert_eq!(short.source.unwrap().call.unwrap().errors[0].class, ErrorClass::ShortReply);
+    assert_eq!(client(&short).errors[0].class, ErrorClass::ShortReply);
 }
 
 #[test]
@@ -172,7 +178,7 @@ fn a_server_that_dies_fails_the_trial_and_what_was_counted_is_kept() {
     setup.window_ns = 3_600_000_000_000;
     let measured = run(&setup);
     assert!(matches!(measured.outcome, Outcome::Failed(_)), "{measured:?}");
-    assert!(measured.source.unwrap().call.unwrap().calls > 0);
+    assert!(client(&measured).calls > 0);
 }
 
 #[test]
@@ -188,6 +194,6 @@ fn a_window_without_a_call_says_why() {
 fn a_user_who_wants_to_stop_need_not_wait_for_a_long_trial() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.window_ns = 3_600_000_000_000;
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-    assert!(measure(&mut pair, &setup, &AtomicBool::new(true)).is_none());
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    assert!(measure(&mut cast, &setup, &AtomicBool::new(true)).is_none());
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::support::{run, run_until};
-use bytegauge_harness::trial::{Measured, measure, throughput};
+use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::TRANSPORTS;
-use bytegauge_model::{Ends, Level, Levels, Outcome, Transport};
+use bytegauge_model::{EndRole, Ends, Level, Levels, Outcome, Transport};
 use bytegauge_traffic::message::GRACE_NS;
-use bytegauge_traffic::{Pair, PathSetup, Plant};
+use bytegauge_traffic::{Cast, PathSetup, Plant};
 
 fn setup(transport: &str) -> PathSetup {
     let mut levels = Levels::default();
@@ -26,18 +26,18 @@ fn setup(transport: &str) -> PathSetup {
 /// IPv6 may be missing on the machine that tests; everything else must work.
 fn check_measured(setup: &PathSetup) {
     // The source's window is its own, and a busy machine may keep it from that too.
-    let wrote = |measured: &Measured| measured.source.as_ref().is_none_or(|source| source.bytes > 0);
+    let wrote = |measured: &Measured| measured.end(EndRole::Source).is_none_or(|source| source.bytes > 0);
     let measured = run_until(setup, wrote);
     if matches!(measured.outcome, Outcome::Skipped(_)) && setup.transport.to_string() == "tcp6" {
         return;
     }
     assert_eq!(measured.outcome, Outcome::Measured, "{setup:?}");
-    let (bytes, wall_ns) = throughput(&measured);
-    let sink = measured.sink.unwrap();
+    let (bytes, wall_ns) = measured.throughput();
+    let sink = measured.end(EndRole::Sink).unwrap();
     assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
     assert_eq!(sink.flows.len(), setup.flows);
     assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
-    if let Some(source) = measured.source {
+    if let Some(source) = measured.end(EndRole::Source) {
         assert_eq!(source.total_bytes, sink.total_bytes);
         assert!(source.total_bytes >= source.bytes && source.bytes > 0, "{setup:?} {source:?}");
     }
@@ -53,8 +53,8 @@ fn the_rate_of_many_flows_is_over_one_window() {
         let setup = PathSetup { flows: 12, ..setup(transport) };
         let measured = run(&setup);
         assert_eq!(measured.outcome, Outcome::Measured);
-        let (bytes, wall_ns) = throughput(&measured);
-        let sink = measured.sink.as_ref().unwrap();
+        let (bytes, wall_ns) = measured.throughput();
+        let sink = measured.end(EndRole::Sink).unwrap();
         // The trial may have been lengthened, and every flow by the same factor.
         assert_eq!(wall_ns % setup.window_ns, 0, "{transport}");
         assert!(sink.flows.iter().all(|flow| flow.window_ns == wall_ns), "{transport}: {:?}", sink.flows);
@@ -81,7 +81,8 @@ fn devices_and_files_are_endless() {
     // Smaller than one read, so that every call meets the end.
     std::fs::write(file.path(), vec![1; 5000]).unwrap();
     let setup = setup_one_ended(file.path().to_str().unwrap());
-    let sink = run(&setup).sink.unwrap();
+    let measured = run(&setup);
+    let sink = measured.end(EndRole::Sink).unwrap();
     assert!(sink.bytes > 5000);
     assert_eq!(sink.short_calls, sink.calls);
     assert_eq!(sink.flows[0].options.page_cache_share, Some(1.0));
@@ -100,8 +101,8 @@ fn the_null_engine_moves_nothing_and_counts() {
     null.engine = bytegauge_model::Engine::Null;
     let measured = run(&null);
     assert_eq!(measured.outcome, Outcome::Measured);
-    assert!(measured.source.is_none());
-    let sink = measured.sink.unwrap();
+    assert!(measured.end(EndRole::Source).is_none());
+    let sink = measured.end(EndRole::Sink).unwrap();
     assert_eq!(sink.bytes, sink.calls * (16 << 10));
 }
 
@@ -112,7 +113,7 @@ fn requested_options_come_back_as_they_are_in_force() {
     tcp.options.set("rcvbuf", Level::Number(50_000));
     tcp.options.set("nodelay", Level::Switch(true));
     let measured = run(&tcp);
-    let (source, sink) = (measured.source.unwrap(), measured.sink.unwrap());
+    let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
     // Linux doubles what is asked for (socket(7)).
     assert_eq!(*source.flows[0].options.get("sndbuf"), Level::Number(200_000));
     assert_eq!(*sink.flows[0].options.get("rcvbuf"), Level::Number(100_000));
@@ -122,7 +123,7 @@ fn requested_options_come_back_as_they_are_in_force() {
     assert!(tcp.busy_us.is_some() && tcp.snd_wscale.is_some() && tcp.bytes_sent.unwrap() > 0);
     let mut pipe = setup("pipe");
     pipe.options.set("pipe_size", Level::Number(1 << 18));
-    assert_eq!(*run(&pipe).sink.unwrap().flows[0].options.get("pipe_size"), Level::Number(1 << 18));
+    assert_eq!(*run(&pipe).end(EndRole::Sink).unwrap().flows[0].options.get("pipe_size"), Level::Number(1 << 18));
 }
 
 #[test]
@@ -155,8 +156,7 @@ fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
             }
             assert_eq!(measured.outcome, Outcome::Measured, "{} over {transport}", row.factor);
             let is_source = (row.sites)(&Levels::default()).0.contains(&option::Setter::Source);
-            let end = if is_source { measured.source } else { measured.sink };
-            let end = end.unwrap();
+            let end = measured.end(if is_source { EndRole::Source } else { EndRole::Sink }).unwrap();
             let found = end.flows[0].options.get(row.factor);
             // Quick acknowledgements come and go.
             assert!(*found == row.expected(&asked) || row.factor == "quickack", "{found} over {transport}");
@@ -182,7 +182,8 @@ fn an_offered_load_is_kept() {
 fn check_paced(setup: &PathSetup) {
     let paced = PathSetup { rate: Some(20 << 20), window_ns: 60_000_000, ..setup.clone() };
     let began = Instant::now();
-    let sink = run(&paced).sink.unwrap();
+    let measured = run(&paced);
+    let sink = measured.end(EndRole::Sink).unwrap();
     let due = began.elapsed().as_secs_f64() * f64::from(20 << 20) + (64 << 10) as f64;
     assert!(
         sink.bytes > 0 && sink.total_bytes as f64 <= due,
@@ -204,10 +205,11 @@ fn work_and_walk_and_fill_run() {
 #[test]
 fn a_series_covers_warmup_and_window() {
     let with = PathSetup { series: true, ..setup("unix") };
-    let sink = run(&with).sink.unwrap();
+    let measured = run(&with);
+    let sink = measured.end(EndRole::Sink).unwrap();
     let series = &sink.flows[0].series;
     assert!(series.iter().map(|bin| bin.bytes).sum::<u64>() >= sink.bytes);
-    assert!(run(&setup("unix")).sink.unwrap().flows[0].series.is_empty());
+    assert!(run(&setup("unix")).end(EndRole::Sink).unwrap().flows[0].series.is_empty());
 }
 
 /// How long a flow may be late: a stall is waited for, and nothing else may be taken for one.
@@ -251,13 +253,13 @@ fn a_trial_that_stalls_is_ended_by_the_watchdog() {
 }
 
 #[test]
-fn a_pair_that_was_sound_serves_again() {
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
+fn ends_that_were_sound_serve_again() {
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let stop = AtomicBool::new(false);
     for plant in [None, Some(Plant::Corrupt { offset: 0 }), None] {
         let planted = PathSetup { plant, verify: true, ..setup("unix") };
-        let measured = measure(&mut pair, &planted, &stop).unwrap();
-        assert!(measured.pair_is_sound);
+        let measured = measure(&mut cast, &planted, &stop).unwrap();
+        assert!(measured.ends_are_sound);
         assert_eq!(measured.outcome == Outcome::Measured, plant.is_none());
     }
 }
@@ -273,16 +275,16 @@ fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
         ..setup("unix")
     };
     let measured = run(&planted);
-    let Outcome::Failed(reason) = measured.outcome else { panic!("the corruption went unnoticed") };
+    let Outcome::Failed(reason) = &measured.outcome else { panic!("the corruption went unnoticed") };
     assert!(reason.contains("byte 100000 arrived as"), "{reason}");
-    assert!(measured.pair_is_sound);
-    assert_eq!(measured.sink.unwrap().flows.len(), 3);
+    assert!(measured.ends_are_sound);
+    assert_eq!(measured.end(EndRole::Sink).unwrap().flows.len(), 3);
 }
 
 #[test]
 fn pinning_that_is_refused_is_a_skip_that_names_the_way_out() {
     // The kernel refuses a CPU that this process may not use as it refuses one in a sandbox.
-    let planted = PathSetup { cpus: vec![(100_000, 100_000)], ..setup("unix") };
+    let planted = PathSetup { cpus: [(EndRole::Sink, vec![100_000])].into(), ..setup("unix") };
     let Outcome::Skipped(reason) = run(&planted).outcome else { panic!("no machine has that CPU") };
     assert!(reason.contains("pinning to CPU 100000 is not permitted"), "{reason}");
     assert!(reason.contains("--placement unpinned"), "{reason}");

@@ -3,7 +3,7 @@
 //! Only what came back is a rate here; what was sent for it explains losses and no more.
 
 use bytegauge_model::unit::{byte_rate, call_rate};
-use bytegauge_model::{CallDatagrams, CellKind, Levels, Trial, UdpUse};
+use bytegauge_model::{CallDatagrams, CellKind, EndRole, Levels, Trial, UdpUse};
 use bytegauge_stats::quantile::median;
 
 use super::datagrams::namespace;
@@ -13,9 +13,9 @@ use super::settled::Settled;
 /// The datagrams of a cell; `None` where its calls had connections.
 pub fn view(settled: &Settled) -> Option<CallDatagramView> {
     let trials = &settled.trials;
-    let of_client = |trial: &Trial| trial.source.as_ref()?.call.as_ref()?.datagrams;
-    let of_server = |trial: &Trial| trial.sink.as_ref()?.call.as_ref()?.datagrams;
-    let of_rival = |trial: &Trial| trial.competing.as_ref()?.call.as_ref()?.datagrams;
+    let of_client = |trial: &Trial| trial.client()?.datagrams;
+    let of_server = |trial: &Trial| trial.end(EndRole::Server)?.call.as_ref()?.datagrams;
+    let of_rival = |trial: &Trial| trial.end(EndRole::Competitor)?.call.as_ref()?.datagrams;
     let sum = |of: &dyn Fn(&Trial) -> Option<CallDatagrams>| {
         trials.iter().filter_map(|trial| of(trial)).reduce(|a, b| a.plus(&b))
     };

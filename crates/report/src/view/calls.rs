@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CallError, CallReport, EndReport, EngineReport, ErrorClass, ErrorPhase, Trial};
+use bytegauge_model::{CallError, CallReport, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial};
 use bytegauge_stats::interval::sign_interval;
 
 use super::backlog::listen_overflows;
@@ -26,7 +26,7 @@ pub const OPEN: &str = "from the intended send (open loop)";
 pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
     let levels = &settled.cell.factors;
     // What went wrong is said of every trial that was tried, measured or not.
-    let reports: Vec<&CallReport> = settled.trials.iter().filter_map(|trial| report(trial.source.as_ref())).collect();
+    let reports: Vec<&CallReport> = settled.trials.iter().filter_map(|trial| trial.client()).collect();
     if reports.is_empty() {
         return None;
     }
@@ -48,8 +48,8 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         failed,
         failed_share: ratio(failed, begun.max(failed)),
         errors,
-        server_engine: engine(settled, |trial| trial.sink.as_ref()),
-        client_engine: engine(settled, |trial| trial.source.as_ref()),
+        server_engine: engine(settled, |trial| trial.end(EndRole::Server)),
+        client_engine: engine(settled, |trial| trial.end(EndRole::Client)),
         competing: competing(settled, level),
         delayed_acks: delayed_acks(settled),
         datagrams: call_datagrams::view(settled),
@@ -71,7 +71,7 @@ fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
         return None;
     }
     let mut times = Times::default();
-    let totals = settled.trials.iter().filter_map(|trial| report(trial.source.as_ref())?.total.as_ref());
+    let totals = settled.trials.iter().filter_map(|trial| trial.client()?.total.as_ref());
     totals.filter_map(Times::decode).for_each(|trial| times.add(&trial));
     let (slow_calls, slow_share, slow_time_share) = times.at_least(DELAYED_ACK_MIN_NS)?;
     Some(DelayedAcksView { acks, slow_calls, slow_share, slow_time_share })
@@ -94,10 +94,6 @@ fn mean_and_sd(values: &[f64]) -> (Option<f64>, Option<f64>) {
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (Some(mean), (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
-}
-
-fn report(end: Option<&EndReport>) -> Option<&CallReport> {
-    end?.call.as_ref()
 }
 
 /// Errors of one class and phase together, the most frequent first.
@@ -164,8 +160,8 @@ fn life_ns(end: &EndReport) -> u64 {
 }
 
 fn competing(settled: &Settled, level: f64) -> Option<CompetingView> {
-    let reports: Vec<&CallReport> =
-        settled.trials.iter().filter_map(|trial| report(trial.competing.as_ref())).collect();
+    let trials = settled.trials.iter();
+    let reports: Vec<&CallReport> = trials.filter_map(|trial| trial.end(EndRole::Competitor)?.call.as_ref()).collect();
     if reports.is_empty() {
         return None;
     }

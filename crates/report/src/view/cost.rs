@@ -17,8 +17,8 @@ struct End {
     report: fn(&Trial) -> Option<&EndReport>,
 }
 
-const READER: End = End { size: "read_size", report: |trial| trial.sink.as_ref() };
-const WRITER: End = End { size: "write_size", report: |trial| trial.source.as_ref() };
+const READER: End = End { size: "read_size", report: |trial| trial.sink_side() };
+const WRITER: End = End { size: "write_size", report: |trial| trial.source_side() };
 
 /// How the model is fitted.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fi
     let cells: Vec<&Settled> =
         candidates.iter().map(|&at| &settled[at]).filter(|cell| !moves_nothing(&cell.cell.factors)).collect();
     let two_ended = levels.transport().map_or_else(
-        || settled[pivot].measured.iter().any(|trial| trial.source.is_some()),
+        || settled[pivot].measured.iter().any(|trial| trial.source_side().is_some()),
         |transport| transport.two_ended(),
     );
     let slice = |end: &End| slice(end, &along(end.size, levels, &cells), two_ended, fit);

@@ -88,12 +88,12 @@ pub fn ratio(a: u64, b: u64) -> Option<f64> {
 
 /// The writing end over the trials.
 pub fn source_sums(trials: &[&Trial]) -> Option<EndSums> {
-    EndSums::of(trials.iter().filter_map(|trial| trial.source.as_ref()))
+    EndSums::of(trials.iter().filter_map(|trial| trial.source_side()))
 }
 
 /// The reading end over the trials.
 pub fn sink_sums(trials: &[&Trial]) -> Option<EndSums> {
-    EndSums::of(trials.iter().filter_map(|trial| trial.sink.as_ref()))
+    EndSums::of(trials.iter().filter_map(|trial| trial.sink_side()))
 }
 
 /// Counts everything in the trials behind an estimate.
@@ -129,9 +129,9 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
         min_rtt_us: tcp.min_rtt_us,
         snd_wscale: tcp.snd_wscale,
         rcv_wscale: tcp.rcv_wscale,
-        source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source.as_ref())),
-        sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink.as_ref())),
-        sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink.as_ref())),
+        source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source_side())),
+        sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink_side())),
+        sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink_side())),
         verified_bytes: sink.map(|end| end.verified).filter(|verified| *verified > 0),
         options: options::of_cell(levels, trials),
         per_flow: per_flow(trials),
@@ -175,7 +175,7 @@ impl Machine {
     fn of(trials: &[&Trial]) -> Option<Machine> {
         let mut sums = Machine { wall_ns: 0, busy_ns: 0, softirq_ns: 0, bytes: 0, net_rx: Vec::new() };
         for trial in trials {
-            let (Some(machine), Some(sink)) = (&trial.machine, &trial.sink) else { continue };
+            let (Some(machine), Some(sink)) = (&trial.machine, trial.sink_side()) else { continue };
             sums.wall_ns = sums.wall_ns.saturating_add(machine.wall_ns);
             sums.busy_ns = sums.busy_ns.saturating_add(machine.busy_ns);
             sums.softirq_ns = sums.softirq_ns.saturating_add(machine.softirq_ns);
@@ -219,7 +219,7 @@ struct Tcp {
 impl Tcp {
     fn of(trials: &[&Trial]) -> Tcp {
         let mut tcp = Tcp::default();
-        for source in trials.iter().filter_map(|trial| trial.source.as_ref()) {
+        for source in trials.iter().filter_map(|trial| trial.source_side()) {
             let mut delivery: Option<u64> = None;
             for report in source.flows.iter().filter_map(|flow| flow.tcp.as_ref()) {
                 add(&mut tcp.retransmits, report.retransmits);
@@ -266,7 +266,7 @@ fn socket_memory<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64
 
 fn per_flow(trials: &[&Trial]) -> Option<PerFlow> {
     let mut rates: Vec<Vec<f64>> = Vec::new();
-    for sink in trials.iter().filter_map(|trial| trial.sink.as_ref()) {
+    for sink in trials.iter().filter_map(|trial| trial.sink_side()) {
         rates.resize(rates.len().max(sink.flows.len()), Vec::new());
         for (flow, rates) in sink.flows.iter().zip(&mut rates) {
             rates.extend(ratio(flow.bytes, flow.window_ns).map(|per_ns| per_ns * 1e9));

@@ -2,7 +2,7 @@
 //!
 //! Sums over the trials behind the estimate, of the flows' whole lives: what is lost in a warm-up is lost too.
 
-use bytegauge_model::{DatagramReport, Deaths, Trial, UdpUse};
+use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Trial, UdpUse};
 
 use super::counters::ratio;
 use super::document::DatagramView;
@@ -11,8 +11,8 @@ use super::document::DatagramView;
 pub fn datagrams(trials: &[&Trial]) -> Option<DatagramView> {
     let mut sums: Option<(DatagramReport, DatagramReport, Deaths)> = None;
     for trial in trials {
-        let end = |end: &Option<bytegauge_model::EndReport>| end.as_ref()?.datagrams;
-        let (Some(source), Some(sink)) = (end(&trial.source), end(&trial.sink)) else { continue };
+        let counted = |role| trial.end(role)?.datagrams;
+        let Some((source, sink)) = counted(EndRole::Source).zip(counted(EndRole::Sink)) else { continue };
         let deaths = Deaths::of(&source, &sink);
         sums = Some(match sums {
             None => (source, sink, deaths),
@@ -37,14 +37,14 @@ pub fn datagrams(trials: &[&Trial]) -> Option<DatagramView> {
         packets_dropped: sink.socket_drops,
         packets_dropped_told: sink.told_drops,
         datagrams_per_packet: ratio(sink.total, sink.total_packets),
-        datagrams_per_receive: per_call(trials, |trial| trial.sink.as_ref()),
-        datagrams_per_send: per_call(trials, |trial| trial.source.as_ref()),
+        datagrams_per_receive: per_call(trials, |trial| trial.end(EndRole::Sink)),
+        datagrams_per_send: per_call(trials, |trial| trial.end(EndRole::Source)),
         namespace: namespace(trials),
     })
 }
 
 /// Datagrams of the window that a call moved on average.
-fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&bytegauge_model::EndReport>) -> Option<f64> {
+fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<f64> {
     let ends = trials.iter().filter_map(|trial| Some((end(trial)?.calls, end(trial)?.datagrams?.datagrams)));
     let (calls, datagrams) =
         ends.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));

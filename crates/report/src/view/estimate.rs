@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{DatagramReport, EndReport, Trial, Workload};
+use bytegauge_model::{DatagramReport, EndReport, EndRole, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
@@ -40,12 +40,12 @@ fn per_second(trial: &Trial, count: u64) -> Option<f64> {
 }
 
 const MORE: &[Metric] = &[
-    Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink.as_ref()?) },
-    Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source.as_ref()?) },
-    Metric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.sink.as_ref().or(trial.source.as_ref())?) },
+    Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink_side()?) },
+    Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
+    Metric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
     Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
-    Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source.as_ref()?) },
-    Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink.as_ref()?) },
+    Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source_side()?) },
+    Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink_side()?) },
     Metric {
         name: "datagrams_per_second",
         unit: "datagrams/s",
@@ -56,7 +56,7 @@ const MORE: &[Metric] = &[
 
 /// What became of datagrams at the sink.
 fn arrived(trial: &Trial) -> Option<&DatagramReport> {
-    trial.sink.as_ref()?.datagrams.as_ref()
+    trial.end(EndRole::Sink)?.datagrams.as_ref()
 }
 
 /// Of calls. The server's CPU time is what an answer costs; the client's is what measuring it costs.
@@ -71,17 +71,17 @@ const MORE_OF_CALLS: &[Metric] = &[
     Metric {
         name: "server_system_calls_per_call",
         unit: "system calls",
-        of: |trial| system_calls_per_call(trial.sink.as_ref()?, trial.sink.as_ref()?.calls),
+        of: |trial| trial.end(EndRole::Server).and_then(|server| system_calls_per_call(server, server.calls)),
     },
     Metric {
         name: "client_system_calls_per_call",
         unit: "system calls",
-        of: |trial| system_calls_per_call(trial.source.as_ref()?, trial.calls),
+        of: |trial| system_calls_per_call(trial.end(EndRole::Client)?, trial.calls),
     },
 ];
 
 fn client_cpu_ns_per_call(trial: &Trial) -> Option<f64> {
-    let client = trial.source.as_ref()?;
+    let client = trial.end(EndRole::Client)?;
     ratio(client.cpu_and_kernel_threads_ns(), trial.calls).filter(|ns| *ns > 0.0)
 }
 
@@ -163,6 +163,6 @@ pub fn outliers(settled: &Settled, blocks: &Blocks) -> Outliers {
 }
 
 fn preemptions(trial: &Trial) -> u64 {
-    let ends = [&trial.source, &trial.sink];
+    let ends = [trial.source_side(), trial.sink_side()];
     ends.into_iter().flatten().map(|end| end.involuntary_switches).fold(0, u64::saturating_add)
 }

@@ -28,12 +28,8 @@ impl Floors {
         let mut all = Vec::new();
         let mut by_group = HashMap::new();
         for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor) {
-            let calls: Vec<f64> = floor
-                .measured
-                .iter()
-                .filter_map(|trial| trial.sink.as_ref().or(trial.source.as_ref()))
-                .filter_map(ns_per_call)
-                .collect();
+            let calls: Vec<f64> =
+                floor.measured.iter().filter_map(|trial| trial.ends.measuring()).filter_map(ns_per_call).collect();
             by_group.extend(median(&calls).map(|ns| (floor.cell.group.clone(), ns)));
             all.extend(calls);
         }

@@ -57,9 +57,9 @@ pub struct Buffer {
 
 /// The kernel's buffers: the writer's, the reader's, the pipe's.
 pub const BUFFERS: &[Buffer] = &[
-    Buffer { factor: "sndbuf", end: |trial| trial.source.as_ref() },
-    Buffer { factor: "rcvbuf", end: |trial| trial.sink.as_ref() },
-    Buffer { factor: "pipe_size", end: |trial| trial.sink.as_ref() },
+    Buffer { factor: "sndbuf", end: |trial| trial.source_side() },
+    Buffer { factor: "rcvbuf", end: |trial| trial.sink_side() },
+    Buffer { factor: "pipe_size", end: |trial| trial.sink_side() },
 ];
 
 impl Buffer {
@@ -78,8 +78,8 @@ impl Buffer {
     fn end_of(&self, levels: &Levels) -> fn(&Trial) -> Option<&EndReport> {
         match (levels.workload(), levels.get("rcvbuf_on").name()) {
             (Workload::Stream, _) => self.end,
-            (Workload::Call, Some("client")) if self.factor == "rcvbuf" => |trial| trial.source.as_ref(),
-            (Workload::Call | Workload::Ring, _) => |trial| trial.sink.as_ref(),
+            (Workload::Call, Some("client")) if self.factor == "rcvbuf" => |trial| trial.source_side(),
+            (Workload::Call | Workload::Ring, _) => |trial| trial.sink_side(),
         }
     }
 }

@@ -58,7 +58,7 @@ pub fn objective(knee: &KneeView) -> Option<Objective> {
 }
 
 fn search(trial: &Trial) -> Option<&[Probe]> {
-    let probes = &trial.source.as_ref()?.call.as_ref()?.search;
+    let probes = &trial.client()?.search;
     (!probes.is_empty()).then_some(probes)
 }
 

@@ -127,7 +127,7 @@ impl Times {
 
 /// The percentiles of a cell, those that may be said.
 pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
-    let reports = || settled.trials.iter().filter_map(|trial| trial.source.as_ref()?.call.as_ref());
+    let reports = || settled.trials.iter().filter_map(|trial| trial.client());
     let mut all = BTreeMap::new();
     for part in PARTS {
         let trials: Vec<Times> = reports().filter_map(|report| Times::decode((part.read)(report)?)).collect();

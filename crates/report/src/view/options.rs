@@ -20,8 +20,8 @@ pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>
 
 /// Every option that was asked for, or that somebody reports.
 pub fn of_cell(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
-    let source = effective(trials, |trial| trial.source.as_ref());
-    let sink = effective(trials, |trial| trial.sink.as_ref());
+    let source = effective(trials, Trial::source_side);
+    let sink = effective(trials, Trial::sink_side);
     let at = |end: Option<&EffectiveOptions>, name: &str| end.map(|end| value(end.get(name))).unwrap_or_default();
     let shown = OPTIONS.iter().map(|row| {
         let view = OptionView {

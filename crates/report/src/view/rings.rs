@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellKind, Level, Levels, RingReport, Trial};
+use bytegauge_model::{CellKind, EndRole, Level, Levels, RingReport, Trial};
 
 use super::counters::ratio;
 use super::document::RingView;
@@ -30,7 +30,7 @@ pub fn ring(settled: &Settled) -> Option<RingView> {
 /// The kernel's thread lives as long as its ring: what it took is shared out by completions.
 fn kernel_thread_cpus(trials: &[&Trial]) -> Option<f64> {
     let part = |trial: &&Trial| {
-        let (end, ring) = (trial.sink.as_ref()?, trial.ring()?);
+        let (end, ring) = (trial.end(EndRole::Ring)?, trial.ring()?);
         let ns = end.engine?.kernel_threads_ns? as f64;
         Some((ns * end.calls as f64 / ring.total_completed.max(1) as f64, end.window_ns as f64))
     };

@@ -4,8 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndReport,
+    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndReport, EndRole,
     EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, MachineUse, Outcome, Probe, Stage, Trial,
+    Workload,
 };
 use bytegauge_report::view::document::CellView;
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -85,6 +86,7 @@ fn trial(cell: &Cell, planted: &Planted, block: u64, position: u32, competing: b
     let client = EndReport { call: Some(report.clone()), ..end(calls, 0.7, rcvbuf) };
     Trial {
         cell: cell.id.clone(),
+        workload: Workload::Call,
         stage: Stage::Confirm,
         block,
         position,
@@ -94,10 +96,12 @@ fn trial(cell: &Cell, planted: &Planted, block: u64, position: u32, competing: b
         calls,
         wall_ns: WINDOW_NS,
         warmup_ns: 1_000_000,
-        cpus: Some((0, 1)),
-        competing: competing.then(|| client.clone()),
-        source: Some(client),
-        sink: Some(end(calls, 0.97, rcvbuf)),
+        cpus: [(EndRole::Client, 0), (EndRole::Server, 1)].into(),
+        ends: competing
+            .then(|| (EndRole::Competitor, client.clone()))
+            .into_iter()
+            .chain([(EndRole::Client, client), (EndRole::Server, end(calls, 0.97, rcvbuf))])
+            .collect(),
         machine: None,
     }
 }
@@ -251,7 +255,7 @@ fn a_knee_is_the_rate_and_says_what_lies_beyond() {
     let mut data = session(&[&[RPC, &[("slo", "p99=2ms")]].concat()], &planted);
     for trial in &mut data.trials {
         let kept = if trial.cell.0 == "c1" { 80_000 } else { 100_000 };
-        let report = trial.source.as_mut().and_then(|client| client.call.as_mut()).expect("a client");
+        let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
         report.search = search(125_000, kept);
     }
     let view = view(&data);
@@ -364,8 +368,8 @@ fn unconnected(transport: &str, class: ErrorClass, listen_overflows: Option<u64>
     let transport = support::levels(&[("transport", transport.to_owned())]);
     data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(transport.0.clone()));
     for trial in &mut data.trials {
-        let errors =
-            trial.source.iter_mut().filter_map(|client| client.call.as_mut()).flat_map(|call| &mut call.errors);
+        let client = trial.ends.get_mut(EndRole::Client);
+        let errors = client.and_then(|client| client.call.as_mut()).into_iter().flat_map(|call| &mut call.errors);
         errors.for_each(|error| (error.class, error.phase) = (class, ErrorPhase::Connect));
         trial.machine = Some(MachineUse { listen_overflows, ..MachineUse::default() });
     }
@@ -398,9 +402,10 @@ fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
     for trial in &mut data.trials {
         let seen = CallDatagrams { sent: 1000, received: 940, late: 2, ..CallDatagrams::default() };
         let server = CallDatagrams { sent: 950, received: 950, dropped: 40, ..CallDatagrams::default() };
-        let [Some(client), Some(sink)] = [&mut trial.source, &mut trial.sink] else { panic!("two ends") };
-        client.call.as_mut().expect("calls").datagrams = Some(seen);
-        sink.call = Some(CallReport { datagrams: Some(server), ..CallReport::default() });
+        let calls = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut());
+        calls.expect("calls").datagrams = Some(seen);
+        trial.ends.get_mut(EndRole::Server).expect("a server").call =
+            Some(CallReport { datagrams: Some(server), ..CallReport::default() });
     }
     let view = view(&data);
     let seen = cell(&view, "c2").call.as_ref().and_then(|call| call.datagrams).expect("datagrams");

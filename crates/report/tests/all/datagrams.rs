@@ -1,7 +1,7 @@
 //! Sessions of datagrams, planted: rates, losses, and where the report says that they died.
 
 use crate::support::{Plan, session};
-use bytegauge_model::{DatagramReport, EndReport, Trial, UdpUse};
+use bytegauge_model::{DatagramReport, EndRole, Trial, UdpUse};
 use bytegauge_report::{Settings, View, render};
 
 /// Trials as a sink of 1000-byte datagrams would have counted them, one in fifty of them lost.
@@ -19,13 +19,11 @@ fn planted(mut change: impl FnMut(&mut DatagramReport)) -> View {
     for trial in data.trials.iter_mut().filter(|trial| trial.bytes > 0) {
         let (sent, mut came) = counted(trial);
         change(&mut came);
-        let set = |end: &mut Option<EndReport>, report| {
-            if let Some(end) = end {
+        for (role, report) in [(EndRole::Source, sent), (EndRole::Sink, came)] {
+            if let Some(end) = trial.ends.get_mut(role) {
                 end.datagrams = Some(report);
             }
-        };
-        set(&mut trial.source, sent);
-        set(&mut trial.sink, came);
+        }
         if let Some(machine) = &mut trial.machine {
             machine.udp = Some(UdpUse { receive_buffer_errors: 20, backlog_drops: Some(7), ..UdpUse::default() });
         }

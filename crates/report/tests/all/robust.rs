@@ -1,8 +1,8 @@
 //! Whatever lies in a store is reported: nothing panics, nothing prints as not-a-number.
 
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, CellKind, EndReport, FlowReport, Group, GroupId, Level, Levels, MachineUse, Outcome,
-    SessionStatus, Stage, TcpReport, Trial,
+    BlockRecord, Cell, CellId, CellKind, EndReport, EndRole, FlowReport, Group, GroupId, Level, Levels, MachineUse,
+    Outcome, SessionStatus, Stage, TcpReport, Trial, Workload,
 };
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::{CellRow, GroupRow};
@@ -97,10 +97,13 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 prop_compose! {
     fn trial()(
         cell in 0usize..7, stage in 0usize..4, block in 0u64..30, outcome in outcome(), bytes in count(), wall_ns in count(),
-        source in end(), sink in end(), machine in prop::option::of((count(), count(), count(), 0u64..3))
+        workload in prop::sample::select(&[Workload::Stream, Workload::Call, Workload::Ring][..]),
+        source in end(), sink in end(), client in end(), server in end(),
+        machine in prop::option::of((count(), count(), count(), 0u64..3))
     ) -> Trial {
         Trial {
             cell: CellId(format!("c{cell}")),
+            workload,
             stage: STAGES[stage],
             block,
             position: 0,
@@ -110,10 +113,11 @@ prop_compose! {
             calls: 0,
             wall_ns,
             warmup_ns: 0,
-            cpus: None,
-            source,
-            sink,
-            competing: None,
+            cpus: Default::default(),
+            ends: [(EndRole::Source, source), (EndRole::Sink, sink), (EndRole::Client, client), (EndRole::Server, server)]
+                .into_iter()
+                .filter_map(|(role, end)| Some((role, end?)))
+                .collect(),
             machine: machine.map(|(wall_ns, busy_ns, softirq_ns, steal_ns)| MachineUse {
                 wall_ns, busy_ns, softirq_ns, steal_ns, net_rx: vec![busy_ns, softirq_ns], udp: None,
             delayed_acks: None,
@@ -184,8 +188,8 @@ fn spoil(trial: &mut Trial, how: u8, by: u64) {
         0 => trial.bytes = 0,
         1 => trial.wall_ns = by,
         2 => trial.outcome = Outcome::Failed("it stalled".into()),
-        3 => trial.sink = None,
-        4 => trial.source = None,
+        3 => drop(trial.ends.0.remove(&EndRole::Sink)),
+        4 => drop(trial.ends.0.remove(&EndRole::Source)),
         5 => trial.block = by % 40,
         6 => trial.stage = STAGES[(by % 4) as usize],
         _ => trial.bytes = by,

@@ -1,7 +1,7 @@
 //! The view on planted sessions: what is proven, what is not, and what is said about it.
 
 use crate::support::{Plan, session};
-use bytegauge_model::{CellKind, Level, Outcome, SessionStatus, Stage, Trial};
+use bytegauge_model::{CellKind, EndRole, Level, Outcome, SessionStatus, Stage, Trial};
 use bytegauge_report::view::document::{CellView, GroupView, VerdictView};
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
@@ -113,7 +113,7 @@ fn twins_and_floors_are_shown_and_never_compete() {
 #[test]
 fn a_cell_with_two_modes_is_told_with_their_shares() {
     let mut data = session(&small());
-    let confirmed = |trial: &&Trial| trial.stage == Stage::Confirm && trial.source.is_some();
+    let confirmed = |trial: &&Trial| trial.stage == Stage::Confirm && trial.end(EndRole::Source).is_some();
     let planted = data.trials.iter().find(confirmed).expect("a confirmed cell").cell.clone();
     let ours = data.trials.iter_mut().filter(|trial| trial.cell == planted && trial.stage == Stage::Confirm);
     // Every other block a third as fast.
@@ -423,7 +423,7 @@ fn what_lies_off_the_curve_is_given_with_what_goes_with_it() {
     for trial in &mut data.trials {
         let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
         let size = row.cell.factors.get("read_size").number().expect("a size");
-        let sink = trial.sink.as_mut().expect("a sink");
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         // Every second block was preempted and is 2 % slower; no read is short.
         let preempted = trial.block % 2;
         (sink.calls, sink.bytes, sink.short_calls) = (1_000_000, 1_000_000 * size, 0);
@@ -464,7 +464,7 @@ fn the_plain_fit_finds_the_planted_line() {
             continue;
         };
         let size = cell.cell.factors.get("read_size").number().expect("a size");
-        let sink = trial.sink.as_mut().expect("a sink");
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
         sink.window_ns = 160_000_000 + 22_000 * size;
     }
@@ -490,10 +490,10 @@ fn a_size_beyond_the_fit_changes_no_cost() {
     };
     let fitted = |beyond: u64, fit_max: Option<u64>| {
         let mut data = session(&plan);
-        for trial in data.trials.iter_mut().filter(|trial| trial.sink.is_some()) {
+        for trial in data.trials.iter_mut().filter(|trial| trial.end(EndRole::Sink).is_some()) {
             let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
             let size = row.cell.factors.get("read_size").number().expect("a size");
-            let sink = trial.sink.as_mut().expect("a sink");
+            let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
             (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
             sink.window_ns = (160_000_000 + 22_000 * size) * if size > 4096 { beyond } else { 1 };
         }

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
     BlockRecord, Cell, CellId, CellKind, Group, GroupId, Levels, Outcome, SessionId, SessionRecord, SessionStatus,
-    Stage, Trial, Workload,
+    Stage, Workload,
 };
 use serde_json::{Map, Value};
 
@@ -78,7 +78,7 @@ pub(super) fn arrange(
         let expected = group.and_then(|group| families.stages[group].get(&block.stage));
         block.complete = measured.get(&block.index) == expected;
     }
-    let workload = trials.first().map_or(Workload::default(), Trial::workload);
+    let workload = trials.first().map_or(Workload::default(), |trial| trial.workload);
     let mut session = session(name, workload, &warnings);
     if !serial.is_empty() {
         let ids: Vec<String> = serial.iter().map(|&group| families.groups[group].group.id.to_string()).collect();

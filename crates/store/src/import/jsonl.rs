@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use bytegauge_model::{CellId, GroupId};
+use bytegauge_model::{CellId, EndRole, GroupId, Side, Workload};
+use serde_json::{Map, Value};
 
 use crate::cell::{CellRow, GroupRow};
 use crate::line::{self, Line};
@@ -15,7 +16,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, Impor
         return Err(ImportError::MapUseless { ours, theirs, format: Format::JsonLines });
     }
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let mut draft = match lines.next() {
+    let (version, mut draft) = match lines.next() {
         Some((number, line)) => first(number, line)?,
         None => return Err(ImportError::Empty),
     };
@@ -27,7 +28,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, Impor
             true => Ok(()),
             false => Err(wrong(format!("group {group} has no line before this one"))),
         };
-        match serde_json::from_str(line).map_err(|error| wrong(error.to_string()))? {
+        match read(line, version, &draft.session.workload).map_err(|error| wrong(error.to_string()))? {
             Line::Session { .. } => return Err(wrong("a second session begins here; import one at a time".into())),
             Line::Group { group, facts } => {
                 groups.insert(group.id.clone());
@@ -54,24 +55,57 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, Impor
 }
 
 /// The first line says what the rest is.
-fn first(number: u64, line: &str) -> Result<Draft, ImportError> {
+fn first(number: u64, line: &str) -> Result<(u64, Draft), ImportError> {
     let wrong = |reason: String| ImportError::Line { line: number, reason };
-    let value: serde_json::Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+    let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
     // Before anything else is read: a newer header may hold what this version cannot parse.
-    match value["schema_version"].as_u64() {
+    let version = match value["schema_version"].as_u64() {
         Some(found) if found > line::VERSION => return Err(ImportError::Newer { found, known: line::VERSION }),
-        Some(_) if value["kind"] == "session" => {}
+        Some(found) if value["kind"] == "session" => found,
         _ => return Err(wrong("it is not the first line of `bytegauge export --format jsonl`".into())),
-    }
+    };
     match serde_json::from_value(value).map_err(|error| wrong(error.to_string()))? {
-        Line::Session { session, .. } => Ok(Draft {
-            session,
-            groups: Vec::new(),
-            cells: Vec::new(),
-            blocks: Vec::new(),
-            trials: Vec::new(),
-            warnings: Vec::new(),
-        }),
+        Line::Session { session, .. } => {
+            let (groups, cells, blocks, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            Ok((version, Draft { session, groups, cells, blocks, trials, warnings: Vec::new() }))
+        }
         _ => Err(wrong("it is not the first line of `bytegauge export --format jsonl`".into())),
     }
+}
+
+/// A line of this version or an earlier one.
+fn read(line: &str, version: u64, workload: &str) -> serde_json::Result<Line> {
+    if version >= TWO_ENDS_UNTIL {
+        return serde_json::from_str(line);
+    }
+    let mut value: Value = serde_json::from_str(line)?;
+    match value["kind"].as_str() {
+        Some("trial") => by_role(&mut value["trial"], workload.parse().unwrap_or_default()),
+        // Before there was another, every path was a fresh one.
+        Some("group") => value["facts"]["age"] = "fresh".into(),
+        _ => {}
+    }
+    serde_json::from_value(value)
+}
+
+/// The first version whose trials have ends by role.
+const TWO_ENDS_UNTIL: u64 = 3;
+
+/// A trial of two ends, as it would be written today.
+fn by_role(trial: &mut Value, workload: Workload) {
+    let Some(fields) = trial.as_object_mut() else { return };
+    let mut ends = Map::new();
+    let mut cpus = Map::new();
+    let pinned = fields.remove("cpus").unwrap_or_default();
+    for (index, (name, side)) in [("source", Side::Source), ("sink", Side::Sink)].into_iter().enumerate() {
+        let report = fields.remove(name).filter(|report| !report.is_null());
+        let Some(role) = EndRole::of(workload, side) else { continue };
+        ends.extend(report.map(|report| (role.name().to_owned(), report)));
+        cpus.extend(pinned.get(index).map(|cpu| (role.name().to_owned(), cpu.clone())));
+    }
+    let competing = fields.remove("competing").filter(|report| !report.is_null());
+    ends.extend(competing.map(|report| (EndRole::Competitor.name().to_owned(), report)));
+    fields.insert("workload".into(), workload.to_string().into());
+    fields.insert("ends".into(), ends.into());
+    fields.insert("cpus".into(), cpus.into());
 }

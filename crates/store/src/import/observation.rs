@@ -7,13 +7,12 @@ use std::rc::Rc;
 use bytegauge_model::factor::Role;
 use bytegauge_model::level::Kind;
 use bytegauge_model::{
-    CellId, CellKind, EndReport, Factor, Level, Levels, MachineUse, Nanos, Outcome, Stage, Transport, Trial, Workload,
-    factor, unit,
+    CellId, CellKind, EndReport, EndRole, Factor, Level, Levels, MachineUse, Nanos, Outcome, Side, Stage, Transport,
+    Trial, Workload, factor, unit,
 };
 
 use crate::cell::{kind_from_name, outcome};
 use crate::counters;
-use crate::trial::EndName;
 
 use super::target::Target;
 
@@ -245,8 +244,13 @@ impl Fields {
         if measured {
             refuse_the_impossible(self.kind, bytes, calls.unwrap_or(0), wall_ns)?;
         }
-        let end = |end: EndName| end_report(self.ends[end as usize], bytes, wall_ns);
-        let cpus = self.cpus[0].zip(self.cpus[1]).map(|(source, sink)| (source as usize, sink as usize));
+        let workload = factors.workload();
+        let sides = [EndRole::of(workload, Side::Source), EndRole::of(workload, Side::Sink)];
+        let ends = sides.into_iter().zip(self.ends).filter_map(|(role, counts)| {
+            let report = end_report(counts, bytes, wall_ns)?;
+            Some((role?, report))
+        });
+        let cpus = sides.into_iter().zip(self.cpus).filter_map(|(role, cpu)| Some((role?, cpu? as usize)));
         let trial = Trial {
             cell: CellId(String::new()),
             stage: self.stage.unwrap_or(Stage::Confirm),
@@ -258,10 +262,9 @@ impl Fields {
             calls: calls.unwrap_or(0),
             wall_ns,
             warmup_ns: self.warmup_ns,
-            cpus,
-            source: end(EndName::Source),
-            sink: end(EndName::Sink),
-            competing: None,
+            workload,
+            cpus: cpus.collect(),
+            ends: ends.collect(),
             machine: machine_use(self.machine),
         };
         let Fields { group, cell, kind, twin_of, block, position, block_complete, .. } = self;
@@ -273,7 +276,7 @@ impl Fields {
     fn bytes_from_rate(&self, wall_ns: u64, factors: &Levels) -> Option<u64> {
         let Printed { bytes_per_second, half_digit } = self.rate?;
         let seconds = wall_ns as f64 / 1e9;
-        let [_, calls, short, ..] = self.ends[EndName::Sink as usize];
+        let [_, calls, short, ..] = self.ends[Side::Sink as usize];
         let counted = match (calls, short, factors.get("read_size").number()) {
             (Some(calls), Some(0), Some(size)) => calls.checked_mul(size),
             _ => None,

@@ -3,10 +3,9 @@
 //! A name with a unit is preferred to a guess: `MB/s` may be a million bytes or a million bits, so a
 //! heading in it is not recognised but mapped by the user.
 
-use bytegauge_model::{FACTORS, Factor, factor, suggest};
+use bytegauge_model::{FACTORS, Factor, Side, factor, suggest};
 
 use crate::counters;
-use crate::trial::EndName;
 
 /// What a column stands for.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +55,9 @@ pub(super) enum Target {
     /// Warm-up, nanoseconds.
     Warmup,
     /// The CPU that an end was pinned to.
-    Cpu(EndName),
+    Cpu(Side),
     /// One of an end's counters, by its index.
-    Counter(EndName, usize),
+    Counter(Side, usize),
     /// One of the machine's times, by its index: wall, busy, softirq, steal.
     Machines(usize),
 }
@@ -114,8 +113,8 @@ const NAMES: &[(&str, Target)] = &[
     ("throughput_mbit_s", Target::Rate(1e6 / 8.0)),
     ("throughput_gbit_s", Target::Rate(1e9 / 8.0)),
     ("warmup_ns", Target::Warmup),
-    ("source_cpu", Target::Cpu(EndName::Source)),
-    ("sink_cpu", Target::Cpu(EndName::Sink)),
+    ("source_cpu", Target::Cpu(Side::Source)),
+    ("sink_cpu", Target::Cpu(Side::Sink)),
     ("machine_wall_ns", Target::Machines(0)),
     ("machine_busy_ns", Target::Machines(1)),
     ("machine_softirq_ns", Target::Machines(2)),
@@ -176,8 +175,8 @@ pub(super) fn recognise(heading: &str) -> Option<Target> {
 /// One of an end's counters by name.
 fn counter(name: &str) -> Option<Target> {
     let (end, name) = match name.split_once('_')? {
-        ("source", name) => (EndName::Source, name),
-        ("sink", name) => (EndName::Sink, name),
+        ("source", name) => (Side::Source, name),
+        ("sink", name) => (Side::Sink, name),
         _ => return None,
     };
     counters::NAMES.iter().position(|counter| *counter == name).map(|index| Target::Counter(end, index))

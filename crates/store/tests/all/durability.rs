@@ -22,7 +22,7 @@ fn a_killed_process_loses_at_most_the_trial_in_flight() {
     for round in 0..8_usize {
         let path = folder.path().join(format!("{round}.db"));
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_killed_process_loses_at_most_the_trial_in_flight", "--nocapture"])
+            .args(["--exact", "durability::a_killed_process_loses_at_most_the_trial_in_flight", "--nocapture"])
             .env(VICTIM, &path)
             .stdout(Stdio::piped())
             .spawn()

@@ -84,7 +84,8 @@ fn whole_session(store: &mut Store) -> SessionId {
             trial.position = position as u32;
             if n == 7 {
                 trial.outcome = Outcome::Failed("the sink died, \"oh\"".into());
-                (trial.source, trial.machine, trial.wall_ns, trial.bytes) = (None, None, 0, 0);
+                trial.ends.0.remove(&EndRole::Source);
+                (trial.machine, trial.wall_ns, trial.bytes) = (None, 0, 0);
             }
             store.record_trial(id, &trial).unwrap();
         }
@@ -111,7 +112,7 @@ fn our_csv_needs_no_mapping() {
     assert_eq!(shape(new), shape(id));
     // What the kernel said of the flows is in the JSON lines only.
     let bare = |mut trial: Trial| {
-        for end in [&mut trial.source, &mut trial.sink].into_iter().flatten() {
+        for end in trial.ends.0.values_mut() {
             end.flows.clear();
             end.queued_ns = None;
         }

@@ -85,8 +85,16 @@ fn a_value_that_makes_no_sense() {
     let (mut store, session) = begin(&path);
     store.record_trial(session, &plain_trial(0)).unwrap();
     drop(store);
-    for wrong in ["stage = 'brew'", "outcome = 'eaten'", "detail = '{'", "calls = 1"] {
-        let sql = format!("UPDATE trials SET {}", wrong.replace("calls", "sink_calls = 'many', sink_bytes"));
+    for wrong in [
+        "trials SET stage = 'brew'",
+        "trials SET outcome = 'eaten'",
+        "trials SET workload = 'idle'",
+        "trials SET machine = '{'",
+        "ends SET role = 'cook' WHERE role = 'sink'",
+        "ends SET detail = '{'",
+        "ends SET calls = 'many'",
+    ] {
+        let sql = format!("UPDATE {wrong}");
         let copy = folder.path().join("copy.db");
         fs::copy(&path, &copy).unwrap();
         rusqlite::Connection::open(&copy).unwrap().execute(&sql, []).unwrap();

@@ -106,7 +106,7 @@ fn text_tables() {
             "g4 c5 /dev/urandom 4096/– – 819200000 2000000000 4",
         ]
     );
-    let sink = desk.store.trials(imported.session).unwrap()[1].sink.clone().unwrap();
+    let sink = desk.store.trials(imported.session).unwrap()[1].end(EndRole::Sink).cloned().unwrap();
     assert_eq!((sink.calls, sink.short_calls, sink.window_ns), (1_500_000, 9_000, 742_017_215));
     let cells = desk.store.cells(imported.session).unwrap();
     assert!(
@@ -242,7 +242,7 @@ fn published_calls_need_what_they_do_not_say_and_no_more() {
     let rcvbuf: Vec<_> = cells.iter().map(|row| row.cell.factors.get("rcvbuf").number()).collect();
     assert_eq!(rcvbuf, [Some(2000), Some(5000), Some(100_000)]);
     let trials = desk.store.trials(imported.session).unwrap();
-    let rates: Vec<_> = trials.iter().map(|trial| (trial.workload(), trial.rate())).collect();
+    let rates: Vec<_> = trials.iter().map(|trial| (trial.workload, trial.rate())).collect();
     let calls = |rate| (Workload::Call, Some(rate));
     assert_eq!(rates, [calls(3120.5), calls(4711.25), calls(4698.0)]);
     let counted = "transport,request,connections,calls/s,seconds,completed_calls\nunix,64,50,,2.0,1000\n";

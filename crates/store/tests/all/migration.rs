@@ -1,16 +1,32 @@
 //! A store of any earlier version opens as if it had been written today.
 //!
-//! `fixtures/schema-N.sql` is what version N wrote, `fixtures/schema-N.jsonl` what it exported: both frozen.
+//! `fixtures/NAME.sql` is what a version wrote, `fixtures/NAME.jsonl` what it exported: both frozen.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bytegauge_model::SessionId;
+use bytegauge_model::{EndReport, EndRole, SessionId, Workload};
 use bytegauge_store::{ImportOptions, Store};
 use rusqlite::Connection;
 
-fn fixture(version: i64, ending: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/schema-{version}.{ending}"))
+/// Every version with what it wrote: planted sessions, and small real ones of each workload.
+const FIXTURES: [(i64, &[&str]); 3] = [
+    (1, &["schema-1"]),
+    (2, &["schema-2", "schema-2-stream", "schema-2-call", "schema-2-ring"]),
+    (3, &["schema-3-stream", "schema-3-call", "schema-3-ring"]),
+];
+
+fn fixture(name: &str, ending: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/{name}.{ending}"))
+}
+
+/// Writes a store as it was.
+fn write(name: &str, path: &Path) {
+    let sql = fs::read_to_string(fixture(name, "sql")).unwrap();
+    let old = Connection::open(path).unwrap();
+    // Tables stand in the file by name, not by dependence.
+    old.pragma_update(None, "foreign_keys", false).unwrap();
+    old.execute_batch(&sql).unwrap();
 }
 
 fn current_version(fresh: &Path) -> i64 {
@@ -40,21 +56,81 @@ fn every_version_comes_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
     let fresh = folder.path().join("fresh.db");
     let current = current_version(&fresh);
-    for version in 1..=current {
-        let path = folder.path().join(format!("{version}.db"));
-        let sql = fs::read_to_string(fixture(version, "sql")).unwrap();
-        let old = Connection::open(&path).unwrap();
-        // Tables stand in the file by name, not by dependence.
-        old.pragma_update(None, "foreign_keys", false).unwrap();
-        old.execute_batch(&sql).unwrap();
-        drop(old);
-
+    assert_eq!(FIXTURES.map(|(version, _)| version).to_vec(), (1..=current).collect::<Vec<_>>());
+    for name in FIXTURES.iter().flat_map(|(_, names)| *names) {
+        let path = folder.path().join(format!("{name}.db"));
+        write(name, &path);
         let mut store = Store::open(&path).unwrap();
-        let lines = fs::read(fixture(version, "jsonl")).unwrap();
+        let lines = fs::read(fixture(name, "jsonl")).unwrap();
         let imported = store.import(lines.as_slice(), &ImportOptions::default()).unwrap();
         let expected = export(&store, imported.session).replacen("\"id\":2", "\"id\":1", 1);
-        assert_eq!(export(&store, SessionId(1)), expected, "version {version}");
+        assert_eq!(export(&store, SessionId(1)), expected, "{name}");
         drop(store);
-        assert_eq!(shape(&path), shape(&fresh), "version {version}");
+        assert_eq!(shape(&path), shape(&fresh), "{name}");
+    }
+}
+
+/// A migrated session, by the name of its fixture.
+fn migrated(name: &str) -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    write(name, &path);
+    let store = Store::open(&path).unwrap();
+    (folder, store)
+}
+
+#[test]
+fn ends_get_their_roles() {
+    use EndRole::{Client, Competitor, Ring, Server, Sink, Source};
+    let check = |name: &str, workload: Workload, expected: &[EndRole]| {
+        let (_folder, store) = migrated(name);
+        let trials = store.trials(SessionId(1)).unwrap();
+        assert!(trials.iter().all(|trial| trial.workload == workload), "{name}");
+        let full = trials.iter().find(|trial| trial.ends.iter().count() == expected.len()).unwrap();
+        assert_eq!(full.ends.iter().map(|(role, _)| role).collect::<Vec<_>>(), expected, "{name}");
+        let series = store.series(SessionId(1), None).unwrap();
+        assert!(!series.is_empty() && series.iter().all(|one| expected.contains(&one.end)), "{name}");
+        // Whatever was measured before could not know of another age.
+        assert!(store.groups(SessionId(1)).unwrap().iter().all(|group| group.facts["age"] == "fresh"), "{name}");
+    };
+    check("schema-2-stream", Workload::Stream, &[Source, Sink]);
+    check("schema-2-call", Workload::Call, &[Client, Server, Competitor]);
+    check("schema-2-ring", Workload::Ring, &[Ring]);
+}
+
+/// Without what is absent, however that is written.
+fn lean(value: serde_json::Value) -> serde_json::Value {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.into_iter().filter(|(_, field)| !field.is_null()).map(|(name, field)| (name, lean(field))).collect()
+        }
+        serde_json::Value::Array(items) => items.into_iter().map(lean).collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn nothing_that_was_counted_is_lost() {
+    let (_folder, store) = migrated("schema-2-call");
+    let old: Vec<serde_json::Value> = fs::read_to_string(fixture("schema-2-call", "jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|line| line["kind"] == "trial")
+        .map(|mut line| line["trial"].take())
+        .collect();
+    let trials = store.trials(SessionId(1)).unwrap();
+    assert_eq!(trials.len(), old.len());
+    for (trial, old) in trials.iter().zip(&old) {
+        for (role, name) in [(EndRole::Client, "source"), (EndRole::Server, "sink"), (EndRole::Competitor, "competing")]
+        {
+            let before: Option<EndReport> = serde_json::from_value(old[name].clone()).unwrap();
+            let before = before.map(|mut end| {
+                end.flows.iter_mut().for_each(|flow| flow.series.clear());
+                end
+            });
+            let said = |end: Option<&EndReport>| lean(serde_json::to_value(end).unwrap());
+            assert_eq!(said(trial.end(role)), said(before.as_ref()), "{name}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use bytegauge_model::*;
-use bytegauge_store::{EndName, Store};
+use bytegauge_store::Store;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
@@ -26,11 +26,13 @@ proptest! {
 
         let mut series = store.series(session, None).unwrap().into_iter();
         for trial in &trials {
-            for (name, end) in [(EndName::Source, &trial.source), (EndName::Sink, &trial.sink)] {
-                for (index, flow) in end.iter().flat_map(|end| &end.flows).enumerate() {
+            let mut ends: Vec<_> = trial.ends.iter().collect();
+            ends.sort_by_key(|(role, _)| role.name());
+            for (role, end) in ends {
+                for (index, flow) in end.flows.iter().enumerate() {
                     if !flow.series.is_empty() {
                         let found = series.next().unwrap();
-                        prop_assert_eq!((found.end, found.flow, found.cell), (name, index, trial.cell.clone()));
+                        prop_assert_eq!((found.end, found.flow, found.cell), (role, index, trial.cell.clone()));
                         prop_assert_eq!((found.stage, found.block, found.position), (trial.stage, trial.block, trial.position));
                         prop_assert_eq!(&found.bins, &flow.series);
                     }

@@ -4,7 +4,7 @@
 //! scale is settled in the handshake (tcp(7)). Never moves a byte.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -154,11 +154,12 @@ impl Connector {
     }
 }
 
-/// An address of loopback with a port, or a name, that is still to be chosen.
+/// An address of this host with a port, or a name, that is still to be chosen.
 pub(super) fn unbound(setup: &PathSetup) -> Result<SockAddr, Fault> {
     match setup.transport {
-        Transport::Tcp | Transport::Udp => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()),
-        Transport::Tcp6 | Transport::Udp6 => Ok(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)).into()),
+        Transport::Tcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
+            Ok(setup.host.any_port(&setup.transport).into())
+        }
         Transport::Unix | Transport::UnixDatagram => abstract_name(&next_name("call")),
         ref other => Err(Fault::Impossible(format!("calls need a socket, not {other}"))),
     }

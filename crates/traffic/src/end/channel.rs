@@ -1,5 +1,6 @@
-//! Channels to the two ends of a path, as threads or as processes.
+//! Channels to the ends of a trial, as threads or as processes.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,39 +9,54 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytegauge_model::Ends;
+use bytegauge_model::{EndRole, Ends};
 use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
-use crate::end::flows::Body;
+use crate::end::duty::Body;
 use crate::end::serve::{Peer, serve};
-use crate::message::{Command, Reply, Side};
+use crate::message::{Command, Hello, Host, PROTOCOL, Reply};
+
+/// How long an end may take to say hello: a process has to start.
+const GREETING: Duration = Duration::from_secs(30);
 
 /// Why an end does not answer.
 #[derive(Debug, Error)]
 pub enum ChannelError {
     /// It is gone.
-    #[error("the {side} died in the middle of a trial{how}")]
+    #[error("the {end} died in the middle of a trial{how}")]
     Dead {
         /// Which end.
-        side: &'static str,
+        end: EndRole,
         /// How it died, where that is known: " (signal: 6 (SIGABRT))".
         how: String,
     },
     /// It is alive but says nothing.
     #[error("the {0} did not answer in time")]
-    Silent(&'static str),
+    Silent(EndRole),
+    /// It is of another version.
+    #[error("the {end} speaks version {theirs} of the ends' language, and this program {PROTOCOL}: use one version")]
+    Stranger {
+        /// Which end.
+        end: EndRole,
+        /// The version that it speaks.
+        theirs: u32,
+    },
+    /// It said something else before its name.
+    #[error("the {0} did not say hello: is it a bytegauge?")]
+    Speechless(EndRole),
     /// It could not be started.
     #[error("the {0} could not be started: {1}{next}", next = unmade_advice(.1))]
-    NotStarted(&'static str, std::io::Error),
+    NotStarted(EndRole, std::io::Error),
 }
 
 /// A way to command one end and hear its replies.
 #[derive(Debug)]
 pub struct Channel {
-    side: Side,
+    role: EndRole,
     line: Line,
     replies: mpsc::Receiver<Reply>,
+    host: Host,
 }
 
 #[derive(Debug)]
@@ -49,77 +65,66 @@ enum Line {
     Process { child: Child, input: Option<ChildStdin>, listener: Option<JoinHandle<()>> },
 }
 
-/// The two ends of a path.
+/// The ends of trials, by role: each is started when it is first asked for, and serves one trial after another.
 #[derive(Debug)]
-pub struct Pair {
-    /// The writing end; not started for one-ended sources until it is needed.
-    pub source: Channel,
-    /// The reading end.
-    pub sink: Channel,
-    competitor: Option<Channel>,
+pub struct Cast {
+    ends: Ends,
     program: PathBuf,
+    channels: BTreeMap<EndRole, Channel>,
 }
 
-impl Pair {
-    /// Starts two ends. `program` is this program's own file, run as `PROGRAM end` for processes.
+impl Cast {
+    /// Nobody yet. `program` is this program's own file, run as `PROGRAM end ROLE` for processes.
+    pub fn new(ends: Ends, program: &Path) -> Cast {
+        Cast { ends, program: program.to_owned(), channels: BTreeMap::new() }
+    }
+
+    /// The end of a role. Clients that compete are always a process of their own.
     ///
     /// # Errors
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
-    pub fn start(ends: Ends, program: &Path) -> Result<Pair, ChannelError> {
-        let start = |side| match ends {
-            Ends::Threads => Channel::thread(side),
-            Ends::Processes => Channel::process(side, program),
+    pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
+        let channel = match self.channels.remove(&role) {
+            Some(channel) => channel,
+            None if self.ends == Ends::Threads && role != EndRole::Competitor => Channel::thread(role)?.greeted()?,
+            None => Channel::process(role, &self.program)?.greeted()?,
         };
-        Ok(Pair {
-            sink: start(Side::Sink)?,
-            source: start(Side::Source)?,
-            competitor: None,
-            program: program.to_owned(),
-        })
-    }
-}
-
-impl Pair {
-    /// A second group of clients: always a process of its own, started when it is first asked for.
-    ///
-    /// # Errors
-    /// [`ChannelError::NotStarted`] if the process cannot be made.
-    pub fn competitor(&mut self) -> Result<&mut Channel, ChannelError> {
-        let competitor = match self.competitor.take() {
-            Some(competitor) => competitor,
-            None => Channel::process(Side::Source, &self.program)?,
-        };
-        Ok(self.competitor.insert(competitor))
+        Ok(self.channels.entry(role).or_insert(channel))
     }
 
     /// All ends that were started.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
-        [&self.source, &self.sink].into_iter().chain(&self.competitor)
+        self.channels.values()
     }
 }
 
 impl Channel {
-    fn thread(side: Side) -> Result<Channel, ChannelError> {
+    fn thread(role: EndRole) -> Result<Channel, ChannelError> {
         let (commands, inbox) = mpsc::channel();
         let (outbox, replies) = mpsc::channel();
         let thread = std::thread::Builder::new()
-            .name(format!("{}-end", name(side)))
+            .name(format!("{}-end", role.name()))
             .spawn(move || serve(&mut Local { inbox, outbox }, Body::Thread))
-            .map_err(|error| ChannelError::NotStarted(name(side), error))?;
-        Ok(Channel { side, line: Line::Thread { commands: Some(commands), thread: Some(thread) }, replies })
+            .map_err(|error| ChannelError::NotStarted(role, error))?;
+        Ok(Channel {
+            role,
+            line: Line::Thread { commands: Some(commands), thread: Some(thread) },
+            replies,
+            host: Host::default(),
+        })
     }
 
-    fn process(side: Side, program: &Path) -> Result<Channel, ChannelError> {
-        let not_started = |error| ChannelError::NotStarted(name(side), error);
+    fn process(role: EndRole, program: &Path) -> Result<Channel, ChannelError> {
+        let not_started = |error| ChannelError::NotStarted(role, error);
         let mut command = std::process::Command::new(program);
         // A group of its own: an interrupt at the terminal reaches us, and we let the trial end.
-        command.arg("end").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.args(["end", role.name()]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket.
         let mut child = die_with_parent(&mut command).spawn().map_err(not_started)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (outbox, replies) = mpsc::channel();
         let listen = |output| {
-            std::thread::Builder::new().name(format!("{}-replies", name(side))).spawn(move || {
+            std::thread::Builder::new().name(format!("{}-replies", role.name())).spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     let Ok(reply) = serde_json::from_str(&line) else { return };
                     if outbox.send(reply).is_err() {
@@ -136,7 +141,24 @@ impl Channel {
                 return Err(not_started(error));
             }
         };
-        Ok(Channel { side, line: Line::Process { child, input, listener }, replies })
+        Ok(Channel { role, line: Line::Process { child, input, listener }, replies, host: Host::default() })
+    }
+
+    /// Waits for its first word.
+    fn greeted(mut self) -> Result<Channel, ChannelError> {
+        match self.reply(GREETING)? {
+            Reply::Hello(Hello { protocol: PROTOCOL, host }) => self.host = host,
+            Reply::Hello(Hello { protocol: theirs, .. }) => {
+                return Err(ChannelError::Stranger { end: self.role, theirs });
+            }
+            _ => return Err(ChannelError::Speechless(self.role)),
+        }
+        Ok(self)
+    }
+
+    /// The host that the end is on.
+    pub fn host(&self) -> Host {
+        self.host
     }
 
     /// Commands the end.
@@ -160,7 +182,7 @@ impl Channel {
     pub fn reply(&mut self, patience: Duration) -> Result<Reply, ChannelError> {
         match self.replies.recv_timeout(patience) {
             Ok(reply) => Ok(reply),
-            Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(name(self.side))),
+            Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(self.role)),
             Err(RecvTimeoutError::Disconnected) => Err(self.dead()),
         }
     }
@@ -182,7 +204,7 @@ impl Channel {
             }
             Line::Thread { .. } => String::new(),
         };
-        ChannelError::Dead { side: name(self.side), how }
+        ChannelError::Dead { end: self.role, how }
     }
 }
 
@@ -222,13 +244,6 @@ fn leaves(child: &mut Child) -> bool {
     false
 }
 
-fn name(side: Side) -> &'static str {
-    match side {
-        Side::Source => "source",
-        Side::Sink => "sink",
-    }
-}
-
 struct Local {
     inbox: mpsc::Receiver<Command>,
     outbox: mpsc::Sender<Reply>,
@@ -241,5 +256,29 @@ impl Peer for Local {
 
     fn reply(&mut self, reply: Reply) -> bool {
         self.outbox.send(reply).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The channel to an end that begins with a word.
+    fn beginning_with(word: Reply) -> Result<Channel, ChannelError> {
+        let (outbox, replies) = mpsc::channel();
+        outbox.send(word).unwrap();
+        let line = Line::Thread { commands: None, thread: None };
+        Channel { role: EndRole::Server, line, replies, host: Host::default() }.greeted()
+    }
+
+    #[test]
+    fn only_an_end_of_the_same_version_is_spoken_to() {
+        let host = Host { v4: [192, 0, 2, 7].into(), ..Host::default() };
+        let hello = |protocol| Reply::Hello(Hello { protocol, host });
+        assert_eq!(beginning_with(hello(PROTOCOL)).unwrap().host(), host);
+        let reason = |word| beginning_with(word).unwrap_err().to_string();
+        let theirs = PROTOCOL + 1;
+        assert!(reason(hello(theirs)).starts_with(&format!("the server speaks version {theirs} ")));
+        assert!(reason(Reply::Ready).contains("did not say hello"));
     }
 }

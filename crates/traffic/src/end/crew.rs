@@ -1,10 +1,11 @@
-//! The threads of one end that carry many connections each: pinned, started, watched, waited for.
+//! The threads of one end: pinned, started together, watched, woken, waited for.
 //!
-//! As for flows, the watchdog is the thread that waits. A thread that was told to leave, or is late, is woken
-//! out of its wait by a signal, again and again until it has answered: one signal may come a moment too early.
+//! The watchdog is the thread that waits for them. It sleeps, and there is no ticker: a thread that was told to leave,
+//! or is late, is woken out of its wait by a signal, again and again until it has answered, since one signal may come a
+//! moment too early.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::affinity;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 
+use crate::end::gate::Gate;
 use crate::fault::Fault;
 
 /// How long a thread that was told to stop may take before it is left behind.
@@ -19,6 +21,12 @@ const ABORT: Duration = Duration::from_secs(1);
 
 /// How often a thread that should leave is woken.
 const NUDGE: Duration = Duration::from_millis(5);
+
+/// What a thread's stack needs that carries one flow: there may be thousands of them.
+pub(crate) const SMALL_STACK: usize = 256 << 10;
+
+/// What a thread's stack needs that runs an engine of its own.
+pub(crate) const LARGE_STACK: usize = 2 << 20;
 
 /// Flags that the threads of a crew look at.
 #[derive(Clone, Debug, Default)]
@@ -29,77 +37,149 @@ pub(crate) struct Flags {
     pub(crate) told: Arc<AtomicBool>,
 }
 
+/// Who is wanted.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    /// What they do, for the watchdog.
+    pub(crate) what: String,
+    /// The threads' name, which a number follows: what runs in them.
+    pub(crate) name: &'static str,
+    /// Where each is pinned; `None` leaves it to the scheduler.
+    pub(crate) cpus: Vec<Option<usize>>,
+    /// The flag by which there would be fewer of them.
+    pub(crate) fewer: &'static str,
+    /// Bytes of each one's stack.
+    pub(crate) stack: usize,
+}
+
 /// Running threads, each of which ends in a `T`.
 #[derive(Debug)]
 pub(crate) struct Crew<T> {
-    pub(crate) flags: Flags,
+    flags: Flags,
+    gate: Arc<Gate>,
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
-    news: mpsc::Receiver<(usize, T)>,
+    news: mpsc::Receiver<News<T>>,
+}
+
+/// What a thread tells the watchdog.
+enum News<T> {
+    /// Its window has closed; it drains.
+    Closed { thread: usize },
+    /// It is done.
+    Finished { thread: usize, part: T },
+}
+
+/// Where a thread stands: what it looks at, and whom it tells.
+pub(crate) struct Post<T> {
+    pub(crate) flags: Flags,
+    gate: Arc<Gate>,
+    thread: usize,
+    ready: Option<(mpsc::Sender<Result<ThreadHandle, Fault>>, ThreadHandle)>,
+    tell: mpsc::Sender<News<T>>,
 }
 
 /// What came of a crew.
 pub(crate) struct Left<T> {
-    /// Of the threads that answered.
+    /// Of the threads that answered, in the order in which they did.
     pub(crate) parts: Vec<T>,
+    /// How many of them answered before the watchdog lost its patience.
+    pub(crate) in_time: usize,
     /// A thread that did not answer in time, or died.
     pub(crate) fault: Option<Fault>,
 }
 
+impl<T> Post<T> {
+    /// Says that everything is prepared, for a thread that works before the gate is open.
+    pub(crate) fn ready(&mut self) {
+        if let Some((tell, handle)) = self.ready.take() {
+            // Nobody listens any more if another thread could not begin.
+            let _ = tell.send(Ok(handle));
+        }
+    }
+
+    /// Says that everything is prepared, and waits at the gate: when it opened, nanoseconds of the monotonic clock.
+    /// `None` if the trial was called off.
+    pub(crate) fn begin(&mut self) -> Option<u64> {
+        self.ready();
+        self.gate.wait()
+    }
+
+    /// When the gate opened, as soon as it has; 0 before.
+    pub(crate) fn opened_ns(&self) -> Arc<AtomicU64> {
+        self.gate.opened_ns()
+    }
+
+    /// Says that the window has closed, and that the rest is not measured.
+    pub(crate) fn closed(&self) {
+        // Nobody listens any more if the watchdog has given up already.
+        let _ = self.tell.send(News::Closed { thread: self.thread });
+    }
+}
+
 impl<T: Send + 'static> Crew<T> {
-    /// Starts `count` threads, each pinned to the CPU that `cpu` names for it, and waits until all of them are
-    /// about to begin. `what` says what they do, for the watchdog.
-    pub(crate) fn start<J>(
-        what: String,
-        count: usize,
-        flags: Flags,
-        cpu: impl Fn(usize) -> Option<usize>,
-        mut job: impl FnMut(usize) -> J,
-    ) -> Result<Crew<T>, Fault>
+    /// Starts the threads and waits until all of them are prepared.
+    pub(crate) fn start<J>(roster: Roster, flags: Flags, mut job: impl FnMut(usize) -> J) -> Result<Crew<T>, Fault>
     where
-        J: FnOnce() -> T + Send + 'static,
+        J: FnOnce(Post<T>) -> T + Send + 'static,
     {
+        let Roster { what, name, cpus, fewer, stack } = roster;
+        let count = cpus.len();
         let (tell, news) = mpsc::channel();
         let (report_ready, ready) = mpsc::channel();
-        let mut crew = Crew { flags, what, threads: Vec::with_capacity(count), handles: Vec::new(), news };
-        for thread in 0..count {
-            let (job, cpu, tell, report_ready) = (job(thread), cpu(thread), tell.clone(), report_ready.clone());
+        let (threads, gate) = (Vec::with_capacity(count), Arc::new(Gate::new()));
+        let mut crew = Crew { flags, gate, what, threads, handles: Vec::with_capacity(count), news };
+        for (thread, cpu) in cpus.into_iter().enumerate() {
+            let (job, tell, report_ready) = (job(thread), tell.clone(), report_ready.clone());
+            let (flags, gate) = (crew.flags.clone(), Arc::clone(&crew.gate));
             let run = move || {
                 let prepared =
                     pin(cpu).and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")));
-                let begins = prepared.is_ok();
-                // Nobody listens any more if another thread could not begin.
-                if report_ready.send(prepared).is_err() || !begins {
-                    return;
+                match prepared {
+                    Ok(handle) => {
+                        let ready = Some((report_ready, handle));
+                        let part = job(Post { flags, gate, thread, ready, tell: tell.clone() });
+                        let _ = tell.send(News::Finished { thread, part });
+                    }
+                    // Nobody listens any more if another thread could not begin.
+                    Err(fault) => {
+                        let _ = report_ready.send(Err(fault));
+                    }
                 }
-                drop(report_ready);
-                let _ = tell.send((thread, job()));
             };
-            let started = std::thread::Builder::new().name(format!("call-{thread}")).spawn(run);
+            let started = std::thread::Builder::new().name(format!("{name}-{thread}")).stack_size(stack).spawn(run);
             match started {
                 Ok(thread) => crew.threads.push(thread),
                 Err(source) => {
-                    crew.abandon();
-                    return Err(Fault::Io { doing: format!("starting thread {thread} of {count}"), source });
+                    let doing = format!("starting thread {thread} of {count}: use fewer {fewer}");
+                    return Err(crew.abandon(Fault::Io { doing, source }));
                 }
             }
         }
+        // Only the threads' own ends are left: one that dies without a word is noticed.
         drop((tell, report_ready));
         for _ in 0..count {
             match ready.recv() {
                 Ok(Ok(handle)) => crew.handles.push(handle),
-                Ok(Err(fault)) => {
-                    crew.abandon();
-                    return Err(fault);
-                }
+                Ok(Err(fault)) => return Err(crew.abandon(fault)),
                 Err(_) => {
-                    crew.abandon();
-                    return Err(crew.dead());
+                    let dead = dead(&crew.what);
+                    return Err(crew.abandon(dead));
                 }
             }
         }
         Ok(crew)
+    }
+
+    /// Opens the gate.
+    pub(crate) fn begin(&self) {
+        self.gate.open();
+    }
+
+    /// Sends those home who wait at the gate.
+    pub(crate) fn call_off(&self) {
+        self.gate.call_off();
     }
 
     /// Tells threads that go on until told.
@@ -108,22 +188,24 @@ impl<T: Send + 'static> Crew<T> {
         self.nudge();
     }
 
-    /// Waits for every thread, for at most `patience`; then ends those that are left.
-    pub(crate) fn finish(mut self, patience: Duration) -> Left<T> {
-        let mut parts: Vec<Option<T>> = self.threads.iter().map(|_| None).collect();
-        let mut fault = self.collect(&mut parts, Instant::now() + patience);
-        if parts.iter().any(Option::is_none) {
+    /// Waits for every thread, for at most `patience`; then ends those that are left. `closed` is called once, when
+    /// the windows of all threads have closed: one that ends wants no more data either.
+    pub(crate) fn finish(mut self, patience: Duration, closed: impl FnMut()) -> Left<T> {
+        let (mut parts, mut missing) = (Vec::with_capacity(self.threads.len()), self.threads.len());
+        let mut fault = self.collect(&mut parts, &mut missing, patience, closed);
+        let in_time = parts.len();
+        if missing > 0 {
             self.flags.abort.store(true, Ordering::Relaxed);
-            let _ = self.collect(&mut parts, Instant::now() + ABORT);
+            let _ = self.collect(&mut parts, &mut missing, ABORT, || {});
         }
-        if parts.iter().all(Option::is_some) {
+        if missing == 0 {
             for thread in self.threads.drain(..) {
                 if thread.join().is_err() {
                     fault.get_or_insert(dead(&self.what));
                 }
             }
         }
-        Left { parts: parts.into_iter().flatten().collect(), fault }
+        Left { parts, in_time, fault }
     }
 
     /// Whether a thread has ended.
@@ -131,25 +213,53 @@ impl<T: Send + 'static> Crew<T> {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Sends everybody home.
-    pub(crate) fn abandon(&self) {
+    /// Sends everybody home before all have begun.
+    fn abandon(mut self, fault: Fault) -> Fault {
+        self.gate.call_off();
         self.flags.abort.store(true, Ordering::Relaxed);
         self.tell();
+        let deadline = Instant::now() + ABORT;
+        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
+            self.nudge();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        for thread in self.threads.drain(..).filter(JoinHandle::is_finished) {
+            let _ = thread.join();
+        }
+        fault
     }
 
-    fn collect(&self, parts: &mut [Option<T>], deadline: Instant) -> Option<Fault> {
+    fn collect(
+        &self,
+        parts: &mut Vec<T>,
+        missing: &mut usize,
+        patience: Duration,
+        mut closed: impl FnMut(),
+    ) -> Option<Fault> {
         let began = Instant::now();
-        while parts.iter().any(Option::is_none) {
+        let deadline = began + patience;
+        let mut open = vec![true; self.threads.len()];
+        let mut close = |thread: usize| {
+            if std::mem::take(&mut open[thread]) && !open.contains(&true) {
+                closed();
+            }
+        };
+        while *missing > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             let leaves = [&self.flags.abort, &self.flags.told].iter().any(|flag| flag.load(Ordering::Relaxed));
             match self.news.recv_timeout(if leaves { left.min(NUDGE) } else { left }) {
-                Ok((thread, part)) => parts[thread] = Some(part),
+                Ok(News::Closed { thread }) => close(thread),
+                Ok(News::Finished { thread, part }) => {
+                    parts.push(part);
+                    *missing -= 1;
+                    close(thread);
+                }
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => self.nudge(),
                 Err(RecvTimeoutError::Timeout) => {
                     let after_ms = began.elapsed().as_millis() as u64;
                     return Some(Fault::Stalled { what: self.what.clone(), after_ms });
                 }
-                Err(RecvTimeoutError::Disconnected) => return Some(self.dead()),
+                Err(RecvTimeoutError::Disconnected) => return Some(dead(&self.what)),
             }
         }
         None
@@ -161,10 +271,6 @@ impl<T: Send + 'static> Crew<T> {
             // A thread that has ended, or a queue of signals that is full, is no reason to stop.
             let _ = interrupt(handle);
         }
-    }
-
-    fn dead(&self) -> Fault {
-        dead(&self.what)
     }
 }
 
@@ -185,18 +291,21 @@ mod tests {
     use bytegauge_sys::clock;
 
     fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Crew<usize> {
-        let flags = Flags::default();
-        Crew::start(
-            "a test".into(),
-            3,
-            flags.clone(),
-            |_| None,
-            |thread| {
-                let (job, flags) = (job.clone(), flags.clone());
-                move || job(&flags, thread)
-            },
-        )
+        let roster =
+            Roster { what: "a test".into(), name: "test", cpus: vec![None; 3], fewer: "tests", stack: LARGE_STACK };
+        Crew::start(roster, Flags::default(), |thread| {
+            let job = job.clone();
+            move |mut post: Post<usize>| {
+                post.ready();
+                job(&post.flags, thread)
+            }
+        })
         .unwrap()
+    }
+
+    fn sorted(mut parts: Vec<usize>) -> Vec<usize> {
+        parts.sort_unstable();
+        parts
     }
 
     /// Sleeps until a flag is set, as an engine that waits does: only a signal ends the wait early.
@@ -214,9 +323,10 @@ mod tests {
             thread
         });
         crew.tell();
-        let left = crew.finish(Duration::from_secs(60));
+        let mut closed = 0;
+        let left = crew.finish(Duration::from_secs(60), || closed += 1);
         assert!(left.fault.is_none());
-        assert_eq!(left.parts, [0, 1, 2]);
+        assert_eq!((sorted(left.parts), left.in_time, closed), (vec![0, 1, 2], 3, 1));
     }
 
     #[test]
@@ -225,16 +335,25 @@ mod tests {
             until_flagged(flags);
             thread
         })
-        .finish(Duration::from_millis(10));
-        assert_eq!(left.parts.len(), 3);
+        .finish(Duration::from_millis(10), || panic!("nothing has closed"));
+        assert_eq!((left.parts.len(), left.in_time), (3, 0));
         assert!(left.fault.unwrap().to_string().starts_with("stalled: a test"));
     }
 
     #[test]
     fn a_thread_that_dies_is_noticed_and_the_others_are_kept() {
         let crew = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
-        let left = crew.finish(Duration::from_secs(60));
+        let left = crew.finish(Duration::from_secs(60), || panic!("one has not closed"));
         assert!(left.fault.unwrap().to_string().contains("died"));
-        assert_eq!(left.parts, [0, 2]);
+        assert_eq!(sorted(left.parts), [0, 2]);
+    }
+
+    #[test]
+    fn a_crew_of_which_one_cannot_begin_goes_home() {
+        // The first thread's CPU is in no machine: the others wait at the gate, and are not left there.
+        let cpus = vec![Some(usize::MAX >> 1), None, None];
+        let roster = Roster { what: "a test".into(), name: "test", cpus, fewer: "tests", stack: LARGE_STACK };
+        let crew = Crew::start(roster, Flags::default(), |_| |mut post: Post<bool>| post.begin().is_some());
+        assert!(crew.unwrap_err().to_string().contains("--placement unpinned"));
     }
 }

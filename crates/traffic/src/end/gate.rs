@@ -1,6 +1,7 @@
-//! The gate at which flow threads wait for `Go`: all start together, or all go home.
+//! The gate at which an end's threads wait for `Go`: all start together, or all go home.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use bytegauge_sys::clock::monotonic_ns;
 
@@ -16,11 +17,12 @@ enum State {
 pub(super) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
+    opened_ns: Arc<AtomicU64>,
 }
 
 impl Gate {
     pub(super) fn new() -> Gate {
-        Gate { state: Mutex::new(State::Shut), changed: Condvar::new() }
+        Gate { state: Mutex::new(State::Shut), changed: Condvar::new(), opened_ns: Arc::default() }
     }
 
     /// Waits. When the gate was opened, nanoseconds of the monotonic clock; `None` if the trial was called off.
@@ -35,8 +37,15 @@ impl Gate {
         }
     }
 
+    /// When the gate was opened, for those who do not wait at it; 0 until then.
+    pub(super) fn opened_ns(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.opened_ns)
+    }
+
     pub(super) fn open(&self) {
-        self.set(State::Open { at_ns: monotonic_ns() });
+        let at_ns = monotonic_ns();
+        self.opened_ns.store(at_ns, Ordering::Release);
+        self.set(State::Open { at_ns });
     }
 
     pub(super) fn call_off(&self) {

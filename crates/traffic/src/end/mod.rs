@@ -1,16 +1,17 @@
-//! Ends of a path: command loop, flow threads and watchdog of one end, and the channels to two of them.
+//! Ends of a trial: the command loop, what each role does, the threads and their watchdog, and the channels to them.
 
-mod call;
 mod channel;
+mod client;
 pub(crate) mod crew;
-mod datagrams;
-mod flows;
+mod datagram;
+mod duty;
 mod foreign;
 mod gate;
 mod ring;
 mod serve;
-mod streams;
+mod server;
+mod stream;
 
-pub use channel::{Channel, ChannelError, Pair};
-pub use flows::Body;
+pub use channel::{Cast, Channel, ChannelError};
+pub use duty::Body;
 pub use serve::serve_stdio;

@@ -1,37 +1,54 @@
-//! The end that runs a ring: one thread, pinned, watched, waited for.
+//! The end that runs a ring: one thread, and no other end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytegauge_model::EndReport;
+use bytegauge_model::{EndReport, EndRole};
 
-use crate::end::crew::{Crew, Flags};
-use crate::end::gate::Gate;
-use crate::end::serve::Peer;
+use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
+use crate::end::duty::{Duty, Ended, Hand, Lasting};
 use crate::fault::Fault;
-use crate::message::{Command, Reply};
 use crate::ring::{self, RingSetup};
 
-/// Carries one trial. `Ok(None)` when it was called off.
-pub(super) fn carry(peer: &mut impl Peer, setup: &Arc<RingSetup>) -> Result<Option<(EndReport, Option<Fault>)>, Fault> {
-    let (gate, flags) = (Arc::new(Gate::new()), Flags::default());
-    let crew = Crew::start(
-        format!("a ring of {} ({})", setup.entries, setup.implementation),
-        1,
-        flags.clone(),
-        |_| setup.cpu,
-        |_| {
-            let (setup, gate, flags) = (Arc::clone(setup), Arc::clone(&gate), flags.clone());
-            move || if gate.wait().is_some() { ring::carry(&setup, &flags.abort) } else { Default::default() }
-        },
-    )?;
-    if !(peer.reply(Reply::Ready) && peer.command() == Some(Command::Go)) {
-        gate.call_off();
-        let _ = crew.finish(Duration::ZERO);
-        return Ok(None);
+/// A ring's end, and its only thread.
+#[derive(Clone)]
+pub(super) struct RingEnd(pub(super) Arc<RingSetup>);
+
+impl Duty for RingEnd {
+    type Hand = RingEnd;
+
+    fn roster(&self) -> Roster {
+        let RingSetup { entries, implementation, cpu, .. } = *self.0;
+        Roster {
+            what: format!("a ring of {entries} ({implementation})"),
+            name: EndRole::Ring.name(),
+            cpus: vec![cpu],
+            fewer: "rings",
+            stack: LARGE_STACK,
+        }
     }
-    gate.open();
-    let left = crew.finish(Duration::from_nanos(setup.warmup_ns + setup.window_ns + setup.grace_ns));
-    let (report, fault) = left.parts.into_iter().next().unwrap_or_default();
-    Ok(Some((report, left.fault.or(fault))))
+
+    fn hand(&mut self, _thread: usize, _flags: &Flags) -> RingEnd {
+        self.clone()
+    }
+
+    fn lasting(&self) -> Lasting {
+        let RingSetup { warmup_ns, window_ns, grace_ns, .. } = *self.0;
+        Lasting { until_told: false, patience_ns: warmup_ns + window_ns + grace_ns }
+    }
+
+    fn report(self, left: Left<(EndReport, Option<Fault>)>) -> Ended {
+        let (report, fault) = left.parts.into_iter().next().unwrap_or_default();
+        Ended { report, fault: left.fault.or(fault), ..Ended::default() }
+    }
+}
+
+impl Hand for RingEnd {
+    type Part = (EndReport, Option<Fault>);
+
+    fn carry(self, mut post: Post<Self::Part>) -> Self::Part {
+        match post.begin() {
+            Some(_) => ring::carry(&self.0, &post.flags.abort),
+            None => Default::default(),
+        }
+    }
 }

@@ -2,18 +2,17 @@
 //! process; only the channel differs.
 
 use std::io::{self, BufRead, Write};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use bytegauge_model::catalog::EngineEnd;
-use bytegauge_model::{EndReport, Engine};
+use bytegauge_model::{EndReport, EndRole};
 
-use crate::end::flows::{Body, Flows};
-use crate::end::{call, ring, streams};
+use crate::end::client::ClientEnd;
+use crate::end::duty::{self, Body, Ended};
+use crate::end::ring::RingEnd;
+use crate::end::server::ServerEnd;
+use crate::end::stream::StreamEnd;
 use crate::fault::Fault;
-use crate::message::{Address, Command, PathSetup, Reply, Side};
-use crate::transport::source::Alone;
-use crate::transport::{Joint, joint};
+use crate::message::{Address, Command, Hello, PathSetup, Reply, Side};
 
 /// Where commands come from and replies go to.
 pub trait Peer {
@@ -25,32 +24,29 @@ pub trait Peer {
 
 /// Serves commands until told to quit or left alone.
 pub fn serve(peer: &mut impl Peer, body: Body) {
+    if !peer.reply(Reply::Hello(Hello::ours())) {
+        return;
+    }
     let mut kept = Vec::new();
     while let Some(command) = peer.command() {
+        // What the last trial left open is closed before anything else is done.
         kept.clear();
-        match command {
-            Command::Open(side, setup, address) => {
-                let reply = match open(peer, &mut kept, side, &Arc::from(setup), address, body) {
-                    Ok(Some(reply)) => reply,
-                    Ok(None) => continue,
-                    Err(fault) => failed(&fault),
-                };
-                if !peer.reply(reply) {
-                    return;
-                }
-            }
-            Command::OpenRing(setup) => {
-                let reply = match ring::carry(peer, &Arc::from(setup)) {
-                    Ok(Some((report, fault))) => reply(report, fault),
-                    Ok(None) => continue,
-                    Err(fault) => failed(&fault),
-                };
-                if !peer.reply(reply) {
-                    return;
-                }
-            }
-            Command::Go | Command::Stop => {}
+        let ended = match command {
+            Command::Open(role, setup, address) => open(peer, role, &Arc::from(setup), address.as_ref(), body),
+            Command::OpenRing(setup) => duty::carry(peer, RingEnd(Arc::from(setup))),
+            Command::Go | Command::Stop => continue,
             Command::Quit => return,
+        };
+        let reply = match ended {
+            Ok(Some(ended)) => {
+                kept = ended.kept;
+                reply(ended.report, ended.fault)
+            }
+            Ok(None) => continue,
+            Err(fault) => failed(&fault),
+        };
+        if !peer.reply(reply) {
+            return;
         }
     }
 }
@@ -87,88 +83,26 @@ impl<R: BufRead, W: Write> Peer for Lines<R, W> {
     }
 }
 
-/// Carries one path from `Open` to its report. `Ok(None)` when it was called off before `Go`.
+/// Carries one trial from its first command to its report. `Ok(None)` when it was called off before `Go`.
 fn open(
     peer: &mut impl Peer,
-    kept: &mut Vec<OwnedFd>,
-    side: Side,
+    role: EndRole,
     setup: &Arc<PathSetup>,
-    address: Option<Address>,
+    address: Option<&Address>,
     body: Body,
-) -> Result<Option<Reply>, Fault> {
-    if let Some(call) = &setup.call {
-        let call = Arc::new(call.clone());
-        let ended = match (side, &address) {
-            (Side::Sink, _) => call::serve(peer, setup, &call, body)?,
-            (Side::Source, Some(address)) => call::call(peer, kept, setup, &call, address, body)?,
-            (Side::Source, None) => return Err(no_address()),
-        };
-        return Ok(ended.map(|(report, fault)| reply(report, fault)));
-    }
-    let datagrams = setup.transport.is_datagram();
-    let (engine, transport) = (setup.engine, &setup.transport);
-    if !engine.carries(EngineEnd::Stream, transport) {
-        return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
-    }
-    let carries = engine != Engine::Null && !engine.has_thread_a_flow() && !datagrams;
-    let joins = setup.has_two_ends() || setup.foreign().is_some();
-    let joint: &dyn Joint = if joins { joint(&setup.transport) } else { lone(setup) };
-    // Held until `Go`: a pipe keeps its name until the source, too, has opened it.
-    let mut listening;
-    let fds = match (side, address) {
+) -> Result<Option<Ended>, Fault> {
+    let Some(call) = setup.call.clone().map(Arc::new) else {
+        let opened = StreamEnd::open(peer, role, setup, address, body)?;
+        return opened.map_or(Ok(None), |end| duty::carry(peer, end));
+    };
+    match (role.side(), address) {
         (Side::Sink, _) => {
-            listening = joint.listen(setup)?;
-            if !peer.reply(Reply::Listening(listening.address())) {
-                return Ok(None);
-            }
-            listening.accept(setup)?
+            let opened = ServerEnd::open(peer, setup, &call, body)?;
+            opened.map_or(Ok(None), |end| duty::carry(peer, end))
         }
-        (Side::Source, Some(address)) => joint.connect(&address, setup)?,
-        (Side::Source, None) => return Err(no_address()),
-    };
-    if carries {
-        let ended = streams::carry(peer, side, setup, fds, body)?;
-        return Ok(ended.map(|(report, fault)| reply(report, fault)));
+        (Side::Source, Some(address)) => duty::carry(peer, ClientEnd::open(role, setup, &call, address, body)?),
+        (Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
     }
-    let flows = Flows::prepare(setup, side, fds, body)?;
-    if !peer.reply(Reply::Ready) {
-        flows.dismiss();
-        return Ok(None);
-    }
-    match peer.command() {
-        Some(Command::Go) => {}
-        _ => {
-            flows.dismiss();
-            return Ok(None);
-        }
-    }
-    flows.start();
-    let (report, fault) = match side {
-        Side::Sink => flows.finish(setup.warmup_ns + setup.window_ns, || {
-            // If nobody hears it, nobody waits for the report either.
-            let _ = peer.reply(Reply::Closed);
-        }),
-        // Nobody says when it is enough: the writer measures.
-        Side::Source if setup.foreign().is_some() => flows.finish(setup.warmup_ns + setup.window_ns, || {
-            let _ = peer.reply(Reply::Closed);
-        }),
-        Side::Source => {
-            // `Stop`, or nobody is left to say it: both end the sending.
-            let _ = peer.command();
-            flows.tell();
-            flows.finish(0, || {})
-        }
-    };
-    Ok(Some(reply(report, fault)))
-}
-
-/// Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
-fn lone(setup: &PathSetup) -> &'static dyn Joint {
-    if setup.transport.two_ended() { &Alone } else { joint(&setup.transport) }
-}
-
-fn no_address() -> Fault {
-    Fault::Impossible("a source was opened without an address".into())
 }
 
 fn failed(fault: &Fault) -> Reply {

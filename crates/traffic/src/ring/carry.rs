@@ -19,12 +19,6 @@ use crate::meter::{Meter, Schedule};
 /// of it would measure the machine's memory.
 const UNDRAINED_MAX_NS: u64 = 20_000_000;
 
-/// A bin is at least half a lap long, and a lap at most a millisecond.
-const BIN_NS_MIN: u64 = 500_000;
-
-/// Bins are kept for at most this many laps.
-const BINS_MAX: u64 = 200_000;
-
 /// Carries one trial in the calling thread: makes the ring, runs it, closes it.
 pub(crate) fn carry(terms: &RingSetup, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
     let ring: Result<Box<dyn NopRing>, _> = match subject(terms.implementation) {
@@ -81,8 +75,8 @@ impl<'a> Run<'a> {
         if self.is_undrained() {
             (warmup_ns, window_ns) = (warmup_ns.min(UNDRAINED_MAX_NS / 4), window_ns.min(UNDRAINED_MAX_NS));
         }
-        let bins_max = if series { ((warmup_ns + window_ns) / BIN_NS_MIN + 64).min(BINS_MAX) } else { 0 };
-        let mut meter = Meter::start(&Schedule { warmup_ns, window_ns, until_told: false }, bins_max as usize);
+        let schedule = Schedule { warmup_ns, window_ns, until_told: false };
+        let mut meter = Meter::start(&schedule, schedule.bins_max(series));
         meter.watch(Arc::clone(submitted));
         meter
     }
@@ -222,7 +216,7 @@ impl<'a> Run<'a> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{RingSetup as Flags, UserData};
+    use bytegauge_model::{RingFlags, UserData};
 
     use super::*;
 
@@ -232,7 +226,7 @@ mod tests {
             entries: 16,
             batch: 16,
             user_data: UserData::Unique,
-            flags: Flags::default(),
+            flags: RingFlags::default(),
             mode: Mode::Checked,
             warmup_ns: 200_000,
             window_ns: 2_000_000,

@@ -6,7 +6,7 @@
 mod carry;
 mod idle;
 
-use bytegauge_model::{Implementation, Levels, Mode, RingSetup as Flags, UserData};
+use bytegauge_model::{Implementation, Levels, Mode, RingFlags, UserData};
 use bytegauge_sys::nop::{self, Lacking};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct RingSetup {
     /// What goes out with each.
     pub user_data: UserData,
     /// How the ring is made.
-    pub flags: Flags,
+    pub flags: RingFlags,
     /// What is asked of the loop.
     pub mode: Mode,
     /// Warm-up before the window, nanoseconds.
@@ -81,7 +81,7 @@ impl RingSetup {
 
 /// What this machine, or this build, lacks for a ring of one implementation made in one way, with the next step:
 /// asked before a plan is made.
-pub fn lacks(implementation: Implementation, flags: Flags) -> Option<String> {
+pub fn lacks(implementation: Implementation, flags: RingFlags) -> Option<String> {
     let implementation = subject(implementation)?;
     let terms = nop::Terms { batch: 1, user_data: nop::UserData::None, checked: false };
     // In a thread of its own: a ring belongs to whoever made it.
@@ -104,8 +104,8 @@ fn subject(implementation: Implementation) -> Option<nop::Implementation> {
     })
 }
 
-fn setup(entries: u32, flags: Flags) -> nop::Setup {
-    let Flags { single_issuer, coop, sqpoll, no_sqarray, registered } = flags;
+fn setup(entries: u32, flags: RingFlags) -> nop::Setup {
+    let RingFlags { single_issuer, coop, sqpoll, no_sqarray, registered } = flags;
     nop::Setup { entries, single_issuer, coop, sqpoll, no_sqarray, registered }
 }
 

@@ -14,7 +14,7 @@ use bytegauge_model::{Engine, Place};
 use bytegauge_sys::option;
 use bytegauge_sys::{cpu_time, limit};
 
-use crate::end::crew::{Crew, Flags, Left};
+use crate::end::crew::{Crew, Flags, LARGE_STACK, Left, Post, Roster};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
@@ -69,19 +69,23 @@ impl Server {
         let _ = limit::raise_open_files();
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = place::listen(&place::resolved(place)?)?;
-        let (listener, fill, flags) = (Arc::new(listener), flow::fill(), Flags::default());
+        let (listener, fill) = (Arc::new(listener), flow::fill());
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
-        let crew = Crew::start(
-            format!("serving on {place}"),
-            threads,
-            flags.clone(),
-            |_| None,
-            |_| {
-                let (listener, flags) = (Arc::clone(&listener), flags.clone());
-                let guests = Guests { role, fill: Arc::clone(&fill), served: Served::default() };
-                move || serve(engine, guests, &listener, &flags)
-            },
-        );
+        let roster = Roster {
+            what: format!("serving on {place}"),
+            name: "serve",
+            cpus: vec![None; threads],
+            fewer: "--threads",
+            stack: LARGE_STACK,
+        };
+        let crew = Crew::start(roster, Flags::default(), |_| {
+            let listener = Arc::clone(&listener);
+            let guests = Guests { role, fill: Arc::clone(&fill), served: Served::default() };
+            move |mut post: Post<_>| {
+                post.ready();
+                serve(engine, guests, &listener, &post.flags)
+            }
+        });
         match crew {
             Ok(crew) => Ok(Server { crew, place, cpu_before_ns }),
             Err(fault) => {
@@ -104,7 +108,7 @@ impl Server {
     /// Ends it: every connection is closed as it is. What it did, and what went wrong.
     pub fn stop(self) -> (Served, Option<Fault>) {
         self.crew.tell();
-        let Left { parts, mut fault } = self.crew.finish(PATIENCE);
+        let Left { parts, mut fault, .. } = self.crew.finish(PATIENCE, || {});
         place::clear(&self.place);
         let mut served = Served::default();
         for part in parts {

@@ -8,4 +8,4 @@ mod work;
 pub use party::{Carried, Streams};
 pub use sink::SinkFlow;
 pub use source::SourceFlow;
-pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum, Walk};
+pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum, Walk, WithEffort, with_effort};

@@ -2,13 +2,13 @@
 //! datagram, by which the sink learns whom to connect to: nobody else's datagrams are counted afterwards.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_model::{Engine, Level, Transport};
+use bytegauge_model::{Engine, Level};
 use bytegauge_sys::option::{self, OptionError};
 
 use crate::fault::Fault;
@@ -29,7 +29,8 @@ pub struct Unix;
 impl Joint for Udp {
     fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
         let sockets = (0..setup.flows).map(|_| {
-            let socket = UdpSocket::bind(anywhere(setup)).map_err(Fault::io("binding a UDP socket"))?;
+            let socket =
+                UdpSocket::bind(setup.host.any_port(&setup.transport)).map_err(Fault::io("binding a UDP socket"))?;
             prepare_sink(&socket, setup)?;
             Ok(socket)
         });
@@ -44,7 +45,8 @@ impl Joint for Udp {
             return Err(Fault::Impossible(format!("a UDP socket cannot connect to {address:?}")));
         };
         let joined = ports.iter().map(|port| {
-            let socket = UdpSocket::bind(anywhere(setup)).map_err(Fault::io("binding a UDP socket"))?;
+            let socket =
+                UdpSocket::bind(setup.host.any_port(&setup.transport)).map_err(Fault::io("binding a UDP socket"))?;
             set_options(&socket, Moment::Own, Side::Source, setup)?;
             socket.connect(port).map_err(Fault::io("connecting a UDP socket"))?;
             socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
@@ -129,14 +131,6 @@ impl Listening for Names {
 }
 
 const WAITING: &str = "waiting for the source's greeting";
-
-/// Any port of the loopback address.
-fn anywhere(setup: &PathSetup) -> SocketAddr {
-    match setup.transport {
-        Transport::Udp6 => (Ipv6Addr::LOCALHOST, 0).into(),
-        _ => (Ipv4Addr::LOCALHOST, 0).into(),
-    }
-}
 
 /// Unlike a stream's, both ends have a name: the sink answers too.
 fn bound(name: &str, side: Side, flow: usize) -> Result<UnixDatagram, Fault> {

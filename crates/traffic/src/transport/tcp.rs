@@ -4,10 +4,9 @@
 //! for life (tcp(7)); set later, a small value does not bind.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use bytegauge_model::Transport;
 use bytegauge_sys::errno;
 use socket2::{Domain, Socket, Type};
 
@@ -27,13 +26,10 @@ struct Listener {
 
 impl Joint for Tcp {
     fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
-        let loopback: SocketAddr = match setup.transport {
-            Transport::Tcp6 => (Ipv6Addr::LOCALHOST, 0).into(),
-            _ => (Ipv4Addr::LOCALHOST, 0).into(),
-        };
-        let socket = stream(&loopback)?;
+        let ours = setup.host.any_port(&setup.transport);
+        let socket = stream(&ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        socket.bind(&loopback.into()).map_err(|error| no_family(&loopback, error))?;
+        socket.bind(&ours.into()).map_err(|error| no_family(&ours, error))?;
         socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on TCP"))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
         let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;

@@ -3,9 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use crate::calls::{self, Ended, PATIENCE, call, kinds, listen, run, run_against, setup, try_run, until};
-use bytegauge_model::{Arrivals, CallError, CallReport, Ends, Engine, ErrorClass, ErrorPhase, Level};
-use bytegauge_traffic::{Address, Command, Pair, PathSetup, Plant, Reply, Side};
+use crate::calls::{
+    self, Ended, PATIENCE, call, client, kinds, listen, run, run_against, server, setup, try_run, until,
+};
+use bytegauge_model::{Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level};
+use bytegauge_traffic::{Address, Cast, Command, PathSetup, Plant, Reply};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Calls that were begun are completed, lost, or still on their way: each of them once.
@@ -111,14 +113,14 @@ fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
 fn a_server_left_by_its_client_stops_when_told() {
     for engine in kinds() {
         let setup = setup("tcp", engine);
-        let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-        let address = listen(&mut pair, &setup).unwrap();
-        pair.source.send(Command::Open(Side::Source, Box::new(setup), Some(address))).unwrap();
-        assert_eq!(pair.source.reply(PATIENCE).unwrap(), Reply::Ready);
-        pair.sink.send(Command::Go).unwrap();
-        pair.source.send(Command::Quit).unwrap();
-        pair.sink.send(Command::Stop).unwrap();
-        assert!(matches!(pair.sink.reply(PATIENCE).unwrap(), Reply::Done(_)));
+        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+        let address = listen(&mut cast, &setup).unwrap();
+        client(&mut cast).send(Command::Open(EndRole::Client, Box::new(setup), Some(address))).unwrap();
+        assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Ready);
+        server(&mut cast).send(Command::Go).unwrap();
+        client(&mut cast).send(Command::Quit).unwrap();
+        server(&mut cast).send(Command::Stop).unwrap();
+        assert!(matches!(server(&mut cast).reply(PATIENCE).unwrap(), Reply::Done(_)));
     }
 }
 
@@ -309,24 +311,25 @@ fn two_groups_of_clients_load_one_server() {
 /// What the measured clients, their rivals and the server counted.
 fn two_groups(setup: &PathSetup) -> [CallReport; 3] {
     let mut setup = setup.clone();
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-    let mut rivals = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-    let address = listen(&mut pair, &setup).unwrap();
-    let open = |setup: &PathSetup| Command::Open(Side::Source, Box::new(setup.clone()), Some(address.clone()));
-    pair.source.send(open(&setup)).unwrap();
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let mut rivals = Cast::new(Ends::Threads, Path::new("unused"));
+    let address = listen(&mut cast, &setup).unwrap();
+    let open = |setup: &PathSetup| Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address.clone()));
+    client(&mut cast).send(open(&setup)).unwrap();
     call(&mut setup).until_told = true;
     setup.flows = 3;
-    rivals.source.send(open(&setup)).unwrap();
-    for end in [&mut pair.source, &mut rivals.source] {
+    client(&mut rivals).send(open(&setup)).unwrap();
+    for end in [client(&mut cast), client(&mut rivals)] {
         assert_eq!(end.reply(PATIENCE).unwrap(), Reply::Ready);
     }
-    for end in [&mut pair.sink, &mut rivals.source, &mut pair.source] {
+    server(&mut cast).send(Command::Go).unwrap();
+    for end in [client(&mut rivals), client(&mut cast)] {
         end.send(Command::Go).unwrap();
     }
-    assert_eq!(pair.source.reply(PATIENCE).unwrap(), Reply::Closed);
-    rivals.source.send(Command::Stop).unwrap();
-    let rival = rivals.source.reply(PATIENCE).unwrap();
-    pair.sink.send(Command::Stop).unwrap();
-    let replies = [pair.source.reply(PATIENCE).unwrap(), rival, pair.sink.reply(PATIENCE).unwrap()];
+    assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Closed);
+    client(&mut rivals).send(Command::Stop).unwrap();
+    let rival = client(&mut rivals).reply(PATIENCE).unwrap();
+    server(&mut cast).send(Command::Stop).unwrap();
+    let replies = [client(&mut cast).reply(PATIENCE).unwrap(), rival, server(&mut cast).reply(PATIENCE).unwrap()];
     replies.each_ref().map(|reply| calls::report(reply).call.clone().unwrap())
 }

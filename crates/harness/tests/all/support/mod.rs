@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::Ends;
-use bytegauge_traffic::{Pair, PathSetup};
+use bytegauge_traffic::{Cast, PathSetup};
 
 /// One trial; with a longer window where a busy machine kept an end from running in this one.
 pub fn run(setup: &PathSetup) -> Measured {
@@ -16,8 +16,8 @@ pub fn run(setup: &PathSetup) -> Measured {
 pub fn run_until(setup: &PathSetup, shows: impl Fn(&Measured) -> bool) -> Measured {
     let mut setup = setup.clone();
     loop {
-        let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-        let measured = measure(&mut pair, &setup, &AtomicBool::new(false)).unwrap();
+        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+        let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
         let short = measured.outcome.reason().is_some_and(|reason| reason.contains("use a longer --duration"));
         if (!short && shows(&measured)) || setup.window_ns > 2_000_000_000 {
             return measured;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, CellKind, EffectiveOptions, EndReport, FlowReport, Group, GroupId, Level, Levels,
-    MachineUse, Outcome, SessionId, SessionRecord, SessionStatus, Stage, TcpReport, Trial, factor,
+    BlockRecord, Cell, CellId, CellKind, EffectiveOptions, EndReport, EndRole, FlowReport, Group, GroupId, Level,
+    Levels, MachineUse, Outcome, SessionId, SessionRecord, SessionStatus, Stage, TcpReport, Trial, Workload, factor,
 };
 use bytegauge_report::SessionData;
 use bytegauge_store::{CellRow, GroupRow, NewSession, Store};
@@ -162,6 +162,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
     let tcp = cell.factors.transport().is_some_and(|transport| transport.is_tcp());
     Trial {
         cell: cell.id.clone(),
+        workload: Workload::Stream,
         stage,
         block,
         position,
@@ -171,10 +172,12 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
         calls: 0,
         wall_ns,
         warmup_ns: 4_000_000,
-        cpus: Some((0, 1)),
-        source: two_ended.then(|| end(size("write_size"), 0.97, tcp)),
-        sink: Some(end(size("read_size"), if two_ended { 0.71 } else { 0.99 }, false)),
-        competing: None,
+        cpus: [(EndRole::Source, 0), (EndRole::Sink, 1)].into(),
+        ends: two_ended
+            .then(|| (EndRole::Source, end(size("write_size"), 0.97, tcp)))
+            .into_iter()
+            .chain([(EndRole::Sink, end(size("read_size"), if two_ended { 0.71 } else { 0.99 }, false))])
+            .collect(),
         machine: Some(MachineUse {
             wall_ns: wall_ns + 10_000_000,
             busy_ns: 88_000_000,
@@ -191,7 +194,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
 /// What the null engine reports: calls, no bytes.
 pub fn floor_trial(cell: &Cell, stage: Stage, block: u64, position: u32) -> Trial {
     let end = EndReport { calls: 1_300_000, window_ns: 40_000_000, cpu_ns: 40_000_000, ..EndReport::default() };
-    Trial { bytes: 0, source: None, sink: Some(end), ..trial(cell, stage, block, position, 1e9) }
+    Trial { bytes: 0, ends: [(EndRole::Sink, end)].into_iter().collect(), ..trial(cell, stage, block, position, 1e9) }
 }
 
 /// The whole session.

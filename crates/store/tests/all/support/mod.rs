@@ -128,6 +128,7 @@ pub fn plain_trial(n: u64) -> Trial {
     };
     Trial {
         cell: CellId("c0".into()),
+        workload: Workload::Stream,
         stage: Stage::Confirm,
         block: n / 2,
         position: (n % 2) as u32,
@@ -137,10 +138,8 @@ pub fn plain_trial(n: u64) -> Trial {
         calls: 0,
         wall_ns: 42_000_000 + n,
         warmup_ns: 2_000_000,
-        cpus: Some((0, 1)),
-        source: Some(end.clone()),
-        sink: Some(end),
-        competing: None,
+        cpus: [(EndRole::Source, 0), (EndRole::Sink, 1)].into(),
+        ends: [(EndRole::Source, end.clone()), (EndRole::Sink, end)].into_iter().collect(),
         machine: Some(MachineUse {
             wall_ns: 46_000_000,
             busy_ns: 80_000_000,
@@ -281,16 +280,17 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 pub fn any_trial() -> impl Strategy<Value = Trial> {
     let stage = select(&session::STAGES[..]);
     let name = select(&["c0", "c1"][..]);
+    let role = select(&end::END_ROLES[..]);
     (
         (name, stage, any::<[u64; 6]>(), any::<u32>(), outcome()),
-        of(any::<(usize, usize)>()),
-        of(end()),
-        of(end()),
-        of(end().prop_map(without_bins)),
+        select(&[Workload::Stream, Workload::Call, Workload::Ring][..]),
+        btree_map(role.clone(), any::<usize>(), 0..3),
+        btree_map(role, end(), 0..4),
         of(machine()),
     )
-        .prop_map(|((name, stage, n, position, outcome), cpus, source, sink, competing, machine)| Trial {
+        .prop_map(|((name, stage, n, position, outcome), workload, cpus, ends, machine)| Trial {
             cell: CellId(name.into()),
+            workload,
             stage,
             block: n[0],
             position,
@@ -301,22 +301,14 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
             wall_ns: n[3],
             warmup_ns: n[4],
             cpus,
-            source,
-            sink,
-            competing,
+            ends: EndReports(ends),
             machine,
         })
 }
 
-/// An end without its series: nobody keeps those of competing clients.
-fn without_bins(mut end: EndReport) -> EndReport {
-    end.flows.iter_mut().for_each(|flow| flow.series.clear());
-    end
-}
-
 /// A trial without its series, as `trials()` returns it.
 pub fn without_series(mut trial: Trial) -> Trial {
-    for end in [&mut trial.source, &mut trial.sink].into_iter().flatten() {
+    for end in trial.ends.0.values_mut() {
         for flow in &mut end.flows {
             flow.series.clear();
         }

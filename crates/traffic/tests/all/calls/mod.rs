@@ -7,10 +7,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EncodedHistogram, EndReport, Ends, Engine, ErrorClass, Level, Levels, Transport};
+use bytegauge_model::{
+    CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Transport,
+};
 use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Address, Command, Pair, PathSetup, Reply, Side};
+use bytegauge_traffic::{Address, Cast, Channel, Command, PathSetup, Reply};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -88,34 +90,44 @@ pub fn report(reply: &Reply) -> &EndReport {
     }
 }
 
+/// The end that calls.
+pub fn client(cast: &mut Cast) -> &mut Channel {
+    cast.end(EndRole::Client).unwrap()
+}
+
+/// The end that serves.
+pub fn server(cast: &mut Cast) -> &mut Channel {
+    cast.end(EndRole::Server).unwrap()
+}
+
 /// Opens a server.
-pub fn listen(pair: &mut Pair, setup: &PathSetup) -> Result<Address, Reply> {
-    pair.sink.send(Command::Open(Side::Sink, Box::new(setup.clone()), None)).unwrap();
-    let address = match pair.sink.reply(PATIENCE).unwrap() {
+pub fn listen(cast: &mut Cast, setup: &PathSetup) -> Result<Address, Reply> {
+    server(cast).send(Command::Open(EndRole::Server, Box::new(setup.clone()), None)).unwrap();
+    let address = match server(cast).reply(PATIENCE).unwrap() {
         Reply::Listening(address) => address,
         other => return Err(other),
     };
-    assert_eq!(pair.sink.reply(PATIENCE).unwrap(), Reply::Ready);
+    assert_eq!(server(cast).reply(PATIENCE).unwrap(), Reply::Ready);
     Ok(address)
 }
 
 /// Carries one trial over two threads; `Err` if it could not be opened.
 pub fn try_run(setup: &PathSetup) -> Result<Ended, Reply> {
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-    let address = listen(&mut pair, setup)?;
-    if let Err(reply) = open_client(&mut pair, setup, address) {
-        pair.sink.send(Command::Stop).unwrap();
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let address = listen(&mut cast, setup)?;
+    if let Err(reply) = open_client(&mut cast, setup, address) {
+        server(&mut cast).send(Command::Stop).unwrap();
         // Why nobody can connect, the server may know.
-        return Err(match pair.sink.reply(PATIENCE).unwrap() {
+        return Err(match server(&mut cast).reply(PATIENCE).unwrap() {
             Reply::Done(_) => reply,
             other => other,
         });
     }
-    pair.sink.send(Command::Go).unwrap();
-    let client = finish_client(&mut pair);
+    server(&mut cast).send(Command::Go).unwrap();
+    let client = finish_client(&mut cast);
     // A server that died takes no command any more.
-    let _ = pair.sink.send(Command::Stop);
-    Ok(Ended { client, server: pair.sink.reply(PATIENCE).unwrap() })
+    let _ = server(&mut cast).send(Command::Stop);
+    Ok(Ended { client, server: server(&mut cast).reply(PATIENCE).unwrap() })
 }
 
 /// A trial that can be opened.
@@ -141,9 +153,9 @@ pub fn until<T>(setup: &PathSetup, carry: impl Fn(&PathSetup) -> T, shows: impl 
 
 /// A client against a server of somebody else, or against none.
 pub fn run_against(setup: &PathSetup, address: Address) -> Result<Reply, Reply> {
-    let mut pair = Pair::start(Ends::Threads, Path::new("unused")).unwrap();
-    open_client(&mut pair, setup, address)?;
-    Ok(finish_client(&mut pair))
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    open_client(&mut cast, setup, address)?;
+    Ok(finish_client(&mut cast))
 }
 
 /// The client without a network.
@@ -151,18 +163,18 @@ pub fn run_alone(setup: &PathSetup) -> Reply {
     run_against(setup, Address::Alone).unwrap()
 }
 
-fn open_client(pair: &mut Pair, setup: &PathSetup, address: Address) -> Result<(), Reply> {
-    pair.source.send(Command::Open(Side::Source, Box::new(setup.clone()), Some(address))).unwrap();
-    match pair.source.reply(PATIENCE).unwrap() {
+fn open_client(cast: &mut Cast, setup: &PathSetup, address: Address) -> Result<(), Reply> {
+    client(cast).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
+    match client(cast).reply(PATIENCE).unwrap() {
         Reply::Ready => Ok(()),
         other => Err(other),
     }
 }
 
-fn finish_client(pair: &mut Pair) -> Reply {
-    pair.source.send(Command::Go).unwrap();
-    assert_eq!(pair.source.reply(PATIENCE).unwrap(), Reply::Closed);
-    pair.source.reply(PATIENCE).unwrap()
+fn finish_client(cast: &mut Cast) -> Reply {
+    client(cast).send(Command::Go).unwrap();
+    assert_eq!(client(cast).reply(PATIENCE).unwrap(), Reply::Closed);
+    client(cast).reply(PATIENCE).unwrap()
 }
 
 /// A histogram as it was recorded.

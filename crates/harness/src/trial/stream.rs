@@ -1,0 +1,78 @@
+//! What the ends of a stream must agree on: bytes out = bytes in, whoever counted them.
+//!
+//! Where the sink is a server that is not ours, our writer measures alone. What left is known from this side's kernel;
+//! what became of it is not, and nothing is said of it.
+
+use bytegauge_model::{EndReport, EndRole, Outcome};
+use bytegauge_traffic::PathSetup;
+use bytegauge_traffic::engine::proof;
+
+use super::{Answers, datagram, not_in_mode};
+
+/// A connection's SYN and FIN count as a byte each (RFC 4898, which `TCP_INFO` follows).
+const NO_PAYLOAD: u64 = 2;
+
+/// The outcome of a trial in which no end had trouble of its own.
+pub(super) fn judge(setup: &PathSetup, answers: &Answers) -> Outcome {
+    let (sent, received) = (answers.report(EndRole::Source), answers.report(EndRole::Sink));
+    let wrong = if setup.foreign().is_some() { written(setup, sent) } else { moved(setup, sent, received) };
+    wrong.unwrap_or(Outcome::Measured)
+}
+
+/// What is wrong with what both ends, or a sink that is alone, counted.
+fn moved(setup: &PathSetup, sent: Option<&EndReport>, received: Option<&EndReport>) -> Option<Outcome> {
+    let failed = |reason: String| Some(Outcome::Failed(reason));
+    let Some(received) = received else { return failed("the sink reported nothing".into()) };
+    if setup.transport.is_datagram() {
+        if let Some(reason) = datagram::broken(setup, sent, received) {
+            return failed(reason);
+        }
+    } else if let Some(sent) = sent.filter(|sent| sent.total_bytes != received.total_bytes) {
+        return failed(format!(
+            "{} bytes were sent and {} counted at the sink: the path loses or invents data",
+            sent.total_bytes, received.total_bytes
+        ));
+    }
+    if setup.verify && setup.has_two_ends() && received.verified_bytes != received.total_bytes {
+        let (checked, total) = (received.verified_bytes, received.total_bytes);
+        return failed(format!("only {checked} of {total} bytes were compared with the pattern"));
+    }
+    let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
+    // A sink has nothing to send and a source nothing to receive: together they show the mode.
+    let unproven = did.and_then(|did| proof::unproven(setup.engine, &did));
+    if let Some(reason) = unproven.or_else(|| datagram::unproven(setup, sent?, received)) {
+        return Some(not_in_mode(setup.engine, &reason));
+    }
+    if received.bytes == 0 || received.window_ns == 0 {
+        return failed(
+            "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
+        );
+    }
+    None
+}
+
+/// What is wrong with what the writer counted that fed somebody else's server.
+fn written(setup: &PathSetup, sent: Option<&EndReport>) -> Option<Outcome> {
+    let failed = |reason: String| Some(Outcome::Failed(reason));
+    let Some(sent) = sent else { return failed("the writer reported nothing".into()) };
+    if let Some(reason) = sent.engine.and_then(|did| proof::unproven(setup.engine, &did)) {
+        return Some(not_in_mode(setup.engine, &reason));
+    }
+    for (index, flow) in sent.flows.iter().enumerate() {
+        let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked);
+        if let Some(acknowledged) = acknowledged.filter(|bytes| *bytes > flow.total_bytes + NO_PAYLOAD) {
+            return failed(format!(
+                "flow {index}: {} bytes were written and TCP_INFO says that {acknowledged} were acknowledged: what was \
+                 counted is not what moved",
+                flow.total_bytes
+            ));
+        }
+    }
+    if sent.bytes == 0 || sent.window_ns == 0 {
+        return failed(
+            "the server took no byte within the window: does it read? if it does so seldom, use a longer --duration"
+                .into(),
+        );
+    }
+    None
+}

@@ -1,0 +1,212 @@
+//! The end that makes calls: it opens its connections, waits for `Go`, and measures.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytegauge_model::{EndRole, Engine, EngineReport};
+
+use crate::call::{CallSetup, Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
+use crate::count::Count;
+use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
+use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, meter, summed};
+use crate::end::server::{enough_files, threads};
+use crate::engine::{self, Station, Stop};
+use crate::fault::Fault;
+use crate::message::{Address, PathSetup};
+use crate::meter::Meter;
+
+/// Shards of the record where an engine has a thread a flow.
+const SHARDS: usize = 8;
+
+/// Clients that are connected, where their connections persist.
+pub(super) struct ClientEnd {
+    role: EndRole,
+    setup: Arc<PathSetup>,
+    call: Arc<CallSetup>,
+    /// Absent where no network takes part.
+    connector: Option<Arc<Connector>>,
+    /// Held to the end: open, and silent.
+    idle: Vec<OwnedFd>,
+    joined: Vec<OwnedFd>,
+    threads: usize,
+    gave_up: Arc<AtomicU64>,
+}
+
+impl ClientEnd {
+    /// Connects.
+    pub(super) fn open(
+        role: EndRole,
+        setup: &Arc<PathSetup>,
+        call: &Arc<CallSetup>,
+        address: &Address,
+        body: Body,
+    ) -> Result<ClientEnd, Fault> {
+        enough_files(setup.flows + call.idle_flows, body)?;
+        let alone = call.client_engine == Engine::Null;
+        let connector = if alone { None } else { Some(Arc::new(Connector::new(address, setup, call)?)) };
+        let join = |count: usize| -> Result<Vec<OwnedFd>, Fault> {
+            connector.iter().flat_map(|connector| (0..count).map(|_| connector.join())).collect()
+        };
+        Ok(ClientEnd {
+            role,
+            idle: join(call.idle_flows)?,
+            joined: join(if call.connect_per_call { 0 } else { setup.flows })?,
+            setup: Arc::clone(setup),
+            call: Arc::clone(call),
+            connector,
+            threads: if alone { 1 } else { threads(call.client_engine, call.client_threads).min(setup.flows.max(1)) },
+            gave_up: Arc::default(),
+        })
+    }
+}
+
+impl Duty for ClientEnd {
+    type Hand = ClientHand;
+
+    fn roster(&self) -> Roster {
+        Roster {
+            what: format!("calling over {}", self.setup.transport),
+            name: self.role.name(),
+            cpus: (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
+            fewer: "--client-threads",
+            stack: LARGE_STACK,
+        }
+    }
+
+    fn hand(&mut self, thread: usize, _flags: &Flags) -> ClientHand {
+        let (setup, call, count) = (&self.setup, &self.call, self.threads);
+        let share = (setup.flows + count - 1 - thread) / count;
+        let joined = self.joined.drain(..share.min(self.joined.len())).collect();
+        let shards = if call.client_engine.has_thread_a_flow() { SHARDS } else { 1 };
+        ClientHand {
+            setup: Arc::clone(setup),
+            call: Arc::clone(call),
+            gave_up: Arc::clone(&self.gave_up),
+            waiting: Waiting::new(setup, call, self.connector.clone(), (count, thread), joined, shards),
+            thread,
+        }
+    }
+
+    fn lasting(&self) -> Lasting {
+        let PathSetup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
+        let until_told = self.call.until_told;
+        let scheduled_ns = if until_told { 0 } else { warmup_ns + window_ns };
+        Lasting { until_told, patience_ns: scheduled_ns.saturating_add(self.call.timeout_ns).saturating_add(grace_ns) }
+    }
+
+    fn report(self, left: Left<Called>) -> Ended {
+        let Left { parts, in_time, fault } = left;
+        let (mut kept, mut records, mut counted) = (self.idle, Vec::new(), Vec::with_capacity(parts.len()));
+        for called in parts {
+            kept.extend(called.kept);
+            records.extend(called.records);
+            counted.push(called.part);
+        }
+        let (mut report, fault) = summed(Left { parts: counted, in_time, fault });
+        report.call = added(&records).map(|record| record.report());
+        if let (true, Some(call)) = (self.setup.verify, &report.call) {
+            report.verified_bytes = call.completed * self.call.response as u64;
+        }
+        let gone = match self.setup.transport.is_datagram() {
+            true => "nobody receives at the server's address any more",
+            false => "the server takes no connection any more",
+        };
+        let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.flows as u64;
+        let gone = all_gave_up.then(|| Fault::PeerGone(gone.into()));
+        Ended { report, fault: fault.or(gone), kept }
+    }
+}
+
+/// All shards of all threads.
+fn added(shards: &[Arc<Mutex<Record>>]) -> Option<Record> {
+    let lock = |shard: &Arc<Mutex<Record>>| shard.lock().unwrap_or_else(PoisonError::into_inner).emptied();
+    let mut all = lock(shards.first()?);
+    for shard in shards {
+        all.add(&shard.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    Some(all)
+}
+
+/// One thread of clients.
+pub(super) struct ClientHand {
+    setup: Arc<PathSetup>,
+    call: Arc<CallSetup>,
+    gave_up: Arc<AtomicU64>,
+    waiting: Waiting,
+    thread: usize,
+}
+
+/// What one thread of clients left.
+#[derive(Default)]
+pub(super) struct Called {
+    part: Part,
+    records: Vec<Arc<Mutex<Record>>>,
+    /// Connections that are still open: the server is still to be looked at, and it closes nothing that is not closed here.
+    kept: Vec<OwnedFd>,
+}
+
+impl Hand for ClientHand {
+    type Part = Called;
+
+    fn carry(self, mut post: Post<Called>) -> Called {
+        let ClientHand { setup, call, gave_up, waiting, thread } = self;
+        let Some(began_ns) = post.begin() else { return Called::default() };
+        let flags = &post.flags;
+        let mut meter = meter(&setup, true, began_ns);
+        let start_ns = meter.start_ns();
+        let client = Arc::new(Client {
+            terms: Terms::of(&setup, &call),
+            depth: if call.connect_per_call { 1 } else { call.depth },
+            chunk: call.request_chunk.unwrap_or(call.request).max(1),
+            connect_per_call: call.connect_per_call,
+            timeout_ns: call.timeout_ns,
+            open_ns: start_ns + setup.warmup_ns,
+            close_ns: start_ns + setup.warmup_ns + setup.window_ns,
+            until_told: call.until_told,
+            told: Arc::clone(&flags.told),
+            tally: Count::new(call.client_engine.has_thread_a_flow()),
+            gave_up,
+        });
+        meter.watch(client.tally.watched());
+        let mut party = waiting.begin(client, start_ns);
+        // Clients leave by themselves, when what they have in flight is answered.
+        let never = AtomicBool::new(false);
+        let is_datagram = setup.transport.is_datagram();
+        let driven = if is_datagram && call.client_engine == Engine::Null {
+            datagram::carry_alone(&mut party, &flags.abort, &mut meter)
+        } else if is_datagram {
+            datagram::carry(&mut party, &flags.abort, &mut meter)
+        } else if call.client_engine == Engine::Null {
+            alone(&mut party, &setup, &call, flags, &mut meter)
+        } else {
+            let buffer_size = engine::message_buffer(call.client_engine, setup.read_size);
+            let station = Station { listener: None, buffer_size, abort: &flags.abort, told: &never };
+            engine::drive(call.client_engine, &mut party, station, &mut meter)
+        };
+        meter.close_early();
+        let (records, samples, kept) = party.into_parts();
+        let (engine, fault) = match driven {
+            Ok((_, engine)) => (engine, None),
+            Err(fault) => (EngineReport::default(), Some(fault)),
+        };
+        Called { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, records, kept }
+    }
+}
+
+/// The first flow on no network at all.
+fn alone(
+    party: &mut Clients,
+    setup: &PathSetup,
+    call: &CallSetup,
+    flags: &Flags,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let mut buffer = vec![0; setup.read_size.max(8)];
+    let Some(mut flow) = party.next_flow(!call.connect_per_call) else {
+        return Err(Fault::Impossible("a client without flows".into()));
+    };
+    let stop = carry_alone(&mut flow, call.response, &mut buffer, &flags.abort, meter)?;
+    flow.hand_in();
+    Ok((stop, EngineReport::default()))
+}

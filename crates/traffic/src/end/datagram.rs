@@ -1,0 +1,114 @@
+//! One flow of datagrams at one end: prepared, let go at the gate, parted from, reported.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use bytegauge_model::FlowReport;
+
+use crate::datagram::{Run, Sink, Source};
+use crate::end::crew::Post;
+use crate::end::duty::{Part, meter};
+use crate::end::stream::{StreamHand, refused};
+use crate::engine::Stop;
+use crate::fault::Fault;
+use crate::flow::End;
+use crate::message::{PathSetup, Side};
+use crate::pace::Pace;
+use crate::stream::{Effort, WithEffort, with_effort};
+use crate::transport::kernel;
+
+/// Prepares memory, waits at the gate, and carries the thread's flow.
+pub(super) fn carry(mut hand: StreamHand, post: Post<Part>) -> Part {
+    let Some((index, Some(fd))) = hand.flows.pop() else {
+        return Part::failed(Fault::Impossible("datagrams need a socket".into()));
+    };
+    let setup = Arc::clone(&hand.setup);
+    let side = hand.side;
+    let flow = Flow { hand, post, index, fd: fd.as_fd() };
+    let carried = match side {
+        Side::Source => flow.write(),
+        Side::Sink => with_effort(setup.work, setup.read_size, flow),
+    };
+    carried.unwrap_or_else(Part::failed)
+}
+
+struct Flow<'a> {
+    hand: StreamHand,
+    post: Post<Part>,
+    index: usize,
+    fd: BorrowedFd<'a>,
+}
+
+impl WithEffort for Flow<'_> {
+    type Out = Result<Part, Fault>;
+
+    fn with<E: Effort + 'static>(self, effort: impl Fn() -> E) -> Result<Part, Fault> {
+        self.read(effort())
+    }
+}
+
+impl Flow<'_> {
+    fn write(self) -> Result<Part, Fault> {
+        let Flow { hand, mut post, index, fd } = self;
+        let setup = &*hand.setup;
+        let prepared = Source::prepare(setup, index);
+        let Some(began_ns) = post.begin() else { return Ok(Part::default()) };
+        let mut source = prepared?;
+        let run = Run { fd, abort: &post.flags.abort, told: &post.flags.told };
+        source.await_reader(run);
+        let mut meter = meter(setup, true, began_ns);
+        let stopped = source.run(run, Pace::of(setup.rate, setup.flows, setup.think_ns), &mut meter);
+        meter.close_early();
+        if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
+            // A sink that hears it does not wait in vain for what cannot be sent.
+            source.part(run);
+        }
+        let datagrams = Some(source.report(&meter));
+        let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, setup) };
+        let fault = match stopped {
+            Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
+            Ok(Stop::Ended(_)) => Some(Fault::PeerGone("nobody has the sink's socket any more".into())),
+            Err(fault) => Some(fault),
+        };
+        Ok(Part { fault, ..Part::of(meter, vec![(index, row)], source.engine()) })
+    }
+
+    fn read<E: Effort>(self, effort: E) -> Result<Part, Fault> {
+        let Flow { hand, mut post, index, fd } = self;
+        let setup = &*hand.setup;
+        let prepared = Sink::prepare(setup, index, effort);
+        let Some(began_ns) = post.begin() else { return Ok(Part::default()) };
+        let mut sink = prepared?;
+        let run = Run { fd, abort: &post.flags.abort, told: &post.flags.told };
+        sink.begin(run);
+        let mut meter = meter(setup, false, began_ns);
+        let stopped = sink.run(run, &mut meter);
+        meter.close_early();
+        let fault = match stopped {
+            Ok(Stop::Time) => {
+                post.closed();
+                sink.drain(run).err()
+            }
+            Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
+            Ok(Stop::Ended(End::Eof)) => {
+                Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport)))
+            }
+            Ok(Stop::Ended(End::Failed { errno, .. })) => {
+                Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
+            }
+            Ok(Stop::Refused) => refused(sink.planted_end(), hand.body, &post.flags.abort),
+            Err(fault) => Some(fault),
+        };
+        let fault = fault.or_else(|| sink.fault());
+        let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
+        let datagrams = Some(sink.report(&meter, run));
+        let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, setup) };
+        Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
+    }
+}
+
+/// What the kernel says of the socket.
+fn socket(fd: BorrowedFd<'_>, setup: &PathSetup) -> FlowReport {
+    let FlowReport { options, socket_memory, .. } = kernel::report(fd, setup);
+    FlowReport { options, socket_memory, ..FlowReport::default() }
+}

@@ -1,0 +1,203 @@
+//! The end that serves calls: from the moment it listens until it is told to stop.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::{CallDatagrams, CallReport, EndRole, Engine};
+use bytegauge_sys::limit;
+
+use crate::call::{CallSetup, Desk, Samples, Servers, datagram, listen};
+use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
+use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, summed};
+use crate::end::serve::Peer;
+use crate::engine::{self, Station};
+use crate::fault::Fault;
+use crate::message::{PathSetup, Reply};
+use crate::meter::{Meter, Schedule};
+
+/// Descriptors that an end needs beside its connections.
+const OTHER_FILES: u64 = 64;
+
+/// A server that listens.
+pub(super) struct ServerEnd {
+    setup: Arc<PathSetup>,
+    call: Arc<CallSetup>,
+    body: Body,
+    /// Held by the threads alone once they run: a server that dies listens no more.
+    listeners: Vec<Arc<OwnedFd>>,
+    desks: Vec<Arc<Desk>>,
+    abort: Arc<AtomicBool>,
+}
+
+impl ServerEnd {
+    /// Listens. `Ok(None)` when nobody listens to its first word.
+    pub(super) fn open(
+        peer: &mut impl Peer,
+        setup: &Arc<PathSetup>,
+        call: &Arc<CallSetup>,
+        body: Body,
+    ) -> Result<Option<ServerEnd>, Fault> {
+        let (listeners, address) = if setup.transport.is_datagram() {
+            // One socket, or one a thread, whoever calls.
+            datagram::bind(setup, call)?
+        } else {
+            enough_files(setup.flows + call.idle_flows + call.competing_flows, body)?;
+            listen(setup, call)?
+        };
+        if !peer.reply(Reply::Listening(address)) {
+            return Ok(None);
+        }
+        Ok(Some(ServerEnd {
+            setup: Arc::clone(setup),
+            call: Arc::clone(call),
+            body,
+            listeners: listeners.into_iter().map(Arc::new).collect(),
+            desks: Vec::new(),
+            abort: Arc::default(),
+        }))
+    }
+}
+
+impl Duty for ServerEnd {
+    type Hand = ServerHand;
+
+    const WORKS_BEFORE: bool = true;
+
+    fn roster(&self) -> Roster {
+        let threads = threads(self.call.server_engine, self.call.server_threads);
+        Roster {
+            what: format!("serving calls over {}", self.setup.transport),
+            name: EndRole::Server.name(),
+            cpus: (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect(),
+            fewer: "--server-threads",
+            stack: LARGE_STACK,
+        }
+    }
+
+    fn hand(&mut self, thread: usize, flags: &Flags) -> ServerHand {
+        self.abort = Arc::clone(&flags.abort);
+        let desk = Arc::new(Desk::new(&self.setup, &self.call, self.body, Arc::clone(&flags.abort)));
+        self.desks.push(Arc::clone(&desk));
+        let hand = ServerHand {
+            setup: Arc::clone(&self.setup),
+            call: Arc::clone(&self.call),
+            desk,
+            thread,
+            // Of sockets that threads share the first of them tells.
+            tells_of_it: thread < self.listeners.len(),
+            listener: Arc::clone(&self.listeners[thread % self.listeners.len()]),
+        };
+        if thread + 1 == threads(self.call.server_engine, self.call.server_threads) {
+            self.listeners.clear();
+        }
+        hand
+    }
+
+    fn lasting(&self) -> Lasting {
+        Lasting { until_told: true, patience_ns: self.setup.grace_ns }
+    }
+
+    fn report(self, left: Left<Served>) -> Ended {
+        let Left { parts, in_time, fault } = left;
+        let (parts, seen): (Vec<Part>, Vec<Option<CallDatagrams>>) =
+            parts.into_iter().map(|served| (served.part, served.seen)).unzip();
+        let (mut report, fault) = summed(Left { parts, in_time, fault });
+        // A planted death that the engine survived, because tasks die alone.
+        let died = || {
+            let died = self.abort.load(Ordering::Relaxed);
+            died.then(|| Fault::Impossible("a thread died in the middle of serving calls".into()))
+        };
+        let fault = fault.or_else(died).or_else(|| self.desks.iter().find_map(|desk| desk.take_fault()));
+        report.verified_bytes = self.desks.iter().map(|desk| desk.verified_bytes()).sum();
+        report.call = Some(CallReport {
+            calls: report.calls,
+            begun: self.desks.iter().map(|desk| desk.begun()).sum(),
+            completed: self.desks.iter().map(|desk| desk.served().value()).sum(),
+            window_ns: report.window_ns,
+            datagrams: seen.into_iter().flatten().reduce(|ours, theirs| ours.plus(&theirs)),
+            ..CallReport::default()
+        });
+        Ended { report, fault, ..Ended::default() }
+    }
+}
+
+/// One thread of a server.
+pub(super) struct ServerHand {
+    setup: Arc<PathSetup>,
+    call: Arc<CallSetup>,
+    desk: Arc<Desk>,
+    listener: Arc<OwnedFd>,
+    tells_of_it: bool,
+    thread: usize,
+}
+
+/// What one thread served.
+pub(super) struct Served {
+    part: Part,
+    /// Over datagrams.
+    seen: Option<CallDatagrams>,
+}
+
+impl Hand for ServerHand {
+    type Part = Served;
+
+    fn carry(self, mut post: Post<Served>) -> Served {
+        let ServerHand { setup, call, desk, listener, tells_of_it, thread } = self;
+        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
+        let mut meter = Meter::start(&schedule, 0);
+        meter.watch(desk.served().watched());
+        meter.hold(post.opened_ns(), &schedule);
+        post.ready();
+        let Flags { abort, told } = &post.flags;
+        let (driven, refused, samples, seen) = if setup.transport.is_datagram() {
+            let flags = (&**told, &**abort);
+            let (served, mut seen) =
+                datagram::serve(&call, &desk, listener.as_fd(), setup.read_size, flags, &mut meter);
+            meter.close_early();
+            let mut samples = Samples::new(&setup);
+            if tells_of_it {
+                seen.dropped = datagram::dropped_at(listener.as_fd());
+                samples.look(listener.as_fd());
+            }
+            (served, None, samples, Some(seen))
+        } else {
+            let mut party = Servers::new(&setup, &call, desk);
+            let station = Station {
+                listener: Some(listener.as_fd()),
+                buffer_size: engine::message_buffer(call.server_engine, setup.read_size),
+                abort,
+                told,
+            };
+            let driven = engine::drive(call.server_engine, &mut party, station, &mut meter);
+            meter.close_early();
+            let (samples, refused) = party.into_parts();
+            (driven, refused, samples, None)
+        };
+        let (engine, fault) = match driven {
+            Ok((_, engine)) => (engine, refused),
+            Err(fault) => (Default::default(), Some(fault)),
+        };
+        Served { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, seen }
+    }
+}
+
+/// An engine with a thread a flow makes its own threads.
+pub(super) fn threads(engine: Engine, asked: usize) -> usize {
+    if engine.has_thread_a_flow() { 1 } else { asked.max(1) }
+}
+
+/// Raises the limit of open files and sees that it will do for so many connections: to run out in the middle would
+/// look like an error of the path.
+pub(super) fn enough_files(connections: usize, body: Body) -> Result<(), Fault> {
+    let ends = if body == Body::Thread { 2 } else { 1 };
+    let needed = connections as u64 * ends + OTHER_FILES;
+    let Ok(limit) = limit::raise_open_files() else { return Ok(()) };
+    if needed > limit.soft {
+        return Err(Fault::Missing(format!(
+            "{connections} connections need {needed} open files and the limit is {}: raise ulimit -n or use fewer --flows",
+            limit.soft
+        )));
+    }
+    Ok(())
+}
