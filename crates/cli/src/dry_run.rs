@@ -76,12 +76,14 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
             }
         }
         // A choice left to the system says nothing; conditions always do.
-        let silent = factor.role == Role::Choice
-            && levels.iter().all(|level| level.is_auto() || **level == Level::Switch(false));
+        // All cells of a family are of one program.
+        let role = cells.first().map_or(factor.role, |cell| cell.factors.role_of(factor.name));
+        let silent =
+            role == Role::Choice && levels.iter().all(|level| level.is_auto() || **level == Level::Switch(false));
         if levels.is_empty() || silent {
             continue;
         }
-        let role = if factor.role == Role::Choice { "choice" } else { "condition" };
+        let role = if role == Role::Choice { "choice" } else { "condition" };
         let shown: Vec<String> = levels.iter().map(|level| factor.kind.compact(level)).collect();
         let _ = writeln!(text, "{:>12}  {:<9}  {}", factor.flag(), role, shown.join(" "));
     }

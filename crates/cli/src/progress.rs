@@ -103,7 +103,7 @@ fn describe(cell: &Cell) -> String {
     for (factor, level) in cell.factors.present() {
         let level_text = factor.kind.compact(level);
         let neutral = level.is_auto() || matches!(level, Level::Name(name) if name == "none" || name == "max");
-        match (factor.name, factor.role) {
+        match (factor.name, cell.factors.role_of(factor.name)) {
             ("transport" | "placement" | "profile" | "mode" | "implementation", _) => words.push(level_text),
             (_, Role::Choice) if !neutral && factor.name != "engine" => {
                 words.push(format!("{} {level_text}", factor.heading));

@@ -31,6 +31,7 @@ impl Run<'_> {
         let sets: Vec<(Family, Vec<GroupId>)> = families
             .iter()
             .flat_map(|family| self.same_place(family).into_iter().map(|set| (family.clone(), set)))
+            .filter(|(_, set)| set.iter().any(|group| self.plan.design.calibrates(self.conditions(group))))
             .collect();
         let trials = sets.len() as u64 * self.plan.design.calibration_trials;
         self.observer.hear(&Event::Stage { stage: Stage::Calibrate, trials });

@@ -136,7 +136,8 @@ impl Run<'_> {
             for confirmed in groups.iter_mut() {
                 let shortened_ns = (confirmed.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
                 // A trial in which no call is completed is worth nothing, however well it fits the budget.
-                confirmed.window_ns = shortened_ns.max(design.shortest_ns.1.min(confirmed.window_ns));
+                let shortest_ns = design.shortest_confirm_ns(self.conditions(&confirmed.group));
+                confirmed.window_ns = shortened_ns.max(shortest_ns.min(confirmed.window_ns));
                 let ns = json!(confirmed.window_ns);
                 self.store.set_group_fact(self.session, &confirmed.group, "trial_ns", &ns)?;
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{SessionStatus, Stage};
 use bytegauge_model::slo::PACE_ASSUMED;
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, Probe, SessionId, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Outcome, Probe, SessionId, Trial};
 use bytegauge_plan::Plan;
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -276,9 +276,20 @@ impl<'a> Run<'a> {
         self.plan.measurable(group).filter(|cell| !self.left.contains(&cell.id))
     }
 
-    /// A group's warm-up, nanoseconds.
+    /// The warm-up of a group's confirmation trials, nanoseconds.
     pub(crate) fn warmup(&self, group: &GroupId) -> u64 {
-        self.warmup.get(group).copied().unwrap_or(self.plan.design.warmup_ns)
+        self.plan.design.confirm_warmup_ns(self.conditions(group), self.warmup.get(group).copied())
+    }
+
+    /// Warm-up and length of a group's screening trials, nanoseconds.
+    pub(crate) fn screening(&self, group: &GroupId) -> (u64, u64) {
+        self.plan.design.screening_ns(self.conditions(group), self.warmup.get(group).copied())
+    }
+
+    /// What all cells of a group have in common.
+    pub(crate) fn conditions(&self, group: &GroupId) -> &Levels {
+        const NONE: &Levels = &Levels(BTreeMap::new());
+        self.plan.group(group).map_or(NONE, |group| &group.factors)
     }
 
     /// Blocks that a group has had in a stage.

@@ -73,15 +73,8 @@ impl Run<'_> {
             if cells.is_empty() {
                 continue;
             }
-            let task = BlockTask {
-                stage,
-                group,
-                cells: &cells,
-                // Screening ranks within a block, where a rest of drift is common to all.
-                warmup_ns: self.warmup(group).min(self.plan.design.screen_ns / 4),
-                window_ns: self.plan.design.screen_ns,
-                series: false,
-            };
+            let (warmup_ns, window_ns) = self.screening(group);
+            let task = BlockTask { stage, group, cells: &cells, warmup_ns, window_ns, series: false };
             // A screening block that breaks is good enough as it is: the cells that were measured have scores.
             if self.block(&task)? == BlockEnd::Interrupted {
                 return Ok(false);

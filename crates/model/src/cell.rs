@@ -9,6 +9,7 @@ use crate::catalog::{Engine, Transport};
 use crate::factor::{self, FACTORS, Role, Workload};
 use crate::level::Level;
 use crate::place::Place;
+use crate::program::{Age, IAm};
 use crate::slo::Slo;
 
 /// A cell's name within its session: `c17`; its twin is `c17t`, its group's harness floor `g3n`.
@@ -59,10 +60,25 @@ impl Levels {
         self.get("transport").name().and_then(|name| name.parse().ok())
     }
 
-    /// The levels of one role only: a group's conditions, or what is chosen within it. A factor of an
-    /// imported table that the product does not know is a condition: it separates groups.
+    /// The end that the program controls which is asked about.
+    pub fn i_am(&self) -> IAm {
+        self.get("i_am").name().and_then(|name| name.parse().ok()).unwrap_or_default()
+    }
+
+    /// How old a path is when it is measured; sessions that did not say measured fresh ones.
+    pub fn age(&self) -> Age {
+        self.get("age").name().and_then(|name| name.parse().ok()).unwrap_or(Age::Fresh)
+    }
+
+    /// Whether a factor is a choice among these levels, or a condition. A factor of an imported table that the product
+    /// does not know is a condition: it separates groups.
+    pub fn role_of(&self, name: &str) -> Role {
+        factor::find(name).map_or(Role::Condition, |factor| self.i_am().role_of(factor))
+    }
+
+    /// The levels of one role only: a group's conditions, or what is chosen within it.
     pub fn of_role(&self, role: Role) -> Levels {
-        let keep = |name: &str| factor::find(name).map_or(Role::Condition, |factor| factor.role) == role;
+        let keep = |name: &str| self.role_of(name) == role;
         Levels(self.0.iter().filter(|(name, _)| keep(name)).map(|(n, l)| (n.clone(), l.clone())).collect())
     }
 

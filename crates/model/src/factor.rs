@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Row, Transport, Work};
 use crate::level::Kind;
 use crate::place::Place;
+use crate::program::{Age, IAm};
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::suggest;
@@ -202,6 +203,7 @@ const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
 const TCP: fn(&Transport) -> bool = Transport::is_tcp;
 const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
+const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_ended() && !transport.is_datagram();
 const NO_PATH: fn(&Transport) -> bool = |_| false;
 const BUFFER: Kind = Kind::Size { min: 1, max: SIZE_MAX, auto: false };
 const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
@@ -217,6 +219,27 @@ pub const FACTORS: &[Factor] = &[
         heading: "transport",
         summary: "how the ends are joined: unix, tcp, tcp6, pipe, udp, udp6, unix-dgram, or a source such as /dev/zero or any file",
         fits: EVERYWHERE,
+    },
+    // Before all that it may make a condition of: what the peer of a program decides.
+    Factor {
+        name: "i_am",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<IAm>().map(|i_am| i_am.to_string())),
+        defaults: stream("both"),
+        heading: "program",
+        summary: "the end that your program controls, reader, writer or both: what its peer decides is then a condition",
+        fits: BYTE_PATHS,
+    },
+    Factor {
+        name: "age",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<Age>().map(|age| age.to_string())),
+        defaults: stream("steady"),
+        heading: "age",
+        summary: "how old a connection is when it is measured: fresh (its first milliseconds) or steady",
+        fits: BYTE_PATHS,
     },
     Factor {
         name: "placement",

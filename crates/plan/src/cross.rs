@@ -95,7 +95,7 @@ fn axes(
             None => part.levels(workload, factor, None),
         },
     };
-    factor::of(workload).filter(|factor| factor.role == role).map(|factor| (factor, levels(factor))).collect()
+    factor::of(workload).filter(|factor| part.role_of(factor) == role).map(|factor| (factor, levels(factor))).collect()
 }
 
 /// Whether a profile that nobody named says something over a transport: idle connections are none of datagrams.

@@ -3,7 +3,7 @@
 //! What is reported comes from confirmation alone, and the number of confirmation blocks is fixed before
 //! the first of them starts: no optional stopping, no winner's curse.
 
-use bytegauge_model::Workload;
+use bytegauge_model::{Age, Levels, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How many cells of a family are confirmed.
@@ -40,6 +40,8 @@ pub struct Design {
     pub floor_ns: u64,
     /// Warm-up assumed before it was measured, nanoseconds.
     pub warmup_ns: u64,
+    /// The same lengths where paths are measured that are no longer fresh.
+    pub steady: Steady,
     /// What a trial costs besides its warm-up and window (sockets, threads, memory), nanoseconds.
     pub overhead_ns: u64,
     /// What each connection of a trial costs besides (opening and closing it at both ends), nanoseconds.
@@ -52,6 +54,36 @@ pub struct Design {
     pub blocks_min: u64,
     /// Most confirmation blocks a budget is spent on: more where the plan or the user states one.
     pub blocks_max: u64,
+}
+
+/// Lengths of trials on paths that have left their first moments behind, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Steady {
+    /// From this age on a path counts as steady: the warm-up of a confirmation trial.
+    pub warmup_ns: u64,
+    /// Length of a confirmation trial.
+    pub confirm_ns: u64,
+    /// Warm-up of a screening trial, which ranks and never speaks.
+    pub screen_warmup_ns: u64,
+    /// Length of a screening trial.
+    pub screen_ns: u64,
+    /// To fit a budget, trials of screening and of confirmation become no shorter than this.
+    pub shortest_ns: (u64, u64),
+}
+
+impl Default for Steady {
+    /// By experiment (docs/statistics.md, "How old a path is"): paths of 2.5 ms ranked sizes over TCP with bbr the wrong
+    /// way round, those of 50 ms as trials of a second did.
+    fn default() -> Steady {
+        Steady {
+            warmup_ns: 50_000_000,
+            confirm_ns: 25_000_000,
+            screen_warmup_ns: 10_000_000,
+            screen_ns: 10_000_000,
+            shortest_ns: (5_000_000, 10_000_000),
+        }
+    }
 }
 
 /// Time of a session unless the user says otherwise.
@@ -86,6 +118,7 @@ impl Default for Design {
             shortest_ns: (3_000_000, 5_000_000),
             floor_ns: 1_000_000,
             warmup_ns: 2_000_000,
+            steady: Steady::default(),
             overhead_ns: 2_500_000,
             flow_overhead_ns: 0,
             reserve: 0.03,
@@ -122,6 +155,42 @@ impl Design {
             },
         }
     }
+}
+
+impl Design {
+    /// Warm-up of a confirmation trial, where calibration found that a path settles within `found_ns`, nanoseconds.
+    pub fn confirm_warmup_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> u64 {
+        let found_ns = found_ns.unwrap_or(self.warmup_ns);
+        if is_steady(conditions) { found_ns.max(self.steady.warmup_ns) } else { found_ns }
+    }
+
+    /// Whether calibration looks for the warm-up: paths that are measured late have one that outlasts what it finds.
+    pub fn calibrates(&self, conditions: &Levels) -> bool {
+        !is_steady(conditions)
+    }
+
+    /// Length of a confirmation trial unless someone says otherwise, nanoseconds.
+    pub fn confirm_length_ns(&self, conditions: &Levels) -> u64 {
+        if is_steady(conditions) { self.steady.confirm_ns } else { self.confirm_ns }
+    }
+
+    /// Warm-up and length of a screening trial, where calibration found that a path settles within `found_ns`,
+    /// nanoseconds. Screening ranks within a block, where a rest of drift is common to all.
+    pub fn screening_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> (u64, u64) {
+        if is_steady(conditions) {
+            return (self.steady.screen_warmup_ns, self.steady.screen_ns);
+        }
+        (found_ns.unwrap_or(self.warmup_ns).min(self.screen_ns / 4), self.screen_ns)
+    }
+
+    /// The shortest useful confirmation trial, nanoseconds.
+    pub fn shortest_confirm_ns(&self, conditions: &Levels) -> u64 {
+        if is_steady(conditions) { self.steady.shortest_ns.1 } else { self.shortest_ns.1 }
+    }
+}
+
+fn is_steady(conditions: &Levels) -> bool {
+    conditions.age() == Age::Steady
 }
 
 /// Finalists of a family unless the plan says otherwise.

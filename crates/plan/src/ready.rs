@@ -8,6 +8,7 @@ use crate::spec::{PlanError, Spec};
 /// Name and text of every ready plan.
 pub const PLANS: &[(&str, &str)] = &[
     ("buffer-size", include_str!("../../../plans/buffer-size.toml")),
+    ("buffer-grid", include_str!("../../../plans/buffer-grid.toml")),
     ("read-sweep", include_str!("../../../plans/read-sweep.toml")),
     ("socket-buffers", include_str!("../../../plans/socket-buffers.toml")),
     ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),

@@ -132,8 +132,8 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     engines::refuse_what_suits_nothing(spec)?;
     refuse_too_many(spec)?;
     let mut seen = HashSet::new();
-    for part in &spec.parts {
-        add_part(&mut plan, spec, part, &mut seen)?;
+    for part in spec.parts.iter().flat_map(Part::by_program) {
+        add_part(&mut plan, spec, &part, &mut seen)?;
     }
     if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {
         return Err(PlanError::ArtefactAlone { name: artefact.factors.get("implementation").to_string() });
@@ -197,10 +197,9 @@ impl Plan {
         }
     }
 
-    /// What each stage takes, with `warmup_ns` per trial.
+    /// What each stage takes, with the warm-ups that the design assumes.
     pub fn schedule(&self) -> Schedule {
         let design = &self.design;
-        let each = design.warmup_ns + design.overhead_ns;
         let mut schedule = Schedule::default();
         let index = Index::of(self);
         for family in &self.families {
@@ -208,18 +207,21 @@ impl Plan {
             let conditions = || live.iter().filter_map(|group| index.conditions.get(*group).copied());
             let screened = family.screened.len() as u64;
             let most_flows = conditions().map(connections).max().unwrap_or(0);
-            let each = each + most_flows * design.flow_overhead_ns;
+            let overhead_ns = design.overhead_ns + most_flows * design.flow_overhead_ns;
             let mut placements: Vec<_> = conditions().map(|levels| levels.get("placement")).collect();
             placements.sort_unstable();
             placements.dedup();
-            schedule.calibrate_ns +=
-                placements.len() as u64 * design.calibration_trials * (design.calibration_ns + each);
+            if conditions().any(|levels| design.calibrates(levels)) {
+                let trial_ns = design.calibration_ns + design.warmup_ns + overhead_ns;
+                schedule.calibrate_ns += placements.len() as u64 * design.calibration_trials * trial_ns;
+            }
             if family.is_screened() {
                 let cells = family.choices as u64;
                 let narrowed = cells.min(design.narrow_cells as u64);
                 // A family has one objective, or none.
                 let conditions = conditions().next().unwrap_or(&NO_LEVELS);
-                let trial_ns = search::trial_ns(conditions, design.screen_ns, each, PACE_ASSUMED);
+                let (warmup_ns, window_ns) = design.screening_ns(conditions, None);
+                let trial_ns = search::trial_ns(conditions, window_ns, warmup_ns + overhead_ns, PACE_ASSUMED);
                 schedule.screen_ns += screened * cells * design.screen_blocks * trial_ns;
                 schedule.narrow_ns += screened * narrowed * design.narrow_blocks * trial_ns;
             }
@@ -228,7 +230,8 @@ impl Plan {
                 let explicit = cells.iter().find_map(|cell| cell.factors.get("duration").number());
                 let conditions = index.conditions.get(group).copied().unwrap_or(&NO_LEVELS);
                 let window_ns = explicit.unwrap_or(family.trial_ns);
-                let trial_ns = search::trial_ns(conditions, window_ns, each, PACE_ASSUMED);
+                let each_ns = design.confirm_warmup_ns(conditions, None) + overhead_ns;
+                let trial_ns = search::trial_ns(conditions, window_ns, each_ns, PACE_ASSUMED);
                 let beside = index.artefacts.get(group).copied().unwrap_or(0);
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
                 let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
@@ -257,11 +260,17 @@ impl Plan {
         }
         let steps: [fn(&mut Plan); 4] = [
             |plan| plan.design.narrow_blocks = 1,
-            |plan| plan.design.screen_ns = plan.design.shortest_ns.0,
+            |plan| {
+                let design = &mut plan.design;
+                (design.screen_ns, design.steady.screen_ns) = (design.shortest_ns.0, design.steady.shortest_ns.0);
+            },
             |plan| plan.design.screen_blocks = 1,
             |plan| {
-                let shortest_ns = plan.design.shortest_ns.1;
-                plan.families.iter_mut().for_each(|f| f.trial_ns = f.trial_ns.min(shortest_ns));
+                for family in &mut plan.families {
+                    let conditions = plan.groups.iter().find(|group| family.groups.contains(&group.id));
+                    let shortest_ns = conditions.map(|group| plan.design.shortest_confirm_ns(&group.factors));
+                    family.trial_ns = family.trial_ns.min(shortest_ns.unwrap_or(family.trial_ns));
+                }
             },
         ];
         for step in steps {
@@ -292,7 +301,7 @@ fn refuse_too_many(spec: &Spec) -> Result<(), PlanError> {
         };
         joints(workload, part).into_iter().map(over).fold(0, u64::saturating_add)
     };
-    let cells = spec.parts.iter().map(cells_of).fold(0, u64::saturating_add);
+    let cells = spec.parts.iter().flat_map(Part::by_program).map(|part| cells_of(&part)).fold(0, u64::saturating_add);
     if cells <= CELLS_MAX {
         return Ok(());
     }
@@ -346,7 +355,7 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels
                     aside: Vec::new(),
                     finalists: part.finalists.unwrap_or(Finalists::Cap(FINALISTS)),
                     choices: choices.len(),
-                    trial_ns: part.trial_ns.unwrap_or(plan.design.confirm_ns),
+                    trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.confirm_length_ns(&conditions)),
                 }
             });
             if is_screened(spec.workload, part, &conditions) {
@@ -425,6 +434,37 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (4, 8, 2));
         assert_eq!(plan.groups[1].factors.get("work"), &Level::Name("sum".into()));
         assert!(!plan.families[0].is_screened());
+    }
+
+    #[test]
+    fn what_the_peer_decides_makes_groups() {
+        let text = "transport = \"unix\"\nprofile = \"sum\"\nread-size = \"4K,8K\"";
+        let shape = |more: &str| {
+            let plan = plan_of(&format!("{text}\n{more}")).unwrap();
+            (plan.groups.len(), plan.cells.len(), plan.families.iter().map(|family| family.choices).max())
+        };
+        // A peer that writes small, middling and large, unless it is told how.
+        assert_eq!(shape("i-am = \"reader\""), (3, 6, Some(2)));
+        assert_eq!(shape("i-am = \"reader\"\nwrite-size = \"4K,64K\""), (2, 4, Some(2)));
+        assert_eq!(shape("i-am = \"writer\"\nwrite-size = \"4K,64K,1M\""), (2, 6, Some(3)));
+        assert_eq!(shape("i-am = \"both\"\nwrite-size = \"4K,64K\""), (1, 4, Some(4)));
+        assert_eq!(shape("i-am = \"reader,both\"\nwrite-size = \"4K,64K\""), (3, 8, Some(4)));
+    }
+
+    #[test]
+    fn steady_paths_are_warmed_before_they_are_measured() {
+        let text = "transport = \"unix\"\nprofile = \"sum\"\nread-size = \"4K,8K\"\nwrite-size = \"64K\"";
+        let plan = |more: &str| plan_of(&format!("{text}\nplacement = \"cross-core\"\n{more}")).unwrap();
+        let (steady, fresh) = (plan(""), plan("age = \"fresh\""));
+        let lengths = |plan: &Plan| {
+            let conditions = &plan.groups[0].factors;
+            (plan.design.confirm_warmup_ns(conditions, Some(2_500_000)), plan.families[0].trial_ns)
+        };
+        assert_eq!(lengths(&steady), (50_000_000, 25_000_000));
+        assert_eq!(lengths(&fresh), (2_500_000, 6_000_000));
+        assert_eq!(steady.schedule().calibrate_ns, 0);
+        assert!(fresh.schedule().calibrate_ns > 0);
+        assert!(steady.schedule().confirm_round_ns > 3 * 75_000_000);
     }
 
     #[test]
@@ -564,7 +604,7 @@ mod tests {
     fn a_screen_that_cannot_be_had_moves() {
         let lacks = |name: &str| (name.to_owned(), "one CPU only".to_owned());
         let catalog = Catalog { missing_placements: [lacks("cross-core")].into(), ..Catalog::default() };
-        let plan = resolve(&ready::find("buffer-size").unwrap(), &catalog, 1).unwrap();
+        let plan = resolve(&ready::find("buffer-grid").unwrap(), &catalog, 1).unwrap();
         let family = &plan.families[0];
         assert!(!family.screened.is_empty());
         assert!(family.screened.iter().all(|group| plan.measurable(group).next().is_some()));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
-use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Ends, Level, LevelError, Transport, Workload};
+use bytegauge_model::factor::{self, FACTORS, Factor, Role};
+use bytegauge_model::{Ends, IAm, Level, LevelError, Transport, Workload};
 use thiserror::Error;
 
 use crate::design::Finalists;
@@ -203,6 +203,12 @@ pub struct ProfileSpec {
 /// Factors that profiles set: whoever gives one of them by hand wants no profile.
 pub(crate) const SET_BY_PROFILES: &[&str] = &["work", "walk", "idle_flows"];
 
+/// The factor that says which end the program controls.
+const I_AM: &str = "i_am";
+
+/// Sizes of a read or a write that a program's peer may well use.
+const PEERS_SIZES: &str = "16K,64K,1M";
+
 /// One crossing of factors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
@@ -330,15 +336,40 @@ impl Part {
         self.levels.insert(factor.name, levels);
     }
 
+    /// The same crossing once for each end that a program may control: with each of them other factors are choices.
+    pub(crate) fn by_program(&self) -> Vec<Part> {
+        let Some(levels) = self.levels.get(I_AM) else { return vec![self.clone()] };
+        let alone = |level: &Level| {
+            let mut part = self.clone();
+            part.levels.insert(I_AM, vec![level.clone()]);
+            part
+        };
+        levels.iter().map(alone).collect()
+    }
+
+    /// Whether a factor is a choice or a condition for the program that this part asks about.
+    pub(crate) fn role_of(&self, factor: &Factor) -> Role {
+        self.i_am().role_of(factor)
+    }
+
+    fn i_am(&self) -> IAm {
+        let named = self.levels.get(I_AM).and_then(|levels| levels.first()?.name()?.parse().ok());
+        named.unwrap_or_default()
+    }
+
     /// The transports, given or default.
     pub fn transports(&self, workload: Workload) -> Vec<Transport> {
         let levels = self.given_or(&FACTORS[0], FACTORS[0].default_in(workload));
         levels.iter().filter_map(|level| level.name()?.parse().ok()).collect()
     }
 
-    /// The levels of a factor over a transport, or where there is none, given or default.
+    /// The levels of a factor over a transport, or where there is none, given or default. What a peer decides is looked
+    /// at small, middling and large.
     pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
-        self.given_or(factor, factor.default_over(workload, transport))
+        let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
+        let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(PEERS_SIZES);
+        let default = factor.default_over(workload, transport);
+        self.given_or(factor, default.map(|default| peers.unwrap_or(default)))
     }
 
     fn given_or(&self, factor: &Factor, default: Option<&str>) -> Vec<Level> {

@@ -122,6 +122,10 @@ pub fn group_label(conditions: &Levels) -> String {
                 "flows" => format!("{text} flows"),
                 "idle_flows" => format!("{text} idle"),
                 "competing_flows" => format!("{text} competing"),
+                "i_am" => format!("your program is the {text}"),
+                "age" => format!("{text} connections"),
+                "write_size" => format!("its peer writes {text}"),
+                "read_size" => format!("its peer reads {text}"),
                 "call_rate" => format!("{text} offered"),
                 "connect_per_call" => "connection per call".into(),
                 "read_once" => "server reads once".into(),
@@ -209,7 +213,7 @@ pub fn idle_worker(workload: Workload) -> &'static str {
 pub fn choice(levels: &Levels, varied: &[String]) -> String {
     let said: Vec<String> = FACTORS
         .iter()
-        .filter(|factor| factor.role == Role::Choice && varied.iter().any(|name| name == factor.name))
+        .filter(|factor| levels.role_of(factor.name) == Role::Choice && varied.iter().any(|name| name == factor.name))
         .filter_map(|factor| setting(factor.name, levels.get(factor.name)))
         .collect();
     join(&said, "and")

@@ -49,7 +49,7 @@ fn other_levels() {
     check("stream --flows 0", &["--flows", "0 is out of range: use 1 to 65536"]);
     check("stream --flows -3", &["--flows", "negative"]);
     check("stream --flows 1.5", &["--flows", "write for example 50"]);
-    check("stream --transport tcp --nodelay maybe", &["--nodelay", "use on, off or auto"]);
+    check("stream --age fresh --transport tcp --nodelay maybe", &["--nodelay", "use on, off or auto"]);
     check("stream --duration 10us", &["--duration", "out of range: use 1ms"]);
     check("stream --duration 20", &["--duration", "use ns, us, ms, s, m"]);
     check("stream --think 2s", &["--think", "out of range"]);
@@ -70,22 +70,30 @@ fn unknown_names_are_guessed_at() {
     check("stream --ends thread", &["--ends", "threads"]);
     check("stream --format jason", &["--format", "json"]);
     check("run buffersize", &["did you mean `buffer-size`?", ".toml"]);
-    check("run speed", &["known are buffer-size, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer"]);
+    check(
+        "run speed",
+        &["known are buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer"],
+    );
     check("completions bsh", &["bash"]);
     check("import x --from jsn", &["--from", "jsonl"]);
 }
 
 #[test]
 fn a_factor_that_fits_no_transport() {
-    check("stream --transport pipe --sndbuf 64K", &["--sndbuf fits none", "(pipe)", "applies to unix, tcp, tcp6"]);
-    check("stream --transport unix --pipe-size 64K", &["--pipe-size fits none", "applies to pipe"]);
+    check(
+        "stream --age fresh --transport pipe --sndbuf 64K",
+        &["--sndbuf fits none", "(pipe)", "applies to unix, tcp, tcp6"],
+    );
+    check("stream --age fresh --transport unix --pipe-size 64K", &["--pipe-size fits none", "applies to pipe"]);
     check(
         "stream --transport /dev/zero --write-size 4K",
         &["--write-size fits none", "applies to unix, tcp, tcp6, pipe"],
     );
-    check("stream --transport unix --congestion cubic", &["--congestion fits none"]);
+    check("stream --age fresh --transport unix --congestion cubic", &["--congestion fits none"]);
     // For some only: said, and collapsed there.
-    let ran = Bench::new().run("stream --transport unix,pipe --pipe-size 64K,1M --read-size 4K --dry-run").exits(0);
+    let ran = Bench::new()
+        .run("stream --age fresh --transport unix,pipe --pipe-size 64K,1M --read-size 4K --dry-run")
+        .exits(0);
     ran.prints(&["note: pipe-size does not apply to unix: collapsed there"]);
 }
 

@@ -127,7 +127,7 @@ fn sockets_and_a_device_in_one_document() {
     let bench = Bench::new();
     let ran = bench
         .run(
-            "stream --transport unix,tcp,/dev/zero --read-size 4K,64K --write-size 64K --profile drain \
+            "stream --age fresh --transport unix,tcp,/dev/zero --read-size 4K,64K --write-size 64K --profile drain \
              --duration 20ms --blocks 6 --budget 2s --seed 7 --format json",
         )
         .exits(0);
@@ -180,7 +180,7 @@ fn verified_means_every_byte() {
     let bench = Bench::new();
     let document = bench
         .run(
-            "stream --transport unix,tcp,pipe --profile drain --read-size 16K --write-size 64K --duration 20ms \
+            "stream --age fresh --transport unix,tcp,pipe --profile drain --read-size 16K --write-size 64K --duration 20ms \
              --blocks 2 --budget 2s --verify --format json",
         )
         .exits(0)
@@ -201,7 +201,7 @@ fn verified_means_every_byte() {
 #[test]
 fn flows_are_told_apart() {
     let bench = Bench::new();
-    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 30ms \
+    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 30ms \
                  --blocks 3 --budget 2s --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
@@ -215,7 +215,7 @@ fn flows_are_told_apart() {
 #[test]
 fn long_trials_keep_their_series() {
     let bench = Bench::new();
-    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 1100ms \
+    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 1100ms \
                  --blocks 1 --budget 3s --quiet";
     bench.run(words).exits(0);
     let raw = Raw::of(&bench, 1);
@@ -230,7 +230,7 @@ fn long_trials_keep_their_series() {
 #[test]
 fn options_are_told_as_asked_and_as_set() {
     let bench = Bench::new();
-    let words = "stream --transport tcp --profile drain --read-size 64K --write-size 64K --sndbuf 100K --rcvbuf 50K \
+    let words = "stream --age fresh --transport tcp --profile drain --read-size 64K --write-size 64K --sndbuf 100K --rcvbuf 50K \
                  --nodelay on --duration 20ms --blocks 1 --budget 2s --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
@@ -245,7 +245,8 @@ fn options_are_told_as_asked_and_as_set() {
 #[test]
 fn what_the_kernel_made_of_a_request_is_said() {
     let bench = Bench::new();
-    let command = "stream --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --budget 2s --format json";
+    let command =
+        "stream --age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --budget 2s --format json";
     let document = bench.run(command).exits(0).json();
     let option = &document["cells"][0]["counters"]["options"]["sndbuf"];
     // Nothing below the largest int that a machine allows is 2 GiB.

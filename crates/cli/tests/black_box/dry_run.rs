@@ -120,7 +120,8 @@ fn a_flag_outranks_the_plan() {
 #[test]
 fn lists_and_ranges() {
     let check = |flag: &str, expected: &str| {
-        let ran = Bench::new().run(&format!("stream --transport unix --dry-run --read-size {flag}")).exits(0);
+        let ran =
+            Bench::new().run(&format!("stream --age fresh --transport unix --dry-run --read-size {flag}")).exits(0);
         let line = ran.stdout.lines().find(|line| line.contains("read-size")).expect("the factor's line").to_owned();
         assert!(line.ends_with(&format!("choice     {expected}")), "{line}");
     };
@@ -134,8 +135,7 @@ fn lists_and_ranges() {
 #[test]
 fn it_says_cells_blocks_time_and_what_was_collapsed() {
     let bench = Bench::new();
-    let words =
-        "stream --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --dry-run";
+    let words = "stream --age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --dry-run";
     let ran = bench.run(words).exits(0).prints(&[
         "cells in",
         "confirmation blocks",
@@ -155,7 +155,9 @@ fn it_says_cells_blocks_time_and_what_was_collapsed() {
 fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
     let bench = Bench::new();
     let missing = bench.path("missing").display().to_string();
-    let words = format!("stream --transport unix,{missing} --read-size 4K --write-size 64K --profile drain --dry-run");
+    let words = format!(
+        "stream --age fresh --transport unix,{missing} --read-size 4K --write-size 64K --profile drain --dry-run"
+    );
     let ran = bench.run(&words).exits(0).prints(&["1 cells in 2 groups", "skipped: "]);
     assert!(ran.stdout.contains(&format!("{missing} cannot be read")), "{ran}");
 }
@@ -173,8 +175,9 @@ fn nothing_is_run_and_nothing_is_written() {
 #[test]
 fn the_seed_decides() {
     let bench = Bench::new();
-    let plan =
-        |seed: &str| bench.run(&format!("stream --transport unix --dry-run --format json {seed}")).exits(0).json();
+    let plan = |seed: &str| {
+        bench.run(&format!("stream --age fresh --transport unix --dry-run --format json {seed}")).exits(0).json()
+    };
     assert_eq!(plan("--seed 4"), plan("--seed 4"));
     assert_ne!(plan("--seed 4"), plan("--seed 5"));
     assert_ne!(plan("")["seed"], plan("")["seed"], "without a seed there is a new one each time");

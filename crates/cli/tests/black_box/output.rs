@@ -198,7 +198,7 @@ fn live_lines_end_with_the_report() {
 #[test]
 fn progress_never_touches_standard_output() {
     let bench = Bench::new();
-    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 2 \
+    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 2 \
                  --budget 2s --format json";
     let ran = bench.run(words).exits(0).complains(&["calibrate: ", "confirm: "]);
     check_document(&ran.json());

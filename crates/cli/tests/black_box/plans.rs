@@ -25,10 +25,9 @@ fn every_ready_plan_is_planned() {
         let plan = bench.run(&format!("run {name} --dry-run --format json")).exits(0).json();
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
-    bench
-        .run("run --help")
-        .exits(0)
-        .prints(&["buffer-size, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, ring-nop"]);
+    bench.run("run --help").exits(0).prints(&[
+        "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, ring-nop",
+    ]);
 }
 
 #[test]
@@ -152,7 +151,7 @@ fn a_plan_with_parts_screening_and_a_profile_of_its_own() {
 #[test]
 fn budgets_are_kept_within_reason() {
     let bench = Bench::new();
-    let plan = bench.run("stream --transport unix --budget 20s --dry-run --format json").exits(0).json();
+    let plan = bench.run("stream --age fresh --transport unix --budget 20s --dry-run --format json").exits(0).json();
     assert_eq!(plan["budget_ns"], 20_000_000_000_u64);
     bench
         .run("stream --read-size 1..16M --write-size 1..16M --budget 1s")

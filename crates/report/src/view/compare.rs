@@ -208,23 +208,22 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     }
 }
 
-fn varied_choices(candidates: &[usize], settled: &[Settled]) -> Vec<String> {
-    let levels: Vec<&Levels> = candidates.iter().map(|&at| &settled[at].cell.factors).collect();
-    varied(&levels, |role| role == Role::Choice)
+/// Choices that have more than one level among the cells, in the order of the factor table.
+pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
+    let levels: Vec<&Levels> = cells.iter().map(|&at| &settled[at].cell.factors).collect();
+    // What one program chooses may be another's condition.
+    varied(&levels, |levels, name| levels.role_of(name) == Role::Choice)
 }
 
-/// Factors that have more than one level among the cells, in the order of the factor table. Where a factor
-/// does not exist it has no level: a device beside sockets varies no socket option.
-pub fn varied(levels: &[&Levels], role: impl Fn(Role) -> bool) -> Vec<String> {
+/// Factors that have more than one level among the cells of which they are counted, in the order of the factor table.
+/// Where a factor does not exist it has no level: a device beside sockets varies no socket option.
+pub fn varied(levels: &[&Levels], counts: impl Fn(&Levels, &str) -> bool) -> Vec<String> {
     let varies = |name: &str| {
-        let mut present = levels.iter().map(|levels| levels.get(name)).filter(|level| **level != Level::Absent);
+        let counted = levels.iter().filter(|levels| counts(levels, name)).map(|levels| levels.get(name));
+        let mut present = counted.filter(|level| **level != Level::Absent);
         present.next().is_some_and(|first| present.any(|other| other != first))
     };
-    bytegauge_model::FACTORS
-        .iter()
-        .filter(|factor| role(factor.role) && varies(factor.name))
-        .map(|factor| factor.name.to_owned())
-        .collect()
+    bytegauge_model::FACTORS.iter().filter(|factor| varies(factor.name)).map(|factor| factor.name.to_owned()).collect()
 }
 
 fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {

@@ -171,7 +171,7 @@ impl View {
 fn plan_varied(cells: &[Cell]) -> Vec<String> {
     let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let levels: Vec<&Levels> = candidates.map(|cell| &cell.factors).collect();
-    compare::varied(&levels, |_| true)
+    compare::varied(&levels, |_, _| true)
 }
 
 /// The largest reach of a twin's interval, as a share.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, Levels};
+use bytegauge_model::CellId;
 
 use super::answer::{Conditions, Decision, decide, rates};
 use super::cells::factors;
-use super::compare::{Family, Judged, varied};
+use super::compare::{Family, Judged, varied_choices};
 use super::document::{Recommendation, VerdictView};
 use super::groups::{age_ns, single};
 use super::receive_buffer;
@@ -21,9 +21,8 @@ pub fn verdicts(families: &[Family], conditions: &Conditions, scope: &Scope) -> 
 
 fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope: &Scope) -> VerdictView {
     let groups: Vec<&Judged> = family.groups.iter().collect();
-    let candidates = groups.iter().flat_map(|group| &group.candidates);
-    let levels: Vec<&Levels> = candidates.map(|&at| &conditions.settled[at].cell.factors).collect();
-    let varied = varied(&levels, |role| role == bytegauge_model::Role::Choice);
+    let candidates: Vec<usize> = groups.iter().flat_map(|group| group.candidates.iter().copied()).collect();
+    let varied = varied_choices(&candidates, conditions.settled);
     let decision = decide(&groups, family.overall.as_ref(), &varied, true, conditions);
     let confirmed: Vec<&Judged> = groups.iter().copied().filter(|group| group.is_confirmed()).collect();
     let shown = match decision.answer {
