@@ -4,6 +4,7 @@
 //! never opens a socket; what the machine can do arrives as a [`Catalog`].
 #![forbid(unsafe_code)]
 
+mod budget;
 pub mod catalog;
 mod cross;
 mod datagram;

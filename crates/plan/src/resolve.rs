@@ -4,20 +4,17 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
-use bytegauge_model::slo::PACE_ASSUMED;
-use bytegauge_model::{
-    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Nanos, Outcome, Transport, Workload,
-};
+use bytegauge_model::{Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, Transport, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
-use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS, Schedule};
+use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS};
 use crate::engines;
 use crate::foreign;
-use crate::index::{Index, NO_LEVELS};
+use crate::index::Index;
 use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
-use crate::missing::{connections, skip_what_is_missing};
+use crate::missing::skip_what_is_missing;
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
@@ -195,99 +192,6 @@ impl Plan {
         for (family, screened) in self.families.iter_mut().zip(screened) {
             family.screened = screened;
         }
-    }
-
-    /// What each stage takes, with the warm-ups that the design assumes.
-    pub fn schedule(&self) -> Schedule {
-        let design = &self.design;
-        let mut schedule = Schedule::default();
-        let index = Index::of(self);
-        for family in &self.families {
-            let live: Vec<&GroupId> = family.groups.iter().filter(|group| index.is_live(group)).collect();
-            let conditions = || live.iter().filter_map(|group| index.conditions.get(*group).copied());
-            let screened = family.screened.len() as u64;
-            let most_flows = conditions().map(connections).max().unwrap_or(0);
-            let overhead_ns = design.overhead_ns + most_flows * design.flow_overhead_ns;
-            let mut placements: Vec<_> = conditions().map(|levels| levels.get("placement")).collect();
-            placements.sort_unstable();
-            placements.dedup();
-            if conditions().any(|levels| design.calibrates(levels)) {
-                let trial_ns = design.calibration_ns + design.warmup_ns + overhead_ns;
-                schedule.calibrate_ns += placements.len() as u64 * design.calibration_trials * trial_ns;
-            }
-            if family.is_screened() {
-                let cells = family.choices as u64;
-                let narrowed = cells.min(design.narrow_cells as u64);
-                // A family has one objective, or none.
-                let conditions = conditions().next().unwrap_or(&NO_LEVELS);
-                let (warmup_ns, window_ns) = design.screening_ns(conditions, None);
-                let trial_ns = search::trial_ns(conditions, window_ns, warmup_ns + overhead_ns, PACE_ASSUMED);
-                schedule.screen_ns += screened * cells * design.screen_blocks * trial_ns;
-                schedule.narrow_ns += screened * narrowed * design.narrow_blocks * trial_ns;
-            }
-            for group in live {
-                let cells = index.cells.get(group).map_or(&[][..], Vec::as_slice);
-                let explicit = cells.iter().find_map(|cell| cell.factors.get("duration").number());
-                let conditions = index.conditions.get(group).copied().unwrap_or(&NO_LEVELS);
-                let window_ns = explicit.unwrap_or(family.trial_ns);
-                let each_ns = design.confirm_warmup_ns(conditions, None) + overhead_ns;
-                let trial_ns = search::trial_ns(conditions, window_ns, each_ns, PACE_ASSUMED);
-                let beside = index.artefacts.get(group).copied().unwrap_or(0);
-                let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
-                let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
-                if family.aside.contains(group) {
-                    schedule.aside_round_ns += round_ns;
-                } else {
-                    schedule.confirm_round_ns += round_ns;
-                }
-            }
-        }
-        let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
-        let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
-        let rounds = (schedule.confirm_round_ns as f64, schedule.aside_round_ns as f64);
-        schedule.blocks = self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, rounds.0, rounds.1));
-        schedule.aside_blocks = design.aside_blocks(schedule.blocks);
-        schedule
-    }
-
-    /// Shortens what may be shortened until at least the fewest useful blocks fit.
-    fn fit_budget(&mut self) -> Result<(), PlanError> {
-        let budget_ns = self.budget_ns;
-        let over = |plan: &Plan| plan.blocks.is_none() && plan.schedule().total_ns() > budget_ns;
-        let calibration_share = |plan: &Plan| plan.schedule().calibrate_ns as f64 / budget_ns as f64;
-        while calibration_share(self) > 0.08 && self.design.calibration_ns > 50_000_000 {
-            self.design.calibration_ns -= 50_000_000;
-        }
-        let steps: [fn(&mut Plan); 4] = [
-            |plan| plan.design.narrow_blocks = 1,
-            |plan| {
-                let design = &mut plan.design;
-                (design.screen_ns, design.steady.screen_ns) = (design.shortest_ns.0, design.steady.shortest_ns.0);
-            },
-            |plan| plan.design.screen_blocks = 1,
-            |plan| {
-                for family in &mut plan.families {
-                    let conditions = plan.groups.iter().find(|group| family.groups.contains(&group.id));
-                    let shortest_ns = conditions.map(|group| plan.design.shortest_confirm_ns(&group.factors));
-                    family.trial_ns = family.trial_ns.min(shortest_ns.unwrap_or(family.trial_ns));
-                }
-            },
-        ];
-        for step in steps {
-            if !over(self) {
-                return Ok(());
-            }
-            step(self);
-        }
-        if over(self) {
-            let needed_s = (self.schedule().total_ns() as f64 / (1.0 - self.design.reserve) / 1e9).ceil();
-            return Err(PlanError::Budget {
-                budget: Nanos(budget_ns).to_string(),
-                cells: self.cells.len(),
-                needed: format!("{needed_s}s"),
-            });
-        }
-        Ok(())
     }
 }
 
