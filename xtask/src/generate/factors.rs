@@ -196,7 +196,7 @@ mod tests {
         };
         check("`stream`", "tcp", &["blocking", "null", "epoll", "tokio", "uring:zc"], &["plain", "gso"]);
         check("`stream`", "udp", &["null", "plain", "mmsg", "gso", "uring:plain"], &["blocking", "uring:zc"]);
-        check("`stream`", "pipe", &["blocking", "null"], &["epoll", "tokio", "uring:plain"]);
+        check("`stream`", "pipe", &["blocking", "null", "epoll"], &["tokio", "uring:plain"]);
         check("`stream`", "unix-dgram", &["plain", "mmsg"], &["gso"]);
         check("server", "udp", &["plain", "mmsg", "uring:multishot"], &["gso", "null"]);
         check("client", "udp", &["plain", "mmsg"], &["gso", "uring:plain"]);

@@ -26,8 +26,10 @@ fn every_ready_plan_is_planned() {
         let plan = bench.run(&format!("run {name} --dry-run --format json")).exits(0).json();
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
+    // In one list, which is wrapped.
     bench.run("run --help").exits(0).prints(&[
-        "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, ring-nop",
+        "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer,",
+        "ring-nop, or a TOML file",
     ]);
 }
 
