@@ -83,7 +83,7 @@ impl Run<'_> {
                 series: false,
             };
             // A screening block that breaks is good enough as it is: the cells that were measured have scores.
-            if self.block(&task)? == BlockEnd::Interrupted {
+            if self.visit(&task)? == BlockEnd::Interrupted {
                 return Ok(false);
             }
             *self.visited.entry((group.clone(), stage)).or_default() += 1;
