@@ -184,7 +184,8 @@ fn a_second_interrupt_ends_at_once() {
     let mut running = bench.start(&words);
     running.until("calibration", |running| running.stderr().contains("calibrate: "));
     running.signal("INT");
-    std::thread::sleep(Duration::from_millis(50));
+    // Sooner it would be the same wish.
+    std::thread::sleep(Duration::from_millis(300));
     running.signal("INT");
     running.wait().exits(130);
     bench.run("sessions").exits(0);
