@@ -23,6 +23,8 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (Kind::Rate, _) => ["max", "100M"],
         (Kind::Switch { .. }, _) => ["on", "off"],
         (_, "transport") => ["unix", "/dev/zero"],
+        (_, "i_am") => ["reader", "both"],
+        (_, "age") => ["fresh", "steady"],
         (_, "placement") => ["same-cpu", "unpinned"],
         (_, "profile") => ["drain", "parser"],
         (_, "work") => ["copy", "0.5ns"],
