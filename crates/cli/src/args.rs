@@ -123,8 +123,24 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
     let command = factor_args(workload).into_iter().fold(command, Command::arg);
     command
         .next_help_heading("Design")
-        .arg(valued("budget", "TIME", "Time for the whole session, such as 60s or 5m"))
-        .arg(valued("blocks", "N", "Confirmation blocks, instead of as many as the budget allows"))
+        .arg(valued("budget", "TIME", "Time until the first look, such as 60s or 5m; --until or --resume go on to the next"))
+        .arg(valued("blocks", "N", "Confirmation blocks until the first look, instead of as many as the budget allows"))
+        .arg(valued(
+            "looks",
+            "N",
+            "How often the session may be judged, each time after twice the blocks; 1 uses all of the 95 % [default: 3]",
+        ))
+        .arg(
+            Arg::new("until")
+                .long("until")
+                .value_name("WHAT")
+                .value_parser(["proven"])
+                .help("Go on from look to look until all is proven that can be"),
+        )
+        .arg(
+            valued("until-max", "TIME", "Begin no further look that would end later than this after the start")
+                .requires("until"),
+        )
         .arg(valued("margin", "SHARE", "What counts as good enough: within 5% of the best"))
         .arg(seed_arg())
         .arg(
@@ -152,7 +168,7 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .value_name("ID")
                 .num_args(0..=1)
                 .default_missing_value("latest")
-                .help("Go on with an interrupted session: the latest of this plan, or by its number"),
+                .help("Go on with a session, to the end of its look or with the next one: the latest of this plan, or by its number"),
         )
         .next_help_heading("Output")
         .arg(format_arg())

@@ -8,26 +8,50 @@ use bytegauge_model::{Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 
 /// A few lines: cells, groups, time, notes.
-pub fn summary(plan: &Plan) -> String {
+pub fn summary(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let live = plan.cells.len() - plan.skipped.len();
     let mut text = format!(
-        "plan {}: {live} cells in {} groups, {} confirmation blocks, about {}, seed {}\n",
+        "plan {}: {live} cells in {} groups, look 1 of {}: {} confirmation blocks, about {}, seed {}\n",
         plan.name,
         plan.groups.len(),
+        plan.looks,
         schedule.blocks,
         Nanos(schedule.total_ns()),
         plan.seed
     );
+    text.push_str(&further_looks(plan, until_proven));
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");
     }
     text
 }
 
+/// What the looks after the first would take.
+fn further_looks(plan: &Plan, until_proven: bool) -> String {
+    let schedule = plan.schedule();
+    let added = |look: u64| {
+        let (blocks, ns) = schedule.added_by(look);
+        format!("look {look} {blocks} more blocks ({})", seconds(ns))
+    };
+    let further: Vec<String> = (2..=plan.looks).map(added).collect();
+    let when = match until_proven {
+        _ if further.is_empty() => return String::new(),
+        true => "at once, until all is proven that can be",
+        false => "with --resume afterwards, or at once with --until proven",
+    };
+    format!("  where something stays open: {}, {when}\n", further.join(", "))
+}
+
+/// A forecast has no more digits than that.
+fn seconds(ns: u64) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    if ns < SECOND { Nanos(ns / 1_000_000 * 1_000_000) } else { Nanos(ns / SECOND * SECOND) }.to_string()
+}
+
 /// The whole plan: every family with its levels, stages and times.
-pub fn full(plan: &Plan) -> String {
-    let mut text = summary(plan);
+pub fn full(plan: &Plan, until_proven: bool) -> String {
+    let mut text = summary(plan, until_proven);
     for family in &plan.families {
         text.push('\n');
         describe(&mut text, plan, family);
@@ -43,7 +67,7 @@ pub fn full(plan: &Plan) -> String {
         ),
         (
             "confirm",
-            schedule.confirm_round_ns * schedule.blocks + schedule.aside_round_ns * schedule.aside_blocks,
+            schedule.confirm_ns(),
             format!(
                 "{} blocks of a group ({} of one on the side): finalists, a twin of the leader, the harness's floor",
                 schedule.blocks, schedule.aside_blocks
@@ -56,7 +80,7 @@ pub fn full(plan: &Plan) -> String {
     }
     let _ = writeln!(
         text,
-        "{:>10}  {:>8}  of a budget of {}",
+        "{:>10}  {:>8}  until look 1, of a budget of {}",
         "total",
         Nanos(schedule.total_ns()).to_string(),
         Nanos(plan.budget_ns)

@@ -66,6 +66,15 @@ fn describe(event: &Event<'_>) -> Value {
             "elapsed_ns": elapsed_ns,
             "left_ns": left_ns,
         }),
+        Event::Look { look, of, judgement, next_ns } => json!({
+            "event": "look",
+            "look": look,
+            "of": of,
+            "groups": judgement.groups,
+            "settled": judgement.settled,
+            "likely": judgement.likely,
+            "next_ns": next_ns,
+        }),
         Event::Note(text) => json!({"event": "note", "text": text}),
     }
 }

@@ -7,6 +7,7 @@ mod dry_run;
 mod exit;
 mod interrupt;
 mod live;
+mod look;
 mod measure;
 mod print;
 mod progress;

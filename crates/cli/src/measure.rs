@@ -8,7 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
 use bytegauge_model::{CellId, Ends, Nanos, SessionId, Workload};
-use bytegauge_plan::{Part, Plan, Spec, file, ready, resolve};
+use bytegauge_plan::{LOOKS_MAX, Part, Plan, Spec, file, ready, resolve};
+use bytegauge_report::View;
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
@@ -16,7 +17,7 @@ use clap::ArgMatches;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::live::JsonLines;
 use crate::progress::Bar;
-use crate::{args, connect, dry_run, interrupt, print, resume, stored};
+use crate::{args, connect, dry_run, interrupt, look, print, resume, stored};
 
 /// `bytegauge stream`.
 pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -58,15 +59,16 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     if matches.get_flag("dry-run") {
         return match args::text(matches, "format") {
             Some("json") => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
-            _ => stored::print(&print::in_locale(dry_run::full(&plan))),
+            _ => stored::print(&print::in_locale(dry_run::full(&plan, options.until_proven))),
         };
     }
     connect::reach(&plan)?;
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
     let resumed = resume::session(matches, &store, &plan)?;
-    if !matches.get_flag("quiet") && !matches.get_flag("json-stream") && resumed.is_none() {
-        anstream::eprint!("{}", print::in_locale(dry_run::summary(&plan)));
+    let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
+    if talks && resumed.is_none() {
+        anstream::eprint!("{}", print::in_locale(dry_run::summary(&plan, options.until_proven)));
     }
     let mut lines = matches.get_flag("json-stream").then(JsonLines::default);
     let (session, ended) = execute(plan, resumed, &mut store, options, (matches, &mut lines))?;
@@ -81,7 +83,18 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
         anstream::eprintln!("interrupted: everything measured is kept; go on with --resume {session}");
         return Ok(INTERRUPTED);
     }
+    if let Some(next) = look::next(&store, &view, &command_of(matches, &view)).filter(|_| talks) {
+        anstream::eprintln!("{}", print::in_locale(next));
+    }
     Ok(stored::verdict_code(&view, matches.get_flag("strict")))
+}
+
+/// The command that measures the plan of a view, without its flags.
+fn command_of(matches: &ArgMatches, view: &View) -> String {
+    match matches.try_get_one::<String>("plan") {
+        Ok(Some(plan)) => format!("bytegauge run {plan}"),
+        _ => format!("bytegauge {}", view.plan.workload),
+    }
 }
 
 /// Runs the session with whoever watches, until done or interrupted.
@@ -107,7 +120,7 @@ fn execute(
         None => Run::begin(plan, store, options, observer, &stop)?,
     };
     let session = run.session();
-    let ended = run.execute();
+    let ended = run.execute(&mut look::ByReport);
     if let Some(bar) = bar {
         bar.clear();
     }
@@ -125,6 +138,9 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(text) = args::text(matches, "blocks") {
         spec.blocks = Some(blocks(text)?);
     }
+    if let Some(text) = args::text(matches, "looks") {
+        spec.looks = looks(text)?;
+    }
     if let Some(text) = args::text(matches, "margin") {
         spec.margin = margin(text)?;
     }
@@ -139,6 +155,13 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
 fn blocks(text: &str) -> Result<u64, Failure> {
     text.parse().ok().filter(|blocks| (1..=100_000).contains(blocks)).ok_or_else(|| {
         Failure::usage(format!("--blocks: `{text}` is out of range: use 1 to 100000 (6 or more for intervals)"))
+    })
+}
+
+/// How often a session may be judged.
+fn looks(text: &str) -> Result<u64, Failure> {
+    text.parse().ok().filter(|looks| (1..=LOOKS_MAX).contains(looks)).ok_or_else(|| {
+        Failure::usage(format!("--looks: `{text}` is out of range: use 1 to {LOOKS_MAX} (3 where nothing is said)"))
     })
 }
 
@@ -168,7 +191,13 @@ fn options(matches: &ArgMatches, spec: &Spec) -> Result<RunOptions, Failure> {
         }
     };
     let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
-    Ok(RunOptions { program, plant: args::text(matches, "plant").map(plant).transpose()?, grace_ns })
+    let until_proven = args::text(matches, "until").is_some();
+    let until_max_ns = args::parsed::<Nanos>(matches, "until-max")?.map(|cap| cap.0);
+    if until_proven && spec.looks == 1 {
+        return Err(Failure::usage("--until: with --looks 1 there is no further look: leave one of them out"));
+    }
+    let plant = args::text(matches, "plant").map(plant).transpose()?;
+    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns })
 }
 
 /// The faults that can be planted.

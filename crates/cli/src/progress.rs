@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_harness::{Event, Observer};
+use bytegauge_harness::{Event, Judgement, Observer};
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
@@ -36,10 +36,21 @@ impl Bar {
         self.bar.finish_and_clear();
     }
 
+    fn say(&self, text: &str) {
+        if self.plain {
+            eprintln!("note: {text}");
+        } else {
+            self.bar.println(format!("note: {text}"));
+        }
+    }
+
     fn stage(&mut self, stage: Stage, trials: u64) {
+        // Every look goes on with what the ones before it confirmed.
+        if self.stage != Some(stage) {
+            self.rates.clear();
+            self.cells.clear();
+        }
         self.stage = Some(stage);
-        self.rates.clear();
-        self.cells.clear();
         self.bar.reset();
         self.bar.set_length(trials);
         self.bar.set_prefix(stage.name());
@@ -91,8 +102,16 @@ impl Observer for Bar {
                 let leader = self.leader(&cell.group).unwrap_or_default();
                 self.bar.set_message(format!("{left} left  {leader}"));
             }
-            Event::Note(text) if self.plain => eprintln!("note: {text}"),
-            Event::Note(text) => self.bar.println(format!("note: {text}")),
+            Event::Look { look, of, judgement, next_ns } => {
+                let Judgement { groups, settled, likely } = judgement;
+                let next = Nanos(next_ns / 1_000_000_000 * 1_000_000_000);
+                let forecast = match judgement.is_settled() {
+                    true => String::new(),
+                    false => format!("; the next takes about {next} and is likely to settle {likely} more"),
+                };
+                self.say(&format!("look {look} of {of}: {settled} of {groups} groups settled{forecast}"));
+            }
+            Event::Note(text) => self.say(text),
         }
     }
 }

@@ -3,9 +3,10 @@
 //! A resumed session goes on with the plan that it was begun with. A flag that says otherwise is refused:
 //! to ignore it would answer another question than the one asked.
 
+use bytegauge_harness::{RunError, Stand};
 use bytegauge_model::{Level, SessionId, SessionStatus};
 use bytegauge_plan::Plan;
-use bytegauge_store::Store;
+use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::args;
@@ -15,30 +16,43 @@ use crate::exit::Failure;
 pub fn session(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Option<SessionId>, Failure> {
     let Some(text) = args::text(matches, "resume") else { return Ok(None) };
     let session = match text {
-        "latest" => store.latest_unfinished(Some(&plan.name))?.ok_or_else(|| {
-            Failure::usage(format!("no interrupted session of plan {}: start one without --resume", plan.name))
+        "latest" => latest(store, &plan.name)?.ok_or_else(|| {
+            Failure::usage(format!(
+                "no session of plan {} is interrupted or has a look left: start one without --resume",
+                plan.name
+            ))
         })?,
         number => number.parse().map(SessionId).map_err(|_| {
             Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge sessions`"))
         })?,
     };
     let record = store.session(session)?;
-    let over = |how: &str| {
-        Err(Failure::usage(format!(
-            "session {session} {how}: see it with `bytegauge report {session}`, or start a new one"
-        )))
-    };
     if store.sessions()?.iter().any(|summary| summary.id == session && summary.imported) {
-        return over("was measured elsewhere and imported");
+        return Err(Failure::usage(format!(
+            "session {session} was measured elsewhere and imported: see it with `bytegauge report {session}`, or start a \
+             new one"
+        )));
     }
-    if record.status == SessionStatus::Complete {
-        return over("is complete");
-    }
-    // A plan of another version is refused when the run is resumed.
-    if let Ok(begun) = serde_json::from_value::<Plan>(record.plan) {
-        refuse_another_plan(matches, session, plan, &begun)?;
+    let stand = Stand::of(&store.groups(session)?);
+    match serde_json::from_value::<Plan>(record.plan) {
+        Err(_) => return Err(RunError::OldPlan(session).into()),
+        Ok(begun) if record.status == SessionStatus::Complete && !stand.is_some_and(|stand| stand.has_next()) => {
+            return Err(RunError::Over { session, looks: begun.looks }.into());
+        }
+        Ok(begun) => refuse_another_plan(matches, session, plan, &begun)?,
     }
     Ok(Some(session))
+}
+
+/// The newest session of a plan that was interrupted or has a look left.
+fn latest(store: &Store, plan: &str) -> Result<Option<SessionId>, StoreError> {
+    for summary in store.sessions()?.iter().filter(|summary| !summary.imported && summary.plan_name == plan) {
+        let stand = Stand::of(&store.groups(summary.id)?);
+        if summary.status != SessionStatus::Complete || stand.is_some_and(|stand| stand.has_next()) {
+            return Ok(Some(summary.id));
+        }
+    }
+    Ok(None)
 }
 
 /// Every flag that was given must say what the session was begun with.
@@ -52,6 +66,7 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
     let design = [
         ("budget", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
         ("blocks", format!("{:?}", asked.blocks), format!("{:?}", begun.blocks)),
+        ("looks", asked.looks.to_string(), begun.looks.to_string()),
         ("margin", asked.margin.to_string(), begun.margin.to_string()),
         ("ends", asked.ends.to_string(), begun.ends.to_string()),
         ("verify", asked.verify.to_string(), begun.verify.to_string()),

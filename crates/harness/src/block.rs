@@ -45,7 +45,7 @@ const SERIES_FROM_NS: u64 = 1_000_000_000;
 const CALLS_FEW: u64 = 10;
 
 /// Share of a lengthened trial that its warm-up takes at least: in it every flow calls about twice.
-const WARMUP_SHARE: u64 = 5;
+pub(crate) const WARMUP_SHARE: u64 = 5;
 
 /// What a trial is lengthened to at most, nanoseconds.
 const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
@@ -155,7 +155,7 @@ impl Run<'_> {
         self.store.record_trial(self.session, &record)?;
         let spent_ns = monotonic_ns() - began_ns;
         if record.outcome == Outcome::Measured {
-            self.learn_overhead(&record, window_ns, spent_ns, cell.kind);
+            self.learn_overhead(&record, window_ns, spent_ns, cell);
         }
         self.tell_trial(cell, &record);
         let good = record.outcome == Outcome::Measured;

@@ -53,7 +53,7 @@ impl Run<'_> {
                     window_ns: self.plan.design.calibration_ns,
                     series: true,
                 };
-                if self.block(&task)? == BlockEnd::Interrupted {
+                if self.visit(&task)? == BlockEnd::Interrupted {
                     return Ok(false);
                 }
                 series.extend(self.last_series.take());

@@ -1,7 +1,7 @@
 //! The last stage: the finalists, a twin of the leader and the harness's floor, in complete blocks.
 //!
-//! Everything that is reported comes from here. How many blocks there are is fixed before the first of
-//! them, from the time that is left; a block that breaks is repeated whole.
+//! Everything that is reported comes from here. With how many blocks the first look ends is fixed before the first of
+//! them, from the time that is left; the others double it. A block that breaks is repeated whole.
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos, Workload};
@@ -9,47 +9,72 @@ use bytegauge_plan::{order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
-use crate::block::{BlockEnd, BlockTask};
+use crate::block::{BlockEnd, BlockTask, WARMUP_SHARE};
 use crate::event::Event;
+use crate::look::Judge;
 use crate::run::{Run, RunError};
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
 const SHORTEST_SHARE: f64 = 0.25;
 
-/// A session may take this much longer than its budget before it stops short: the machine may slow down,
-/// and stopping by the clock does not depend on what was measured.
-const OVERTIME: f64 = 1.5;
+/// A session takes at most so much of its budget before it stops short: the machine may slow down.
+const OVERTIME: f64 = 1.1;
+
+/// The same before the fewest blocks that prove anything are there.
+const OVERTIME_FEWEST: f64 = 1.5;
 
 /// A group with everything that is visited in its blocks.
-struct Confirmed {
-    group: GroupId,
+pub(crate) struct Confirmed {
+    pub group: GroupId,
     /// Finalists, twin and floor.
-    cells: Vec<Cell>,
+    pub cells: Vec<Cell>,
     /// Length of a trial, nanoseconds.
     window_ns: u64,
     /// Whether it gets fewer blocks.
     aside: bool,
 }
 
+/// How a look ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LookEnd {
+    /// Every group has its blocks.
+    Complete,
+    /// The time is over.
+    OutOfTime,
+    /// The user wants to stop.
+    Interrupted,
+}
+
 impl Run<'_> {
-    /// Confirms the finalists of every group. `false` if interrupted.
-    pub(crate) fn confirm(&mut self) -> Result<bool, RunError> {
+    /// Confirms the finalists of every group, from look to look. `false` if interrupted.
+    pub(crate) fn confirm(&mut self, judge: &mut dyn Judge) -> Result<bool, RunError> {
         let mut groups = self.confirmed_groups()?;
         if groups.is_empty() {
             // Every cell has left its group, and each said why.
             return Ok(true);
         }
-        let blocks = self.fix_blocks(&mut groups)?;
-        let aside_blocks = self.plan.design.aside_blocks(blocks);
-        let trials =
-            |confirmed: &Confirmed| confirmed.cells.len() as u64 * if confirmed.aside { aside_blocks } else { blocks };
-        self.observer.hear(&Event::Stage { stage: Stage::Confirm, trials: groups.iter().map(trials).sum() });
-        for number in 0..blocks {
+        self.fix_blocks(&mut groups)?;
+        loop {
+            match self.take_look(&groups)? {
+                LookEnd::Interrupted => return Ok(false),
+                LookEnd::OutOfTime => return Ok(true),
+                LookEnd::Complete if !self.goes_on(&groups, judge)? => return Ok(true),
+                LookEnd::Complete => self.look += 1,
+            }
+        }
+    }
+
+    /// Measures the blocks that end with the present look.
+    fn take_look(&mut self, groups: &[Confirmed]) -> Result<LookEnd, RunError> {
+        self.begin_look(groups)?;
+        let look = self.look;
+        let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
+        for number in 0..rounds {
             for turn in order::order(groups.len(), !self.plan.seed, number) {
-                let Confirmed { group, cells, window_ns, aside } = &groups[turn];
+                let Confirmed { group, cells, window_ns, .. } = &groups[turn];
                 // Blocks on the side are spread evenly over the whole time, not bunched at an end of it.
-                let due = if *aside { (number + 1) * aside_blocks / blocks } else { number + 1 };
-                while self.visits(group, Stage::Confirm) < due && !self.overtime() {
+                let due = (number + 1) * self.target(group, look) / rounds;
+                while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number) {
                     let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
                     if !live.iter().any(|cell| cell.kind == CellKind::Candidate) {
                         break;
@@ -62,30 +87,74 @@ impl Run<'_> {
                         window_ns: *window_ns,
                         series: false,
                     };
-                    match self.block(&task)? {
-                        BlockEnd::Interrupted => return Ok(false),
+                    match self.visit(&task)? {
+                        BlockEnd::Interrupted => return Ok(LookEnd::Interrupted),
                         BlockEnd::Complete => *self.visited.entry((group.clone(), Stage::Confirm)).or_default() += 1,
                         BlockEnd::Broken => {}
                     }
                 }
             }
-            if self.overtime() {
-                let note = format!(
-                    "stopped after {} of {blocks} blocks: the machine became slower than the budget allowed for",
-                    number + 1
-                );
+            if self.is_out_of_time(number) {
+                let done =
+                    groups.iter().map(|confirmed| self.visits(&confirmed.group, Stage::Confirm)).max().unwrap_or(0);
+                if done >= rounds {
+                    break;
+                }
+                let note =
+                    format!("look {look} stopped after {done} of {rounds} blocks: they took longer than was forecast");
                 self.store.add_note(self.session, &note)?;
                 self.observer.hear(&Event::Note(note));
-                break;
+                return Ok(LookEnd::OutOfTime);
+            }
+            if number == 0 {
+                self.warn_of_slow_blocks(groups);
             }
         }
-        Ok(true)
+        Ok(LookEnd::Complete)
     }
 
-    /// Whether a session with a budget has taken far more than it was given.
-    fn overtime(&self) -> bool {
-        let spent_ns = monotonic_ns() - self.began_ns;
-        self.plan.blocks.is_none() && spent_ns as f64 > self.plan.budget_ns as f64 * OVERTIME
+    /// What a look has time for from the session's begin, nanoseconds: the first one the budget, a later one what the
+    /// user allows. `None` where blocks were asked for, whatever they take.
+    fn limit_ns(&self) -> Option<f64> {
+        let limit_ns = match self.look {
+            1 => Some(self.plan.budget_ns).filter(|_| self.plan.blocks.is_none()),
+            _ => self.options.until_max_ns.filter(|_| self.options.until_proven),
+        };
+        limit_ns.map(|limit_ns| limit_ns as f64 * OVERTIME)
+    }
+
+    /// Whether the time is over. It is the clock that stops here, which does not depend on what a comparison shows; the
+    /// fewest blocks that prove anything are given half of the budget more.
+    fn is_out_of_time(&self, rounds_done: u64) -> bool {
+        let spent_ns = (monotonic_ns() - self.began_ns) as f64;
+        let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
+        let patience = if fewest { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
+        self.limit_ns().is_some_and(|limit_ns| spent_ns > limit_ns * patience)
+    }
+
+    /// Says beforehand what cannot be kept: once one block of every group is timed, it is known what the fewest take.
+    fn warn_of_slow_blocks(&mut self, groups: &[Confirmed]) {
+        let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return };
+        let fewest = |confirmed: &Confirmed| {
+            let (sum_ns, blocks) = self.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
+            let target = self.target(&confirmed.group, 1).min(self.plan.design.blocks_min);
+            let due = target.saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
+            due * sum_ns.checked_div(blocks).unwrap_or(0)
+        };
+        let end_ns = monotonic_ns() - self.began_ns + groups.iter().map(fewest).sum::<u64>();
+        if end_ns as f64 > limit_ns {
+            self.say_overrun(end_ns);
+        }
+    }
+
+    fn say_overrun(&mut self, end_ns: u64) {
+        let text = format!(
+            "{} blocks are the fewest that prove anything, and they take until about {}: more than the budget of {}",
+            self.plan.design.blocks_min,
+            Nanos(end_ns / 1_000_000_000 * 1_000_000_000),
+            Nanos(self.plan.budget_ns)
+        );
+        self.observer.hear(&Event::Note(text));
     }
 
     /// A twin goes with the cell it repeats.
@@ -122,16 +191,19 @@ impl Run<'_> {
         Ok(groups)
     }
 
-    /// How many blocks the time that is left allows; as decided before, when a session is resumed. If it
-    /// allows fewer than the fewest useful ones, trials become shorter.
-    fn fix_blocks(&mut self, groups: &mut [Confirmed]) -> Result<u64, RunError> {
+    /// Fixes how many blocks of every group the first look ends with, by the time that is left; as decided before, when a
+    /// session is resumed. If it allows fewer than the fewest useful ones, trials become shorter.
+    fn fix_blocks(&mut self, groups: &mut [Confirmed]) -> Result<(), RunError> {
+        if groups.iter().all(|confirmed| self.first_blocks.contains_key(&confirmed.group)) {
+            return Ok(());
+        }
+        // Where a kill left out some, no block was measured yet.
         let design = self.plan.design;
-        let fixed = self.fixed_blocks.or(self.plan.blocks);
         let spent_ns = monotonic_ns() - self.began_ns;
         let left_ns = (self.plan.budget_ns as f64 * (1.0 - design.reserve) - spent_ns as f64).max(0.0);
         let fewest = design.blocks_min as f64;
         let (windows_ns, rest_ns) = self.round_ns(groups, None);
-        if fixed.is_none() && windows_ns > 0.0 && left_ns < fewest * (windows_ns + rest_ns) {
+        if self.plan.blocks.is_none() && windows_ns > 0.0 && left_ns < fewest * (windows_ns + rest_ns) {
             let share = (left_ns / fewest - rest_ns) / windows_ns;
             for confirmed in groups.iter_mut() {
                 let shortened_ns = (confirmed.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
@@ -146,41 +218,46 @@ impl Run<'_> {
             let (windows_ns, rest_ns) = self.round_ns(groups, Some(aside));
             windows_ns + rest_ns
         });
-        let blocks = fixed.unwrap_or_else(|| design.fitting_blocks(left_ns, main_ns, aside_ns));
+        let blocks = self.plan.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, main_ns, aside_ns));
         let aside_blocks = design.aside_blocks(blocks);
-        self.confirm_ns = blocks * main_ns as u64 + aside_blocks * aside_ns as u64;
-        self.confirm_began_ns = monotonic_ns();
-        if self.fixed_blocks.is_none() {
-            self.fixed_blocks = Some(blocks);
-            if let Some(first) = groups.first() {
-                self.store.set_group_fact(self.session, &first.group, "blocks_fixed", &json!(blocks))?;
-            }
-            let time = Nanos(self.confirm_ns);
-            self.observer.hear(&Event::Note(format!("{blocks} confirmation blocks, about {time}")));
+        let each = groups.iter().map(|one| (one.group.clone(), if one.aside { aside_blocks } else { blocks }));
+        self.first_blocks = each.collect();
+        self.declare_looks(groups)?;
+        let end_ns = spent_ns as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
+        if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
+            self.say_overrun(end_ns as u64);
         }
-        Ok(blocks)
+        Ok(())
     }
 
     /// Time of one block of every group (of one kind): windows that may be shortened, and everything else,
     /// nanoseconds.
     fn round_ns(&self, groups: &[Confirmed], aside: Option<bool>) -> (f64, f64) {
-        let overhead_ns = self.overhead_ns();
-        let (mut windows_ns, mut rest_ns) = (0, 0);
-        for confirmed in groups.iter().filter(|confirmed| aside.is_none_or(|aside| confirmed.aside == aside)) {
-            for cell in &confirmed.cells {
-                if cell.kind == CellKind::Floor {
-                    rest_ns += self.plan.design.floor_ns + overhead_ns / 2;
-                    continue;
-                }
-                let explicit_ns = cell.factors.get("duration").number();
-                let window_ns = explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, confirmed.window_ns));
-                let each_ns = self.warmup(&confirmed.group) + overhead_ns;
-                let trial_ns = search::trial_ns(&cell.factors, window_ns, each_ns, self.pace(&confirmed.group));
-                // Windows of a search are as long as its percentile needs.
-                let shortens = explicit_ns.is_none() && cell.factors.slo().is_none();
-                windows_ns += if shortens { window_ns } else { 0 };
-                rest_ns += if shortens { each_ns } else { trial_ns };
+        let of_kind = groups.iter().filter(|confirmed| aside.is_none_or(|aside| confirmed.aside == aside));
+        of_kind.map(|confirmed| self.block_ns(confirmed)).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// Time of one block, by what was learnt of trials and blocks: windows that may be shortened, and everything else,
+    /// nanoseconds.
+    pub(crate) fn block_ns(&self, confirmed: &Confirmed) -> (f64, f64) {
+        let overhead_ns = self.overhead_ns(&confirmed.group);
+        let (mut windows_ns, mut rest_ns) = (0, self.block_overhead_ns());
+        for cell in &confirmed.cells {
+            if cell.kind == CellKind::Floor {
+                rest_ns += self.plan.design.floor_ns + overhead_ns;
+                continue;
             }
+            let explicit_ns = cell.factors.get("duration").number();
+            let window_ns = explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, confirmed.window_ns));
+            // A longer trial warms up for longer.
+            let longer_ns = if window_ns > confirmed.window_ns { window_ns / WARMUP_SHARE } else { 0 };
+            let warmup_ns = self.warmup(&confirmed.group).max(if explicit_ns.is_none() { longer_ns } else { 0 });
+            let each_ns = warmup_ns + overhead_ns;
+            let trial_ns = search::trial_ns(&cell.factors, window_ns, each_ns, self.pace(&confirmed.group));
+            // Windows of a search are as long as its percentile needs.
+            let shortens = explicit_ns.is_none() && cell.factors.slo().is_none();
+            windows_ns += if shortens { window_ns } else { 0 };
+            rest_ns += if shortens { each_ns } else { trial_ns };
         }
         (windows_ns as f64, rest_ns as f64)
     }

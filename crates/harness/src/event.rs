@@ -2,6 +2,8 @@
 
 use bytegauge_model::{Cell, SessionId, Stage, Trial};
 
+use crate::look::Judgement;
+
 /// Something that happened.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -29,6 +31,17 @@ pub enum Event<'a> {
         elapsed_ns: u64,
         /// Expected time until its end, nanoseconds.
         left_ns: u64,
+    },
+    /// A look is complete, and the session was judged.
+    Look {
+        /// Its number, from 1.
+        look: u64,
+        /// How many there are at most.
+        of: u64,
+        /// What it showed.
+        judgement: Judgement,
+        /// Time that the next one would take, nanoseconds.
+        next_ns: u64,
     },
     /// Something worth a line: a cell left its group, the number of blocks was fixed.
     Note(String),

@@ -17,7 +17,9 @@ mod calibrate;
 mod confirm;
 mod home;
 mod knee;
+pub mod look;
 mod screen;
 
 pub use event::{Event, Observer};
+pub use look::{Judge, Judgement, Stand};
 pub use run::{Ended, Run, RunError, RunOptions};

@@ -18,9 +18,11 @@ use bytegauge_traffic::{Cast, Fault, Plant};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::block::{BlockEnd, BlockTask};
 use crate::calibrate::BIN_NS;
 use crate::event::{Event, Observer};
 use crate::home;
+use crate::look::{Judge, Stand, first_blocks};
 use crate::screen::Screened;
 use crate::surroundings::Watch;
 
@@ -37,8 +39,19 @@ pub enum RunError {
     #[error(transparent)]
     Channel(#[from] ChannelError),
     /// The stored plan cannot be read.
-    #[error("session {0} cannot be resumed: its plan is of another version of bytegauge: start a new run")]
+    #[error("session {0} was begun by an older version of bytegauge and cannot be resumed: run anew, without --resume")]
     OldPlan(SessionId),
+    /// All its looks are taken.
+    #[error(
+        "session {session} is over (looks taken: {looks} of {looks}): to look again and again proves anything; see it \
+         with `bytegauge report {session}`, or measure a new session without --resume"
+    )]
+    Over {
+        /// The session.
+        session: SessionId,
+        /// How many looks it had.
+        looks: u64,
+    },
     /// The machine was restarted since, or is another.
     #[error(
         "session {session} cannot be resumed: it was begun {place}, and what a session shows holds for one machine in \
@@ -61,12 +74,16 @@ pub struct RunOptions {
     pub plant: Option<(Option<CellId>, Plant)>,
     /// How long an end may be late before it counts as stalled, nanoseconds.
     pub grace_ns: Option<u64>,
+    /// Goes on from look to look until all is settled that can be.
+    pub until_proven: bool,
+    /// Begins no further look that would end after so much of the session's time, nanoseconds.
+    pub until_max_ns: Option<u64>,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Every planned block was measured.
+    /// Every block of the look was measured.
     Complete,
     /// The user stopped it; the session can be resumed.
     Interrupted,
@@ -87,7 +104,10 @@ pub struct Run<'a> {
     pub(crate) next_block: u64,
     pub(crate) warmup: BTreeMap<GroupId, u64>,
     pub(crate) finalists: BTreeMap<GroupId, Vec<CellId>>,
-    pub(crate) fixed_blocks: Option<u64>,
+    /// Blocks of every group until its first look, once they are fixed.
+    pub(crate) first_blocks: BTreeMap<GroupId, u64>,
+    /// The look that is being measured, from 1.
+    pub(crate) look: u64,
     /// Trials that were shortened before the session was interrupted, nanoseconds.
     pub(crate) shortened: BTreeMap<GroupId, u64>,
     /// Trials of cells whose calls are slow, nanoseconds: learnt as they come.
@@ -103,7 +123,14 @@ pub struct Run<'a> {
     pub(crate) confirm_began_ns: u64,
     // Held until the run is over: nobody else measures this session.
     _owner: Owner,
-    overheads_ns: (u64, u64),
+    /// Overheads of trials by group: their sum, and of how many.
+    overheads_ns: BTreeMap<GroupId, (u64, u64)>,
+    /// Time spent in trials, nanoseconds.
+    trials_ns: u64,
+    /// What blocks took beside their trials: the sum, and of how many.
+    block_overheads_ns: (u64, u64),
+    /// What confirmation blocks of each group took: the sum, and of how many.
+    pub(crate) block_times_ns: BTreeMap<GroupId, (u64, u64)>,
     /// What probes are expected to offer, calls per second.
     paces: BTreeMap<GroupId, f64>,
 }
@@ -147,11 +174,12 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Goes on with a session that was interrupted: what the store holds counts as done.
+    /// Goes on with a session: with the look in which it was interrupted, or with the next one where that is complete.
+    /// What the store holds counts as done.
     ///
     /// # Errors
-    /// When the store cannot be read, the session's plan is of another version, or the session was begun on another
-    /// machine or before the last boot of this one.
+    /// When the store cannot be read, the session was begun by an older version, on another machine or before the last
+    /// boot of this one, or all its looks are taken.
     pub fn resume(
         session: SessionId,
         store: &'a mut Store,
@@ -165,6 +193,13 @@ impl<'a> Run<'a> {
             return Err(RunError::Elsewhere { session, place });
         }
         let owner = store.own(session)?;
+        // Asked once nobody else measures it.
+        let stand = Stand::of(&store.groups(session)?);
+        let look = match (store.session(session)?.status, stand) {
+            (SessionStatus::Complete, Some(stand)) if stand.has_next() => stand.begun + 1,
+            (SessionStatus::Complete, _) => return Err(RunError::Over { session, looks: plan.looks }),
+            (_, stand) => stand.map_or(1, |stand| stand.begun.max(1)),
+        };
         // A kill in the first moments may have left out some of these.
         store.add_groups(session, &plan.groups)?;
         store.add_cells(session, &visited(&plan))?;
@@ -175,15 +210,17 @@ impl<'a> Run<'a> {
         // A block that was cut off has trials but no record: its number is used up all the same.
         let last_seen = trials.iter().map(|trial| trial.block).chain(blocks.iter().map(|block| block.index)).max();
         run.next_block = last_seen.map_or(0, |last| last + 1);
+        run.look = look;
+        run.first_blocks = first_blocks(&groups);
         for block in blocks.iter().filter(|block| block.complete || block.stage != Stage::Confirm) {
             *run.visited.entry((block.group.clone(), block.stage)).or_default() += 1;
+            run.learn_block(&block.group, block.stage, block.surroundings.wall_ns);
         }
         for row in groups {
             let number = |name: &str| row.facts.get(name).and_then(Value::as_u64);
             if let Some(ns) = number("warmup_ns") {
                 run.warmup.insert(row.group.id.clone(), ns);
             }
-            run.fixed_blocks = run.fixed_blocks.or(number("blocks_fixed"));
             run.shortened.extend(number("trial_ns").map(|ns| (row.group.id.clone(), ns)));
             if let Some(ids) = row.facts.get("finalists").and_then(|ids| serde_json::from_value(ids.clone()).ok()) {
                 run.finalists.insert(row.group.id.clone(), ids);
@@ -225,7 +262,8 @@ impl<'a> Run<'a> {
             next_block: 0,
             warmup: BTreeMap::new(),
             finalists: BTreeMap::new(),
-            fixed_blocks: None,
+            first_blocks: BTreeMap::new(),
+            look: 1,
             shortened: BTreeMap::new(),
             lengthened: BTreeMap::new(),
             visited: BTreeMap::new(),
@@ -237,7 +275,10 @@ impl<'a> Run<'a> {
             confirm_ns: 0,
             confirm_began_ns: 0,
             _owner: owner,
-            overheads_ns: (0, 0),
+            overheads_ns: BTreeMap::new(),
+            trials_ns: 0,
+            block_overheads_ns: (0, 0),
+            block_times_ns: BTreeMap::new(),
             paces: BTreeMap::new(),
         }
     }
@@ -247,13 +288,14 @@ impl<'a> Run<'a> {
         self.session
     }
 
-    /// Runs all stages. However it ends, the session is closed in the store.
+    /// Runs all stages, up to the first look or to the one that settles all. However it ends, the session is closed in
+    /// the store.
     ///
     /// # Errors
     /// When the store cannot be written or the ends cannot be started; the session is marked incomplete if
     /// that can still be written.
-    pub fn execute(mut self) -> Result<Ended, RunError> {
-        let ended = self.stages();
+    pub fn execute(mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
+        let ended = self.stages(judge);
         self.cast = None;
         let status = match ended {
             Ok(Ended::Complete) => SessionStatus::Complete,
@@ -266,8 +308,8 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    fn stages(&mut self) -> Result<Ended, RunError> {
-        let done = self.calibrate()? && self.screen()? && self.confirm()?;
+    fn stages(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
+        let done = self.calibrate()? && self.screen()? && self.confirm(judge)?;
         Ok(if done { Ended::Complete } else { Ended::Interrupted })
     }
 
@@ -297,22 +339,53 @@ impl<'a> Run<'a> {
         self.visited.get(&(group.clone(), stage)).copied().unwrap_or(0)
     }
 
-    /// What a trial costs besides its warm-up and window, as seen so far, nanoseconds.
-    pub(crate) fn overhead_ns(&self) -> u64 {
-        let (sum_ns, trials) = self.overheads_ns;
+    /// One block, of which it is learnt what blocks take.
+    pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
+        let (began_ns, in_trials_ns) = (monotonic_ns(), self.trials_ns);
+        let end = self.block(task)?;
+        if end == BlockEnd::Complete {
+            let spent_ns = monotonic_ns() - began_ns;
+            self.learn_block(task.group, task.stage, spent_ns);
+            self.block_overheads_ns.0 += spent_ns.saturating_sub(self.trials_ns - in_trials_ns);
+            self.block_overheads_ns.1 += 1;
+        }
+        Ok(end)
+    }
+
+    fn learn_block(&mut self, group: &GroupId, stage: Stage, spent_ns: u64) {
+        if stage == Stage::Confirm {
+            let (sum_ns, blocks) = self.block_times_ns.entry(group.clone()).or_default();
+            *sum_ns += spent_ns;
+            *blocks += 1;
+        }
+    }
+
+    /// What a trial costs besides its warm-up and window, as seen so far, nanoseconds: in its group (with many flows it
+    /// is far more than with one), else in all that were seen.
+    pub(crate) fn overhead_ns(&self, group: &GroupId) -> u64 {
+        let all = || self.overheads_ns.values().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let (sum_ns, trials) = self.overheads_ns.get(group).copied().unwrap_or_else(all);
         sum_ns.checked_div(trials).unwrap_or(self.plan.design.overhead_ns)
     }
 
+    /// What a block costs besides its trials, as seen so far, nanoseconds.
+    pub(crate) fn block_overhead_ns(&self) -> u64 {
+        let (sum_ns, blocks) = self.block_overheads_ns;
+        sum_ns.checked_div(blocks).unwrap_or(0)
+    }
+
     /// Learns from a trial of one window, or of as many as its search had probes.
-    pub(crate) fn learn_overhead(&mut self, trial: &Trial, window_ns: u64, spent_ns: u64, kind: CellKind) {
-        if kind == CellKind::Floor {
+    pub(crate) fn learn_overhead(&mut self, trial: &Trial, window_ns: u64, spent_ns: u64, cell: &Cell) {
+        self.trials_ns += spent_ns;
+        if cell.kind == CellKind::Floor {
             return;
         }
         let probes = search(trial);
         let windows_ns = if probes.is_empty() { window_ns } else { probes.iter().map(|probe| probe.window_ns).sum() };
         let measurements = probes.len().max(1) as u64;
-        self.overheads_ns.0 += spent_ns.saturating_sub(windows_ns + measurements * trial.warmup_ns);
-        self.overheads_ns.1 += measurements;
+        let (sum_ns, seen) = self.overheads_ns.entry(cell.group.clone()).or_default();
+        *sum_ns += spent_ns.saturating_sub(windows_ns + measurements * trial.warmup_ns);
+        *seen += measurements;
     }
 
     /// Calls per second that the probes of a group's searches are expected to offer: about half of what a closed loop
@@ -348,9 +421,9 @@ impl<'a> Run<'a> {
     /// Time until the end: by the budget until the blocks are fixed, then by the blocks that are left.
     fn left_ns(&self, elapsed_ns: u64) -> u64 {
         let schedule_ns = self.plan.budget_ns.min(self.plan.schedule().total_ns());
-        match self.fixed_blocks {
-            None => schedule_ns.saturating_sub(elapsed_ns),
-            Some(_) => self.confirm_ns.saturating_sub(monotonic_ns().saturating_sub(self.confirm_began_ns)),
+        match self.confirm_began_ns {
+            0 => schedule_ns.saturating_sub(elapsed_ns),
+            _ => self.confirm_ns.saturating_sub(monotonic_ns().saturating_sub(self.confirm_began_ns)),
         }
     }
 }

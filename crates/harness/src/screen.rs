@@ -76,7 +76,7 @@ impl Run<'_> {
             let (warmup_ns, window_ns) = self.screening(group);
             let task = BlockTask { stage, group, cells: &cells, warmup_ns, window_ns, series: false };
             // A screening block that breaks is good enough as it is: the cells that were measured have scores.
-            if self.block(&task)? == BlockEnd::Interrupted {
+            if self.visit(&task)? == BlockEnd::Interrupted {
                 return Ok(false);
             }
             *self.visited.entry((group.clone(), stage)).or_default() += 1;

@@ -93,6 +93,13 @@ pub const BUDGET_NS: u64 = 60_000_000_000;
 /// of them need to fit.
 pub const SEARCH_BUDGET_NS: u64 = 180_000_000_000;
 
+/// Moments, declared beforehand, at which a session may be judged: after its blocks, and after twice and four times as
+/// many. What that costs and brings is argued in `bytegauge_stats::looks`.
+pub const LOOKS: u64 = 3;
+
+/// More looks than this share the error into nothing.
+pub const LOOKS_MAX: u64 = 6;
+
 /// Blocks on top of which more precision is worth no time that nobody set aside for it.
 const BLOCKS_DEFAULT_MAX: u64 = 96;
 
@@ -231,9 +238,20 @@ impl Design {
 }
 
 impl Schedule {
-    /// Time of everything.
+    /// Time of the confirmation until the first look, nanoseconds.
+    pub fn confirm_ns(&self) -> u64 {
+        self.confirm_round_ns.saturating_mul(self.blocks) + self.aside_round_ns.saturating_mul(self.aside_blocks)
+    }
+
+    /// Time until the first look, nanoseconds.
     pub fn total_ns(&self) -> u64 {
-        let confirm_ns = self.confirm_round_ns * self.blocks + self.aside_round_ns * self.aside_blocks;
-        self.calibrate_ns + self.screen_ns + self.narrow_ns + confirm_ns
+        (self.calibrate_ns + self.screen_ns + self.narrow_ns).saturating_add(self.confirm_ns())
+    }
+
+    /// What a look after the first adds: as many blocks of a group in the main, and as much time in nanoseconds, as all
+    /// looks before it took together.
+    pub fn added_by(&self, look: u64) -> (u64, u64) {
+        let times = 1_u64 << look.saturating_sub(2).min(62);
+        (self.blocks.saturating_mul(times), self.confirm_ns().saturating_mul(times))
     }
 }

@@ -7,12 +7,12 @@ use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
 use toml::{Table, Value};
 
-use crate::design::Finalists;
+use crate::design::{Finalists, LOOKS_MAX};
 use crate::spec::{Part, PlanError, ProfileSpec, Spec, parse as parse_levels};
 
 /// Keys of a plan beside the factors.
 const PLAN_KEYS: &[&str] =
-    &["name", "summary", "workload", "budget", "blocks", "margin", "ends", "verify", "profiles", "part"];
+    &["name", "summary", "workload", "budget", "blocks", "looks", "margin", "ends", "verify", "profiles", "part"];
 
 /// Keys of a part beside the factors.
 const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial"];
@@ -51,6 +51,7 @@ impl Reader<'_> {
                 "workload" => {}
                 "budget" => spec.budget_ns = Some(self.duration(key, value)?),
                 "blocks" => spec.blocks = Some(self.count(key, value)?),
+                "looks" => spec.looks = self.looks(key, value)?,
                 "margin" => spec.margin = self.margin(key, value)?,
                 "ends" => spec.ends = self.ends(key, value)?,
                 "verify" => spec.verify = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
@@ -194,6 +195,11 @@ impl Reader<'_> {
     fn count(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
         let count = value.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=100_000).contains(n));
         count.ok_or_else(|| self.bad(key, "takes a number from 1 to 100000"))
+    }
+
+    fn looks(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
+        let looks = self.count(key, value).ok().filter(|looks| *looks <= LOOKS_MAX);
+        looks.ok_or_else(|| self.bad(key, &format!("takes a number from 1 to {LOOKS_MAX}")))
     }
 
     fn text(&self, key: &str, value: &Value) -> Result<String, PlanError> {

@@ -69,10 +69,12 @@ pub struct Plan {
     pub seed: u64,
     /// "Within x of the best", as a share.
     pub margin: f64,
-    /// Time for the whole session, nanoseconds.
+    /// Time until the first look, nanoseconds.
     pub budget_ns: u64,
-    /// Confirmation blocks that were asked for, whatever they take.
+    /// Confirmation blocks until the first look that were asked for, whatever they take.
     pub blocks: Option<u64>,
+    /// Moments at which the session may be judged, each after twice the blocks of the one before.
+    pub looks: u64,
     /// Threads or processes.
     pub ends: Ends,
     /// Whether every byte is checked.
@@ -107,6 +109,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),
         blocks: spec.blocks,
+        looks: spec.looks,
         ends: spec.ends,
         verify: spec.verify,
         groups: Vec::new(),

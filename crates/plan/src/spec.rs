@@ -7,7 +7,7 @@ use bytegauge_model::factor::{self, FACTORS, Factor, Role};
 use bytegauge_model::{Ends, IAm, Level, LevelError, Transport, Workload};
 use thiserror::Error;
 
-use crate::design::Finalists;
+use crate::design::{Finalists, LOOKS};
 
 /// Why a plan cannot be made of what was asked for. Every one is wrong usage: nothing has run yet.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -237,6 +237,8 @@ pub struct Spec {
     pub budget_ns: Option<u64>,
     /// Confirmation blocks, instead of as many as the budget allows.
     pub blocks: Option<u64>,
+    /// Moments at which the session may be judged.
+    pub looks: u64,
     /// "Within x of the best", as a share.
     pub margin: f64,
     /// Threads or processes.
@@ -261,6 +263,7 @@ impl Spec {
             workload,
             budget_ns: None,
             blocks: None,
+            looks: LOOKS,
             margin: MARGIN,
             ends: Ends::Threads,
             verify: false,

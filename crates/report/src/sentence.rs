@@ -104,6 +104,8 @@ pub struct Settle {
     pub seconds: Option<f64>,
     /// The budget to run with, seconds.
     pub budget_s: Option<f64>,
+    /// The looks that the session has left are enough.
+    pub by_looks: bool,
 }
 
 /// What another placement would bring.
@@ -303,7 +305,11 @@ fn settle_text(settle: &Settle) -> String {
     }
     let plural = if settle.blocks == 1 { "block" } else { "blocks" };
     let time = settle.seconds.map_or_else(String::new, |s| format!(" ({} s)", significant(s.max(1.0).ceil(), 3)));
-    let flag = settle.budget_s.map_or_else(String::new, |s| format!(": --budget {}", budget(s)));
+    let flag = match settle.budget_s {
+        _ if settle.by_looks => ": go on with --resume --until proven".into(),
+        Some(s) => format!(": --budget {}", budget(s)),
+        None => String::new(),
+    };
     format!("about {} more {plural}{time} would settle it{flag}", settle.blocks)
 }
 
@@ -408,7 +414,7 @@ mod tests {
 
     #[test]
     fn not_proven_says_what_would_settle_it() {
-        let settle = Some(Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2) });
+        let settle = Some(Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2), by_looks: false });
         check(
             &verdict(Answer::NotProven { best: both(), why: None, settle }, vec![rate("sum", 3.9, 0.06)]),
             "Unix sockets, ends on different CPUs: not proven; the best confirmed is to read with 32 KiB and write \
@@ -416,7 +422,12 @@ mod tests {
              connections 2.5 ms to 8.5 ms old); \
              about 30 more blocks (42 s) would settle it: --budget 2m.",
         );
-        let settle = Some(Settle { blocks: 1, seconds: None, budget_s: None });
+        let settle = Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2), by_looks: true };
+        assert_eq!(
+            settle_text(&settle),
+            "about 30 more blocks (42 s) would settle it: go on with --resume --until proven"
+        );
+        let settle = Some(Settle { blocks: 1, seconds: None, budget_s: None, by_looks: false });
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
         check(
             &Verdict { bound: None, ..verdict(answer, Vec::new()) },
@@ -442,7 +453,8 @@ mod tests {
 
     #[test]
     fn a_forecast_beyond_an_hour_is_no_plan() {
-        let far = Some(Settle { blocks: 300_000, seconds: Some(380_000.0), budget_s: Some(380_060.0) });
+        let far =
+            Some(Settle { blocks: 300_000, seconds: Some(380_000.0), budget_s: Some(380_060.0), by_looks: false });
         for (settle, expected) in [
             (far, "to settle it would take more than an hour of blocks"),
             (None, "more blocks alone would not settle it"),

@@ -242,15 +242,18 @@ fn no_store_yet() {
 fn sessions_that_do_not_exist() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --engine null --duration 1ms --quiet")).exits(2);
-    bench.run("stream --engine null --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --budget 1s -q").exits(0);
+    bench.run("stream --engine null --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --looks 1 --budget 1s -q").exits(0);
     bench.run("report 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("export 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("report x").exits(2).complains(&["x", "ID"]);
     bench.run("report -1").exits(2);
     bench.run("stream --resume 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("stream --resume soon").exits(2).complains(&["--resume", "`soon`", "bytegauge sessions"]);
-    bench.run("stream --resume").exits(2).complains(&["no interrupted session of plan stream", "without --resume"]);
-    bench.run("stream --resume 1").exits(2).complains(&["session 1 is complete"]);
+    bench
+        .run("stream --resume")
+        .exits(2)
+        .complains(&["no session of plan stream is interrupted or has a look left", "without --resume"]);
+    bench.run("stream --resume 1").exits(2).complains(&["session 1 is over", "looks taken: 1 of 1"]);
 }
 
 #[test]

@@ -137,8 +137,8 @@ fn sockets_and_a_device_in_one_document() {
     assert_eq!(document["status"], "complete");
     assert_eq!(document["seed"], 7);
     assert_eq!(document["plan"]["name"], "stream");
-    let note = "write-size does not apply to /dev/zero: collapsed there";
-    assert!(list(&document["notes"]).iter().any(|told| told == note), "{}", document["notes"]);
+    let collapsed = "write-size does not apply to /dev/zero: collapsed there";
+    assert!(list(&document["notes"]).iter().any(|note| note == collapsed), "{}", document["notes"]);
     let candidates: Vec<&Value> = list(&document["cells"]).iter().filter(|cell| cell["kind"] == "candidate").collect();
     assert_eq!((candidates.len(), list(&document["groups"]).len()), (6, 3));
     for cell in candidates {

@@ -23,7 +23,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (Kind::Rate, _) => ["max", "100M"],
         (Kind::Switch { .. }, _) => ["on", "off"],
         (_, "transport") => ["unix", "/dev/zero"],
-        (_, "i_am") => ["reader", "writer"],
+        (_, "i_am") => ["reader", "both"],
         (_, "age") => ["fresh", "steady"],
         (_, "placement") => ["same-cpu", "unpinned"],
         (_, "profile") => ["drain", "parser"],
@@ -99,9 +99,9 @@ fn every_flag_is_a_toml_key() {
 fn every_design_flag_is_a_toml_key() {
     let bench = Bench::new();
     let factors = "--transport unix --read-size 4K --write-size 64K --dry-run --format json --seed 5";
-    let flags = "--budget 7s --blocks 9 --margin 10% --ends processes --verify";
+    let flags = "--budget 7s --blocks 9 --looks 2 --margin 10% --ends processes --verify";
     let by_flags = bench.run(&format!("stream {factors} {flags}")).exits(0).json();
-    let keys = "name = \"stream\"\nbudget = \"7s\"\nblocks = 9\nmargin = 0.1\nends = \"processes\"\nverify = true\n";
+    let keys = "name = \"stream\"\nbudget = \"7s\"\nblocks = 9\nlooks = 2\nmargin = 0.1\nends = \"processes\"\nverify = true\n";
     let plan = bench.write("plan.toml", keys);
     let by_file = bench.run(&format!("run {plan} {factors}")).exits(0).json();
     assert_eq!(by_file, by_flags);
@@ -148,7 +148,10 @@ fn it_says_cells_blocks_time_and_what_was_collapsed() {
         "narrow",
         "confirm",
         "total",
-        "of a budget of 60 s",
+        "until look 1, of a budget of 60 s",
+        "look 1 of 3",
+        "where something stays open: look 2 ",
+        "or at once with --until proven",
     ]);
     assert_eq!(ran.stderr, "");
 }

@@ -11,7 +11,7 @@ use crate::raw::{Raw, name};
 
 /// Long enough to be interrupted, short enough to be finished afterwards.
 const LONGER: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 10ms \
-                      --blocks 40 --budget 2s --seed 1";
+                      --blocks 40 --looks 1 --budget 2s --seed 1";
 
 /// Trials told so far on a stream of JSON lines.
 fn told(text: &str) -> usize {
@@ -60,7 +60,7 @@ fn everything_measured_is_kept_and_gone_on_with() {
         check_document(&document);
         assert_eq!((&document["status"], &document["session"]), (&"complete".into(), &1.into()));
         check_resumed(&bench, &before);
-        bench.run(&format!("{LONGER} --resume")).exits(2).complains(&["no interrupted session"]);
+        bench.run(&format!("{LONGER} --resume")).exits(2).complains(&["no session of plan stream", "has a look left"]);
     }
 }
 
@@ -212,7 +212,7 @@ fn a_session_that_goes_on_is_not_resumed_by_another() {
 }
 
 /// Writes other bytes of the same length over every occurrence of a text in the store.
-fn patch(bench: &Bench, text: &str, other: &str) {
+pub fn patch(bench: &Bench, text: &str, other: &str) {
     assert_eq!(text.len(), other.len());
     let mut bytes = fs::read(bench.store()).expect("the store");
     let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(text.as_bytes())).collect();

@@ -20,6 +20,7 @@ mod feed;
 mod interrupt;
 mod kill;
 mod knee;
+mod looks;
 mod machine_limits;
 mod output;
 mod plans;

@@ -13,7 +13,7 @@ fn every_ready_plan_is_planned() {
     let bench = Bench::new();
     for (name, fewest) in [
         ("buffer-size", 70),
-        ("buffer-grid", 100),
+        ("buffer-grid", 1000),
         ("read-sweep", 100),
         ("socket-buffers", 100),
         ("tcp-echo", 96),
@@ -34,21 +34,41 @@ fn every_ready_plan_is_planned() {
 }
 
 #[test]
-fn the_main_plan_covers_what_it_promises() {
+fn the_main_plan_asks_for_every_program() {
     let plan = Bench::new().run("run buffer-size --dry-run --format json").exits(0).json();
     assert_eq!(plan["budget_ns"], 60_000_000_000_u64);
-    let groups: Vec<String> = plan["groups"]
-        .as_array()
-        .expect("groups")
-        .iter()
-        .map(|group| ["transport", "i_am", "age"].map(|name| group["factors"][name].to_string()).join(" "))
-        .collect();
+    let groups = groups(&plan, ["transport", "i_am", "age"]);
     for transport in ["unix", "tcp"] {
-        for i_am in ["reader", "writer", "both"] {
-            let group = format!("\"{transport}\" \"{i_am}\" \"steady\"");
+        for program in ["reader", "writer", "both"] {
+            let group = format!("\"{transport}\" \"{program}\" \"steady\"");
             assert!(groups.contains(&group), "{group} is not in {groups:?}");
         }
     }
+    let congestion = |cell: &Value| cell["factors"]["i_am"] == "both" && cell["factors"]["congestion"] == "bbr";
+    assert!(plan["cells"].as_array().expect("cells").iter().any(congestion));
+}
+
+#[test]
+fn the_grid_asks_for_every_reader_and_place() {
+    let plan = Bench::new().run("run buffer-grid --dry-run --format json").exits(0).json();
+    let groups = groups(&plan, ["transport", "placement", "profile"]);
+    for transport in ["unix", "tcp"] {
+        for placement in ["cross-core", "same-cpu"] {
+            for profile in ["drain", "sum", "parser"] {
+                let group = format!("\"{transport}\" \"{placement}\" \"{profile}\"");
+                assert!(groups.contains(&group), "{group} is not in {groups:?}");
+            }
+        }
+    }
+    assert!(
+        groups.iter().any(|group| group.contains("/dev/zero")) && groups.iter().any(|group| group.contains("urandom"))
+    );
+}
+
+/// What the groups of a plan say of three factors.
+fn groups(plan: &Value, names: [&str; 3]) -> Vec<String> {
+    let groups = plan["groups"].as_array().expect("groups").iter();
+    groups.map(|group| names.map(|name| group["factors"][name].to_string()).join(" ")).collect()
 }
 
 #[test]
@@ -85,9 +105,9 @@ name = \"mine\"
 budget = \"3s\"
 [[part]]
 transport = \"unix\"
-age = \"fresh\"
 placement = \"cross-core,same-cpu\"
 profile = \"drain,slow\"
+age = \"fresh\"
 read-size = \"4K..32K\"
 write-size = [16384, \"64K\"]
 finalists = 2

@@ -53,7 +53,8 @@ impl Rounds {
     pub fn of<'a>(groups: impl Iterator<Item = &'a Judged<'a>>) -> Rounds {
         let (mut most, mut planned, mut total_s) = (0, None, 0.0);
         for group in groups {
-            planned = planned.or_else(|| group.row.facts.get("blocks_fixed").and_then(Value::as_u64));
+            // One on the side says fewer.
+            planned = planned.max(group.row.facts.get("blocks_fixed").and_then(Value::as_u64));
             most = most.max(group.blocks_done);
             total_s += group.block_ns.unwrap_or(0) as f64 * group.blocks_done as f64 / 1e9;
         }
@@ -284,6 +285,7 @@ fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &C
         blocks,
         seconds: own.map(|seconds| seconds * blocks as f64),
         budget_s: conditions.budget_s.zip(all).map(|(budget, more)| budget + more),
+        by_looks: confirmed.iter().all(|group| group.standing.has_room_for(blocks)),
     })
 }
 

@@ -36,6 +36,18 @@ pub struct Standing {
     pub view: Option<LookView>,
 }
 
+impl Standing {
+    /// Whether the looks that are left have so many blocks.
+    pub fn has_room_for(&self, blocks: u64) -> bool {
+        let left = self.view.as_ref().and_then(|look| {
+            let further = u32::try_from(look.of.saturating_sub(look.done + 1)).ok()?;
+            let last = look.next_blocks?.saturating_mul(2_usize.checked_pow(further)?);
+            Some(last - look.blocks)
+        });
+        left.is_some_and(|left| blocks <= left as u64)
+    }
+}
+
 impl Looks {
     /// Reads the facts of the groups.
     pub fn of(groups: &[GroupRow], status: SessionStatus, level: f64) -> Looks {

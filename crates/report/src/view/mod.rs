@@ -24,6 +24,7 @@ mod latency;
 mod looks;
 mod notes;
 mod options;
+mod progress;
 mod receive_buffer;
 mod rings;
 mod settled;
@@ -45,7 +46,8 @@ use document::{PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use groups::GroupBlocks;
 use looks::Looks;
-use settled::{Blocks, settle};
+pub use progress::Progress;
+use settled::{Blocks, Settled, settle};
 pub(crate) use time::rfc3339;
 
 /// How a session is analysed.
@@ -87,19 +89,13 @@ impl View {
     /// Settles the numbers of a stored session.
     pub fn of(session: &SessionData, settings: &Settings) -> View {
         let record = &session.record;
-        let level = if settings.level > 0.5 && settings.level < 1.0 { settings.level } else { 0.95 };
-        let margin = settings.margin.unwrap_or(record.margin);
-        let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
+        let method = method(session, settings);
+        let (level, margin) = (method.level, method.margin);
         let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
         let varied = plan_varied(&cells);
         let blocks = Blocks::of(&session.blocks);
-        let mut settled = settle(&cells, &session.trials, &blocks);
-        for (settled, row) in settled.iter_mut().zip(&session.cells) {
-            settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
-        }
+        let settled = settled(session, &cells, &blocks);
         let group_blocks = GroupBlocks::of(&session.blocks);
-        let method =
-            Method { level, margin, seed: record.seed, groups: session.groups.len().max(1), ..Method::default() };
         let looks = Looks::of(&session.groups, record.status, level);
         let scene = Scene {
             settled: &settled,
@@ -165,6 +161,28 @@ impl View {
             groups,
         }
     }
+}
+
+/// The confidence of all looks together, as a share.
+fn level(settings: &Settings) -> f64 {
+    if settings.level > 0.5 && settings.level < 1.0 { settings.level } else { 0.95 }
+}
+
+/// How a session is judged.
+fn method(session: &SessionData, settings: &Settings) -> Method {
+    let margin = settings.margin.unwrap_or(session.record.margin);
+    let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
+    let (seed, groups) = (session.record.seed, session.groups.len().max(1));
+    Method { level: level(settings), margin, seed, groups, ..Method::default() }
+}
+
+/// The trials of every cell, and whether it has left its group.
+fn settled<'a>(session: &'a SessionData, cells: &'a [Cell], blocks: &Blocks) -> Vec<Settled<'a>> {
+    let mut settled = settle(cells, &session.trials, blocks);
+    for (settled, row) in settled.iter_mut().zip(&session.cells) {
+        settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
+    }
+    settled
 }
 
 /// Factors with more than one level among the candidates of the session.

@@ -1,0 +1,197 @@
+//! Looks: how many there are is declared beforehand, and every block beyond the first look's was asked for.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::contract::check_document;
+use crate::interrupt::patch;
+use crate::raw::{Raw, name, number};
+
+/// Two cells that hardly differ, and a margin that hardly any number of blocks proves.
+const ALIKE: &str = "stream --age fresh --transport unix --profile sum --read-size 60K,64K --write-size 64K --duration 2ms \
+                     --margin 0.1% --budget 2s --seed 1";
+
+/// A fact of every group.
+fn facts(raw: &Raw, fact: &str) -> BTreeMap<String, u64> {
+    raw.groups.iter().map(|line| (name(&line["group"]["id"]), number(&line["facts"][fact]))).collect()
+}
+
+fn check_blocks(bench: &Bench, blocks: u64, look: u64) -> Raw {
+    let raw = Raw::of(bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.status(), "complete");
+    assert_eq!((raw.confirmed()["g1"], facts(&raw, "look")["g1"]), (blocks, look));
+    assert_eq!((facts(&raw, "looks")["g1"], facts(&raw, "blocks_fixed")["g1"]), (3, 6));
+    raw
+}
+
+#[test]
+fn a_complete_session_is_resumed_for_its_next_look() {
+    let bench = Bench::new();
+    let first = bench.run(&format!("{ALIKE} --blocks 6 --quiet --format json")).exits(0).json();
+    assert_eq!(first["groups"][0]["look"]["done"], 1);
+    let mut before = check_blocks(&bench, 6, 1);
+    for (look, blocks) in [(2, 12), (3, 24)] {
+        let document = bench.run(&format!("{ALIKE} --resume --quiet --format json")).exits(0).json();
+        check_document(&document);
+        assert_eq!((&document["groups"][0]["look"]["done"], &document["session"]), (&json!(look), &json!(1)));
+        let after = check_blocks(&bench, blocks, look);
+        assert_eq!(after.trials[..before.trials.len()], before.trials, "what was measured before stays as it is");
+        before = after;
+    }
+    let over = ["session 1 is over", "looks taken: 3 of 3", "without --resume"];
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&over);
+    bench.run("stream --resume --quiet").exits(2).complains(&["no session of plan stream", "has a look left"]);
+    check_blocks(&bench, 24, 3);
+}
+
+#[test]
+fn every_group_declares_its_own_blocks() {
+    let bench = Bench::new();
+    let toml = "placement = \"unpinned,same-cpu\"\naside = { placement = \"same-cpu\" }\n";
+    let plan = bench.write("mine.toml", toml);
+    let factors = "--transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 1ms --budget 2s";
+    bench.run(&format!("run {plan} {factors} --blocks 21 --quiet")).exits(0);
+    let raw = Raw::of(&bench, 1);
+    let mut fixed: Vec<u64> = facts(&raw, "blocks_fixed").into_values().collect();
+    fixed.sort_unstable();
+    assert_eq!(fixed, [7, 21]);
+    assert_eq!(facts(&raw, "blocks_fixed"), raw.confirmed());
+    bench.run(&format!("run {plan} --resume 1 --quiet")).exits(0);
+    let doubled: BTreeMap<String, u64> = raw.confirmed().into_iter().map(|(id, blocks)| (id, 2 * blocks)).collect();
+    assert_eq!(Raw::of(&bench, 1).confirmed(), doubled);
+}
+
+/// Resumes a session for its second look of 40 further blocks, and returns it in the midst of that.
+fn in_the_second_look(bench: &Bench) -> crate::bench::Running {
+    bench.run(&format!("{ALIKE} --blocks 40 --quiet")).exits(0);
+    let mut running = bench.start("stream --resume 1 --json-stream");
+    running.until("a trial", |running| running.stdout().contains("\"event\":\"trial\""));
+    running
+}
+
+#[test]
+fn an_interrupted_look_leaves_the_one_before_it() {
+    let bench = Bench::new();
+    let running = in_the_second_look(&bench);
+    running.signal("INT");
+    let ran = running.wait().exits(130).complains(&["interrupted", "--resume 1"]);
+    let document = ran.json_lines().pop().expect("a last line")["report"].clone();
+    check_document(&document);
+    let look = &document["groups"][0]["look"];
+    assert_eq!((&document["status"], &look["done"], &look["blocks"]), (&json!("incomplete"), &json!(1), &json!(40)));
+    let so_far = Raw::of(&bench, 1).confirmed()["g1"] - 40;
+    assert_eq!(look["so_far"], so_far);
+    let notes = document["notes"].to_string();
+    assert_eq!(notes.contains("after look 1 of 3 read so far"), so_far > 0, "{notes}");
+    bench.run("stream --resume 1 --quiet").exits(0);
+    let raw = Raw::of(&bench, 1);
+    assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 80, 2));
+}
+
+#[test]
+fn a_killed_look_is_taken_to_its_end() {
+    let bench = Bench::new();
+    in_the_second_look(&bench).kill();
+    assert_eq!(Raw::of(&bench, 1).status(), "running");
+    bench.run("stream --resume 1 --quiet").exits(0);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 80, 2));
+}
+
+/// What a run told of its looks.
+fn told(ran: &crate::bench::Ran) -> Vec<Value> {
+    ran.json_lines().into_iter().filter(|line| line["event"] == "look").collect()
+}
+
+#[test]
+fn until_proven_looks_until_nothing_is_left_to_settle() {
+    let bench = Bench::new();
+    let ran = bench.run(&format!("{ALIKE} --blocks 6 --until proven --json-stream")).exits(0);
+    let looks = told(&ran);
+    let settled = looks.last().is_some_and(|look| look["settled"] == look["groups"]);
+    // Nobody knows what two such cells show; but it went on exactly as long as something was open.
+    let last = if settled { looks.len() as u64 } else { 3 };
+    assert!(looks.iter().rev().skip(1).all(|look| look["settled"] == 0 && look["groups"] == 1), "{looks:?}");
+    let raw = check_blocks(&bench, 6 << (last - 1), last);
+    let saved = raw.session["notes"].to_string().contains("settled all that can be");
+    assert_eq!(saved, settled, "{}", raw.session["notes"]);
+}
+
+#[test]
+fn what_compares_nothing_is_settled_at_once() {
+    let bench = Bench::new();
+    let words =
+        "stream --engine null --transport unix --profile drain --read-size 4K,8K --write-size 64K --duration 1ms";
+    let ran = bench.run(&format!("{words} --blocks 6 --budget 1s --until proven --json-stream")).exits(0);
+    let raw = check_blocks(&bench, 6, 1);
+    let notes = raw.session["notes"].to_string();
+    assert!(notes.contains("ended after look 1 of 3, which settled all that can be: ") && notes.contains(" saved"));
+    assert_eq!(told(&ran).len(), 1);
+}
+
+#[test]
+fn until_proven_keeps_to_its_cap() {
+    let bench = Bench::new();
+    let ran = bench.run(&format!("{ALIKE} --blocks 6 --until proven --until-max 1ms --json-stream")).exits(0);
+    let raw = check_blocks(&bench, 6, 1);
+    assert!(raw.session["notes"].to_string().contains("ended after look 1 of 3"), "{}", raw.session["notes"]);
+    let looks = told(&ran);
+    assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
+    // Another command may allow for more.
+    bench.run("stream --resume 1 --until proven --quiet").exits(0);
+    let raw = Raw::of(&bench, 1);
+    assert!([12, 24].contains(&raw.confirmed()["g1"]), "{:?}", raw.confirmed());
+}
+
+#[test]
+fn no_look_mends_a_twin_that_disagrees() {
+    let bench = Bench::new();
+    let words = "stream --age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --duration 2ms --blocks 12 \
+                 --budget 2s --seed 1 --plant c2t@spin:1000000 --until proven --json-stream";
+    let ran = bench.run(words).exits(0);
+    let document = ran.json_lines().pop().expect("a last line")["report"].clone();
+    let group = &document["groups"][0];
+    assert_eq!((&group["twin"]["alarm"], &group["look"]["done"]), (&json!(true), &json!(1)), "{group}");
+    assert_eq!(group["recommendation"]["proven"], false);
+    assert_eq!(Raw::of(&bench, 1).confirmed()["g1"], 12);
+}
+
+#[test]
+fn every_block_counts() {
+    let bench = Bench::new();
+    let document = bench.run(&format!("{ALIKE} --blocks 2 --quiet --format json")).exits(0).json();
+    let raw = Raw::of(&bench, 1);
+    let confirmed = |id: &Value| {
+        let of_cell = raw.trials.iter().filter(|trial| trial["cell"] == *id && trial["stage"] == "confirm");
+        of_cell.count() as u64
+    };
+    for cell in document["cells"].as_array().expect("cells") {
+        let id = &cell["id"];
+        assert_eq!((number(&cell["trials"]), number(&cell["failed_trials"])), (confirmed(id), 0), "{id}");
+    }
+    assert_eq!((raw.confirmed()["g1"], raw.troubles()), (2, Vec::new()));
+}
+
+#[test]
+fn sessions_of_older_versions_declared_no_looks() {
+    let bench = Bench::new();
+    bench.run(&format!("{ALIKE} --blocks 6 --quiet")).exits(0);
+    patch(&bench, "\"looks\":3", "\"loops\":3");
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by an older version", "run anew"]);
+    bench.run("report 1").exits(0);
+}
+
+#[test]
+fn one_look_has_no_next() {
+    let bench = Bench::new();
+    let document = bench.run(&format!("{ALIKE} --blocks 6 --looks 1 --quiet --format json")).exits(0).json();
+    let look = &document["groups"][0]["look"];
+    assert_eq!((&look["of"], &look["level"], &look["next_blocks"]), (&json!(1), &json!(0.95), &Value::Null));
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&["looks taken: 1 of 1"]);
+    bench.run("stream --looks 1 --until proven").exits(2).complains(&["--until", "--looks 1"]);
+    bench.run("stream --looks 7").exits(2).complains(&["--looks: `7`", "1 to 6"]);
+}

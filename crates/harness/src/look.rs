@@ -1,0 +1,208 @@
+//! Looks: whether a session has shown what it can, or goes on to twice the blocks.
+//!
+//! When it may be asked is declared before the first confirmation block, and stored with every group; what is proven is
+//! judged elsewhere, from the store. So nothing that is measured decides how many looks there are, or where.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::session::Stage;
+use bytegauge_model::{GroupId, Nanos, SessionId};
+use bytegauge_store::{GroupRow, Store, StoreError};
+use bytegauge_sys::clock::monotonic_ns;
+use serde_json::{Value, json};
+
+use crate::confirm::Confirmed;
+use crate::event::Event;
+use crate::run::{Run, RunError};
+
+/// Fact of a group: how many looks were declared.
+const LOOKS: &str = "looks";
+
+/// Fact of a group: its blocks until the first look.
+const BLOCKS: &str = "blocks_fixed";
+
+/// Fact of a group: the look that was begun last.
+const BEGUN: &str = "look";
+
+/// What a look shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// Groups in which choices are compared.
+    pub groups: usize,
+    /// Those in which something is proven, or nothing ever will be by more blocks.
+    pub settled: usize,
+    /// Further ones that the next look is likely to settle.
+    pub likely: usize,
+}
+
+impl Judgement {
+    /// Whether another look is of no use.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.settled >= self.groups
+    }
+}
+
+/// Somebody who judges a session by what is stored of it, and by nothing else.
+pub trait Judge {
+    /// Judges a session whose look was just completed.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn judge(&mut self, store: &Store, session: SessionId) -> Result<Judgement, StoreError>;
+}
+
+/// Where a session stands between its looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// The look that was begun last, from 1; 0 before the first.
+    pub begun: u64,
+    /// How many were declared.
+    pub of: u64,
+}
+
+impl Stand {
+    /// Reads the facts of a session's groups; `None` where it declared no looks: it confirmed nothing yet, or an older
+    /// version measured it.
+    #[must_use]
+    pub fn of(rows: &[GroupRow]) -> Option<Stand> {
+        let most = |name: &str| rows.iter().filter_map(|row| number(row, name)).max();
+        Some(Stand { begun: most(BEGUN).unwrap_or(0), of: most(LOOKS)? })
+    }
+
+    /// Whether a look is left when the last one that was begun is complete.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        self.begun < self.of
+    }
+}
+
+fn number(row: &GroupRow, name: &str) -> Option<u64> {
+    row.facts.get(name).and_then(Value::as_u64)
+}
+
+/// Blocks of every group until its first look, as far as they were fixed.
+pub(crate) fn first_blocks(rows: &[GroupRow]) -> BTreeMap<GroupId, u64> {
+    rows.iter().filter_map(|row| Some((row.group.id.clone(), number(row, BLOCKS)?))).collect()
+}
+
+impl Run<'_> {
+    /// Declares the looks of all groups, before their first block.
+    pub(crate) fn declare_looks(&mut self, groups: &[Confirmed]) -> Result<(), RunError> {
+        for Confirmed { group, .. } in groups {
+            let blocks = self.target(group, 1);
+            self.store.set_group_fact(self.session, group, LOOKS, &json!(self.plan.looks))?;
+            self.store.set_group_fact(self.session, group, BLOCKS, &json!(blocks))?;
+        }
+        Ok(())
+    }
+
+    /// Blocks that a group has had when a look ends.
+    pub(crate) fn target(&self, group: &GroupId, look: u64) -> u64 {
+        let first = self.first_blocks.get(group).copied().unwrap_or(0);
+        first.saturating_mul(1 << look.saturating_sub(1).min(62))
+    }
+
+    /// Keeps in the store which look it is: a session that is killed between two looks goes on with the right one.
+    pub(crate) fn begin_look(&mut self, groups: &[Confirmed]) -> Result<(), RunError> {
+        let look = self.look;
+        for Confirmed { group, .. } in groups {
+            self.store.set_group_fact(self.session, group, BEGUN, &json!(look))?;
+        }
+        self.confirm_ns = self.time_until(groups, look);
+        self.confirm_began_ns = monotonic_ns();
+        let due = |run: &Run<'_>, confirmed: &Confirmed| {
+            run.target(&confirmed.group, look).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
+        };
+        let trials = groups.iter().map(|confirmed| due(self, confirmed) * confirmed.cells.len() as u64).sum();
+        if trials > 0 {
+            let blocks = groups.iter().map(|confirmed| due(self, confirmed)).max().unwrap_or(0);
+            let (of, time) = (self.plan.looks, about(self.confirm_ns));
+            self.observer
+                .hear(&Event::Note(format!("look {look} of {of}: {blocks} confirmation blocks, about {time}")));
+        }
+        self.observer.hear(&Event::Stage { stage: Stage::Confirm, trials });
+        Ok(())
+    }
+
+    /// Whether the session goes on to the next look at once, now that one is complete.
+    pub(crate) fn goes_on(&mut self, groups: &[Confirmed], judge: &mut dyn Judge) -> Result<bool, RunError> {
+        let (look, of) = (self.look, self.plan.looks);
+        let wanted = self.options.until_proven && !self.stop.load(std::sync::atomic::Ordering::Relaxed);
+        if look >= of || !wanted {
+            return Ok(false);
+        }
+        let judgement = judge.judge(self.store, self.session)?;
+        let next_ns = self.time_until(groups, look + 1);
+        self.observer.hear(&Event::Look { look, of, judgement, next_ns });
+        let cap_ns = self.options.until_max_ns;
+        let end_ns = (monotonic_ns() - self.began_ns).saturating_add(next_ns);
+        let note = if judgement.is_settled() {
+            let saved = about(self.time_until(groups, of));
+            format!("ended after look {look} of {of}, which settled all that can be: {saved} saved")
+        } else if let Some(cap) = cap_ns.filter(|cap_ns| end_ns > *cap_ns) {
+            format!(
+                "ended after look {look} of {of}: the next would take about {} and end beyond --until-max {}",
+                about(next_ns),
+                Nanos(cap)
+            )
+        } else {
+            return Ok(true);
+        };
+        self.store.add_note(self.session, &note)?;
+        self.observer.hear(&Event::Note(note));
+        Ok(false)
+    }
+
+    /// Time until the end of a look, nanoseconds: by the blocks that a group has had, else as its trials add up.
+    pub(crate) fn time_until(&self, groups: &[Confirmed], look: u64) -> u64 {
+        let time_ns = |confirmed: &Confirmed| {
+            let (sum_ns, blocks) = self.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
+            let (windows_ns, rest_ns) = self.block_ns(confirmed);
+            let each_ns = sum_ns.checked_div(blocks).unwrap_or((windows_ns + rest_ns) as u64);
+            let due = self.target(&confirmed.group, look).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
+            due.saturating_mul(each_ns)
+        };
+        groups.iter().map(time_ns).fold(0, u64::saturating_add)
+    }
+}
+
+/// A time as a forecast: no more digits than it has.
+fn about(ns: u64) -> Nanos {
+    const SECOND: u64 = 1_000_000_000;
+    Nanos(if ns < SECOND { ns / 1_000_000 * 1_000_000 } else { (ns + SECOND / 2) / SECOND * SECOND })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytegauge_model::Group;
+
+    fn row(facts: Value) -> GroupRow {
+        let facts = serde_json::from_value(facts).expect("an object");
+        GroupRow { group: Group { id: GroupId("g1".into()), factors: Default::default() }, facts }
+    }
+
+    #[test]
+    fn the_plan_declares_what_the_statistics_expect() {
+        assert_eq!(usize::try_from(bytegauge_plan::LOOKS), Ok(bytegauge_stats::looks::LOOKS));
+    }
+
+    #[test]
+    fn facts_say_where_a_session_stands() {
+        let check = |facts: Value, expected: Option<(u64, u64, bool)>| {
+            let got = Stand::of(&[row(json!({})), row(facts.clone())]);
+            assert_eq!(got.map(|stand| (stand.begun, stand.of, stand.has_next())), expected, "{facts}");
+        };
+        check(json!({"blocks_fixed": 40}), None);
+        check(json!({"blocks_fixed": 40, "looks": 3}), Some((0, 3, true)));
+        check(json!({"looks": 3, "look": 2}), Some((2, 3, true)));
+        check(json!({"looks": 3, "look": 3}), Some((3, 3, false)));
+    }
+
+    #[test]
+    fn what_is_settled_needs_no_look() {
+        assert!(Judgement { groups: 0, settled: 0, likely: 0 }.is_settled());
+        assert!(!Judgement { groups: 3, settled: 2, likely: 1 }.is_settled());
+    }
+}

@@ -1,0 +1,63 @@
+//! How far a session has come at a look: which questions are settled, and which the next look is likely to settle.
+
+use bytegauge_model::Cell;
+use bytegauge_stats::budget::more_blocks;
+use bytegauge_stats::group::Method;
+use bytegauge_stats::looks;
+
+use super::compare::{Judged, Scene, families};
+use super::groups::GroupBlocks;
+use super::looks::Looks;
+use super::settled::Blocks;
+use super::{Settings, method, plan_varied, settled};
+use crate::SessionData;
+
+/// What a look has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Groups in which choices are compared.
+    pub groups: usize,
+    /// Those of which more blocks would be of no use: something is proven, or nothing ever will be.
+    pub settled: usize,
+    /// Further ones in which something is likely to be proven at the next look, if the estimates stay as they are.
+    pub likely: usize,
+}
+
+impl Progress {
+    /// Judges a session by the last look that its groups completed.
+    #[must_use]
+    pub fn of(session: &SessionData, settings: &Settings) -> Progress {
+        let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
+        let (method, varied, blocks) = (method(session, settings), plan_varied(&cells), Blocks::of(&session.blocks));
+        let settled = settled(session, &cells, &blocks);
+        let scene = Scene {
+            settled: &settled,
+            blocks: &blocks,
+            group_blocks: &GroupBlocks::of(&session.blocks),
+            varied: &varied,
+            method: &method,
+            looks: &Looks::of(&session.groups, session.record.status, method.level),
+        };
+        let families = families(session, &scene);
+        let mut progress = Progress { groups: 0, settled: 0, likely: 0 };
+        let compares = |group: &&Judged| group.verdict.present.len() > 1;
+        for group in families.iter().flat_map(|family| &family.groups).filter(compares) {
+            let method = Method { level: group.standing.level, ..method };
+            progress.groups += 1;
+            if looks::settled(std::slice::from_ref(&group.verdict), &method) {
+                progress.settled += 1;
+            } else if is_likely(group, &method) {
+                progress.likely += 1;
+            }
+        }
+        progress
+    }
+}
+
+/// Whether the blocks until the next look would prove something, as far as can be told.
+fn is_likely(group: &Judged, method: &Method) -> bool {
+    let cells = group.verdict.present.iter();
+    let Some(more) = cells.filter_map(|cell| more_blocks(&group.verdict, *cell, method)).min() else { return false };
+    let next = group.standing.view.as_ref().and_then(|look| look.next_blocks);
+    next.is_some_and(|next| group.input.blocks.len() + more <= next)
+}
