@@ -16,6 +16,7 @@ mod datagrams;
 pub mod document;
 mod environment;
 mod estimate;
+mod first;
 mod floor;
 mod footprint;
 mod groups;
@@ -42,7 +43,7 @@ use cells::Context;
 use compare::{Family, Scene, families};
 use cost::Fit;
 pub use document::View;
-use document::{PlanView, SCHEMA_VERSION};
+use document::{AnswerView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use groups::GroupBlocks;
 use looks::Looks;
@@ -137,7 +138,7 @@ impl View {
         judged.sort_by_key(|group| session.groups.iter().position(|row| row.group.id == group.row.group.id));
         let groups: Vec<_> =
             judged.iter().map(|group| groups::view(group, &conditions, &scope, &group_blocks, &fit)).collect();
-        View {
+        let mut view = View {
             schema_version: SCHEMA_VERSION,
             session: record.id,
             status: record.status,
@@ -155,11 +156,14 @@ impl View {
             },
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
+            answer: AnswerView::default(),
             verdicts,
             floor: floors.view.clone(),
             cells,
             groups,
-        }
+        };
+        view.answer = first::answer(&view);
+        view
     }
 }
 

@@ -6,5 +6,6 @@ mod datagrams;
 mod render;
 mod robust;
 mod schema;
+mod screen;
 mod support;
 mod view;
