@@ -102,7 +102,9 @@ fn grid(
     let others = if crowded { ", the best over the other choices" } else { "" };
     let looked = numbers && cells.iter().any(|cell| !is_confirmed(cell));
     let looked = if looked { "   (in brackets: only screened)" } else { "" };
-    let mut lines = vec![paint.dim(&format!("{} ↓  {} →   {what}{others}{looked}", heading(down), heading(across)))];
+    let title = format!("{} ↓  {} →   {what}{others}", heading(down), heading(across));
+    let fits = title.chars().count() + looked.chars().count() <= width;
+    let mut lines = vec![paint.dim(&format!("{title}{}", if fits { looked } else { "" }))];
     let mut head = " ".repeat(label_width);
     for level in &columns {
         head.push_str(&format!("{:>field$} ", short(across, level)));

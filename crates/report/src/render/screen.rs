@@ -315,8 +315,8 @@ const BOUND_MAX: f64 = 9.0;
 
 fn bound(share: f64) -> String {
     match share {
-        share if share >= BOUND_MAX => "> 10 ×".into(),
-        share if share >= 1.0 => format!("{} ×", fixed(1.0 + share, 2)),
+        share if share >= BOUND_MAX => format!("> {:.0} %", BOUND_MAX * 100.0),
+        share if share >= 0.1 => format!("{:.0} %", share * 100.0),
         share => percent(share),
     }
 }

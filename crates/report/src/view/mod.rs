@@ -9,6 +9,7 @@ mod backlog;
 pub(crate) mod call_datagrams;
 mod calls;
 mod cells;
+mod checks;
 mod compare;
 mod cost;
 mod counters;
@@ -183,6 +184,14 @@ fn method(session: &SessionData, settings: &Settings) -> Method {
 /// The trials of every cell, and whether it has left its group.
 fn settled<'a>(session: &'a SessionData, cells: &'a [Cell], blocks: &Blocks) -> Vec<Settled<'a>> {
     let mut settled = settle(cells, &session.trials, blocks);
+    let cpus = environment::cpus(&session.record.machine);
+    for settled in &mut settled {
+        // What stands behind the estimate, and what chose the finalists.
+        let found = |trials: &[&bytegauge_model::Trial]| checks::contradiction(&settled.cell.factors, trials, cpus);
+        if let Some(said) = found(&settled.trials).or_else(|| found(&settled.measured)) {
+            settled.reject(said);
+        }
+    }
     for (settled, row) in settled.iter_mut().zip(&session.cells) {
         settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
     }

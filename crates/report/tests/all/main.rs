@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod checks;
 mod datagrams;
 mod render;
 mod robust;

@@ -94,7 +94,7 @@ fn head(view: &View) -> String {
         other => Some(other.name().to_owned()),
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_TOLD);
-    let steal = steal.map(|share| format!("the host took {} of the CPU; it is counted in", percent(share)));
+    let steal = steal.map(|share| format!("the host took {} of the CPU", percent(share)));
     let parts = [Some(format!("session {}", view.session)), took, status, steal];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))

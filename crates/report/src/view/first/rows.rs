@@ -89,7 +89,8 @@ fn of_verdict(view: &View, verdict: &VerdictView, columns: &[ChoiceColumn], ques
         return rows.into_iter().map(draft).collect();
     };
     if rows.iter().all(|row| row.choice == together.choice) {
-        return vec![draft(UseRow { one_for_all: false, ..together })];
+        let note = rows.iter().filter(|row| row.standing == together.standing).find_map(|row| row.note.clone());
+        return vec![draft(UseRow { one_for_all: false, note, ..together })];
     }
     rows.into_iter().chain([together]).map(draft).collect()
 }
@@ -245,8 +246,10 @@ fn for_all(
     let each: Vec<(Standing, Option<String>)> = of_groups
         .map(|(group, cell)| standing(view, group, cell, own.proven, own.bound, own.survives_exchange))
         .collect();
-    // The worst of its groups decides; `Standing` orders so.
+    // The worst of its groups decides; `Standing` orders so. What stands with a group is not said once more.
     let (standing, note) = each.into_iter().max_by_key(|(standing, note)| (*standing, note.is_some()))?;
+    let said = rows.iter().any(|row| row.note.is_some() && row.note == note);
+    let note = if said { Some("as above".into()) } else { note };
     let row = UseRow {
         groups: groups.iter().map(|group| group.id.clone()).collect(),
         profiles: verdict.profiles.clone(),
