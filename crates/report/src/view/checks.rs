@@ -5,11 +5,11 @@
 //! and wins nothing. Every bound is one of arithmetic, not of plausibility: the tolerances are those of clocks.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{EndReport, Levels, Trial, Workload};
+use bytegauge_model::{Levels, Trial, Workload};
 
 use bytegauge_stats::quantile::median;
 
-use super::counters::EndSums;
+use super::counters::{EndSums, sink_sums, source_sums};
 
 /// The window of the rate and those of the ends are read by different threads: within a lap of about 1 ms of trials that
 /// last some milliseconds.
@@ -21,8 +21,7 @@ const CPU_SLACK_NS: f64 = 10e6;
 
 /// What cannot be true of a cell's trials on a machine with so many CPUs; `None` where nothing contradicts.
 pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
-    let sums = |of: fn(&Trial) -> Option<&EndReport>| EndSums::of(trials.iter().filter_map(|trial| of(trial)));
-    let ends = [sums(|trial| trial.source.as_ref()), sums(|trial| trial.sink.as_ref())];
+    let ends = [source_sums(trials), sink_sums(trials)];
     let of_stream = levels.workload() == Workload::Stream;
     let plain = of_stream && !levels.transport().is_some_and(|transport| transport.is_datagram());
     // A completion of a ring may take several buffers.
@@ -46,7 +45,7 @@ fn rate_of_sizes(levels: &Levels, trials: &[&Trial]) -> Option<String> {
     };
     let rate = middle(&|trial| trial.rate())?;
     let reads = middle(&|trial| {
-        let sink = trial.sink.as_ref().filter(|sink| sink.calls > 0 && sink.window_ns > 0)?;
+        let sink = trial.sink_side().filter(|sink| sink.calls > 0 && sink.window_ns > 0)?;
         Some(sink.calls as f64 * 1e9 / sink.window_ns as f64)
     })?;
     let times = rate / (reads * size);

@@ -1,7 +1,7 @@
 //! Numbers that cannot all be true fail their cell, whatever they are.
 
 use crate::support::{Plan, session};
-use bytegauge_model::Stage;
+use bytegauge_model::{EndRole, Stage};
 use bytegauge_report::{SessionData, Settings, View, render};
 use proptest::prelude::*;
 
@@ -47,7 +47,7 @@ fn a_rate_beyond_its_reads_fails_the_cell() {
 
 #[test]
 fn more_cpu_time_than_there_is_fails_the_cell() {
-    check(|trial| trial.sink.as_mut().expect("a sink").cpu_ns *= 8, "CPUs of the 2 that there are");
+    check(|trial| trial.ends.get_mut(EndRole::Sink).expect("a sink").cpu_ns *= 8, "CPUs of the 2 that there are");
 }
 
 fn number() -> impl Strategy<Value = u64> {
@@ -65,7 +65,7 @@ proptest! {
         for (at, what, by) in spoils {
             let at = at.index(data.trials.len());
             let trial = &mut data.trials[at];
-            let Some(sink) = trial.sink.as_mut() else { continue };
+            let Some(sink) = trial.ends.get_mut(EndRole::Sink) else { continue };
             match what {
                 0 => trial.bytes = by,
                 1 => trial.wall_ns = by,
