@@ -62,6 +62,8 @@ pub fn command() -> Command {
                 .about("Print a session again, from the store alone")
                 .arg(session_arg())
                 .arg(format_arg())
+                .arg(full_arg())
+                .arg(group_arg())
                 .arg(strict_arg())
                 .arg(fit_max_arg()),
         )
@@ -172,6 +174,8 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
         )
         .next_help_heading("Output")
         .arg(format_arg())
+        .arg(full_arg())
+        .arg(group_arg())
         .arg(
             Arg::new("json-stream")
                 .long("json-stream")
@@ -262,6 +266,18 @@ fn session_arg() -> Arg {
 
 fn format_arg() -> Arg {
     choice("format", &REPORT_FORMATS).default_value("text").help("text, or one document of json, csv or markdown")
+}
+
+fn full_arg() -> Arg {
+    Arg::new("full")
+        .long("full")
+        .visible_alias("all")
+        .action(ArgAction::SetTrue)
+        .help("Behind the answer: every group with its table, map, costs and notes")
+}
+
+fn group_arg() -> Arg {
+    valued("group", "NAME", "One group alone, such as g1, with its table, map, costs and notes")
 }
 
 fn strict_arg() -> Arg {

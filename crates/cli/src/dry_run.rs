@@ -20,6 +20,11 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
         Nanos(schedule.total_ns()),
         plan.seed
     );
+    if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
+        let (needs, given) = (Nanos(schedule.total_ns()), Nanos(plan.budget_ns));
+        let _ =
+            writeln!(text, "  note: this takes about {needs}, more than the {given} given: fewer blocks prove nothing");
+    }
     text.push_str(&further_looks(plan, until_proven));
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");

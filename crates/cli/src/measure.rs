@@ -77,7 +77,7 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
         lines.line(&serde_json::json!({"event": "report", "report": view}));
         lines.end(session)?;
     } else {
-        stored::print(&stored::rendered(&view, args::text(matches, "format").unwrap_or("text"), &path))?;
+        stored::print(&stored::rendered(&view, matches, &path)?)?;
     }
     if ended == Ended::Interrupted {
         anstream::eprintln!("interrupted: everything measured is kept; go on with --resume {session}");

@@ -1,4 +1,7 @@
-//! The progress bar: stage, time left, and the live leader with its interval. Drawn between trials only.
+//! Progress: the stage, the time left, what the host took so far, and a line a question with its leader so far. Drawn
+//! between trials only.
+//!
+//! A leader so far is no answer: whoever looks often enough sees anything lead, so every line says so.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +9,7 @@ use bytegauge_harness::{Event, Judgement, Observer};
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse, Nanos, Workload};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -17,6 +20,32 @@ pub struct Bar {
     stage: Option<Stage>,
     rates: BTreeMap<CellId, Vec<f64>>,
     cells: BTreeMap<CellId, Cell>,
+    /// The questions, the latest first.
+    groups: Vec<GroupId>,
+    host: Host,
+}
+
+/// Questions that have a line; the others had theirs a moment ago.
+const LINES_MAX: usize = 6;
+
+/// What the hypervisor took of all CPUs' time in the trials so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Host {
+    stolen_ns: u64,
+    wall_ns: u64,
+}
+
+impl Host {
+    fn hear(&mut self, machine: Option<&MachineUse>) {
+        if let Some(machine) = machine {
+            self.stolen_ns = self.stolen_ns.saturating_add(machine.steal_ns);
+            self.wall_ns = self.wall_ns.saturating_add(machine.wall_ns);
+        }
+    }
+
+    fn share(self, cpus: usize) -> f64 {
+        self.stolen_ns as f64 / (self.wall_ns as f64 * cpus as f64).max(1.0)
+    }
 }
 
 impl Bar {
@@ -28,7 +57,15 @@ impl Bar {
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{prefix:>10} [{bar:24}] {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-        Bar { bar, plain, stage: None, rates: BTreeMap::new(), cells: BTreeMap::new() }
+        Bar {
+            bar,
+            plain,
+            stage: None,
+            rates: BTreeMap::new(),
+            cells: BTreeMap::new(),
+            groups: Vec::new(),
+            host: Host::default(),
+        }
     }
 
     /// Removes the bar.
@@ -49,6 +86,7 @@ impl Bar {
         if self.stage != Some(stage) {
             self.rates.clear();
             self.cells.clear();
+            self.groups.clear();
         }
         self.stage = Some(stage);
         self.bar.reset();
@@ -75,7 +113,22 @@ impl Bar {
             Workload::Call => call_rate(median),
             Workload::Ring => nop_rate(median),
         };
-        Some(format!("{}: {rate}{}", describe(cell), spread.unwrap_or_default()))
+        Some(format!("{}: {rate}{} so far", describe(cell), spread.unwrap_or_default()))
+    }
+
+    /// The time left, what the host took, and a line a question.
+    fn message(&self, left: Nanos) -> String {
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let share = self.host.share(cpus);
+        let host = if share < 0.0005 {
+            String::new()
+        } else {
+            format!("  the host took {} % so far", significant(share * 100.0, 2))
+        };
+        let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(20) - 1;
+        let lines = self.groups.iter().take(LINES_MAX).filter_map(|group| self.leader(group));
+        let lines = lines.map(|line| format!("  {line}").chars().take(width).collect::<String>());
+        [format!("{left} left{host}")].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -94,13 +147,15 @@ impl Observer for Bar {
                     self.rates.entry(cell.id.clone()).or_default().push(rate);
                     self.cells.entry(cell.id.clone()).or_insert_with(|| (*cell).clone());
                 }
+                self.host.hear(trial.machine.as_ref());
                 self.bar.inc(1);
                 let left = Nanos(left_ns / 1_000_000_000 * 1_000_000_000);
                 if self.plain {
                     return;
                 }
-                let leader = self.leader(&cell.group).unwrap_or_default();
-                self.bar.set_message(format!("{left} left  {leader}"));
+                self.groups.retain(|group| *group != cell.group);
+                self.groups.insert(0, cell.group.clone());
+                self.bar.set_message(self.message(left));
             }
             Event::Look { look, of, judgement, next_ns } => {
                 let Judgement { groups, settled, likely } = judgement;
@@ -131,4 +186,20 @@ fn describe(cell: &Cell) -> String {
         }
     }
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_took_is_a_share_of_all_cpus() {
+        let mut host = Host::default();
+        let machine = MachineUse { wall_ns: 100, steal_ns: 20, ..MachineUse::default() };
+        host.hear(Some(&machine));
+        host.hear(None);
+        host.hear(Some(&machine));
+        assert!((host.share(2) - 0.1).abs() < 1e-9);
+        assert_eq!(Host::default().share(2), 0.0);
+    }
 }

@@ -39,7 +39,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let store = Store::open_existing(&path)?;
     let session = session(matches, &store)?;
     let view = view(&store, session, matches)?;
-    print(&rendered(&view, args::text(matches, "format").unwrap_or("text"), &path))?;
+    print(&rendered(&view, matches, &path)?)?;
     Ok(verdict_code(&view, matches.get_flag("strict")))
 }
 
@@ -108,14 +108,22 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     Ok(Settings { fit_max, ..Settings::default() })
 }
 
-/// A view in a format.
-pub fn rendered(view: &View, format: &str, store: &Path) -> String {
-    match format {
-        "json" => render::json::render(view),
-        "csv" => render::csv::render(view),
-        "markdown" => render::markdown::render(view),
-        _ => print::in_locale(render::terminal::render(view, &style(store))),
-    }
+/// A view in the format that was asked for; as text the first screen, unless all of it or one group was.
+pub fn rendered(view: &View, matches: &ArgMatches, store: &Path) -> Result<String, Failure> {
+    let text = match (args::text(matches, "format"), args::text(matches, "group")) {
+        (Some("json"), _) => return Ok(render::json::render(view)),
+        (Some("csv"), _) => return Ok(render::csv::render(view)),
+        (Some("markdown"), _) => return Ok(render::markdown::render(view)),
+        (_, Some(group)) => {
+            let names: Vec<String> = view.groups.iter().map(|group| group.id.to_string()).collect();
+            render::terminal::group_alone(view, group, &style(store)).ok_or_else(|| {
+                Failure::usage(format!("--group {group}: session {} has {}", view.session, names.join(", ")))
+            })?
+        }
+        _ if matches.get_flag("full") => render::terminal::full(view, &style(store)),
+        _ => render::screen::render(view, &style(store)),
+    };
+    Ok(print::in_locale(text))
 }
 
 /// The exit code that a verdict has: failures always count, the rest only when asked for.
@@ -180,7 +188,7 @@ fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
 }
 
 fn style(store: &Path) -> TerminalStyle {
-    let columns = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
     // Colour is decided once more on the way out: `anstream` strips it for NO_COLOR and dumb terminals.
     TerminalStyle { columns, colour: io::stdout().is_terminal(), store: Some(store.display().to_string()) }
 }

@@ -2,10 +2,14 @@
 //!
 //! Only words; whether a thing is said is decided in [`crate::sentence`] and in the view.
 
+mod brief;
+
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::option::of_factor;
 use bytegauge_model::{Level, Levels, Nanos, Transport, Workload};
+
+pub use brief::{brief, brief_of_several, code, condition, counted, in_code, profile_brief, rate_unit};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_flows"];

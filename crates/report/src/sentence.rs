@@ -314,7 +314,7 @@ fn settle_text(settle: &Settle) -> String {
 }
 
 /// A budget as the flag takes it, rounded up to what a person would type.
-fn budget(seconds: f64) -> String {
+pub fn budget(seconds: f64) -> String {
     match seconds {
         s if s <= 55.0 => format!("{:.0}s", (s / 5.0).ceil() * 5.0),
         s if s <= 90.0 => "90s".into(),

@@ -54,7 +54,7 @@ fn check_killed(server: &str, dead: &str, left: &str) {
             "{server}: what the {left} counted is kept: {trial}"
         );
     }
-    bench.run("report").exits(5).prints(&["failed", "died in the middle of a trial"]);
+    bench.run("report --full").exits(5).prints(&["failed", "died in the middle of a trial"]);
 }
 
 /// CPU time after which an end has surely begun: starting takes a few milliseconds.

@@ -95,7 +95,7 @@ fn an_echo_is_measured_from_outside() {
         );
         assert_eq!(cell["call"]["failed"], 0, "{flags}: {cell}");
         assert!(cell["call"]["server_engine"].is_null());
-        bench.run("report").exits(0).prints(&[&at, "measured from outside"]);
+        bench.run("report --full").exits(0).prints(&[&at, "measured from outside"]);
     }
 }
 
@@ -103,7 +103,7 @@ fn an_echo_is_measured_from_outside() {
 fn two_servers_are_compared() {
     let (quick, slow) = (answering(100, |_| {}), answering(100, |_| std::thread::sleep(Duration::from_millis(1))));
     let bench = Bench::new();
-    let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "").exits(0);
+    let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "--full").exits(0);
     ran.prints(&[&quick.address.to_string(), &slow.address.to_string()]);
     // What would be compared cannot be seen.
     let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "--rate 300 --format json").exits(0);

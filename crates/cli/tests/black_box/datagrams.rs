@@ -8,7 +8,7 @@ const SHORT: &str = "--profile drain --duration 20ms --blocks 2 --budget 5s";
 #[test]
 fn the_defaults_fit_datagrams() {
     let bench = Bench::new();
-    let ran = bench.run(&format!("stream --transport udp --write-size 1000 {SHORT}")).exits(0);
+    let ran = bench.run(&format!("stream --transport udp --write-size 1000 {SHORT} --full")).exits(0);
     ran.prints(&["plain", "mmsg", "gso", "goodput", "lost", "most datagrams that came", "most bytes that came"]);
     let raw = Raw::of(&bench, 1);
     assert_eq!(raw.troubles(), [""; 0]);
@@ -62,7 +62,8 @@ fn what_cannot_be_sent_is_refused_with_the_limit() {
 #[test]
 fn a_short_buffer_is_said_to_cut_off() {
     let bench = Bench::new();
-    let ran = bench.run(&format!("stream --transport udp --engine plain --write-size 8K --read-size 4K {SHORT}"));
+    let ran =
+        bench.run(&format!("stream --transport udp --engine plain --write-size 8K --read-size 4K {SHORT} --full"));
     ran.exits(0).prints(&["cut off by --read-size"]);
 }
 

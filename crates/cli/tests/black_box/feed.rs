@@ -76,7 +76,7 @@ fn what_was_written_is_what_a_sink_received() {
         let served = server.wait().exits(0).stderr;
         let received = format!(" {} bytes in", written(&bench));
         assert!(served.contains(&received), "written{received}, {served} ({flags})");
-        bench.run("report").exits(0).prints(&[&at, "measured from outside"]);
+        bench.run("report --full").exits(0).prints(&[&at, "measured from outside"]);
     }
 }
 
@@ -87,7 +87,7 @@ fn two_sinks_are_compared() {
         reader(|stream| read_all(stream, Duration::from_millis(1))),
     );
     let bench = Bench::new();
-    let ran = feeding(&bench, &format!("{quick},{slow}"), "").exits(0);
+    let ran = feeding(&bench, &format!("{quick},{slow}"), "--full").exits(0);
     ran.prints(&[&quick.to_string(), &slow.to_string()]);
     // What would be compared cannot be seen.
     let document = feeding(&bench, &format!("{quick},{slow}"), "--rate 50M --format json");

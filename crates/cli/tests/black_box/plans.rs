@@ -26,11 +26,9 @@ fn every_ready_plan_is_planned() {
         let plan = bench.run(&format!("run {name} --dry-run --format json")).exits(0).json();
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
-    // In one list, which is wrapped.
-    bench.run("run --help").exits(0).prints(&[
-        "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer,",
-        "ring-nop, or a TOML file",
-    ]);
+    let help = bench.run("run --help").exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let names = "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, ring-nop";
+    assert!(help.contains(names), "{help}");
 }
 
 #[test]

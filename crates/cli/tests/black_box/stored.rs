@@ -30,7 +30,7 @@ fn sessions_are_listed_and_told_apart() {
     let listed = bench.run("sessions").exits(0).prints(&["complete", "stream", "bytegauge report"]);
     let numbers: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(numbers[1..3], ["2", "1"], "the newest first: {listed}");
-    bench.run("report").exits(0).prints(&["session 2", "moves nothing"]);
+    bench.run("report --full").exits(0).prints(&["session 2", "moves nothing"]);
     bench.run("report 1").exits(0).prints(&["session 1"]);
 }
 

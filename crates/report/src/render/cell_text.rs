@@ -1,9 +1,10 @@
 //! The texts that several renderers print of one cell: levels, rates with intervals, shares, marks.
 
 use bytegauge_model::unit::{count_rate, significant};
-use bytegauge_model::{Level, factor};
+use bytegauge_model::{Level, Stage, factor};
 
 use crate::View;
+pub use crate::phrase::rate_unit;
 use crate::sentence::percent;
 use crate::view::document::{CellView, Estimate, GroupView, VerdictView};
 
@@ -124,22 +125,6 @@ pub fn of_rings(group: &GroupView) -> bool {
     group.cost == "ns_per_nop"
 }
 
-/// What a rate in a base unit is best divided by, and the unit's name then: powers of 1024 for bytes, of 1000 for
-/// calls and NOPs.
-pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
-    let counted = match base {
-        "calls/s" => Some(["calls/s", "k calls/s", "M calls/s", "G calls/s"]),
-        "NOPs/s" => Some(["NOPs/s", "k NOPs/s", "M NOPs/s", "G NOPs/s"]),
-        _ => None,
-    };
-    if let Some(names) = counted {
-        let step = (per_second.max(1.0).log10() / 3.0).floor().clamp(0.0, 3.0) as usize;
-        return (1000f64.powi(step as i32), names[step]);
-    }
-    let step = (per_second.max(1.0).log2() / 10.0).floor().clamp(0.0, 4.0) as usize;
-    (1024f64.powi(step as i32), ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"][step])
-}
-
 /// A rate with three digits.
 pub fn rate(base: &str, per_second: f64) -> String {
     let (unit, name) = rate_unit(base, per_second);
@@ -148,7 +133,22 @@ pub fn rate(base: &str, per_second: f64) -> String {
 
 /// The primary rate of a cell, or that it is not known.
 pub fn cell_rate(cell: &CellView) -> String {
-    cell.estimate.median.map_or_else(|| UNKNOWN.into(), |per_second| rate(cell.estimate.unit, per_second))
+    let Some(per_second) = cell.estimate.median else { return UNKNOWN.into() };
+    if is_confirmed(cell) {
+        return rate(cell.estimate.unit, per_second);
+    }
+    let (unit, name) = rate_unit(cell.estimate.unit, per_second);
+    format!("({}) {name}", rounded(per_second / unit))
+}
+
+/// Whether the cell's numbers are those of confirmation; others come from a look or two and are printed in brackets.
+pub fn is_confirmed(cell: &CellView) -> bool {
+    cell.stage == Some(Stage::Confirm)
+}
+
+/// What a look or two can say: one decimal below 10, none above.
+pub fn rounded(value: f64) -> String {
+    if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 /// The median of an estimate of a time, such as `310 µs`.
@@ -172,7 +172,7 @@ pub fn failed(cell: &CellView) -> String {
 }
 
 /// As many decimals as leave `digits` significant ones; zeros at the end stay, so that columns line up.
-fn fixed(value: f64, digits: i32) -> String {
+pub fn fixed(value: f64, digits: i32) -> String {
     let decimals = (digits - 1 - value.abs().max(1e-9).log10().floor() as i32).max(0) as usize;
     format!("{value:.decimals$}")
 }

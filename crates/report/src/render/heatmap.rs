@@ -10,7 +10,7 @@ use anstyle::{Ansi256Color, AnsiColor, Style};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Level, factor};
 
-use super::cell_text::{Mark, Marks, cell_rate, compact_level, rate, rate_unit};
+use super::cell_text::{Mark, Marks, cell_rate, compact_level, is_confirmed, rate, rate_unit, rounded};
 use super::terminal::Paint;
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
@@ -100,7 +100,11 @@ fn grid(
     }
     let what = if numbers { unit_name.to_owned() } else { format!("tenths of {}", rate(base, most)) };
     let others = if crowded { ", the best over the other choices" } else { "" };
-    let mut lines = vec![paint.dim(&format!("{} ↓  {} →   {what}{others}", heading(down), heading(across)))];
+    let looked = numbers && cells.iter().any(|cell| !is_confirmed(cell));
+    let looked = if looked { "   (in brackets: only screened)" } else { "" };
+    let title = format!("{} ↓  {} →   {what}{others}", heading(down), heading(across));
+    let fits = title.chars().count() + looked.chars().count() <= width;
+    let mut lines = vec![paint.dim(&format!("{title}{}", if fits { looked } else { "" }))];
     let mut head = " ".repeat(label_width);
     for level in &columns {
         head.push_str(&format!("{:>field$} ", short(across, level)));
@@ -114,8 +118,12 @@ fn grid(
                 None => format!("{:^field$}", "·"),
                 Some(cell) => {
                     let median = cell.estimate.median.unwrap_or(0.0);
-                    let text = if numbers { fixed(median / unit) } else { tenth(median, most) };
-                    shaded(&framed(&text, marks.of(cell), field), median / most, paint)
+                    let text = match (numbers, is_confirmed(cell)) {
+                        (false, _) => framed(&tenth(median, most), marks.of(cell), field),
+                        (true, true) => framed(&fixed(median / unit), marks.of(cell), field),
+                        (true, false) => format!("{:>field$}", format!("({})", rounded(median / unit))),
+                    };
+                    shaded(&text, median / most, paint)
                 }
             });
             line.push(' ');

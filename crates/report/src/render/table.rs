@@ -11,8 +11,6 @@ use crate::view::document::{CellView, DatagramView, GroupView};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Stage, factor};
 
-/// More confirmed cells than this are for CSV; imports may have hundreds.
-const ROWS_MAX: usize = 24;
 /// So many of the best looks are shown while nothing is confirmed.
 const LOOKS_MAX: usize = 8;
 
@@ -53,7 +51,8 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
         _ => cell.estimate.median.unwrap_or(0.0),
     };
     cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
-    let shown = if confirmed { ROWS_MAX } else { LOOKS_MAX };
+    // What was confirmed is asked for by whoever sees a table at all; looks stand in the map.
+    let shown = if confirmed { cells.len() } else { LOOKS_MAX };
     let left_out = cells.len().saturating_sub(shown);
     cells.truncate(shown);
     Rows { cells, left_out, confirmed }

@@ -10,6 +10,7 @@ use super::table::{columns, lines, rows};
 use super::{heatmap, table};
 use crate::View;
 use crate::limit::call::DELAYED_ACKS;
+use crate::phrase::counted;
 use crate::sentence::percent;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
 use bytegauge_model::unit::{Bytes, Nanos, significant};
@@ -49,7 +50,7 @@ impl Paint {
         self.style(Style::new().dimmed(), text)
     }
 
-    fn colour(self, colour: AnsiColor, text: &str) -> String {
+    pub fn colour(self, colour: AnsiColor, text: &str) -> String {
         self.style(Style::new().bold().fg_color(Some(colour.into())), text)
     }
 }
@@ -59,7 +60,28 @@ const COLUMNS_MIN: usize = 40;
 /// Longer lines of prose are hard to read.
 const PROSE_MAX: usize = 110;
 
-/// The whole report.
+/// The answer uncut, and then all that stands behind it.
+pub fn full(view: &View, style: &TerminalStyle) -> String {
+    format!("{}\n\n{}", super::screen::lines(view, style, None).join("\n"), render(view, style))
+}
+
+/// One group: its table, its map, what its cells cost, and what was noted about it; `None` where there is none of that
+/// name.
+pub fn group_alone(view: &View, id: &str, style: &TerminalStyle) -> Option<String> {
+    let paint = Paint(style.colour);
+    let width = style.columns.max(COLUMNS_MIN);
+    let group = view.groups.iter().find(|group| group.id.0 == id)?;
+    let mut out = vec![header(view, paint), String::new()];
+    out.extend(prose(&group.recommendation.text, width));
+    out.push(String::new());
+    out.extend(self::group(view, group, false, width, paint));
+    let own = format!("{id}: ");
+    let notes = view.notes.iter().filter_map(|note| note.strip_prefix(&own));
+    out.extend(notes.flat_map(|note| prose(note, width)));
+    Some(out.join("\n") + "\n")
+}
+
+/// What stands behind the answer: its sentences, every group, the harness and the machine.
 pub fn render(view: &View, style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     let width = style.columns.max(COLUMNS_MIN);
@@ -168,7 +190,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
 }
 
 fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
-    let blocks = (group.blocks.used > 0).then(|| format!("{} blocks", group.blocks.used));
+    let blocks = (group.blocks.used > 0).then(|| counted(group.blocks.used, "block"));
     let undecided = (!group.undecided.is_empty()).then(|| format!("{} undecided", group.undecided.len()));
     let reach = group.twin_reach.map(|reach| format!("twin within {}", percent(reach)));
     let alarm = group.twin.as_ref().filter(|twin| twin.alarm).map(|_| "TWIN ALARM".to_owned());

@@ -6,6 +6,7 @@
 //!
 //! Long because it is one document; what calls, datagrams and rings add stands in files of its own.
 
+mod answer;
 mod call;
 mod datagram;
 mod ring;
@@ -16,6 +17,7 @@ use bytegauge_model::{CellId, CellKind, GroupId, Level, SessionId, SessionStatus
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
 pub use call::{CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView};
 pub use datagram::DatagramView;
 pub use ring::RingView;
@@ -47,6 +49,8 @@ pub struct View {
     pub plan: PlanView,
     /// Where it was run.
     pub environment: EnvironmentView,
+    /// The answer on one screen.
+    pub answer: AnswerView,
     /// The answers, one for each set of conditions apart from the profile.
     pub verdicts: Vec<VerdictView>,
     /// What the harness itself costs.

@@ -26,16 +26,21 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
     let middle = |read: &dyn Fn(&Searched) -> Option<f64>| {
         median(&found.iter().filter_map(read).filter(|value| value.is_finite()).collect::<Vec<_>>())
     };
+    let rate = median(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
+    let closed = middle(&|search| Some(completed_per_second(search.closed)));
+    // Medians of different searches may stand in the wrong order: what was lost below the rate says nothing of it.
+    let beyond =
+        middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
     let probes: usize = searches.iter().map(|probes| probes.len()).sum();
     Some(KneeView {
         slo: slo.to_string(),
         percentile: slo.percentile,
         limit_ns: slo.limit_ns,
         at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
-        beyond_per_second: middle(&|search| Some(search.beyond?.offered? as f64)),
-        at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)),
-        closed_per_second: middle(&|search| Some(completed_per_second(search.closed))),
-        share_of_closed: middle(&|search| Some(search.knee.offered? as f64 / completed_per_second(search.closed))),
+        beyond_per_second: beyond,
+        at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
+        closed_per_second: closed,
+        share_of_closed: rate.zip(closed).map(|(rate, closed)| rate / closed).filter(|share| share.is_finite()),
         probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
     })
 }

@@ -133,13 +133,29 @@ pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estima
         let trials: Vec<Times> = reports().filter_map(|report| Times::decode((part.read)(report)?)).collect();
         let means: Vec<f64> = trials.iter().filter_map(Times::mean).collect();
         all.extend(settle(part.mean, &means, settled.is_confirmed(), level).map(|mean| (part.mean, mean)));
-        for (share, name) in PERCENTILES.into_iter().zip(part.names) {
-            if let Some(estimate) = estimate(name, share, &trials, settled.is_confirmed(), level) {
-                all.insert(name, estimate);
-            }
-        }
+        let found = in_order(&part.names, &trials, settled.is_confirmed(), level);
+        all.extend(found.into_iter().map(|estimate| (estimate.metric, estimate)));
     }
     all
+}
+
+/// The percentiles that may be said, each from as many pools as it can have. A median over pools weighs them alike,
+/// however many calls each holds: where clients began slowly in some trials, percentiles of different pools may stand in
+/// the wrong order. Then all come from the pools of the highest, in each of which they are in order, and so are their
+/// medians.
+fn in_order(names: &[&'static str], trials: &[Times], confirmed: bool, level: f64) -> Vec<Estimate> {
+    let named = || PERCENTILES.into_iter().zip(names.iter().copied());
+    let own: Vec<(f64, Estimate)> =
+        named().filter_map(|(share, name)| Some((share, estimate(name, share, trials, confirmed, level)?))).collect();
+    let ordered = own.windows(2).all(|pair| pair[0].1.median <= pair[1].1.median);
+    let Some(highest) = own.last().map(|(share, _)| *share).filter(|_| !ordered) else {
+        return own.into_iter().map(|(_, estimate)| estimate).collect();
+    };
+    let pools = pools(highest, trials).unwrap_or_default();
+    named()
+        .filter(|(share, _)| *share <= highest)
+        .filter_map(|(share, name)| estimate(name, share, &pools, confirmed, level))
+        .collect()
 }
 
 fn estimate(name: &'static str, share: f64, trials: &[Times], confirmed: bool, level: f64) -> Option<Estimate> {
@@ -217,6 +233,18 @@ mod tests {
         let rare = estimate("x", 0.995, &trials, true, 0.95).unwrap();
         assert_eq!((rare.lower, rare.upper), (None, None));
         assert_eq!(estimate("x", 0.99, &trials, false, 0.95).unwrap().lower, None);
+    }
+
+    #[test]
+    fn percentiles_stand_in_order() {
+        // Most trials complete a few slow calls, one completes many quick ones.
+        let slow = || times((0..30).map(|n| 15_000 + n));
+        let trials: Vec<Times> = (0..5).map(|_| slow()).chain([times((0..40_000).map(|n| 100 + n / 100))]).collect();
+        let names = PARTS[0].names;
+        let own = |share| estimate("x", share, &trials, true, 0.95).unwrap().median;
+        assert!(own(0.5) > own(0.99), "the cause");
+        let found = in_order(&names, &trials, true, 0.95);
+        assert!(found.len() >= 3 && found.windows(2).all(|pair| pair[0].median <= pair[1].median), "{found:?}");
     }
 
     #[test]

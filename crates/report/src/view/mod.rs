@@ -9,6 +9,7 @@ mod backlog;
 pub(crate) mod call_datagrams;
 mod calls;
 mod cells;
+mod checks;
 mod compare;
 mod cost;
 mod counters;
@@ -16,6 +17,7 @@ mod datagrams;
 pub mod document;
 mod environment;
 mod estimate;
+mod first;
 mod floor;
 mod footprint;
 mod groups;
@@ -42,7 +44,7 @@ use cells::Context;
 use compare::{Family, Scene, families};
 use cost::Fit;
 pub use document::View;
-use document::{PlanView, SCHEMA_VERSION};
+use document::{AnswerView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use groups::GroupBlocks;
 use looks::Looks;
@@ -137,7 +139,7 @@ impl View {
         judged.sort_by_key(|group| session.groups.iter().position(|row| row.group.id == group.row.group.id));
         let groups: Vec<_> =
             judged.iter().map(|group| groups::view(group, &conditions, &scope, &group_blocks, &fit)).collect();
-        View {
+        let mut view = View {
             schema_version: SCHEMA_VERSION,
             session: record.id,
             status: record.status,
@@ -155,11 +157,14 @@ impl View {
             },
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
+            answer: AnswerView::default(),
             verdicts,
             floor: floors.view.clone(),
             cells,
             groups,
-        }
+        };
+        view.answer = first::answer(&view);
+        view
     }
 }
 
@@ -179,6 +184,14 @@ fn method(session: &SessionData, settings: &Settings) -> Method {
 /// The trials of every cell, and whether it has left its group.
 fn settled<'a>(session: &'a SessionData, cells: &'a [Cell], blocks: &Blocks) -> Vec<Settled<'a>> {
     let mut settled = settle(cells, &session.trials, blocks);
+    let cpus = environment::cpus(&session.record.machine);
+    for settled in &mut settled {
+        // What stands behind the estimate, and what chose the finalists.
+        let found = |trials: &[&bytegauge_model::Trial]| checks::contradiction(&settled.cell.factors, trials, cpus);
+        if let Some(said) = found(&settled.trials).or_else(|| found(&settled.measured)) {
+            settled.reject(said);
+        }
+    }
     for (settled, row) in settled.iter_mut().zip(&session.cells) {
         settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
     }

@@ -9,6 +9,7 @@ use super::document::{CellView, FloorView, GroupView};
 use super::options;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
+use crate::phrase::counted;
 use crate::sentence::percent;
 
 /// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.
@@ -156,9 +157,4 @@ fn waits(cells: &[CellView]) -> Option<String> {
         percent(most.slow_share),
         worst.id
     ))
-}
-
-/// `1 block`, `3 blocks`.
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -47,6 +47,8 @@ pub struct Settled<'a> {
     whole: bool,
     /// It failed or was skipped for good, and left its group.
     pub has_left: bool,
+    /// What its numbers contradict each other in: then it has no trials that could speak for it.
+    pub contradiction: Option<String>,
     /// Trials of any stage that failed.
     pub failed: usize,
     /// The last reason that a trial was skipped or failed, with the outcome.
@@ -63,6 +65,7 @@ impl<'a> Settled<'a> {
             confirmed: Vec::new(),
             whole: false,
             has_left: false,
+            contradiction: None,
             failed: 0,
             trouble: None,
         }
@@ -108,8 +111,22 @@ impl<'a> Settled<'a> {
         self.stage == Some(Stage::Confirm) && self.whole
     }
 
+    /// Takes every trial from a cell whose numbers contradict each other.
+    pub fn reject(&mut self, contradiction: String) {
+        self.stage = None;
+        self.whole = false;
+        self.failed += self.measured.len();
+        self.trials.clear();
+        self.measured.clear();
+        self.confirmed.clear();
+        self.contradiction = Some(contradiction);
+    }
+
     /// `measured`, `skipped` or `failed`, and why it was not measured or left its group.
     pub fn outcome(&self, recorded: Option<&Outcome>) -> (&'static str, Option<String>) {
+        if let Some(contradiction) = &self.contradiction {
+            return ("failed", Some(format!("its numbers contradict each other: {contradiction}")));
+        }
         let trouble = recorded.filter(|outcome| **outcome != Outcome::Measured).or(self.trouble);
         match (self.stage, trouble) {
             (Some(_), None) => ("measured", None),

@@ -263,7 +263,7 @@ fn a_knee_is_the_rate_and_says_what_lies_beyond() {
     assert_eq!(call.timing, "from the intended send (open loop)");
     let knee = call.knee.as_ref().expect("a knee");
     assert_eq!((knee.slo.as_str(), knee.limit_ns, knee.at_knee_ns), ("p99=2ms", 2_000_000, Some(1_600_000.0)));
-    assert_eq!((knee.closed_per_second, knee.share_of_closed), (Some(125_000.0), Some(0.8)));
+    assert_eq!((knee.closed_per_second, knee.share_of_closed), (Some(125_000.0), Some(0.8064)));
     assert_eq!((knee.beyond_per_second, knee.probes_mean), (Some(102_000.0), Some(4.0)));
     let limit = &cell(&view, "c2").limit;
     assert_eq!(limit.name, "latency objective");
@@ -282,7 +282,7 @@ fn a_knee_is_the_rate_and_says_what_lies_beyond() {
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
         &[
             "slo p99=2ms",
-            "p99=2ms was kept up to this rate or more in half of the searches, 80 % of the 125 k calls/s",
+            "p99=2ms was kept up to this rate or more in half of the searches, 80.6 % of the 125 k calls/s",
             "; plan with ",
             "every trial is a search of 4 probes",
         ],

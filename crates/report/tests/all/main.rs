@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod checks;
 mod datagrams;
 mod render;
 mod robust;
 mod schema;
+mod screen;
 mod support;
 mod view;

@@ -1,0 +1,241 @@
+//! Short names for tables of 80 columns: "Unix, 2 CPUs", "parses", `SO_RCVBUF`, `read(fd, buf, 262144)`.
+
+use bytegauge_model::catalog::PROFILES;
+use bytegauge_model::factor;
+use bytegauge_model::option::of_factor;
+use bytegauge_model::{Level, Levels, Transport, Workload};
+
+use super::{level, placement, profile_name};
+
+/// Longer names of profiles do not fit a column.
+const PROFILE_MAX: usize = 12;
+
+/// Conditions by name: `Unix, 2 CPUs, 50 flows`.
+pub fn brief(conditions: &Levels, names: &[String]) -> String {
+    let each: Vec<(String, Vec<Level>)> =
+        names.iter().map(|name| (name.clone(), vec![conditions.get(name).clone()])).collect();
+    brief_of_several(&each)
+}
+
+/// The same where a condition may have several levels: `TCP, 1–1000 flows`.
+pub fn brief_of_several(conditions: &[(String, Vec<Level>)]) -> String {
+    let said: Vec<String> = conditions.iter().filter_map(|(name, levels)| word(name, levels)).collect();
+    if said.is_empty() { "all".into() } else { said.join(", ") }
+}
+
+fn word(name: &str, levels: &[Level]) -> Option<String> {
+    let (first, last) = (levels.first()?, levels.last()?);
+    if levels.iter().all(|level| *level == Level::Absent) {
+        return None;
+    }
+    if levels.len() == 1 {
+        return one(name, first);
+    }
+    let shown = match first.number().zip(last.number()) {
+        Some(_) if levels.len() > 2 => format!("{}–{}", compact(name, first), compact(name, last)),
+        _ => levels.iter().filter_map(|level| one(name, level)).collect::<Vec<_>>().join("/"),
+    };
+    Some(match unit(name) {
+        Some(unit) if first.number().is_some() => format!("{shown} {unit}"),
+        _ => shown,
+    })
+}
+
+fn one(name: &str, value: &Level) -> Option<String> {
+    let text = compact(name, value);
+    Some(match (name, text.as_str()) {
+        (_, _) if *value == Level::Absent => return None,
+        ("transport", _) => transport(value),
+        ("placement", "cross-core") => "2 CPUs".into(),
+        ("placement", "same-cpu") => "1 CPU".into(),
+        ("placement", "smt-sibling") => "1 core".into(),
+        ("placement", "cross-node") => "2 nodes".into(),
+        ("flows", "1") => "1 flow".into(),
+        ("competing_flows", "0") => "alone".into(),
+        ("user_data", "none") => "no user data".into(),
+        ("connect_per_call", _) => if text == "on" { "connect per call" } else { "connected" }.into(),
+        ("read_once", _) => if text == "on" { "reads once" } else { "reads all" }.into(),
+        ("age", "fresh") => "young".into(),
+        ("age", "steady") => "in use".into(),
+        ("i_am", "reader") => "you read".into(),
+        ("i_am", "writer") => "you write".into(),
+        ("i_am", "both") => "both yours".into(),
+        ("mode" | "placement", _) => text,
+        ("write_size" | "read_size", _) => format!("peer's {} {text}", heading(name)),
+        _ => match unit(name) {
+            Some(unit) => format!("{text} {unit}"),
+            None => format!("{} {text}", heading(name)),
+        },
+    })
+}
+
+/// What a number counts, said behind it.
+fn unit(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "flows" => "flows",
+        "request" => "B calls",
+        "idle_flows" => "idle",
+        "competing_flows" => "competing",
+        "rate" | "call_rate" => "offered",
+        "depth" => "deep",
+        _ => return None,
+    })
+}
+
+fn heading(name: &str) -> &str {
+    factor::find(name).map_or(name, |factor| factor.heading)
+}
+
+/// As a flag takes it; bytes below 1 KiB as their number.
+fn compact(name: &str, value: &Level) -> String {
+    factor::find(name).map_or_else(|| value.to_string(), |factor| factor.kind.compact(value))
+}
+
+fn transport(value: &Level) -> String {
+    let name = value.name().unwrap_or("?");
+    match name.parse() {
+        Ok(Transport::Unix) => "Unix".into(),
+        Ok(Transport::UnixDatagram) => "Unix datagrams".into(),
+        Ok(Transport::Tcp) => "TCP".into(),
+        Ok(Transport::Tcp6) => "TCP (IPv6)".into(),
+        Ok(Transport::Pipe) => "Pipe".into(),
+        Ok(Transport::Udp) => "UDP".into(),
+        Ok(Transport::Udp6) => "UDP (IPv6)".into(),
+        Ok(Transport::Source(path)) => path,
+        Err(_) => name.to_owned(),
+    }
+}
+
+/// A condition that all questions share, where it is worth a word: it is not the default, or it decides much.
+pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
+    let value = conditions.get(name);
+    match name {
+        "placement" => placement(conditions).map(str::to_owned),
+        // Said by the table.
+        "transport" | "mode" | "profile" => None,
+        "i_am" => Some(role(conditions)?),
+        "age" => Some(match value.name()? {
+            "fresh" => "connections in their first milliseconds".into(),
+            "steady" => "connections long in use".into(),
+            other => format!("connections {other}"),
+        }),
+        "request" => Some(format!("calls of {}", level(name, value))),
+        "flows" if value.number() == Some(1) && conditions.workload() != Workload::Call => None,
+        "read_size" | "write_size" if *conditions.get("i_am") != Level::Absent => None,
+        _ => {
+            let factor = factor::find(name)?;
+            let default = factor.default_over(conditions.workload(), conditions.transport().as_ref())?;
+            let is_default = factor.kind.parse(default).is_ok_and(|default| default == *value);
+            (!is_default).then(|| one(name, value)).flatten()
+        }
+    }
+}
+
+/// Whose program is asked about, and what its peer does: "your program reads, its peer writes 64 KiB".
+pub fn role(conditions: &Levels) -> Option<String> {
+    let peer = |name: &str, does: &str| match conditions.get(name) {
+        Level::Absent => format!("its peer {does} as it likes"),
+        size => format!("its peer {does} {}", level(name, size)),
+    };
+    Some(match conditions.get("i_am").name()? {
+        "reader" => format!("your program reads, {}", peer("write_size", "writes")),
+        "writer" => format!("your program writes, {}", peer("read_size", "reads")),
+        _ => "both ends are yours".into(),
+    })
+}
+
+/// What the worker does, for a column: the profile's phrase where it is short, else its name.
+pub fn profile_brief(conditions: &Levels) -> String {
+    let name = profile_name(conditions);
+    let phrase = PROFILES.iter().find(|profile| profile.name == name).map(|profile| profile.phrase);
+    match phrase {
+        Some(phrase) if phrase.len() <= PROFILE_MAX => phrase.to_owned(),
+        // The mode of a ring is part of its question.
+        _ if name == "unstated" || *conditions.get("mode") != Level::Absent => String::new(),
+        _ => name,
+    }
+}
+
+/// A choice as it is called in a program: the kernel's name of an option, else a short heading.
+pub fn in_code(name: &str) -> &str {
+    of_factor(name).map_or_else(|| heading(name), |row| row.name)
+}
+
+/// A choice as it stands in a program; `None` where no line of code says it.
+pub fn code(name: &str, value: &Level) -> Option<String> {
+    if let ("read_size" | "write_size", Level::Number(bytes)) = (name, value) {
+        let call = if name == "read_size" { "read" } else { "write" };
+        return Some(format!("{call}(fd, buf, {bytes})"));
+    }
+    let option = of_factor(name)?.name;
+    Some(match value {
+        value if value.is_auto() => format!("leave {option} alone"),
+        Level::Switch(on) => format!("{option} = {}", u8::from(*on)),
+        Level::Number(number) => format!("{option} = {number}"),
+        Level::Name(text) => format!("{option} = \"{text}\""),
+        _ => return None,
+    })
+}
+
+/// What a rate in a base unit is best divided by, and the unit's name then: powers of 1024 for bytes, of 1000 for
+/// calls and NOPs.
+pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
+    let counted = match base {
+        "calls/s" => Some(["calls/s", "k calls/s", "M calls/s", "G calls/s"]),
+        "NOPs/s" => Some(["NOPs/s", "k NOPs/s", "M NOPs/s", "G NOPs/s"]),
+        _ => None,
+    };
+    if let Some(names) = counted {
+        let step = (per_second.max(1.0).log10() / 3.0).floor().clamp(0.0, 3.0) as usize;
+        return (1000f64.powi(step as i32), names[step]);
+    }
+    let step = (per_second.max(1.0).log2() / 10.0).floor().clamp(0.0, 4.0) as usize;
+    (1024f64.powi(step as i32), ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"][step])
+}
+
+/// `1 block`, `2 blocks`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(pairs: &[(&str, &str)]) -> Levels {
+        let mut levels = Levels::default();
+        for (name, text) in pairs {
+            let level = factor::find(name).map(|factor| factor.kind.parse(text).unwrap());
+            levels.set(name, level.unwrap_or_else(|| Level::Name((*text).into())));
+        }
+        levels
+    }
+
+    #[test]
+    fn questions_are_short() {
+        let levels = levels(&[("transport", "tcp"), ("placement", "cross-core"), ("flows", "50"), ("request", "128")]);
+        let names = ["transport", "placement", "flows", "request"].map(str::to_owned);
+        assert_eq!(brief(&levels, &names), "TCP, 2 CPUs, 50 flows, 128 B calls");
+        assert_eq!(brief(&levels, &names[..2]), "TCP, 2 CPUs");
+        let several = [("flows".to_owned(), [1, 50, 1000].map(Level::Number).to_vec())];
+        assert_eq!(brief_of_several(&several), "1–1000 flows");
+    }
+
+    #[test]
+    fn the_peer_is_named_where_it_is_not_ours() {
+        assert_eq!(
+            role(&levels(&[("i_am", "reader"), ("write_size", "64K")])).unwrap(),
+            "your program reads, its peer writes 64 KiB"
+        );
+        assert_eq!(role(&levels(&[("i_am", "both")])).unwrap(), "both ends are yours");
+        assert_eq!(role(&levels(&[("transport", "tcp")])), None);
+    }
+
+    #[test]
+    fn choices_stand_as_in_code() {
+        assert_eq!(code("read_size", &Level::Number(262_144)).unwrap(), "read(fd, buf, 262144)");
+        assert_eq!(code("rcvbuf", &Level::Number(65_536)).unwrap(), "SO_RCVBUF = 65536");
+        assert_eq!(code("rcvbuf", &Level::auto()).unwrap(), "leave SO_RCVBUF alone");
+        assert_eq!(code("server_engine", &Level::Name("epoll".into())), None);
+    }
+}

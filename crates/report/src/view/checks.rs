@@ -1,0 +1,81 @@
+//! Whether the numbers of a cell can all be true at once, before anything is made of them.
+//!
+//! A rate says how many bytes a call moved on average, CPU time says how many CPUs were busy, and flows share one wall
+//! clock. Where one of them cannot be, it is not known which, so the cell fails with the contradiction as its reason
+//! and wins nothing. Every bound is one of arithmetic, not of plausibility: the tolerances are those of clocks.
+
+use bytegauge_model::unit::significant;
+use bytegauge_model::{Levels, Trial, Workload};
+
+use bytegauge_stats::quantile::median;
+
+use super::counters::{EndSums, sink_sums, source_sums};
+
+/// The window of the rate and those of the ends are read by different threads: within a lap of about 1 ms of trials that
+/// last some milliseconds.
+const WINDOW: f64 = 0.25;
+/// CPU clocks and windows are read one after the other.
+const CPU: f64 = 0.1;
+/// And so many nanoseconds of either do not matter: some calls of the clock and a tick.
+const CPU_SLACK_NS: f64 = 10e6;
+
+/// What cannot be true of a cell's trials on a machine with so many CPUs; `None` where nothing contradicts.
+pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
+    let ends = [source_sums(trials), sink_sums(trials)];
+    let of_stream = levels.workload() == Workload::Stream;
+    let plain = of_stream && !levels.transport().is_some_and(|transport| transport.is_datagram());
+    // A completion of a ring may take several buffers.
+    let ring = levels.get("engine").name().is_some_and(|engine| engine.starts_with("uring"));
+    if plain
+        && !ring
+        && let Some(said) = rate_of_sizes(levels, trials)
+    {
+        return Some(said);
+    }
+    let rate = ends[1].as_ref().filter(|_| plain).and_then(|sink| rate_of_calls(trials, sink));
+    rate.or_else(|| cpu(trials, &ends, cpus?))
+}
+
+/// A call moves no more than it was given room for, so the rate is at most that of the reads times their size. Medians
+/// keep the order that every honest trial has.
+fn rate_of_sizes(levels: &Levels, trials: &[&Trial]) -> Option<String> {
+    let size = levels.get("read_size").number().filter(|size| *size > 0)? as f64;
+    let middle = |of: &dyn Fn(&Trial) -> Option<f64>| {
+        median(&trials.iter().filter_map(|trial| of(trial)).filter(|value| value.is_finite()).collect::<Vec<_>>())
+    };
+    let rate = middle(&|trial| trial.rate())?;
+    let reads = middle(&|trial| {
+        let sink = trial.sink_side().filter(|sink| sink.calls > 0 && sink.window_ns > 0)?;
+        Some(sink.calls as f64 * 1e9 / sink.window_ns as f64)
+    })?;
+    let times = rate / (reads * size);
+    (times > 1.0 + WINDOW)
+        .then(|| format!("its rate is {} what so many reads of {size} bytes can carry", times_text(times)))
+}
+
+/// The rate must be that of the calls: bytes of all flows over the window that they share.
+fn rate_of_calls(trials: &[&Trial], sink: &EndSums) -> Option<String> {
+    let (bytes, wall_ns) =
+        trials.iter().fold((0.0, 0.0), |(bytes, ns), trial| (bytes + trial.bytes as f64, ns + trial.wall_ns as f64));
+    if sink.bytes == 0 || sink.window_ns == 0 || wall_ns <= 0.0 {
+        return None;
+    }
+    let by_calls = sink.bytes as f64 / sink.window_ns as f64;
+    let times = bytes / wall_ns / by_calls;
+    (times > 1.0 + WINDOW).then(|| format!("its rate is {} what its reads carried in their window", times_text(times)))
+}
+
+/// Nobody uses more CPU time than there is.
+fn cpu(trials: &[&Trial], ends: &[Option<EndSums>], cpus: u64) -> Option<String> {
+    let used: f64 = ends.iter().flatten().map(|sums| sums.cpu_ns as f64).sum();
+    let window = ends.iter().flatten().map(|sums| sums.window_ns as f64).fold(0.0, f64::max);
+    let most = window * cpus as f64 * (1.0 + CPU) + CPU_SLACK_NS * trials.len() as f64;
+    (window > 0.0 && used > most).then(|| {
+        format!("its ends used {} CPUs of the {cpus} that there are", significant((used / window).min(1e9), 3))
+    })
+}
+
+/// A factor in words; one that is no number any more is merely large.
+fn times_text(times: f64) -> String {
+    if times < 1e6 { format!("{} times", significant(times, 3)) } else { "more than a million times".into() }
+}

@@ -1,0 +1,143 @@
+//! The answer on one screen, as data: what a first look must tell, in the order in which it is read.
+//!
+//! Every text is settled here, so that a page or another program needs no statistics to print it; a renderer lays out,
+//! and leaves out from the end what does not fit.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::GroupId;
+use serde::Serialize;
+use serde_json::Value;
+
+/// What to use, what to avoid, and how far to believe it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AnswerView {
+    /// What was run, when it ended, how long it took, and what the host took meanwhile.
+    pub head: String,
+    /// What to use.
+    #[serde(rename = "use")]
+    pub to_use: UseView,
+    /// What to avoid, the worst first.
+    pub avoid: Vec<AvoidLine>,
+    /// What limits the cells that are named: a line a limit, the most frequent first.
+    pub why: Vec<String>,
+    /// What the answer holds for, and what was not looked at.
+    pub holds: Vec<String>,
+    /// What disturbed, and whom; never empty.
+    pub noise: Vec<String>,
+    /// What to do next: a command, and what it would likely show.
+    pub next: Vec<String>,
+    /// Commands that show the rest.
+    pub more: Vec<String>,
+}
+
+/// A table of what to use: a row a question, or a row for questions that have the same answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct UseView {
+    /// Who works, as the heading of a row's [`UseRow::who`]: `reader`, `server`.
+    pub worker: &'static str,
+    /// The choices, in the order of the factor table.
+    pub choices: Vec<ChoiceColumn>,
+    /// Unit of the rates, for people; every rate of the table is shown in it.
+    pub rate_unit: &'static str,
+    /// What a rate is divided by to be in that unit.
+    pub rate_divisor: f64,
+    /// What is compared where it is not the rate: `CPU s/GiB`, `CPU µs/call`; `null` where the rate is.
+    pub cost_unit: Option<&'static str>,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Confidence of a bound, as a share.
+    pub level: f64,
+    /// The rows, in the order of the plan.
+    pub rows: Vec<UseRow>,
+}
+
+/// A choice factor that varies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChoiceColumn {
+    /// The factor.
+    pub factor: String,
+    /// As in code where there is a name for it: `SO_RCVBUF`, `read`.
+    pub heading: String,
+}
+
+/// How far a row is to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Shown to be within the margin of the best confirmed.
+    Proven,
+    /// Not shown; the bound says how much dearer it is at most.
+    Open,
+    /// Something contradicts it, or it was not compared: the note says what.
+    Doubtful,
+    /// Nothing can be said, and the note says why.
+    Nothing,
+    /// One cell was measured: there is nothing to compare it with.
+    Alone,
+}
+
+/// What to use under some conditions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UseRow {
+    /// The question in words: `Unix, 2 CPUs`.
+    pub question: String,
+    /// The groups it answers for.
+    pub groups: Vec<GroupId>,
+    /// The profiles it answers for.
+    pub profiles: Vec<String>,
+    /// What the worker does: `sums`, or `any` for one answer over several profiles.
+    pub who: String,
+    /// One choice for several profiles that have different ones.
+    pub one_for_all: bool,
+    /// How far to believe it.
+    pub standing: Standing,
+    /// The choice, by factor; empty where there is none.
+    pub choice: BTreeMap<String, Value>,
+    /// The choice, for people, in the order of [`UseView::choices`].
+    pub shown: Vec<String>,
+    /// The choice as it stands in a program: `read(fd, buf, 262144)`.
+    pub code: Vec<String>,
+    /// The rate there, of the slowest group, in the base unit of the cells.
+    pub rate: Option<f64>,
+    /// The rate of the fastest group, where there are several.
+    pub rate_max: Option<f64>,
+    /// Fewer than six trials stand behind the rate: two digits at most.
+    pub rough: bool,
+    /// What is compared where it is not the rate: the cost of the dearest group, in [`UseView::cost_unit`].
+    pub cost: Option<f64>,
+    /// The 99th percentile of a call's time there, nanoseconds, in the slowest group.
+    pub p99_ns: Option<f64>,
+    /// At most this much dearer than the best confirmed, as a share; `null` where nothing was judged.
+    pub within: Option<f64>,
+    /// What has to be known beside it.
+    pub note: Option<String>,
+}
+
+/// Levels of one factor that are shown to be dearer than the recommended one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AvoidLine {
+    /// Under which conditions: `TCP, parses`.
+    pub question: String,
+    /// The group.
+    pub group: GroupId,
+    /// The factor.
+    pub factor: String,
+    /// The factor as in code where there is a name for it.
+    pub heading: String,
+    /// The level that it was compared with, for people.
+    pub against: String,
+    /// The levels, the dearest last.
+    pub levels: Vec<AvoidLevel>,
+}
+
+/// One level to avoid.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AvoidLevel {
+    /// The level, for people.
+    pub level: String,
+    /// How much dearer it is at least, as a share.
+    pub dearer_lower: f64,
+    /// How much dearer it is at most.
+    pub dearer_upper: Option<f64>,
+}

@@ -1,0 +1,101 @@
+//! The answer on one screen, put together from the settled numbers: what to use and to avoid, what limits it, how far
+//! it holds, what disturbed, and what to do next.
+//!
+//! Words and choices of what comes first; no rule of evidence stands here, and no number that the document does not
+//! hold elsewhere. An explanation is said once: rows that agree in it share a line.
+
+mod rows;
+mod told;
+
+use bytegauge_model::{Level, Levels, Nanos, SessionStatus};
+
+use super::document::{AnswerView, Factors, GroupView, View};
+use crate::phrase::{self, brief};
+use crate::sentence::percent;
+
+/// Steal below this share is not worth the first line.
+const STEAL_TOLD: f64 = 0.0005;
+
+/// Everything that the first screen says.
+pub fn answer(view: &View) -> AnswerView {
+    let questions = Questions::of(view);
+    let to_use = rows::to_use(view, &questions);
+    AnswerView {
+        head: head(view),
+        avoid: told::avoid(view, &questions),
+        why: told::why(view, &to_use),
+        holds: told::holds(view, &questions),
+        noise: told::noise(view, &questions),
+        next: told::next(view, &to_use),
+        more: told::more(view),
+        to_use,
+    }
+}
+
+/// How groups are named where their names mean nothing: by the conditions that vary.
+pub struct Questions {
+    /// The transport, and every condition with more than one level, in the order of the factor table.
+    pub varying: Vec<String>,
+}
+
+impl Questions {
+    fn of(view: &View) -> Questions {
+        let conditions: Vec<Levels> = view.verdicts.iter().map(|verdict| levels(&verdict.factors)).collect();
+        let varies = |name: &str| conditions.windows(2).any(|pair| pair[0].get(name) != pair[1].get(name));
+        let known = bytegauge_model::FACTORS.iter().map(|factor| factor.name.to_owned());
+        // A condition that only an import knows separates groups as well.
+        let foreign = conditions.iter().flat_map(|levels| levels.0.keys().cloned());
+        let mut names: Vec<String> = known.collect();
+        names.extend(foreign);
+        let mut varying: Vec<String> = Vec::new();
+        for name in names {
+            if !varying.contains(&name) && (matches!(name.as_str(), "transport" | "mode") || varies(&name)) {
+                varying.push(name);
+            }
+        }
+        Questions { varying }
+    }
+
+    /// `Unix, 2 CPUs`.
+    pub fn label(&self, factors: &Factors) -> String {
+        brief(&levels(factors), &self.varying)
+    }
+
+    /// The same with who reads: `TCP, 2 CPUs, parses`.
+    pub fn of_group(&self, group: &GroupView) -> String {
+        let who = who(group);
+        let label = self.label(&group.factors);
+        if who.is_empty() { label } else { format!("{label}, {who}") }
+    }
+}
+
+/// What the worker of a group does, in a word.
+pub fn who(group: &GroupView) -> String {
+    phrase::profile_brief(&levels(&group.factors))
+}
+
+/// Levels from a document.
+pub fn levels(factors: &Factors) -> Levels {
+    let mut levels = Levels::default();
+    for (name, value) in factors {
+        match serde_json::from_value::<Level>(value.clone()) {
+            Ok(level) if level != Level::Absent => levels.set(name, level),
+            _ => {}
+        }
+    }
+    levels
+}
+
+fn head(view: &View) -> String {
+    let took = view.elapsed_ns.map(|ns| Nanos(ns / 1_000_000_000 * 1_000_000_000));
+    let took = took.filter(|ns| ns.0 > 0).map(|ns| ns.to_string());
+    let status = match view.status {
+        SessionStatus::Complete => None,
+        other => Some(other.name().to_owned()),
+    };
+    let steal = view.environment.steal_share.filter(|share| *share >= STEAL_TOLD);
+    let steal = steal.map(|share| format!("the host took {} of the CPU", percent(share)));
+    let parts = [Some(format!("session {}", view.session)), took, status, steal];
+    let rest: Vec<String> = parts.into_iter().flatten().collect();
+    format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
+}

@@ -1,0 +1,306 @@
+//! The rows of what to use: a row a group, one for all readers of a question, and one row for questions that agree.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, Stage};
+
+use super::super::document::{CellView, ChoiceColumn, GroupView, Standing, UseRow, UseView, VerdictView, View};
+use super::{Questions, levels, who};
+use crate::phrase::{self, level, rate_unit};
+use crate::sentence::percent;
+
+/// More rows than this are read no more: then questions with the same answer are one row.
+const ROWS_READ: usize = 12;
+
+/// From this share of failing calls on a choice is not named without them.
+const FAILING: f64 = 0.01;
+
+/// Up to this p-value steal goes with the cell.
+const STOLEN_P: f64 = 0.01;
+
+/// Fewer trials give a rate two digits at most.
+const TRIALS_MIN: usize = 6;
+
+/// A row and the conditions that it stands for.
+struct Draft {
+    row: UseRow,
+    conditions: Vec<(String, Vec<Level>)>,
+}
+
+/// The table.
+pub fn to_use(view: &View, questions: &Questions) -> UseView {
+    let columns = columns(view);
+    let mut drafts: Vec<Draft> =
+        view.verdicts.iter().flat_map(|verdict| of_verdict(view, verdict, &columns, questions)).collect();
+    if drafts.len() > ROWS_READ {
+        for name in &questions.varying {
+            drafts = merged(drafts, name);
+        }
+    }
+    let rows: Vec<UseRow> = drafts.into_iter().map(|draft| draft.row).collect();
+    let most = rows.iter().filter_map(|row| row.rate_max.or(row.rate)).fold(0.0, f64::max);
+    let base = view.cells.iter().map(|cell| cell.estimate.unit).next().unwrap_or("bytes/s");
+    let (rate_divisor, rate_unit) = rate_unit(base, most);
+    UseView {
+        worker: match view.plan.workload.as_str() {
+            "call" => "server",
+            "ring" => "",
+            _ => "reader",
+        },
+        choices: columns,
+        rate_unit,
+        rate_divisor,
+        cost_unit: view.groups.iter().find_map(cost_unit),
+        margin: view.plan.margin,
+        level: view.plan.level,
+        rows,
+    }
+}
+
+/// The choices that vary in any group.
+fn columns(view: &View) -> Vec<ChoiceColumn> {
+    let varies = |name: &str| view.groups.iter().any(|group| group.varied.iter().any(|varied| varied == name));
+    let choices = FACTORS.iter().filter(|factor| factor.role == Role::Choice && varies(factor.name));
+    choices
+        .map(|factor| ChoiceColumn { factor: factor.name.into(), heading: phrase::in_code(factor.name).to_owned() })
+        .collect()
+}
+
+fn cost_unit(group: &GroupView) -> Option<&'static str> {
+    match group.cost {
+        "cpu_ns_per_byte" => Some("CPU s/GiB"),
+        "cpu_ns_per_call" => Some("CPU µs/call"),
+        _ => None,
+    }
+}
+
+fn of_verdict(view: &View, verdict: &VerdictView, columns: &[ChoiceColumn], questions: &Questions) -> Vec<Draft> {
+    let groups: Vec<&GroupView> =
+        verdict.groups.iter().filter_map(|id| view.groups.iter().find(|g| g.id == *id)).collect();
+    let conditions = levels(&verdict.factors);
+    let draft = |mut row: UseRow| {
+        let conditions: Vec<(String, Vec<Level>)> =
+            questions.varying.iter().map(|name| (name.clone(), vec![conditions.get(name).clone()])).collect();
+        row.question = phrase::brief_of_several(&conditions);
+        Draft { row, conditions }
+    };
+    let rows: Vec<UseRow> = groups.iter().map(|group| of_group(view, group, columns)).collect();
+    let Some(together) = for_all(view, verdict, &groups, &rows, columns) else {
+        return rows.into_iter().map(draft).collect();
+    };
+    if rows.iter().all(|row| row.choice == together.choice) {
+        let note = rows.iter().filter(|row| row.standing == together.standing).find_map(|row| row.note.clone());
+        return vec![draft(UseRow { one_for_all: false, note, ..together })];
+    }
+    rows.into_iter().chain([together]).map(draft).collect()
+}
+
+fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow {
+    let own = &group.recommendation;
+    let named = own.cell.as_ref().and_then(|id| view.cell(id));
+    let (standing, cell, note) = match named {
+        None => unnamed(view, group),
+        Some(cell) => {
+            let (standing, note) = standing(view, group, cell, own.proven, own.bound, own.survives_exchange);
+            (standing, Some(cell), note)
+        }
+    };
+    let row = UseRow {
+        question: String::new(),
+        groups: vec![group.id.clone()],
+        profiles: vec![phrase::profile_name(&levels(&group.factors))],
+        who: who(group),
+        one_for_all: false,
+        standing,
+        choice: BTreeMap::new(),
+        shown: Vec::new(),
+        code: Vec::new(),
+        rate: None,
+        rate_max: None,
+        rough: false,
+        cost: None,
+        p99_ns: None,
+        // What a twin contradicts bounds nothing.
+        within: own.bound.filter(|_| matches!(standing, Standing::Proven | Standing::Open)),
+        note,
+    };
+    cell.map_or(row.clone(), |cell| filled(row, &[cell], columns))
+}
+
+/// What the cells behind a row say.
+fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow {
+    let Some(first) = cells.first() else { return row };
+    let levels = levels(&first.factors);
+    let varied: Vec<&ChoiceColumn> =
+        columns.iter().filter(|column| *levels.get(&column.factor) != Level::Absent).collect();
+    let most = |of: &dyn Fn(&CellView) -> Option<f64>| cells.iter().filter_map(|cell| of(cell)).reduce(f64::max);
+    let rates: Vec<f64> = cells.iter().filter_map(|cell| cell.estimate.median).collect();
+    let slowest = rates.iter().copied().reduce(f64::min);
+    UseRow {
+        choice: varied.iter().filter_map(|c| Some((c.factor.clone(), first.factors.get(&c.factor)?.clone()))).collect(),
+        shown: columns.iter().map(|column| shown(&levels, &column.factor)).collect(),
+        code: varied.iter().filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor))).collect(),
+        rate: slowest,
+        rate_max: rates.iter().copied().reduce(f64::max).filter(|_| rates.len() > 1),
+        rough: cells.iter().any(|cell| cell.trials < TRIALS_MIN || cell.stage != Some(Stage::Confirm)),
+        cost: most(&cost),
+        p99_ns: most(&|cell| cell.median("total_p99_ns")),
+        ..row
+    }
+}
+
+fn shown(levels: &Levels, factor: &str) -> String {
+    match levels.get(factor) {
+        Level::Absent => "–".into(),
+        value => level(factor, value),
+    }
+}
+
+fn cost(cell: &CellView) -> Option<f64> {
+    match cell.call {
+        None => cell.cpu.ends_s_per_gib,
+        Some(_) => cell.median("server_cpu_ns_per_call").map(|ns| ns / 1e3),
+    }
+}
+
+/// How far a choice is to be believed, and what stands against it.
+fn standing(
+    view: &View,
+    group: &GroupView,
+    cell: &CellView,
+    proven: bool,
+    bound: Option<f64>,
+    survives_exchange: Option<bool>,
+) -> (Standing, Option<String>) {
+    let alarm = group.twin.as_ref().filter(|twin| twin.alarm);
+    let failing = cell.call.as_ref().and_then(|call| call.failed_share).filter(|share| *share >= FAILING);
+    let doubtful = |note: String| (Standing::Doubtful, Some(note));
+    if let Some(twin) = alarm {
+        let rate = |id: &CellId| view.cell(id).and_then(|cell| cell.estimate.median);
+        return doubtful(match rate(&twin.twin).zip(rate(&twin.cell)) {
+            Some((twin, own)) => {
+                let (divisor, _) = rate_unit(cell.estimate.unit, own.max(twin));
+                let shown = |rate: f64| bytegauge_model::unit::significant(rate / divisor, 3);
+                format!("its twin had {}, not {}", shown(twin), shown(own))
+            }
+            None => "its twin differs".into(),
+        });
+    }
+    if let Some(share) = failing {
+        return doubtful(format!("{} of its calls fail", percent(share)));
+    }
+    match (proven, bound) {
+        (true, _) if survives_exchange == Some(false) => (Standing::Proven, Some("not with its twin: NOISE".into())),
+        (true, _) => (Standing::Proven, None),
+        (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
+            (Standing::Open, Some("slow trials against".into()))
+        }
+        (false, Some(_)) if group.stolen.as_ref().is_some_and(|stolen| stolen.p <= STOLEN_P) => {
+            (Standing::Open, Some("see NOISE".into()))
+        }
+        (false, Some(_)) => (Standing::Open, None),
+        (false, None) => doubtful(why_unjudged(group)),
+    }
+}
+
+fn why_unjudged(group: &GroupView) -> String {
+    let blocks = group.blocks.used;
+    match (&group.look, &group.serial) {
+        (Some(look), _) if look.done == 0 => format!("{} so far: too few", phrase::counted(look.so_far, "block")),
+        (_, Some(serial)) if !serial.independent => "blocks resemble each other".into(),
+        _ if blocks < TRIALS_MIN => format!("{} alone", phrase::counted(blocks, "block")),
+        _ => "cut off: not judged".into(),
+    }
+}
+
+/// A group of which no choice is named: one cell alone, looks that nothing confirms, or nothing.
+fn unnamed<'a>(view: &'a View, group: &'a GroupView) -> (Standing, Option<&'a CellView>, Option<String>) {
+    let candidates = || view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate);
+    let rate = |cell: &&CellView| cell.estimate.median.unwrap_or(0.0);
+    let fastest = candidates().filter(|cell| rate(cell) > 0.0).max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    match fastest {
+        Some(cell) if candidates().count() == 1 => (Standing::Alone, Some(cell), None),
+        Some(cell) => (Standing::Doubtful, Some(cell), Some("not confirmed: may be luck".into())),
+        None => {
+            let reason = candidates().find_map(|cell| cell.reason.clone());
+            (Standing::Nothing, None, Some(reason.unwrap_or_else(|| "nothing was measured".into())))
+        }
+    }
+}
+
+/// The choice over all profiles; `None` where there is one profile, or no such choice.
+fn for_all(
+    view: &View,
+    verdict: &VerdictView,
+    groups: &[&GroupView],
+    rows: &[UseRow],
+    columns: &[ChoiceColumn],
+) -> Option<UseRow> {
+    let own = &verdict.recommendation;
+    let cells: Vec<&CellView> = own.cells.values().filter_map(|id| view.cell(id)).collect();
+    if groups.len() < 2 || cells.len() < groups.len() {
+        return None;
+    }
+    let of_groups =
+        groups.iter().filter_map(|group| Some((*group, *cells.iter().find(|cell| cell.group == group.id)?)));
+    let each: Vec<(Standing, Option<String>)> = of_groups
+        .map(|(group, cell)| standing(view, group, cell, own.proven, own.bound, own.survives_exchange))
+        .collect();
+    // The worst of its groups decides; `Standing` orders so. What stands with a group is not said once more.
+    let (standing, note) = each.into_iter().max_by_key(|(standing, note)| (*standing, note.is_some()))?;
+    let said = rows.iter().any(|row| row.note.is_some() && row.note == note);
+    let note = if said { Some("as above".into()) } else { note };
+    let row = UseRow {
+        groups: groups.iter().map(|group| group.id.clone()).collect(),
+        profiles: verdict.profiles.clone(),
+        who: "any".into(),
+        one_for_all: true,
+        standing,
+        within: own.bound.filter(|_| matches!(standing, Standing::Proven | Standing::Open)),
+        note,
+        ..rows.first()?.clone()
+    };
+    Some(filled(row, &cells, columns))
+}
+
+/// Rows that agree in all but their level of one condition, as one row.
+fn merged(drafts: Vec<Draft>, name: &str) -> Vec<Draft> {
+    let mut kept: Vec<Draft> = Vec::new();
+    for draft in drafts {
+        let others = |draft: &Draft| {
+            let others = draft.conditions.iter().filter(|(factor, _)| factor != name).cloned();
+            others.collect::<Vec<_>>()
+        };
+        let same = |kept: &&mut Draft| {
+            let (a, b) = (&kept.row, &draft.row);
+            others(kept) == others(&draft)
+                && (&a.choice, &a.who, a.standing, a.one_for_all, &a.note)
+                    == (&b.choice, &b.who, b.standing, b.one_for_all, &b.note)
+                && a.standing != Standing::Nothing
+        };
+        match kept.iter_mut().find(same) {
+            None => kept.push(draft),
+            Some(into) => join(into, draft, name),
+        }
+    }
+    kept
+}
+
+fn join(into: &mut Draft, draft: Draft, name: &str) {
+    for (factor, levels) in &mut into.conditions {
+        let more = draft.conditions.iter().filter(|(other, _)| *factor == name && other == name);
+        levels.extend(more.flat_map(|(_, levels)| levels.clone()));
+        levels.sort();
+        levels.dedup();
+    }
+    let (a, b) = (&mut into.row, draft.row);
+    let reduce = |a: Option<f64>, b: Option<f64>, f: fn(f64, f64) -> f64| a.zip(b).map(|(a, b)| f(a, b)).or(a).or(b);
+    a.rate_max = reduce(a.rate_max.or(a.rate), b.rate_max.or(b.rate), f64::max);
+    a.rate = reduce(a.rate, b.rate, f64::min);
+    a.within = a.within.zip(b.within).map(|(a, b)| a.max(b));
+    a.cost = reduce(a.cost, b.cost, f64::max);
+    a.p99_ns = reduce(a.p99_ns, b.p99_ns, f64::max);
+    a.rough |= b.rough;
+    a.groups.extend(b.groups);
+    a.question = phrase::brief_of_several(&into.conditions);
+}

@@ -1,0 +1,307 @@
+//! What stands below the table of what to use: what to avoid, what limits, how far it holds, what disturbed, and what to
+//! do next.
+
+use bytegauge_model::unit::significant;
+use bytegauge_model::{CellId, CellKind, Level, Nanos, SessionStatus, Stage, factor};
+
+use super::super::document::{AvoidLevel, AvoidLine, GroupView, Standing, UseView, View};
+use super::{Questions, levels};
+use crate::phrase::{self, counted};
+use crate::sentence::{budget, percent};
+
+/// Up to this p-value steal goes with the cell.
+const STOLEN_P: f64 = 0.01;
+/// Other programs that took less than this, in CPUs, are not worth a line.
+const FOREIGN_TOLD: f64 = 0.05;
+/// The harness's cost above which it is said; the aim is 1 % of the fastest real call.
+const FLOOR_AIM: f64 = 0.01;
+/// Budgets that are offered, as multiples of the one that was given.
+const LONGER: [f64; 3] = [2.0, 4.0, 8.0];
+/// A forecast this far beyond what was measured is no plan.
+const FORECAST_MAX_S: f64 = 3600.0;
+
+/// Levels that are shown to be worse, the worst question first.
+pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
+    let mut lines: Vec<AvoidLine> = Vec::new();
+    for group in &view.groups {
+        for found in &group.avoid {
+            let shown = |value: &serde_json::Value| {
+                let level: Level = serde_json::from_value(value.clone()).unwrap_or(Level::Absent);
+                factor::find(&found.factor).map_or_else(|| level.to_string(), |factor| factor.kind.compact(&level))
+            };
+            let one = AvoidLevel {
+                level: shown(&found.level),
+                dearer_lower: found.dearer_lower,
+                dearer_upper: found.dearer_upper,
+            };
+            match lines.iter_mut().find(|line| line.group == group.id && line.factor == found.factor) {
+                Some(line) => line.levels.push(one),
+                None => lines.push(AvoidLine {
+                    question: questions.of_group(group),
+                    group: group.id.clone(),
+                    factor: found.factor.clone(),
+                    heading: phrase::in_code(&found.factor).to_owned(),
+                    against: shown(&found.against),
+                    levels: vec![one],
+                }),
+            }
+        }
+    }
+    let worst = |line: &AvoidLine| line.levels.iter().map(|one| one.dearer_lower).fold(0.0, f64::max);
+    for line in &mut lines {
+        line.levels.sort_by(|a, b| a.dearer_lower.total_cmp(&b.dearer_lower));
+    }
+    lines.sort_by(|a, b| worst(b).total_cmp(&worst(a)));
+    lines
+}
+
+/// What limits the cells that are named, a line a limit; with the evidence where there is one alone.
+pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
+    let mut limits: Vec<(&'static str, Vec<String>, &str)> = Vec::new();
+    for row in &to_use.rows {
+        // One for all readers repeats what stands with each of them.
+        if row.one_for_all || row.standing == Standing::Nothing {
+            continue;
+        }
+        let named = row.groups.iter().filter_map(|id| {
+            let group = view.groups.iter().find(|group| group.id == *id)?;
+            let cell = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
+            cell.or_else(|| view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Candidate))
+        });
+        for cell in named {
+            let label = [row.question.as_str(), row.who.as_str()].map(str::trim);
+            let label = label.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+            match limits.iter_mut().find(|(name, ..)| *name == cell.limit.name) {
+                Some((_, labels, _)) if labels.contains(&label) => {}
+                Some((_, labels, _)) => labels.push(label),
+                None => limits.push((cell.limit.name, vec![label], &cell.limit.sentence)),
+            }
+        }
+    }
+    limits.sort_by_key(|(_, labels, _)| std::cmp::Reverse(labels.len()));
+    let name = |name: &str| if name == "unknown" { "nothing that was looked at".to_owned() } else { name.to_owned() };
+    match limits.as_slice() {
+        [] => Vec::new(),
+        [(limit, labels, sentence)] if labels.len() == 1 => vec![format!("{}: {sentence}", name(limit))],
+        [(limit, ..)] => vec![format!("{}, everywhere", name(limit))],
+        several => several.iter().map(|(limit, labels, _)| format!("{}: {}", name(limit), labels.join("; "))).collect(),
+    }
+}
+
+/// What the answer holds for, and what was not looked at.
+pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
+    let mut said = vec![scope(view)];
+    let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
+        let conditions = levels(&verdict.factors);
+        let common =
+            conditions.present().filter(|(factor, _)| !questions.varying.iter().any(|name| name == factor.name));
+        common.filter_map(|(factor, _)| phrase::condition(factor.name, &conditions)).collect()
+    });
+    if !everywhere.is_empty() {
+        said.push(format!("asked: {}", everywhere.join(", ")));
+    }
+    let compared = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "measured");
+    let screened = compared.clone().filter(|cell| cell.stage != Some(Stage::Confirm)).count();
+    let all = compared.count();
+    if screened > 0 && screened < all {
+        said.push(format!(
+            "“best” is the best of the {} confirmed; {screened} others were only screened",
+            all - screened
+        ));
+    }
+    if !view.groups.is_empty() && view.groups.iter().all(|group| group.throws_away) {
+        said.push(match view.plan.workload.as_str() {
+            "call" => {
+                "the server does nothing with a request: one that works shifts this (--profile rpc,many-idle)".into()
+            }
+            _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
+        });
+    }
+    let tcp = |group: &GroupView| levels(&group.factors).transport().is_some_and(|transport| transport.is_tcp());
+    if view.groups.iter().any(tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
+        let set = view.environment.facts.get("network").and_then(|network| network.get("congestion_control")?.as_str());
+        let set = set.map_or_else(String::new, |name| format!(" ({name})"));
+        said.push(format!("not asked: congestion control{set}, which may matter more (--congestion)"));
+    }
+    said
+}
+
+fn scope(view: &View) -> String {
+    let ages = view.groups.iter().filter_map(|group| group.age_ns);
+    let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+    let seconds = view.elapsed_ns.map(|ns| format!("these {} s", significant(ns as f64 / 1e9, 2)));
+    let seconds = match view.status {
+        SessionStatus::Imported => Some("these trials alone".to_owned()),
+        _ => seconds,
+    };
+    let fact = |path: [&str; 2]| {
+        let first = view.environment.facts.get(path[0])?;
+        first.get(path[1]).cloned()
+    };
+    let cpus = fact(["cpu", "allowed"]).and_then(|list| list.as_array().map(Vec::len)).map(|n| counted(n, "CPU"));
+    let kernel = view.environment.facts.get("kernel_release").and_then(|kernel| kernel.as_str());
+    let parts = [
+        seconds,
+        age.map(|(from, to)| format!("connections {} to {} old", Nanos(from), Nanos(to))),
+        cpus,
+        kernel.map(|kernel| format!("Linux {kernel}")),
+        Some(view.started.get(..10).unwrap_or(&view.started).to_owned()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What disturbed, and whom.
+pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
+    let mut said = Vec::new();
+    let sum = |of: fn(&crate::view::document::CellView) -> usize| view.cells.iter().map(of).sum::<usize>();
+    let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
+    if hit > 0 {
+        said.push(format!("the host took CPU in {hit} of {trials} trials"));
+    }
+    said.extend(uneven(view, questions));
+    said.extend(twins(view, questions));
+    if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
+        said.push(format!("the control group held the session up for {}", Nanos(us.saturating_mul(1000))));
+    }
+    if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= FOREIGN_TOLD) {
+        said.push(format!("other programs kept {} CPUs busy meanwhile", significant(cpus, 2)));
+    }
+    if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
+        said.push(format!("the harness takes {} of the fastest real call", percent(share)));
+    }
+    let failed = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "failed");
+    if let Some(reason) = failed.clone().find_map(|cell| cell.reason.as_ref()) {
+        said.push(format!("{} failed: {reason}", counted(failed.count(), "choice")));
+    }
+    if said.is_empty() {
+        let reach = view.environment.twin_reach;
+        said.push(match reach {
+            Some(reach) => {
+                format!("nothing was noticed; the same cell measured twice agreed within {}", percent(reach))
+            }
+            None => "nothing was noticed".into(),
+        });
+    }
+    said
+}
+
+/// Where the host took CPU time from some choices more than from others: the clearest case, and how many more.
+fn uneven(view: &View, questions: &Questions) -> Option<String> {
+    let mut hit: Vec<_> = view
+        .groups
+        .iter()
+        .filter_map(|group| Some((group, group.stolen.as_ref().filter(|stolen| stolen.p <= STOLEN_P)?)))
+        .collect();
+    hit.sort_by(|a, b| a.1.p.total_cmp(&b.1.p));
+    let (group, stolen) = hit.first()?;
+    let named = |id: &CellId| view.cell(id).map_or_else(|| id.to_string(), |cell| cell.label.clone());
+    let more = match hit.len() {
+        1 => String::new(),
+        n => format!("; as in {}", counted(n - 1, "more question")),
+    };
+    Some(format!(
+        "{}: it hit “{}” in {} of trials, “{}” in {} (p = {}): part of why they differ{more}",
+        questions.of_group(group),
+        named(&stolen.most),
+        percent(stolen.most_share),
+        named(&stolen.least),
+        percent(stolen.least_share),
+        significant(stolen.p, 1)
+    ))
+}
+
+/// Where the same cell measured twice was not the same.
+fn twins(view: &View, questions: &Questions) -> Vec<String> {
+    let named = |groups: &[&GroupView]| {
+        let first = groups.first().map(|group| questions.of_group(group)).unwrap_or_default();
+        match groups.len() {
+            1 => first,
+            n => format!("{first} and {} more", n - 1),
+        }
+    };
+    let alarms: Vec<&GroupView> =
+        view.groups.iter().filter(|group| group.twin.as_ref().is_some_and(|twin| twin.alarm)).collect();
+    let unsure: Vec<&GroupView> =
+        view.groups.iter().filter(|group| group.recommendation.survives_exchange == Some(false)).collect();
+    let mut said = Vec::new();
+    if let Some(first) = alarms.first() {
+        let apart = first.twin.as_ref().and_then(|twin| twin.difference).map_or(0.0, f64::abs);
+        said.push(format!(
+            "{}: the same cell measured twice differs by {}, so something other than the settings decides",
+            named(&alarms),
+            percent(apart)
+        ));
+    }
+    if let Some(first) = unsure.first() {
+        let bound = first.twin.as_ref().and_then(|twin| twin.exchanged_bound);
+        let bound = bound.map_or_else(String::new, |bound| format!(" (then at most {} dearer)", percent(bound)));
+        said.push(format!("{}: with leader and twin exchanged it is not shown{bound}; trust it less", named(&unsure)));
+    }
+    said
+}
+
+/// What to do next.
+pub fn next(view: &View, to_use: &UseView) -> Vec<String> {
+    let resume = match view.status {
+        SessionStatus::Incomplete | SessionStatus::Running => Some(format!("--resume {}", view.session)),
+        _ => None,
+    };
+    if let Some(resume) = resume {
+        return vec![format!("the same command with {resume} goes on; until then nothing more is proven")];
+    }
+    if view.status == SessionStatus::Imported {
+        return vec!["measure here: bytegauge run buffer-size".into()];
+    }
+    let asked: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
+    if asked.is_empty() {
+        return vec![format!("give a choice two levels or more: bytegauge {} --help", view.plan.workload)];
+    }
+    let open: Vec<&GroupView> = asked.iter().copied().filter(|group| !group.recommendation.proven).collect();
+    if open.is_empty() {
+        let readers = to_use.rows.iter().any(|row| row.standing == Standing::Open && row.one_for_all);
+        return vec![match readers {
+            true => "say which of the readers is yours: --profile NAME, or take the one for all".to_owned(),
+            false => "all is shown; the same command in another hour tells whether it lasts".into(),
+        }];
+    }
+    longer(view, &open).unwrap_or_else(|| {
+        vec![
+            "more time alone would hardly prove more: take the choice with its bound, or ask".into(),
+            "less at once (one --transport, one --placement, fewer levels)".into(),
+        ]
+    })
+}
+
+/// The shortest of the longer budgets that likely proves half of what the longest would.
+fn longer(view: &View, open: &[&GroupView]) -> Option<Vec<String>> {
+    let elapsed_s = view.elapsed_ns? as f64 / 1e9;
+    let given_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9);
+    // Every group gets blocks in proportion.
+    let times: Vec<f64> = open
+        .iter()
+        .filter_map(|group| {
+            let more = group.recommendation.more_blocks? as f64;
+            Some(1.0 + more / group.blocks.used.max(1) as f64)
+        })
+        .collect();
+    let within = |factor: f64| times.iter().filter(|times| **times <= factor).count();
+    let most = within(LONGER[LONGER.len() - 1]);
+    let factor = LONGER.into_iter().find(|factor| most > 0 && 2 * within(*factor) >= most)?;
+    let budget_s = given_s * factor;
+    if budget_s > FORECAST_MAX_S {
+        return None;
+    }
+    let looks = view.groups.iter().any(|group| group.look.as_ref().is_some_and(|look| look.next_blocks.is_some()));
+    let how = if looks { format!("--resume {} ", view.session) } else { String::new() };
+    Some(vec![
+        format!("the same command with {how}--budget {}", budget(budget_s)),
+        format!("would likely prove {} of the {} that are open", within(factor), open.len()),
+    ])
+}
+
+/// Commands that show the rest.
+pub fn more(view: &View) -> Vec<String> {
+    let report = format!("bytegauge report {}", view.session);
+    let group = view.groups.first().map(|group| format!("--group {}", group.id));
+    [Some(format!("{report} --full")), group, Some("--format json".into())].into_iter().flatten().collect()
+}

@@ -1,0 +1,85 @@
+//! Numbers that cannot all be true fail their cell, whatever they are.
+
+use crate::support::{Plan, session};
+use bytegauge_model::{EndRole, Stage};
+use bytegauge_report::{SessionData, Settings, View, render};
+use proptest::prelude::*;
+
+fn small() -> Plan {
+    Plan {
+        transports: vec!["unix"],
+        profiles: vec!["sum"],
+        read_sizes: vec![4096, 65_536],
+        write_sizes: vec![16_384, 65_536],
+        finalists: 2,
+        confirm_blocks: 8,
+        ..Plan::default()
+    }
+}
+
+fn view(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+/// The cell that is recommended where nothing is planted.
+fn best(data: &SessionData) -> bytegauge_model::CellId {
+    view(data).groups[0].recommendation.cell.clone().expect("a choice")
+}
+
+fn check(spoil: impl Fn(&mut bytegauge_model::Trial), said: &str) {
+    let mut data = session(&small());
+    let best = best(&data);
+    data.trials.iter_mut().filter(|trial| trial.cell == best).for_each(spoil);
+    let view = view(&data);
+    let cell = view.cell(&best).expect("the cell");
+    let reason = cell.reason.clone().unwrap_or_default();
+    assert_eq!((cell.outcome, cell.estimate.median), ("failed", None), "{reason}");
+    assert!(reason.contains("contradict each other") && reason.contains(said), "{reason}");
+    assert!(view.groups[0].recommendation.cell.as_ref() != Some(&best), "it wins nothing");
+    let text = render::screen::render(&view, &render::TerminalStyle::default());
+    assert!(text.contains("1 choice failed: its numbers"), "{text}");
+}
+
+#[test]
+fn a_rate_beyond_its_reads_fails_the_cell() {
+    check(|trial| trial.bytes *= 8, "times what");
+}
+
+#[test]
+fn more_cpu_time_than_there_is_fails_the_cell() {
+    check(|trial| trial.ends.get_mut(EndRole::Sink).expect("a sink").cpu_ns *= 8, "CPUs of the 2 that there are");
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1u64..1000, 1_000_000u64..100_000_000, any::<u64>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_printed_contradicts(
+        spoils in prop::collection::vec((any::<prop::sample::Index>(), 0u8..5, number()), 0..80),
+    ) {
+        let mut data = session(&small());
+        for (at, what, by) in spoils {
+            let at = at.index(data.trials.len());
+            let trial = &mut data.trials[at];
+            let Some(sink) = trial.ends.get_mut(EndRole::Sink) else { continue };
+            match what {
+                0 => trial.bytes = by,
+                1 => trial.wall_ns = by,
+                2 => sink.calls = by,
+                3 => sink.window_ns = by,
+                _ => sink.cpu_ns = by,
+            }
+        }
+        let view = view(&data);
+        for cell in view.cells.iter().filter(|cell| cell.stage == Some(Stage::Confirm) && cell.outcome == "measured") {
+            let size = cell.level("read_size").number().expect("a size") as f64;
+            if let Some((rate, reads)) = cell.estimate.median.zip(cell.median("calls_per_second")) {
+                prop_assert!(rate <= reads * size * 1.3, "{rate} by {reads} reads of {size}: {}", cell.id);
+            }
+        }
+    }
+}

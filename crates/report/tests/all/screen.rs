@@ -1,0 +1,122 @@
+//! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
+
+use crate::support::{Plan, session};
+use bytegauge_report::view::document::{Standing, UseRow};
+use bytegauge_report::{Settings, View, render};
+use proptest::prelude::*;
+
+fn screen(view: &View) -> String {
+    render::screen::render(view, &render::TerminalStyle { columns: 80, colour: false, store: None })
+}
+
+fn fits(view: &View) {
+    let text = screen(view);
+    assert!(text.lines().count() <= 35, "{} lines:\n{text}", text.lines().count());
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:#?}\n{text}");
+    // A cell's name tells nothing where no table shows it.
+    let names_a_cell = |word: &str| {
+        let digits = word.strip_prefix('c').map(|rest| rest.trim_end_matches([',', ':', ')', ';', '.']));
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    assert!(!text.split_whitespace().any(names_a_cell), "{text}");
+    for name in ["USE", "WHY", "HOLDS", "NOISE", "NEXT", "MORE"] {
+        assert_eq!(text.lines().filter(|line| line.split(' ').next() == Some(name)).count(), 1, "{name}: {text}");
+    }
+}
+
+/// Unix sockets, one reader, without noise.
+fn small() -> Plan {
+    Plan {
+        transports: vec!["unix"],
+        profiles: vec!["sum"],
+        read_sizes: vec![4096, 65_536],
+        write_sizes: vec![16_384, 65_536],
+        finalists: 2,
+        confirm_blocks: 8,
+        noise: 0.001,
+        ..Plan::default()
+    }
+}
+
+fn view(plan: &Plan) -> View {
+    View::of(&session(plan), &Settings::default())
+}
+
+#[test]
+fn the_answer_comes_first() {
+    let text = screen(&view(&small()));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("bytegauge buffer-size · session 12 · "), "{text}");
+    assert!(lines[2].starts_with("USE    within: at 95 %, at most this much dearer than the best confirmed"), "{text}");
+    for part in ["read", "write", "reader", "GiB/s", "within"] {
+        assert!(lines[3].contains(part), "{part}: {text}");
+    }
+    let row: Vec<&str> = lines[4].split_whitespace().collect();
+    assert_eq!(row[..7], ["✓", "Unix", "64", "KiB", "64", "KiB", "sums"], "{text}");
+    assert!(text.contains("in code: read(fd, buf, 65536), write(fd, buf, 65536)"), "{text}");
+    assert!(text.contains("bytegauge report 12 --full · --group g1 · --format json"), "{text}");
+}
+
+#[test]
+fn one_to_forty_groups_fit_a_screen() {
+    let transports = ["unix", "tcp", "tcp6", "pipe", "/dev/zero", "/dev/urandom", "/dev/null"];
+    let placements = ["cross-core", "same-cpu", "unpinned"];
+    for (transport, placement, profiles) in [(1, 1, 1), (1, 1, 3), (2, 2, 3), (4, 3, 1), (4, 3, 3), (7, 3, 2)] {
+        let view = view(&Plan {
+            transports: transports[..transport].to_vec(),
+            placements: placements[..placement].to_vec(),
+            profiles: ["sum", "parser", "drain"][..profiles].to_vec(),
+            confirm_blocks: 8,
+            noise: 0.15,
+            steal: 0.1,
+            ..small()
+        });
+        assert_eq!(view.groups.len(), transport * placement * profiles);
+        fits(&view);
+    }
+}
+
+#[test]
+fn what_was_only_screened_is_printed_in_brackets_and_rounded() {
+    let plan = Plan { confirm_blocks: 0, ..small() };
+    let view = view(&plan);
+    let [row] = view.answer.to_use.rows.as_slice() else { panic!("{:?}", view.answer.to_use.rows) };
+    assert_eq!((row.standing, row.rough, row.within), (Standing::Doubtful, true, None));
+    let text = screen(&view);
+    assert!(text.contains("(3.0)") || text.contains("(2.9)") || text.contains("(3.1)"), "{text}");
+    let full = render::terminal::full(&view, &render::TerminalStyle::default());
+    assert!(full.contains("(in brackets: only screened)"), "{full}");
+}
+
+#[test]
+fn a_twin_that_differs_is_doubtful_and_said_once() {
+    let view = view(&Plan { twin_bias: 0.1, confirm_blocks: 40, ..small() });
+    let row: &UseRow = &view.answer.to_use.rows[0];
+    assert_eq!((row.standing, row.within), (Standing::Doubtful, None));
+    assert!(row.note.as_ref().is_some_and(|note| note.starts_with("its twin had ")), "{row:?}");
+    assert_eq!(screen(&view).matches("measured twice").count(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_session_fits(
+        seed: u64, transports in 1usize..5, placements in 1usize..4, profiles in 1usize..4, finalists in 1usize..4,
+        confirm_blocks in 0u64..12, noise in 0.0f64..0.6, steal in 0.0f64..0.4, twin_bias in -0.2f64..0.2
+    ) {
+        fits(&view(&Plan {
+            seed,
+            transports: ["tcp", "unix", "/dev/zero", "pipe"][..transports].to_vec(),
+            placements: ["cross-core", "same-cpu", "unpinned"][..placements].to_vec(),
+            profiles: ["drain", "sum", "parser"][..profiles].to_vec(),
+            finalists,
+            confirm_blocks,
+            noise,
+            steal,
+            twin_bias,
+            ..small()
+        }));
+    }
+}
