@@ -147,7 +147,8 @@ fn an_echo_is_no_sink() {
             }
         }
     });
-    check_failure(echo, "", &["takes nothing more", "until somebody reads what it sends"]);
+    // Its buffers grow now and then: the writer may be stuck for ever, or for the whole window.
+    check_failure(echo, "", &["until somebody reads what it sends"]);
 }
 
 #[test]

@@ -70,7 +70,8 @@ fn written(setup: &PathSetup, sent: Option<&EndReport>) -> Option<Outcome> {
     }
     if sent.bytes == 0 || sent.window_ns == 0 {
         return failed(
-            "the server took no byte within the window: does it read? if it does so seldom, use a longer --duration"
+            "the server took no byte within the window: does it read? or does it wait until somebody reads what it \
+             sends? if it reads seldom, use a longer --duration"
                 .into(),
         );
     }
