@@ -154,8 +154,10 @@ impl Ran {
     /// The same run, if standard output holds each of these texts.
     #[track_caller]
     pub fn prints(self, texts: &[&str]) -> Ran {
+        let in_one_line = words(&self.stdout);
         for text in texts {
-            assert!(self.stdout.contains(text), "no `{text}` in standard output of {self}");
+            let is_there = self.stdout.contains(text) || in_one_line.contains(&words(text));
+            assert!(is_there, "no `{text}` in standard output of {self}");
         }
         self
     }
@@ -256,6 +258,11 @@ impl Drop for Running {
             let _ = self.child.wait();
         }
     }
+}
+
+/// A text without its line breaks: where a sentence is wrapped is no part of what it says.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Sends a signal to a process by its number; false if it is gone. The shell's own `kill` is everywhere.
