@@ -123,7 +123,7 @@ pub fn message_buffer(engine: Engine, usual: usize) -> usize {
 }
 
 /// Whether an engine carries flows in pairs, of which one may have the other one asked again: those whose flows share
-/// a thread and a [driver].
+/// a thread and a driver.
 pub fn can_pair(engine: Engine) -> bool {
     matches!(engine, Engine::Epoll(_) | Engine::Uring(_))
 }
