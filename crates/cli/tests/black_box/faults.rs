@@ -118,7 +118,7 @@ fn ends_as_processes_measure_the_same_way() {
 fn check_signal(name: &str, reason: &str) {
     let bench = Bench::new();
     let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 1 \
-                 --budget 2s --ends processes --grace 300ms";
+                 --budget 2s --ends processes";
     let mut running = bench.start(words);
     running.until("confirmation", |running| running.stderr().contains("confirm: "));
     // Those of the block before may still be there, or leave between looking and sending.

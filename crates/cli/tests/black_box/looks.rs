@@ -156,10 +156,14 @@ fn no_look_mends_a_twin_that_disagrees() {
     let document = ran.json_lines().pop().expect("a last line")["report"].clone();
     let group = &document["groups"][0];
     assert_eq!((&group["twin"]["alarm"], &group["recommendation"]["proven"]), (&json!(true), &json!(false)), "{group}");
-    // The look that raised the alarm was the last: the second, where a busy machine hid the plant from the first.
+    // The look that raised the alarm was the last, whichever that was: a busy machine may hide the plant from the first.
     let done = group["look"]["done"].as_u64().expect("a look");
-    assert!([1, 2].contains(&done), "{group}");
-    assert_eq!(Raw::of(&bench, 1).confirmed()["g1"], 12 * done);
+    let blocks = match done {
+        1 => 12,
+        2 => 24,
+        _ => 48,
+    };
+    assert_eq!(Raw::of(&bench, 1).confirmed()["g1"], blocks, "{group}");
 }
 
 #[test]
