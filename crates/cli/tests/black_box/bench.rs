@@ -86,10 +86,10 @@ impl Bench {
         self.spawn(command, arguments.join(" ")).wait()
     }
 
-    /// Starts the binary.
+    /// Starts the binary, which hears SIGHUP even where the tests themselves were started by nohup(1).
     pub fn start(&self, words: &str) -> Running {
-        let mut command = Command::new(BINARY);
-        command.args(words.split_whitespace());
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP", BINARY]).args(words.split_whitespace());
         self.spawn(command, words.to_owned())
     }
 

@@ -18,6 +18,8 @@ const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 const NAME: usize = 7;
 /// Longer questions are cut.
 const QUESTION_MAX: usize = 34;
+/// And never to less than this.
+const QUESTION_MIN: usize = 14;
 /// So many lines of what to avoid stand even where rows of what to use have to go.
 const AVOID_MIN: usize = 3;
 
@@ -104,14 +106,22 @@ impl Page<'_> {
             false => "measured, and not compared".into(),
         };
         out.push(format!("{}{}", self.name("USE"), self.paint.dim(&what)));
-        let columns = columns(to_use, rows);
-        let widths: Vec<usize> = columns
+        let mut columns = columns(to_use, rows);
+        let mut widths: Vec<usize> = columns
             .iter()
             .map(|column| {
                 column.texts.iter().map(|text| chars(text)).chain([chars(&column.heading)]).max().unwrap_or(0)
             })
             .collect();
         let kept = fitting(&columns, &widths, self.width);
+        // A question may be shortened; what is answered may not. Notes come last and are cut with their line.
+        let answered = kept.iter().filter(|&&at| !columns[at].heading.is_empty() || at == 0);
+        let used: usize = answered.map(|&at| widths[at] + 2).sum();
+        let room = widths[0].saturating_sub(used.saturating_sub(self.width)).max(QUESTION_MIN.min(widths[0]));
+        if room < widths[0] {
+            widths[0] = room;
+            columns[0].texts.iter_mut().for_each(|text| *text = cut(text, room));
+        }
         let line = |at: Option<usize>| {
             let mut line = String::new();
             for &place in &kept {
@@ -279,7 +289,9 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
         columns.push(column(&choice.heading, true, 0, &text));
     }
     if rows.iter().any(|row| !row.who.is_empty()) {
-        columns.push(column(to_use.worker, false, 0, &|row| row.who.clone()));
+        // The same everywhere it tells no rows apart.
+        let expendable = if rows.iter().all(|row| row.who == rows[0].who) { 4 } else { 0 };
+        columns.push(column(to_use.worker, false, expendable, &|row| row.who.clone()));
     }
     columns.push(column(to_use.rate_unit, true, 0, &|row| rate(to_use, row)));
     if let Some(unit) = to_use.cost_unit {
