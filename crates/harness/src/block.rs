@@ -44,8 +44,8 @@ const SERIES_FROM_NS: u64 = 1_000_000_000;
 /// longer. Where load is offered, so many calls in all are enough: how seldom a flow calls is what was asked for.
 const CALLS_FEW: u64 = 10;
 
-/// Share of a lengthened trial that its warm-up takes at least: in it every flow calls about twice.
-pub(crate) const WARMUP_SHARE: u64 = 5;
+/// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
+const WARMUP_SHARE: u64 = 5;
 
 /// What a trial is lengthened to at most, nanoseconds.
 const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
@@ -115,7 +115,7 @@ impl Run<'_> {
             (Some(slo), Setup::Path(path)) => knee::measure(self.cast(), path, slo, stop),
             (_, setup) => setup.measure(self.cast(), stop),
         };
-        let Some(measured) = measured else {
+        let Some(mut measured) = measured else {
             self.cast = None;
             return Ok(None);
         };
@@ -126,8 +126,8 @@ impl Run<'_> {
         if !measured.ends_are_sound {
             self.cast = None;
         }
-        let mut measured = measured;
-        let too_short = self.lengthen(task, cell, &measured, setup.schedule_ns().1);
+        let (warmup_ns, window_ns) = setup.schedule_ns();
+        let too_short = self.lengthen(task, cell, &measured, window_ns);
         if let (Some(calls), Outcome::Measured) = (too_short, &measured.outcome) {
             measured.outcome = Outcome::Failed(format!(
                 "{calls} calls of {} flows are mostly their first ones: measured once more, for longer",
@@ -135,7 +135,6 @@ impl Run<'_> {
             ));
         }
         let (bytes, wall_ns) = measured.throughput();
-        let (warmup_ns, window_ns) = setup.schedule_ns();
         let record = Trial {
             cell: cell.id.clone(),
             stage: task.stage,
@@ -165,10 +164,14 @@ impl Run<'_> {
         }
         if good {
             self.failures.remove(&cell.id);
-        } else {
-            self.trouble(cell, &record.outcome)?;
+            return Ok(Some(true));
         }
-        Ok(Some(good))
+        self.trouble(cell, &record.outcome)?;
+        if self.left.contains(&cell.id) {
+            return Ok(Some(false));
+        }
+        // What passes (a machine that stood still for the whole window) must not cost a block its cell.
+        self.trial(task, cell, block, position)
     }
 
     /// Lengthens the trials of a cell of which hardly any call is completed in one: how many there were. `None` where
@@ -197,6 +200,12 @@ impl Run<'_> {
         self.lengthened.get(subject(cell)).map_or(window_ns, |longer_ns| window_ns.max(*longer_ns))
     }
 
+    /// The warm-up of a trial of a cell where others warm up for so long, nanoseconds: a lengthened one has its share.
+    pub(crate) fn lengthened_warmup_ns(&self, cell: &Cell, warmup_ns: u64, window_ns: u64) -> u64 {
+        let is_lengthened = self.lengthened.contains_key(subject(cell));
+        warmup_ns.max(if is_lengthened { window_ns / WARMUP_SHARE } else { 0 })
+    }
+
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
         let design = &self.plan.design;
         // A duration is what is reported: calibration and screening keep their own lengths.
@@ -208,8 +217,7 @@ impl Run<'_> {
         // The null loop has nothing to warm up but its lap length and the CPU's clock.
         let warmup_ns = match cell.kind {
             CellKind::Floor => 500_000,
-            _ if self.lengthened.contains_key(subject(cell)) => task.warmup_ns.max(window_ns / WARMUP_SHARE),
-            _ => task.warmup_ns,
+            _ => self.lengthened_warmup_ns(cell, task.warmup_ns, window_ns),
         };
         let series = task.series || window_ns >= SERIES_FROM_NS;
         let cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));

@@ -9,7 +9,7 @@ use bytegauge_plan::{order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
-use crate::block::{BlockEnd, BlockTask, WARMUP_SHARE};
+use crate::block::{BlockEnd, BlockTask};
 use crate::event::Event;
 use crate::look::Judge;
 use crate::run::{Run, RunError};
@@ -249,9 +249,7 @@ impl Run<'_> {
             }
             let explicit_ns = cell.factors.get("duration").number();
             let window_ns = explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, confirmed.window_ns));
-            // A longer trial warms up for longer.
-            let longer_ns = if window_ns > confirmed.window_ns { window_ns / WARMUP_SHARE } else { 0 };
-            let warmup_ns = self.warmup(&confirmed.group).max(if explicit_ns.is_none() { longer_ns } else { 0 });
+            let warmup_ns = self.lengthened_warmup_ns(cell, self.warmup(&confirmed.group), window_ns);
             let each_ns = warmup_ns + overhead_ns;
             let trial_ns = search::trial_ns(&cell.factors, window_ns, each_ns, self.pace(&confirmed.group));
             // Windows of a search are as long as its percentile needs.

@@ -9,7 +9,7 @@ use bytegauge_model::session::Stage;
 use bytegauge_model::{GroupId, Nanos, SessionId};
 use bytegauge_store::{GroupRow, Store, StoreError};
 use bytegauge_sys::clock::monotonic_ns;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::confirm::Confirmed;
 use crate::event::Event;
@@ -66,7 +66,7 @@ impl Stand {
     /// version measured it.
     #[must_use]
     pub fn of(rows: &[GroupRow]) -> Option<Stand> {
-        let most = |name: &str| rows.iter().filter_map(|row| number(row, name)).max();
+        let most = |name: &str| rows.iter().filter_map(|row| row.number(name)).max();
         Some(Stand { begun: most(BEGUN).unwrap_or(0), of: most(LOOKS)? })
     }
 
@@ -77,13 +77,9 @@ impl Stand {
     }
 }
 
-fn number(row: &GroupRow, name: &str) -> Option<u64> {
-    row.facts.get(name).and_then(Value::as_u64)
-}
-
 /// Blocks of every group until its first look, as far as they were fixed.
 pub(crate) fn first_blocks(rows: &[GroupRow]) -> BTreeMap<GroupId, u64> {
-    rows.iter().filter_map(|row| Some((row.group.id.clone(), number(row, BLOCKS)?))).collect()
+    rows.iter().filter_map(|row| Some((row.group.id.clone(), row.number(BLOCKS)?))).collect()
 }
 
 impl Run<'_> {
@@ -177,6 +173,7 @@ fn about(ns: u64) -> Nanos {
 mod tests {
     use super::*;
     use bytegauge_model::Group;
+    use serde_json::Value;
 
     fn row(facts: Value) -> GroupRow {
         let facts = serde_json::from_value(facts).expect("an object");

@@ -217,11 +217,10 @@ impl<'a> Run<'a> {
             run.learn_block(&block.group, block.stage, block.surroundings.wall_ns);
         }
         for row in groups {
-            let number = |name: &str| row.facts.get(name).and_then(Value::as_u64);
-            if let Some(ns) = number("warmup_ns") {
+            if let Some(ns) = row.number("warmup_ns") {
                 run.warmup.insert(row.group.id.clone(), ns);
             }
-            run.shortened.extend(number("trial_ns").map(|ns| (row.group.id.clone(), ns)));
+            run.shortened.extend(row.number("trial_ns").map(|ns| (row.group.id.clone(), ns)));
             if let Some(ids) = row.facts.get("finalists").and_then(|ids| serde_json::from_value(ids.clone()).ok()) {
                 run.finalists.insert(row.group.id.clone(), ids);
             }

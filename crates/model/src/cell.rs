@@ -39,6 +39,11 @@ impl fmt::Display for GroupId {
 #[serde(transparent)]
 pub struct Levels(pub BTreeMap<String, Level>);
 
+/// What a factor is to a program; one that the product does not know is a condition.
+fn role_for(i_am: IAm, name: &str) -> Role {
+    factor::find(name).map_or(Role::Condition, |factor| i_am.role_of(factor))
+}
+
 impl Levels {
     /// The level of a factor; absent if it was never set.
     pub fn get(&self, name: &str) -> &Level {
@@ -73,13 +78,14 @@ impl Levels {
     /// Whether a factor is a choice among these levels, or a condition. A factor of an imported table that the product
     /// does not know is a condition: it separates groups.
     pub fn role_of(&self, name: &str) -> Role {
-        factor::find(name).map_or(Role::Condition, |factor| self.i_am().role_of(factor))
+        role_for(self.i_am(), name)
     }
 
     /// The levels of one role only: a group's conditions, or what is chosen within it.
     pub fn of_role(&self, role: Role) -> Levels {
-        let keep = |name: &str| self.role_of(name) == role;
-        Levels(self.0.iter().filter(|(name, _)| keep(name)).map(|(n, l)| (n.clone(), l.clone())).collect())
+        let i_am = self.i_am();
+        let kept = self.0.iter().filter(|(name, _)| role_for(i_am, name) == role);
+        Levels(kept.map(|(name, level)| (name.clone(), level.clone())).collect())
     }
 
     /// The place of a server that is not ours, which is called instead.

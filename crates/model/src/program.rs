@@ -45,18 +45,10 @@ pub const AGES: &[Row<Age>] = &[
 ];
 
 impl IAm {
-    /// Whether a factor may be chosen by the program, as far as it depends on the end that it controls.
-    fn chooses(self, factor: &Factor) -> bool {
-        match self {
-            IAm::Both => true,
-            IAm::Reader => owner(factor.name) != Some(IAm::Writer),
-            IAm::Writer => owner(factor.name) != Some(IAm::Reader),
-        }
-    }
-
     /// The role of a factor for the program: what its peer decides is a condition.
     pub fn role_of(self, factor: &Factor) -> Role {
-        if self.chooses(factor) { factor.role } else { Role::Condition }
+        let is_the_peers = self != IAm::Both && owner(factor.name).is_some_and(|owner| owner != self);
+        if is_the_peers { Role::Condition } else { factor.role }
     }
 }
 

@@ -17,6 +17,13 @@ pub struct GroupRow {
     pub facts: Map<String, Value>,
 }
 
+impl GroupRow {
+    /// A fact that is a whole number; `None` where it is not there, or something else.
+    pub fn number(&self, fact: &str) -> Option<u64> {
+        self.facts.get(fact).and_then(Value::as_u64)
+    }
+}
+
 /// A cell and how it ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellRow {

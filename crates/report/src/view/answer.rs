@@ -7,7 +7,6 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{Levels, Nanos};
 use bytegauge_stats::group::Method;
 use bytegauge_stats::recommend::{Reason, Recommendation};
-use serde_json::Value;
 
 use super::compare::{Judged, moves_nothing};
 use super::document::CellView;
@@ -54,7 +53,7 @@ impl Rounds {
         let (mut most, mut planned, mut total_s) = (0, None, 0.0);
         for group in groups {
             // One on the side says fewer.
-            planned = planned.max(group.row.facts.get("blocks_fixed").and_then(Value::as_u64));
+            planned = planned.max(group.row.number("blocks_fixed"));
             most = most.max(group.blocks_done);
             total_s += group.block_ns.unwrap_or(0) as f64 * group.blocks_done as f64 / 1e9;
         }

@@ -7,7 +7,6 @@
 use bytegauge_model::SessionStatus;
 use bytegauge_stats::looks::{Look, completed, next, schedule};
 use bytegauge_store::GroupRow;
-use serde_json::Value;
 
 use super::document::LookView;
 
@@ -84,5 +83,5 @@ impl Looks {
 }
 
 fn number(row: &GroupRow, name: &str) -> Option<usize> {
-    row.facts.get(name).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok())
+    row.number(name).and_then(|number| usize::try_from(number).ok())
 }
