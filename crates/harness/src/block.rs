@@ -164,14 +164,10 @@ impl Run<'_> {
         }
         if good {
             self.failures.remove(&cell.id);
-            return Ok(Some(true));
+        } else {
+            self.trouble(cell, &record.outcome)?;
         }
-        self.trouble(cell, &record.outcome)?;
-        if self.left.contains(&cell.id) {
-            return Ok(Some(false));
-        }
-        // What passes (a machine that stood still for the whole window) must not cost a block its cell.
-        self.trial(task, cell, block, position)
+        Ok(Some(good))
     }
 
     /// Lengthens the trials of a cell of which hardly any call is completed in one: how many there were. `None` where

@@ -178,7 +178,13 @@ impl Ran {
 impl std::fmt::Display for Ran {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Ran { words, status, stdout, stderr } = self;
-        write!(f, "`{words}` ({status})\n--- standard output\n{stdout}\n--- standard error\n{stderr}")
+        writeln!(f, "`{words}` ({status})\n--- standard error\n{stderr}")?;
+        // Documents are long: what became of the cells comes first.
+        let document: Value = serde_json::from_str(stdout).unwrap_or_default();
+        for cell in document["cells"].as_array().into_iter().flatten() {
+            writeln!(f, "{} {}: {}", cell["id"], cell["outcome"], cell["reason"])?;
+        }
+        write!(f, "--- standard output\n{stdout}")
     }
 }
 

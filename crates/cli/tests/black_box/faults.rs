@@ -90,7 +90,7 @@ fn what_is_whole_is_verified() {
     };
     check("stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms");
     check("stream --transport udp --profile drain --read-size 1K --write-size 1K --duration 20ms");
-    check("call --transport unix --profile echo --server-engine blocking --duration 20ms");
+    check("call --transport unix --profile echo --server-engine blocking --duration 200ms");
 }
 
 #[test]

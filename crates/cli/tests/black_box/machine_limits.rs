@@ -119,7 +119,7 @@ fn a_congestion_control_that_is_not_loaded() {
     ran.complains(&["congestion control nosuch is not available here", "available: ", "load its module"]);
 }
 
-const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --duration 100ms --blocks 1 \
+const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --duration 200ms --blocks 1 \
                     --budget 3s --quiet --format json";
 
 #[test]
@@ -146,7 +146,7 @@ fn too_little_locked_memory_for_a_ring() {
     }
 }
 
-const CALLS: &str = "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --duration 20ms \
+const CALLS: &str = "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --duration 200ms \
                      --blocks 1 --budget 3s";
 
 #[test]

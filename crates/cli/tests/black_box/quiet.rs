@@ -45,7 +45,7 @@ fn a_server_that_works_has_its_knee_near_what_it_can_do() {
 }
 
 /// Short calls of many connections, for which a ring needs its memory.
-const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --duration 20ms --blocks 1 \
+const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --duration 200ms --blocks 1 \
                     --budget 3s --quiet --format json";
 
 #[test]
