@@ -17,28 +17,28 @@ pub fn brief(conditions: &Levels, names: &[String]) -> String {
     brief_of_several(&each)
 }
 
-/// The same where a condition may have several levels: `TCP, 1–1000 flows`.
+/// The same where a condition may have several levels: `TCP, 1, 50 and 1000 flows`.
 pub fn brief_of_several(conditions: &[(String, Vec<Level>)]) -> String {
     let said: Vec<String> = conditions.iter().filter_map(|(name, levels)| word(name, levels)).collect();
     if said.is_empty() { "all".into() } else { said.join(", ") }
 }
 
 fn word(name: &str, levels: &[Level]) -> Option<String> {
-    let (first, last) = (levels.first()?, levels.last()?);
+    let first = levels.first()?;
     if levels.iter().all(|level| *level == Level::Absent) {
         return None;
     }
     if levels.len() == 1 {
         return one(name, first);
     }
-    let shown = match first.number().zip(last.number()) {
-        Some(_) if levels.len() > 2 => format!("{}–{}", compact(name, first), compact(name, last)),
-        _ => levels.iter().filter_map(|level| one(name, level)).collect::<Vec<_>>().join("/"),
+    // Each is named: a range would speak for levels between them that have another answer.
+    let texts: Vec<String> = match unit(name).filter(|_| first.number().is_some()) {
+        Some(_) => levels.iter().map(|level| compact(name, level)).collect(),
+        None => levels.iter().filter_map(|level| one(name, level)).collect(),
     };
-    Some(match unit(name) {
-        Some(unit) if first.number().is_some() => format!("{shown} {unit}"),
-        _ => shown,
-    })
+    let unit = unit(name).filter(|_| first.number().is_some()).map_or_else(String::new, |unit| format!(" {unit}"));
+    let (last, others) = texts.split_last()?;
+    Some(if others.is_empty() { format!("{last}{unit}") } else { format!("{} and {last}{unit}", others.join(", ")) })
 }
 
 fn one(name: &str, value: &Level) -> Option<String> {
@@ -87,7 +87,7 @@ fn heading(name: &str) -> &str {
 }
 
 /// As a flag takes it; bytes below 1 KiB as their number.
-fn compact(name: &str, value: &Level) -> String {
+pub fn compact(name: &str, value: &Level) -> String {
     factor::find(name).map_or_else(|| value.to_string(), |factor| factor.kind.compact(value))
 }
 
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(brief(&levels, &names), "TCP, 2 CPUs, 50 flows, 128 B calls");
         assert_eq!(brief(&levels, &names[..2]), "TCP, 2 CPUs");
         let several = [("flows".to_owned(), [1, 50, 1000].map(Level::Number).to_vec())];
-        assert_eq!(brief_of_several(&several), "1–1000 flows");
+        assert_eq!(brief_of_several(&several), "1, 50 and 1000 flows");
     }
 
     #[test]

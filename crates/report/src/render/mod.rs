@@ -10,6 +10,7 @@ pub mod terminal;
 mod calls;
 mod cell_text;
 mod datagrams;
+mod grid;
 mod heatmap;
 mod overview;
 mod rings;

@@ -41,12 +41,18 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     below.push(String::new());
     below.extend(page.section("NEXT", &answer.next.join(" "), cap(3)));
     below.extend(page.section("MORE", &answer.more.join(" · "), cap(1)));
-    let head = page.cut(&answer.head, page.width);
+    let head = page.whole_parts(&answer.head);
     let mut out = vec![page.paint.bold(&head), String::new()];
     let room = limit.map(|limit| limit.saturating_sub(out.len() + below.len()));
     out.extend(page.middle(room));
     out.extend(below);
     out
+}
+
+/// A table, and its notes where they do not fit into it.
+pub(super) struct Table {
+    pub(super) lines: Vec<String>,
+    pub(super) below: Vec<String>,
 }
 
 struct Page<'a> {
@@ -62,12 +68,12 @@ impl Page<'_> {
         let all: Vec<&UseRow> = to_use.rows.iter().collect();
         let avoid = self.answer.avoid.len();
         // Blank lines, headings and legends.
-        let around = 5 + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1);
+        let around = 5 + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1) + self.table(&all).below.len();
         let Some(room) = room.map(|room| room.saturating_sub(around)) else {
             return self.both(&all, avoid, 0);
         };
-        if all.len() + avoid <= room {
-            return self.both(&all, avoid, 0);
+        if all.len() + avoid <= room || to_use.grid.is_some() {
+            return self.both(&all, avoid.min(room), 0);
         }
         // A line says how many more there are.
         let least = if avoid > AVOID_MIN { AVOID_MIN + 1 } else { avoid };
@@ -80,7 +86,11 @@ impl Page<'_> {
     }
 
     fn both(&self, rows: &[&UseRow], avoid: usize, hidden: usize) -> Vec<String> {
-        let mut out = self.to_use(rows);
+        let grid = self.answer.to_use.grid.as_ref().filter(|_| hidden == 0);
+        let Table { lines: mut out, below } = match grid {
+            Some(grid) => super::grid::table(&self.answer.to_use, grid, self.width, &self.paint),
+            None => self.table(rows),
+        };
         if hidden > 0 {
             let all = &self.answer.to_use.rows;
             let proven =
@@ -89,6 +99,7 @@ impl Page<'_> {
             out.push(self.paint.dim(&format!("       … {hidden} more, {of_hidden} of them proven: --full")));
         }
         out.extend(self.legend(rows));
+        out.extend(below);
         out.push(String::new());
         if !self.answer.avoid.is_empty() {
             out.extend(self.avoid(avoid));
@@ -97,7 +108,7 @@ impl Page<'_> {
         out
     }
 
-    fn to_use(&self, rows: &[&UseRow]) -> Vec<String> {
+    fn table(&self, rows: &[&UseRow]) -> Table {
         let to_use = &self.answer.to_use;
         let mut out = Vec::new();
         let judged = rows.iter().any(|row| row.within.is_some());
@@ -107,16 +118,19 @@ impl Page<'_> {
         };
         out.push(format!("{}{}", self.name("USE"), self.paint.dim(&what)));
         let mut columns = columns(to_use, rows);
-        let mut widths: Vec<usize> = columns
-            .iter()
-            .map(|column| {
-                column.texts.iter().map(|text| chars(text)).chain([chars(&column.heading)]).max().unwrap_or(0)
-            })
-            .collect();
+        let mut widths: Vec<usize> = columns.iter().map(Column::width).collect();
+        let mut below = Vec::new();
+        // Notes stand in their rows where there is room for all of them, else below the table.
+        if let Some(notes) = columns.last_mut().filter(|column| column.heading.is_empty())
+            && widths.iter().map(|width| width + 2).sum::<usize>() > self.width
+            && rows.iter().any(|row| row.note.is_some())
+        {
+            below = numbered(&mut notes.texts, self.width, &self.paint);
+            *widths.last_mut().expect("as many as columns") = notes.width();
+        }
         let kept = fitting(&columns, &widths, self.width);
-        // A question may be shortened; what is answered may not. Notes come last and are cut with their line.
-        let answered = kept.iter().filter(|&&at| !columns[at].heading.is_empty() || at == 0);
-        let used: usize = answered.map(|&at| widths[at] + 2).sum();
+        // A question may be shortened; what is answered may not.
+        let used: usize = kept.iter().map(|&at| widths[at] + 2).sum();
         let room = widths[0].saturating_sub(used.saturating_sub(self.width)).max(QUESTION_MIN.min(widths[0]));
         if room < widths[0] {
             widths[0] = room;
@@ -152,7 +166,16 @@ impl Page<'_> {
         {
             out.push(self.cut(&format!("  in code: {}", row.code.join(", ")), self.width));
         }
-        out
+        Table { lines: out, below }
+    }
+
+    /// A line of parts that are joined by dots, without those that do not fit.
+    fn whole_parts(&self, text: &str) -> String {
+        let mut parts: Vec<&str> = text.split(" · ").collect();
+        while parts.len() > 1 && chars(&parts.join(" · ")) > self.width {
+            parts.pop();
+        }
+        self.cut(&parts.join(" · "), self.width)
     }
 
     /// What the marks mean, in words.
@@ -211,6 +234,21 @@ impl Page<'_> {
     }
 }
 
+/// Puts numbers in place of notes: what they say, in lines, each note once.
+pub(super) fn numbered(notes: &mut [String], width: usize, paint: &Paint) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for note in notes.iter_mut().filter(|note| !note.is_empty()) {
+        let at = said.iter().position(|known| known == note).unwrap_or_else(|| {
+            said.push(note.clone());
+            said.len() - 1
+        });
+        *note = format!("({})", at + 1);
+    }
+    let said: Vec<String> = said.iter().enumerate().map(|(at, note)| format!("({}) {note}", at + 1)).collect();
+    let lines = wrap(&said.join("   "), width - 2);
+    lines.into_iter().map(|line| paint.dim(&format!("  {line}"))).collect()
+}
+
 /// A text of at most so many characters; a longer one ends in `…`.
 fn cut(text: &str, width: usize) -> String {
     if chars(text) <= width {
@@ -224,7 +262,7 @@ fn chars(text: &str) -> usize {
 }
 
 /// One character; what it means stands below the table.
-fn mark(standing: Standing) -> &'static str {
+pub(super) fn mark(standing: Standing) -> &'static str {
     match standing {
         Standing::Proven => "✓",
         Standing::Open => "○",
@@ -262,6 +300,12 @@ struct Column {
     /// How soon it goes where there is no room; 0 never.
     expendable: u8,
     texts: Vec<String>,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        self.texts.iter().map(|text| chars(text)).chain([chars(&self.heading)]).max().unwrap_or(0)
+    }
 }
 
 fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
@@ -309,7 +353,7 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
     columns
 }
 
-/// Which columns stand: the most expendable go first until the others fit, but for the notes, which are cut.
+/// Which columns stand: the most expendable go first until the others fit.
 fn fitting(columns: &[Column], widths: &[usize], width: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..columns.len()).collect();
     loop {
@@ -325,7 +369,7 @@ fn fitting(columns: &[Column], widths: &[usize], width: usize) -> Vec<usize> {
 /// Above this a bound says nothing but that it is large.
 const BOUND_MAX: f64 = 9.0;
 
-fn bound(share: f64) -> String {
+pub(super) fn bound(share: f64) -> String {
     match share {
         share if share >= BOUND_MAX => format!("> {:.0} %", BOUND_MAX * 100.0),
         share if share >= 0.1 => format!("{:.0} %", share * 100.0),
@@ -333,7 +377,7 @@ fn bound(share: f64) -> String {
     }
 }
 
-fn rate(to_use: &UseView, row: &UseRow) -> String {
+pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
     let Some(rate) = row.rate else { return "–".into() };
     let shown = |rate: f64| {
         let rate = rate / to_use.rate_divisor;

@@ -17,7 +17,7 @@ use bytegauge_model::{CellId, CellKind, GroupId, Level, SessionId, SessionStatus
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
+pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, GridAxis, GridView, Standing, UseRow, UseView};
 pub use call::{CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView};
 pub use datagram::DatagramView;
 pub use ring::RingView;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{BlockRecord, CellId, GroupId, Stage, Trial, Workload};
+use bytegauge_model::{BlockRecord, CellId, GroupId, Level, Stage, Trial, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
@@ -131,11 +131,15 @@ fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
 }
 
 /// How old the connections were when the window of a trial opened and when it closed, nanoseconds: medians over the
-/// confirmed trials. `None` where there is no connection.
+/// confirmed trials. `None` where there is no connection, or one a call.
 pub fn age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
     let cells = judged.cells.iter().flatten().map(|&at| &conditions.settled[at]);
     let trials: Vec<&Trial> = cells
-        .filter(|cell| cell.cell.factors.transport().is_some_and(|transport| transport.two_ended()))
+        .filter(|cell| {
+            let factors = &cell.cell.factors;
+            factors.transport().is_some_and(|transport| transport.two_ended())
+                && *factors.get("connect_per_call") != Level::Switch(true)
+        })
         .flat_map(|cell| cell.trials.iter().copied())
         .filter(|trial| trial.warmup_ns > 0 && trial.wall_ns > 0)
         .collect();

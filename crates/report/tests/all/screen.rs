@@ -20,6 +20,13 @@ fn fits(view: &View) {
         digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     assert!(!text.split_whitespace().any(names_a_cell), "{text}");
+    // A question may be shortened, what is answered never: rates, bounds' marks and notes stand in full.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !text.contains(" more, ") {
+        let notes = view.answer.to_use.rows.iter().filter_map(|row| row.note.as_ref());
+        let lost: Vec<&String> = notes.filter(|note| !flat.contains(note.as_str())).collect();
+        assert!(lost.is_empty(), "{lost:?}: {text}");
+    }
     for name in ["USE", "WHY", "HOLDS", "NOISE", "NEXT", "MORE"] {
         assert_eq!(text.lines().filter(|line| line.split(' ').next() == Some(name)).count(), 1, "{name}: {text}");
     }

@@ -50,6 +50,28 @@ pub struct UseView {
     pub level: f64,
     /// The rows, in the order of the plan.
     pub rows: Vec<UseRow>,
+    /// The rows as a grid, where they differ in two numbers alone and answer with one choice; `null` elsewhere.
+    pub grid: Option<GridView>,
+}
+
+/// The rows of a table by two conditions, each a number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct GridView {
+    /// What the rows of the grid are: `flows`.
+    pub down: GridAxis,
+    /// What its columns are: `request`.
+    pub across: GridAxis,
+    /// By row and column the place in [`UseView::rows`]; `null` where nothing was asked.
+    pub cells: Vec<Vec<Option<usize>>>,
+}
+
+/// One side of a grid.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct GridAxis {
+    /// The factor.
+    pub factor: String,
+    /// Its levels in ascending order, for people.
+    pub levels: Vec<String>,
 }
 
 /// A choice factor that varies.

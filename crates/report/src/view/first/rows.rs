@@ -1,16 +1,21 @@
 //! The rows of what to use: a row a group, one for all readers of a question, and one row for questions that agree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, Stage};
 
-use super::super::document::{CellView, ChoiceColumn, GroupView, Standing, UseRow, UseView, VerdictView, View};
+use super::super::document::{
+    CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
+};
 use super::{Questions, levels, who};
 use crate::phrase::{self, level, rate_unit};
 use crate::sentence::percent;
 
 /// More rows than this are read no more: then questions with the same answer are one row.
 const ROWS_READ: usize = 12;
+
+/// More rows than this are better read as a grid, where they make one.
+const ROWS_OF_A_LIST: usize = 6;
 
 /// From this share of failing calls on a choice is not named without them.
 const FAILING: f64 = 0.01;
@@ -32,7 +37,8 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
     let columns = columns(view);
     let mut drafts: Vec<Draft> =
         view.verdicts.iter().flat_map(|verdict| of_verdict(view, verdict, &columns, questions)).collect();
-    if drafts.len() > ROWS_READ {
+    let grid = grid(&drafts, &columns);
+    if drafts.len() > ROWS_READ && grid.is_none() {
         for name in &questions.varying {
             drafts = merged(drafts, name);
         }
@@ -54,7 +60,36 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
         margin: view.plan.margin,
         level: view.plan.level,
         rows,
+        grid,
     }
+}
+
+/// The rows as a grid, where they are many, differ in two numbers alone, and each answers with one choice.
+fn grid(drafts: &[Draft], columns: &[ChoiceColumn]) -> Option<GridView> {
+    let first = drafts.first().filter(|_| drafts.len() > ROWS_OF_A_LIST && columns.len() == 1)?;
+    let plain = |draft: &Draft| !draft.row.one_for_all && draft.row.who == first.row.who;
+    let level = |draft: &Draft, at: usize| draft.conditions.get(at).and_then(|(_, levels)| levels.first().cloned());
+    let varies = |at: &usize| drafts.iter().any(|draft| level(draft, *at) != level(first, *at));
+    let varying: Vec<usize> = (0..first.conditions.len()).filter(varies).collect();
+    let [down, across] = varying.as_slice() else { return None };
+    let numbers = |at: usize| drafts.iter().all(|draft| level(draft, at).is_some_and(|level| level.number().is_some()));
+    if !drafts.iter().all(plain) || !numbers(*down) || !numbers(*across) {
+        return None;
+    }
+    let levels = |at: usize| -> BTreeSet<Level> { drafts.iter().filter_map(|draft| level(draft, at)).collect() };
+    let axis = |at: usize| {
+        let factor = first.conditions[at].0.clone();
+        let levels = levels(at).iter().map(|level| phrase::compact(&factor, level)).collect();
+        GridAxis { factor, levels }
+    };
+    let place = |y: &Level, x: &Level| {
+        drafts
+            .iter()
+            .position(|draft| level(draft, *down).as_ref() == Some(y) && level(draft, *across).as_ref() == Some(x))
+    };
+    let (ys, xs) = (levels(*down), levels(*across));
+    let cells = ys.iter().map(|y| xs.iter().map(|x| place(y, x)).collect()).collect();
+    Some(GridView { down: axis(*down), across: axis(*across), cells })
 }
 
 /// The choices that vary in any group.
@@ -206,9 +241,12 @@ fn standing(
 fn why_unjudged(group: &GroupView) -> String {
     let blocks = group.blocks.used;
     match (&group.look, &group.serial) {
-        (Some(look), _) if look.done == 0 => format!("{} so far: too few", phrase::counted(look.so_far, "block")),
+        (Some(look), _) if look.done == 0 => match look.next_blocks {
+            Some(due) => format!("cut off after {} of {due} blocks", look.so_far),
+            None => format!("{} so far: too few", phrase::counted(look.so_far, "block")),
+        },
+        _ if blocks < TRIALS_MIN => format!("{} alone: too few", phrase::counted(blocks, "block")),
         (_, Some(serial)) if !serial.independent => "blocks resemble each other".into(),
-        _ if blocks < TRIALS_MIN => format!("{} alone", phrase::counted(blocks, "block")),
         _ => "cut off: not judged".into(),
     }
 }

@@ -9,6 +9,8 @@ use super::{Questions, levels};
 use crate::phrase::{self, counted};
 use crate::sentence::{budget, percent};
 
+/// Of more questions than this only the number is said with a limit.
+const LIMITS_NAMED: usize = 8;
 /// Up to this p-value steal goes with the cell.
 const STOLEN_P: f64 = 0.01;
 /// Other programs that took less than this, in CPUs, are not worth a line.
@@ -70,7 +72,7 @@ pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
         });
         for cell in named {
             let label = [row.question.as_str(), row.who.as_str()].map(str::trim);
-            let label = label.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+            let label = label.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
             match limits.iter_mut().find(|(name, ..)| *name == cell.limit.name) {
                 Some((_, labels, _)) if labels.contains(&label) => {}
                 Some((_, labels, _)) => labels.push(label),
@@ -79,12 +81,18 @@ pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
         }
     }
     limits.sort_by_key(|(_, labels, _)| std::cmp::Reverse(labels.len()));
-    let name = |name: &str| if name == "unknown" { "nothing that was looked at".to_owned() } else { name.to_owned() };
+    let all: usize = limits.iter().map(|(_, labels, _)| labels.len()).sum();
+    let said = |labels: &[String]| match labels.len() {
+        _ if all <= LIMITS_NAMED => labels.join("; "),
+        1 => labels.join("; "),
+        many => format!("{many} of the {all} questions"),
+    };
+    let name = |name: &str| if name == "unknown" { "no limit was found".to_owned() } else { name.to_owned() };
     match limits.as_slice() {
         [] => Vec::new(),
         [(limit, labels, sentence)] if labels.len() == 1 => vec![format!("{}: {sentence}", name(limit))],
         [(limit, ..)] => vec![format!("{}, everywhere", name(limit))],
-        several => several.iter().map(|(limit, labels, _)| format!("{}: {}", name(limit), labels.join("; "))).collect(),
+        several => several.iter().map(|(limit, labels, _)| format!("{}: {}", name(limit), said(labels))).collect(),
     }
 }
 
@@ -293,10 +301,13 @@ fn longer(view: &View, open: &[&GroupView]) -> Option<Vec<String>> {
     }
     let looks = view.groups.iter().any(|group| group.look.as_ref().is_some_and(|look| look.next_blocks.is_some()));
     let how = if looks { format!("--resume {} ", view.session) } else { String::new() };
-    Some(vec![
-        format!("the same command with {how}--budget {}", budget(budget_s)),
-        format!("would likely prove {} of the {} that are open", within(factor), open.len()),
-    ])
+    // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
+    let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
+    let what = match 2 * unbounded > open.len() {
+        true => format!("would give {} of the {} that are open their first bound", within(factor), open.len()),
+        false => format!("would likely prove {} of the {} that are open", within(factor), open.len()),
+    };
+    Some(vec![format!("the same command with {how}--budget {}", budget(budget_s)), what])
 }
 
 /// Commands that show the rest.

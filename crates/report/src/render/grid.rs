@@ -1,0 +1,166 @@
+//! Rows of what to use that differ in two numbers, as a grid: one condition down, the other across.
+
+use super::screen::{Table, bound, mark, numbered, rate};
+use super::terminal::Paint;
+use crate::phrase;
+use crate::view::document::{GridView, Standing, UseRow, UseView};
+
+/// The longest a choice may stand in a cell; of longer ones the part behind the colon.
+const CHOICE_MAX: usize = 9;
+
+/// In every cell the choice and its rate, and the bound where there is room; notes as numbers, explained below.
+pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Paint) -> Table {
+    let mut notes: Vec<String> = to_use.rows.iter().map(|row| row.note.clone().unwrap_or_default()).collect();
+    let mut below = numbered(&mut notes, width, paint);
+    let noted = |at: &usize| !notes[*at].is_empty();
+    let doubtful = |at: &usize| to_use.rows[*at].standing == Standing::Doubtful;
+    // The mark tells as much where every doubtful cell, and no other, has the one note that there is.
+    if below.len() == 1 && (0..notes.len()).all(|at| noted(&at) == doubtful(&at)) && !below[0].contains("(2)") {
+        notes.iter_mut().for_each(String::clear);
+        below = below.iter().map(|line| line.replacen("(1)", "?", 1)).collect();
+    }
+    let cells = |with_bound: bool| -> Vec<Vec<String>> {
+        let text = |at: &Option<usize>| at.map(|at| cell(to_use, &to_use.rows[at], &notes[at], with_bound));
+        grid.cells.iter().map(|row| row.iter().map(|at| text(at).unwrap_or_default()).collect()).collect()
+    };
+    let labels = grid.down.levels.iter().map(String::as_str).chain([phrase::in_code(&grid.down.factor)]);
+    let down = labels.map(|label| label.chars().count()).max().unwrap_or(0);
+    let widths = |cells: &[Vec<String>]| -> Vec<usize> {
+        let heads = grid.across.levels.iter().enumerate();
+        let of_column = |(x, head): (usize, &String)| {
+            let texts = cells.iter().map(|row| row[x].chars().count()).chain([head.chars().count() + 1]);
+            texts.max().unwrap_or(0)
+        };
+        heads.map(of_column).collect()
+    };
+    let taken = |widths: &[usize]| 2 + down + widths.iter().map(|width| width + 2).sum::<usize>();
+    let rich = cells(true);
+    let with_bound = taken(&widths(&rich)) <= width;
+    let cells = if with_bound { rich } else { cells(false) };
+    let mut widths = widths(&cells);
+    let all = widths.len();
+    while widths.len() > 1 && taken(&widths) > width {
+        widths.pop();
+    }
+    if widths.len() < all {
+        below.push(paint.dim(&format!("  … {} more columns: --full", all - widths.len())));
+    }
+    let line = |first: &str, texts: &dyn Fn(usize) -> String| {
+        let cells: String = widths.iter().enumerate().map(|(x, width)| format!("  {:<width$}", texts(x))).collect();
+        format!("  {first:>down$}{cells}").trim_end().to_owned()
+    };
+    let mut lines = vec![format!("{}{}", paint.bold("USE    "), paint.dim(&what(to_use, grid, with_bound)))];
+    let heads = line(phrase::in_code(&grid.down.factor), &|x| format!(" {}", grid.across.levels[x]));
+    lines.push(paint.dim(&heads));
+    lines.extend(grid.down.levels.iter().zip(&cells).map(|(level, row)| line(level, &|x| row[x].clone())));
+    Table { lines, below }
+}
+
+/// What stands in a cell, in words.
+fn what(to_use: &UseView, grid: &GridView, with_bound: bool) -> String {
+    let choice = to_use.choices.first().map_or("choice", |choice| choice.heading.as_str());
+    let across = phrase::in_code(&grid.across.factor);
+    if with_bound {
+        return format!("{choice}, {}, how much dearer at most than the best; across: {across}", to_use.rate_unit);
+    }
+    let widest = to_use.rows.iter().filter_map(|row| row.within).reduce(f64::max);
+    let widest = widest.map_or_else(String::new, |most| format!("; at most {} dearer than the best", bound(most)));
+    format!("{choice} and {}{widest}; across: {across}", to_use.rate_unit)
+}
+
+fn cell(to_use: &UseView, row: &UseRow, note: &str, with_bound: bool) -> String {
+    let short = |row: &UseRow| {
+        let choice = row.shown.first().map_or("–", String::as_str);
+        match choice.split_once(':') {
+            Some((_, behind)) if choice.chars().count() > CHOICE_MAX => behind.to_owned(),
+            _ => choice.to_owned(),
+        }
+    };
+    let longest = to_use.rows.iter().map(|row| short(row).chars().count()).max().unwrap_or(0);
+    let within = match (with_bound, row.within) {
+        (true, Some(within)) => format!(" {}", bound(within)),
+        _ => String::new(),
+    };
+    let note = if note.is_empty() { String::new() } else { format!(" {note}") };
+    format!("{}{:<longest$} {:>4}{within}{note}", mark(row.standing), short(row), rate(to_use, row))
+        .trim_end()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::view::document::{ChoiceColumn, GridAxis};
+
+    fn row(choice: &str, rate: f64, standing: Standing, note: Option<&str>) -> UseRow {
+        UseRow {
+            question: String::new(),
+            groups: Vec::new(),
+            profiles: Vec::new(),
+            who: String::new(),
+            one_for_all: false,
+            standing,
+            choice: BTreeMap::new(),
+            shown: vec![choice.to_owned()],
+            code: Vec::new(),
+            rate: Some(rate),
+            rate_max: None,
+            rough: false,
+            cost: None,
+            p99_ns: None,
+            within: (standing == Standing::Open).then_some(0.12),
+            note: note.map(str::to_owned),
+        }
+    }
+
+    fn printed(rows: Vec<UseRow>, across: usize, width: usize) -> String {
+        let axis = |factor: &str, levels: usize| GridAxis {
+            factor: factor.to_owned(),
+            levels: (1..=levels).map(|level| (level * 100).to_string()).collect(),
+        };
+        let grid = GridView {
+            down: axis("flows", rows.len() / across),
+            across: axis("request", across),
+            cells: (0..rows.len()).map(Some).collect::<Vec<_>>().chunks(across).map(<[_]>::to_vec).collect(),
+        };
+        let choices = vec![ChoiceColumn { factor: "server_engine".into(), heading: "server".into() }];
+        let to_use = UseView { choices, rate_unit: "k calls/s", rate_divisor: 1000.0, rows, ..UseView::default() };
+        let Table { lines, below } = table(&to_use, &grid, width, &Paint(false));
+        lines.into_iter().chain(below).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn four_sizes_fit_eighty_columns_with_the_longest_engine() {
+        let rows = vec![row("uring:multishot", 166_000.0, Standing::Open, None); 12];
+        let text = printed(rows, 4, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.matches("○multishot  166").count(), 12, "{text}");
+        assert!(text.contains("at most 12 % dearer"), "{text}");
+    }
+
+    #[test]
+    fn bounds_stand_in_the_cells_where_there_is_room() {
+        let rows = vec![row("epoll", 20_000.0, Standing::Open, None); 4];
+        assert_eq!(printed(rows, 2, 80).matches("○epoll 20.0 12 %").count(), 4);
+    }
+
+    #[test]
+    fn a_note_of_all_doubtful_cells_is_said_once() {
+        let rows = [Standing::Proven, Standing::Doubtful, Standing::Doubtful, Standing::Proven];
+        let rows = rows.map(|standing| row("epoll", 1e4, standing, (standing == Standing::Doubtful).then_some("why")));
+        let text = printed(rows.to_vec(), 2, 80);
+        assert!(text.ends_with("  ? why") && !text.contains("(1)"), "{text}");
+        // Where notes differ they have numbers.
+        let rows = [Some("one"), Some("two"), None, None].map(|note| row("epoll", 1e4, Standing::Open, note));
+        let text = printed(rows.to_vec(), 2, 80);
+        assert!(text.contains("(1) one") && text.contains("(2) two"), "{text}");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_counted() {
+        let text = printed(vec![row("uring:multishot", 166_000.0, Standing::Open, None); 16], 8, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("4 more columns"), "{text}");
+    }
+}
