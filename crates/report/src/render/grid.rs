@@ -10,17 +10,28 @@ const CHOICE_MAX: usize = 9;
 
 /// In every cell the choice and its rate, and the bound where there is room; notes as numbers, explained below.
 pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Paint) -> Table {
-    let mut notes: Vec<String> = to_use.rows.iter().map(|row| row.note.clone().unwrap_or_default()).collect();
+    let of_grid: Vec<usize> = grid.cells.iter().flatten().flatten().copied().collect();
+    let is_here = |at: usize| of_grid.contains(&at);
+    let note = |(at, row): (usize, &UseRow)| row.note.clone().filter(|_| is_here(at)).unwrap_or_default();
+    let mut notes: Vec<String> = to_use.rows.iter().enumerate().map(note).collect();
     let mut below = numbered(&mut notes, width, paint);
-    let noted = |at: &usize| !notes[*at].is_empty();
-    let doubtful = |at: &usize| to_use.rows[*at].standing == Standing::Doubtful;
+    let noted = |at: usize| !notes[at].is_empty();
+    let doubtful = |at: usize| to_use.rows[at].standing == Standing::Doubtful;
     // The mark tells as much where every doubtful cell, and no other, has the one note that there is.
-    if below.len() == 1 && (0..notes.len()).all(|at| noted(&at) == doubtful(&at)) && !below[0].contains("(2)") {
+    if below.len() == 1 && of_grid.iter().all(|&at| noted(at) == doubtful(at)) && !below[0].contains("(2)") {
         notes.iter_mut().for_each(String::clear);
         below = below.iter().map(|line| line.replacen("(1)", "?", 1)).collect();
     }
-    let cells = |with_bound: bool| -> Vec<Vec<String>> {
-        let text = |at: &Option<usize>| at.map(|at| cell(to_use, &to_use.rows[at], &notes[at], with_bound));
+    let short: Vec<String> = to_use.rows.iter().zip(&notes).map(|(row, note)| short(row) + note).collect();
+    let longest = of_grid.iter().map(|&at| short[at].chars().count()).max().unwrap_or(0);
+    let cells = |told: Told| -> Vec<Vec<String>> {
+        let text = |at: &Option<usize>| {
+            at.map(|at| {
+                let row = &to_use.rows[at];
+                let choice = format!("{}{:<longest$}", mark(row.standing), short[at]);
+                format!("{choice}{}", numbers(to_use, row, told)).trim_end().to_owned()
+            })
+        };
         grid.cells.iter().map(|row| row.iter().map(|at| text(at).unwrap_or_default()).collect()).collect()
     };
     let labels = grid.down.levels.iter().map(String::as_str).chain([phrase::in_code(&grid.down.factor)]);
@@ -34,57 +45,68 @@ pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Pai
         heads.map(of_column).collect()
     };
     let taken = |widths: &[usize]| 2 + down + widths.iter().map(|width| width + 2).sum::<usize>();
-    let rich = cells(true);
-    let with_bound = taken(&widths(&rich)) <= width;
-    let cells = if with_bound { rich } else { cells(false) };
+    let fits = |told: &Told| taken(&widths(&cells(*told))) <= width;
+    let told = [Told::Bounds, Told::Rates].into_iter().find(fits).unwrap_or(Told::Choices);
+    let cells = cells(told);
     let mut widths = widths(&cells);
     let all = widths.len();
     while widths.len() > 1 && taken(&widths) > width {
         widths.pop();
     }
     if widths.len() < all {
-        below.push(paint.dim(&format!("  … {} more columns: --full", all - widths.len())));
+        below.push(paint.dim(&format!("  … {}: --full", phrase::counted(all - widths.len(), "more column"))));
     }
     let line = |first: &str, texts: &dyn Fn(usize) -> String| {
         let cells: String = widths.iter().enumerate().map(|(x, width)| format!("  {:<width$}", texts(x))).collect();
         format!("  {first:>down$}{cells}").trim_end().to_owned()
     };
-    let mut lines = vec![format!("{}{}", paint.bold("USE    "), paint.dim(&what(to_use, grid, with_bound)))];
+    let mut lines = vec![format!("{}{}", paint.bold("USE    "), paint.dim(&what(to_use, grid, told)))];
     let heads = line(phrase::in_code(&grid.down.factor), &|x| format!(" {}", grid.across.levels[x]));
     lines.push(paint.dim(&heads));
     lines.extend(grid.down.levels.iter().zip(&cells).map(|(level, row)| line(level, &|x| row[x].clone())));
     Table { lines, below }
 }
 
-/// What stands in a cell, in words.
-fn what(to_use: &UseView, grid: &GridView, with_bound: bool) -> String {
-    let choice = to_use.choices.first().map_or("choice", |choice| choice.heading.as_str());
-    let across = phrase::in_code(&grid.across.factor);
-    if with_bound {
-        return format!("{choice}, {}, how much dearer at most than the best; across: {across}", to_use.rate_unit);
-    }
-    let widest = to_use.rows.iter().filter_map(|row| row.within).reduce(f64::max);
-    let widest = widest.map_or_else(String::new, |most| format!("; at most {} dearer than the best", bound(most)));
-    format!("{choice} and {}{widest}; across: {across}", to_use.rate_unit)
+/// What is told of a cell: all of it where there is room.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Told {
+    Bounds,
+    Rates,
+    Choices,
 }
 
-fn cell(to_use: &UseView, row: &UseRow, note: &str, with_bound: bool) -> String {
-    let short = |row: &UseRow| {
-        let choice = row.shown.first().map_or("–", String::as_str);
-        match choice.split_once(':') {
-            Some((_, behind)) if choice.chars().count() > CHOICE_MAX => behind.to_owned(),
-            _ => choice.to_owned(),
+/// What stands in a cell, in words.
+fn what(to_use: &UseView, grid: &GridView, told: Told) -> String {
+    let choice = to_use.choices.first().map_or("choice", |choice| choice.heading.as_str());
+    let across = phrase::in_code(&grid.across.factor);
+    let rows = || grid.cells.iter().flatten().flatten().map(|&at| &to_use.rows[at]);
+    let widest = rows().filter_map(|row| row.within).reduce(f64::max);
+    let widest = widest.map_or_else(String::new, |most| format!("; at most {} dearer than the best", bound(most)));
+    match told {
+        Told::Bounds => {
+            format!("{choice}, {}, how much dearer at most than the best; across: {across}", to_use.rate_unit)
         }
-    };
-    let longest = to_use.rows.iter().map(|row| short(row).chars().count()).max().unwrap_or(0);
-    let within = match (with_bound, row.within) {
-        (true, Some(within)) => format!(" {}", bound(within)),
-        _ => String::new(),
-    };
-    let note = if note.is_empty() { String::new() } else { format!(" {note}") };
-    format!("{}{:<longest$} {:>4}{within}{note}", mark(row.standing), short(row), rate(to_use, row))
-        .trim_end()
-        .to_owned()
+        Told::Rates => format!("{choice} and {}{widest}; across: {across}", to_use.rate_unit),
+        Told::Choices => format!("{choice}{widest}; across: {across}"),
+    }
+}
+
+/// The choice; of a long one the part behind the colon.
+fn short(row: &UseRow) -> String {
+    let choice = row.shown.first().map_or("–", String::as_str);
+    match choice.split_once(':') {
+        Some((_, behind)) if choice.chars().count() > CHOICE_MAX => behind.to_owned(),
+        _ => choice.to_owned(),
+    }
+}
+
+fn numbers(to_use: &UseView, row: &UseRow, told: Told) -> String {
+    let rate = format!(" {:>4}", rate(to_use, row));
+    match (told, row.within) {
+        (Told::Choices, _) => String::new(),
+        (Told::Bounds, Some(within)) => format!("{rate} {}", bound(within)),
+        _ => rate,
+    }
 }
 
 #[cfg(test)]
@@ -161,6 +183,6 @@ mod tests {
     #[test]
     fn columns_that_do_not_fit_are_counted() {
         let text = printed(vec![row("uring:multishot", 166_000.0, Standing::Open, None); 16], 8, 80);
-        assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("4 more columns"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("2 more columns"), "{text}");
     }
 }

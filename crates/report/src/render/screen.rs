@@ -2,6 +2,8 @@
 //!
 //! Lays out what [`AnswerView`] says and settles nothing. What does not fit is counted, and `--full` shows it.
 
+use std::collections::BTreeSet;
+
 use anstyle::AnsiColor;
 
 use super::cell_text::{fixed, rounded};
@@ -65,15 +67,20 @@ impl Page<'_> {
     /// What to use and what to avoid, each with a blank line below it.
     fn middle(&self, room: Option<usize>) -> Vec<String> {
         let to_use = &self.answer.to_use;
-        let all: Vec<&UseRow> = to_use.rows.iter().collect();
+        let in_grid: BTreeSet<usize> =
+            to_use.grid.iter().flat_map(|grid| grid.cells.iter().flatten().flatten().copied()).collect();
+        let listed = to_use.rows.iter().enumerate().filter(|(at, _)| !in_grid.contains(at));
+        let all: Vec<&UseRow> = listed.map(|(_, row)| row).collect();
         let avoid = self.answer.avoid.len();
+        let grid = self.grid().map_or(0, |grid| grid.lines.len() + grid.below.len());
         // Blank lines, headings and legends.
-        let around = 5 + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1) + self.table(&all).below.len();
+        let of_list = if all.is_empty() { 0 } else { 2 + self.table(&all).below.len() };
+        let around = 3 + grid + of_list + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1);
         let Some(room) = room.map(|room| room.saturating_sub(around)) else {
-            return self.both(&all, avoid, 0);
+            return self.both(&all, avoid, 0, 0);
         };
-        if all.len() + avoid <= room || to_use.grid.is_some() {
-            return self.both(&all, avoid.min(room), 0);
+        if all.len() + avoid <= room {
+            return self.both(&all, avoid, 0, 0);
         }
         // A line says how many more there are.
         let least = if avoid > AVOID_MIN { AVOID_MIN + 1 } else { avoid };
@@ -82,23 +89,33 @@ impl Page<'_> {
         let hidden = all.len() - rows.len();
         let left = room.saturating_sub(rows.len() + usize::from(hidden > 0));
         let shown = if avoid <= left { avoid } else { left.saturating_sub(1) };
-        self.both(&rows, shown, hidden)
+        let proven = |rows: &[&UseRow]| rows.iter().filter(|row| row.standing == Standing::Proven).count();
+        self.both(&rows, shown, hidden, proven(&all) - proven(&rows))
     }
 
-    fn both(&self, rows: &[&UseRow], avoid: usize, hidden: usize) -> Vec<String> {
-        let grid = self.answer.to_use.grid.as_ref().filter(|_| hidden == 0);
-        let Table { lines: mut out, below } = match grid {
-            Some(grid) => super::grid::table(&self.answer.to_use, grid, self.width, &self.paint),
-            None => self.table(rows),
-        };
+    /// The rows that make a grid, where there is one.
+    fn grid(&self) -> Option<Table> {
+        let to_use = &self.answer.to_use;
+        to_use.grid.as_ref().map(|grid| super::grid::table(to_use, grid, self.width, &self.paint))
+    }
+
+    fn both(&self, rows: &[&UseRow], avoid: usize, hidden: usize, of_hidden: usize) -> Vec<String> {
+        let grid = self.grid();
+        let mut out = Vec::new();
+        let mut below = Vec::new();
+        if let Some(grid) = grid {
+            out.extend(grid.lines);
+            out.extend(grid.below);
+        }
+        if !rows.is_empty() || out.is_empty() {
+            let table = self.table(rows);
+            out.extend(table.lines);
+            below = table.below;
+        }
         if hidden > 0 {
-            let all = &self.answer.to_use.rows;
-            let proven =
-                |rows: &mut dyn Iterator<Item = &UseRow>| rows.filter(|row| row.standing == Standing::Proven).count();
-            let of_hidden = proven(&mut all.iter()) - proven(&mut rows.iter().copied());
             out.push(self.paint.dim(&format!("       … {hidden} more, {of_hidden} of them proven: --full")));
         }
-        out.extend(self.legend(rows));
+        out.extend(self.legend());
         out.extend(below);
         out.push(String::new());
         if !self.answer.avoid.is_empty() {
@@ -116,7 +133,8 @@ impl Page<'_> {
             true => format!("within: at {}, at most this much dearer than the best confirmed", percent(to_use.level)),
             false => "measured, and not compared".into(),
         };
-        out.push(format!("{}{}", self.name("USE"), self.paint.dim(&what)));
+        let name = if to_use.grid.is_some() { "" } else { "USE" };
+        out.push(format!("{}{}", self.name(name), self.paint.dim(&what)));
         let mut columns = columns(to_use, rows);
         let mut widths: Vec<usize> = columns.iter().map(Column::width).collect();
         let mut below = Vec::new();
@@ -179,14 +197,15 @@ impl Page<'_> {
     }
 
     /// What the marks mean, in words.
-    fn legend(&self, rows: &[&UseRow]) -> Option<String> {
+    fn legend(&self) -> Option<String> {
         let margin = percent(self.answer.to_use.margin);
         let said = [
             (Standing::Proven, format!("proven within {margin}")),
             (Standing::Open, format!("open: not shown within {margin}")),
-            (Standing::Doubtful, "in doubt: its note says why".into()),
+            (Standing::Doubtful, "in doubt: see its note".into()),
             (Standing::Nothing, "no answer".into()),
         ];
+        let rows = &self.answer.to_use.rows;
         let used = said.iter().filter(|(standing, _)| rows.iter().any(|row| row.standing == *standing));
         let parts: Vec<String> = used.map(|(standing, text)| format!("{} {text}", mark(*standing))).collect();
         (!parts.is_empty()).then(|| self.paint.dim(&self.cut(&format!("  {}", parts.join("   ")), self.width)))

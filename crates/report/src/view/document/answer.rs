@@ -50,7 +50,7 @@ pub struct UseView {
     pub level: f64,
     /// The rows, in the order of the plan.
     pub rows: Vec<UseRow>,
-    /// The rows as a grid, where they differ in two numbers alone and answer with one choice; `null` elsewhere.
+    /// Those rows as a grid that differ in two numbers alone and answer with one choice; `null` where they are few.
     pub grid: Option<GridView>,
 }
 

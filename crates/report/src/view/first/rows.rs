@@ -37,7 +37,7 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
     let columns = columns(view);
     let mut drafts: Vec<Draft> =
         view.verdicts.iter().flat_map(|verdict| of_verdict(view, verdict, &columns, questions)).collect();
-    let grid = grid(&drafts, &columns);
+    let grid = grid(view, &drafts);
     if drafts.len() > ROWS_READ && grid.is_none() {
         for name in &questions.varying {
             drafts = merged(drafts, name);
@@ -49,7 +49,7 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
     let (rate_divisor, rate_unit) = rate_unit(base, most);
     UseView {
         worker: match view.plan.workload.as_str() {
-            "call" => "server",
+            "call" => "profile",
             "ring" => "",
             _ => "reader",
         },
@@ -64,32 +64,38 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
     }
 }
 
-/// The rows as a grid, where they are many, differ in two numbers alone, and each answers with one choice.
-fn grid(drafts: &[Draft], columns: &[ChoiceColumn]) -> Option<GridView> {
-    let first = drafts.first().filter(|_| drafts.len() > ROWS_OF_A_LIST && columns.len() == 1)?;
-    let plain = |draft: &Draft| !draft.row.one_for_all && draft.row.who == first.row.who;
-    let level = |draft: &Draft, at: usize| draft.conditions.get(at).and_then(|(_, levels)| levels.first().cloned());
-    let varies = |at: &usize| drafts.iter().any(|draft| level(draft, *at) != level(first, *at));
-    let varying: Vec<usize> = (0..first.conditions.len()).filter(varies).collect();
-    let [down, across] = varying.as_slice() else { return None };
-    let numbers = |at: usize| drafts.iter().all(|draft| level(draft, at).is_some_and(|level| level.number().is_some()));
-    if !drafts.iter().all(plain) || !numbers(*down) || !numbers(*across) {
+/// The rows that vary one choice alone as a grid, where they are many and differ in two numbers; others stay a list.
+fn grid(view: &View, drafts: &[Draft]) -> Option<GridView> {
+    let one_choice = |draft: &Draft| {
+        let groups = view.groups.iter().filter(|group| draft.row.groups.contains(&group.id));
+        groups.flat_map(|group| &group.varied).collect::<BTreeSet<_>>().len() == 1
+    };
+    let of_grid: Vec<usize> = (0..drafts.len()).filter(|&at| one_choice(&drafts[at])).collect();
+    let first = drafts.get(*of_grid.first()?).filter(|_| of_grid.len() > ROWS_OF_A_LIST)?;
+    let plain = |at: &usize| !drafts[*at].row.one_for_all && drafts[*at].row.who == first.row.who;
+    let level =
+        |at: usize, name: usize| drafts[at].conditions.get(name).and_then(|(_, levels)| levels.first().cloned());
+    let levels = |name: usize| -> BTreeSet<Level> { of_grid.iter().filter_map(|&at| level(at, name)).collect() };
+    let varying: Vec<usize> = (0..first.conditions.len()).filter(|&name| levels(name).len() > 1).collect();
+    let [a, b] = varying.as_slice() else { return None };
+    let numbers = |name: usize| of_grid.iter().all(|&at| level(at, name).is_some_and(|level| level.number().is_some()));
+    if !of_grid.iter().all(plain) || !numbers(*a) || !numbers(*b) {
         return None;
     }
-    let levels = |at: usize| -> BTreeSet<Level> { drafts.iter().filter_map(|draft| level(draft, at)).collect() };
-    let axis = |at: usize| {
-        let factor = first.conditions[at].0.clone();
-        let levels = levels(at).iter().map(|level| phrase::compact(&factor, level)).collect();
+    // A screen is longer than wide.
+    let (down, across) = if levels(*a).len() < levels(*b).len() { (*b, *a) } else { (*a, *b) };
+    let axis = |name: usize| {
+        let factor = first.conditions[name].0.clone();
+        let levels = levels(name).iter().map(|level| phrase::compact(&factor, level)).collect();
         GridAxis { factor, levels }
     };
     let place = |y: &Level, x: &Level| {
-        drafts
-            .iter()
-            .position(|draft| level(draft, *down).as_ref() == Some(y) && level(draft, *across).as_ref() == Some(x))
+        let is = |at: usize, name: usize, wanted: &Level| level(at, name).as_ref() == Some(wanted);
+        of_grid.iter().copied().find(|&at| is(at, down, y) && is(at, across, x))
     };
-    let (ys, xs) = (levels(*down), levels(*across));
+    let (ys, xs) = (levels(down), levels(across));
     let cells = ys.iter().map(|y| xs.iter().map(|x| place(y, x)).collect()).collect();
-    Some(GridView { down: axis(*down), across: axis(*across), cells })
+    Some(GridView { down: axis(down), across: axis(across), cells })
 }
 
 /// The choices that vary in any group.
