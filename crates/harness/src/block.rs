@@ -1,18 +1,18 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
-use bytegauge_traffic::message::GRACE_NS;
-use bytegauge_traffic::{Cast, Channel, PathSetup, Plant, RingSetup};
+use bytegauge_traffic::setup::GRACE_NS;
+use bytegauge_traffic::{Cast, Channel, Plant, Setup, Task};
 
 use crate::event::Event;
 use crate::knee;
 use crate::placing;
 use crate::run::{Run, RunError};
 use crate::surroundings::ProtocolCounts;
-use crate::trial::{Measured, Setup};
+use crate::trial::{self, Measured};
 
 /// How a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,9 +111,9 @@ impl Run<'_> {
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
-        let measured = match (&slo, &setup) {
-            (Some(slo), Setup::Path(path)) => knee::measure(self.cast(), path, slo, stop),
-            (_, setup) => setup.measure(self.cast(), stop),
+        let measured = match (&slo, &setup.task) {
+            (Some(slo), Task::Call(call)) => knee::measure(self.cast(), &setup.clone().with(call.clone()), slo, stop),
+            _ => trial::measure(self.cast(), &setup, stop),
         };
         let Some(mut measured) = measured else {
             self.cast = None;
@@ -126,7 +126,7 @@ impl Run<'_> {
         if !measured.ends_are_sound {
             self.cast = None;
         }
-        let (warmup_ns, window_ns) = setup.schedule_ns();
+        let Setup { warmup_ns, window_ns, .. } = setup;
         let too_short = self.lengthen(task, cell, &measured, window_ns);
         if let (Some(calls), Outcome::Measured) = (too_short, &measured.outcome) {
             measured.outcome = Outcome::Failed(format!(
@@ -147,7 +147,7 @@ impl Run<'_> {
             outcome: measured.outcome,
             wall_ns,
             warmup_ns,
-            cpus: setup.cpus(),
+            cpus: trial::cpus(&setup),
             ends: measured.ends,
             machine,
         };
@@ -219,17 +219,11 @@ impl Run<'_> {
         let cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
-        if cell.factors.workload() == Workload::Ring {
-            let cpu = cpus.get(&EndRole::Ring).and_then(|cpus| cpus.first().copied());
-            let ring = RingSetup::of(&cell.factors)?;
-            return Ok(Setup::Ring(RingSetup { warmup_ns, window_ns, series, cpu, grace_ns, plant, ..ring }));
-        }
         // No byte reaches the null engine's reader, so none can be compared.
         let verify = self.plan.verify && cell.kind != CellKind::Floor;
         let seed = self.plan.seed ^ block;
-        let path = PathSetup::of(&cell.factors)?;
-        let path = PathSetup { warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, ..path };
-        Ok(Setup::Path(Box::new(path)))
+        let setup = Setup::of(&cell.factors)?;
+        Ok(Setup { warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, ..setup })
     }
 
     /// The fault that is planted in a cell, if one is.

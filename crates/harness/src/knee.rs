@@ -12,7 +12,7 @@ use bytegauge_model::unit::call_rate;
 use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, Outcome, Probe, Slo};
 use bytegauge_stats::knee::Search;
 use bytegauge_traffic::call::Recorded;
-use bytegauge_traffic::{Cast, PathSetup};
+use bytegauge_traffic::{CallSetup, Cast, Setup};
 
 use crate::trial::{self, Measured};
 
@@ -23,8 +23,8 @@ const COMPLETED_SHARE: f64 = 0.99;
 const CHANCE: f64 = 3.0;
 
 /// Searches once. `None` if `stop` was set meanwhile.
-pub(crate) fn measure(cast: &mut Cast, setup: &PathSetup, slo: &Slo, stop: &AtomicBool) -> Option<Measured> {
-    let closed = trial::measure(cast, setup, stop)?;
+pub(crate) fn measure(cast: &mut Cast, setup: &Setup<CallSetup>, slo: &Slo, stop: &AtomicBool) -> Option<Measured> {
+    let closed = trial::measure(cast, &setup.any(), stop)?;
     if closed.outcome != Outcome::Measured {
         return Some(closed);
     }
@@ -42,7 +42,7 @@ pub(crate) fn measure(cast: &mut Cast, setup: &PathSetup, slo: &Slo, stop: &Atom
             too_slow_at = Some(offered);
             break;
         }
-        let measured = trial::measure(cast, &step, stop)?;
+        let measured = trial::measure(cast, &step.any(), stop)?;
         let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
         let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());
@@ -69,24 +69,21 @@ pub(crate) fn measure(cast: &mut Cast, setup: &PathSetup, slo: &Slo, stop: &Atom
 
 /// The same path with calls offered at a rate, for as long as the objective needs. The closed loop has shown that the
 /// engines run in their modes; at a low rate, where no two requests wait at once, none of them can.
-fn step(setup: &PathSetup, slo: &Slo, offered: u64) -> PathSetup {
+fn step(setup: &Setup<CallSetup>, slo: &Slo, offered: u64) -> Setup<CallSetup> {
     let mut step = setup.clone();
     step.window_ns = slo.probe_ns(setup.window_ns, offered as f64);
-    if let Some(call) = &mut step.call {
-        call.rate = Some(offered);
-        call.modes_are_shown = true;
-    }
+    step.task.rate = Some(offered);
+    step.task.modes_are_shown = true;
     step
 }
 
 /// A probe of an offered rate, and whether it kept the objective.
-fn judged(report: &CallReport, offered: u64, step: &PathSetup, slo: &Slo) -> Probe {
+fn judged(report: &CallReport, offered: u64, step: &Setup<CallSetup>, slo: &Slo) -> Probe {
     let probe = probe(report, Some(offered), slo);
-    let arrivals = step.call.as_ref().map(|call| call.arrivals).unwrap_or_default();
     // A call that failed took too long, however soon it did.
     let all = probe.calls.max(1) as f64 + lost(report) as f64;
     let in_time = all - probe.late as f64 >= slo.share * all;
-    let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, offered, arrivals, slo);
+    let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, offered, step.task.arrivals, slo);
     Probe { kept, ..probe }
 }
 

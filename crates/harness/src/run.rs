@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{SessionStatus, Stage};
 use bytegauge_model::slo::PACE_ASSUMED;
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Outcome, Probe, SessionId, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Outcome, Probe, SessionId, Trial, Workload};
 use bytegauge_plan::Plan;
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -329,7 +329,7 @@ impl<'a> Run<'a> {
 
     /// What all cells of a group have in common.
     pub(crate) fn conditions(&self, group: &GroupId) -> &Levels {
-        const NONE: &Levels = &Levels(BTreeMap::new());
+        const NONE: &Levels = &Levels::of(Workload::Stream);
         self.plan.group(group).map_or(NONE, |group| &group.factors)
     }
 

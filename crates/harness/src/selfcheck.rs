@@ -15,7 +15,7 @@ use bytegauge_stats::compare::{Comparison, Terms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::verify::{Row, Scale};
 use bytegauge_sys::affinity;
-use bytegauge_traffic::{Cast, PathSetup, Plant};
+use bytegauge_traffic::{Cast, Plant, Setup};
 use thiserror::Error;
 
 use crate::trial::measure;
@@ -128,7 +128,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
 /// Two arms on one pair of ends.
 struct Bench {
     cast: Cast,
-    setup: PathSetup,
+    setup: Setup,
     seed: u64,
     block: u64,
     /// What both arms spin after each call, nanoseconds.
@@ -141,7 +141,7 @@ impl Bench {
         levels.set("transport", Level::Name(transport.into()));
         levels.set("read_size", Level::Number(SIZE));
         levels.set("write_size", Level::Number(SIZE));
-        let mut setup = PathSetup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
+        let mut setup = Setup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
         setup.warmup_ns = 500_000;
         // Two CPUs where there are two, as in most sessions; one end needs one.
         let cpus = affinity::allowed_cpus().unwrap_or_default();
@@ -176,7 +176,7 @@ impl Bench {
     /// Nanoseconds a byte.
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let plant = Some(Plant::Spin { ns: spin_ns });
-        let setup = PathSetup { window_ns, plant, ..self.setup.clone() };
+        let setup = Setup { window_ns, plant, ..self.setup.clone() };
         let measured = measure(&mut self.cast, &setup, &AtomicBool::new(false));
         match measured.map(|mut measured| (measured.outcome, measured.ends.0.remove(&EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),

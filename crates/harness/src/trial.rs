@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, EndReports, EndRole, Engine, Outcome, Side, Workload};
+use bytegauge_model::{EndReport, EndReports, EndRole, Engine, Outcome, Side};
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{Address, Cast, Channel, Command, PathSetup, Reply, RingSetup};
+use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup, Task};
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
 const PREPARE: Duration = Duration::from_secs(30);
@@ -67,111 +67,63 @@ impl Measured {
     }
 }
 
-/// What one trial is told.
-#[derive(Clone, Debug)]
-pub enum Setup {
-    /// Something is said over a path.
-    Path(Box<PathSetup>),
-    /// A ring runs.
-    Ring(RingSetup),
-}
-
-impl Setup {
-    /// Warm-up and window, nanoseconds.
-    pub fn schedule_ns(&self) -> (u64, u64) {
-        match self {
-            Setup::Path(path) => (path.warmup_ns, path.window_ns),
-            Setup::Ring(ring) => (ring.warmup_ns, ring.window_ns),
-        }
-    }
-
-    /// The CPU of the first flow of each end that takes part, where it is pinned.
-    pub fn cpus(&self) -> BTreeMap<EndRole, usize> {
-        match self {
-            Setup::Path(path) => {
-                let script = Script::of_path(path);
-                script.roles().filter_map(|role| Some((role, path.cpu(role, 0)?))).collect()
-            }
-            Setup::Ring(ring) => ring.cpu.map(|cpu| (EndRole::Ring, cpu)).into_iter().collect(),
-        }
-    }
-
-    /// Carries the trial. `None` if `stop` was set in the middle of a long one.
-    pub fn measure(&self, cast: &mut Cast, stop: &AtomicBool) -> Option<Measured> {
-        match self {
-            Setup::Path(path) => measure(cast, path, stop),
-            Setup::Ring(ring) => Script::of_ring(ring).carry(cast, stop, |answers| ring::judge(ring, answers)),
-        }
-    }
-}
-
-/// Carries one trial over a path. `None` if `stop` was set in the middle of a long one.
-pub fn measure(cast: &mut Cast, setup: &PathSetup, stop: &AtomicBool) -> Option<Measured> {
-    Script::of_path(setup).carry(cast, stop, |answers| match setup.workload() {
-        Workload::Call => call::judge(setup, answers),
-        _ => stream::judge(setup, answers),
+/// Carries one trial. `None` if `stop` was set in the middle of a long one.
+pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool) -> Option<Measured> {
+    Script::of(setup).carry(setup, cast, stop, |answers| match &setup.task {
+        Task::Stream(stream) => stream::judge(stream, setup.verify, answers),
+        Task::Call(call) => call::judge(call, answers),
+        Task::Ring(ring) => ring::judge(ring, answers),
     })
+}
+
+/// The CPU of the first flow of each end that takes part in a trial, where it is pinned.
+pub fn cpus(setup: &Setup) -> BTreeMap<EndRole, usize> {
+    Script::of(setup).roles().filter_map(|role| Some((role, setup.cpu(role, 0)?))).collect()
 }
 
 /// Who takes part in a trial.
 struct Script {
     /// The end that is opened first: the one that others connect to, or one that is alone.
-    first: Option<(EndRole, Setup)>,
+    first: Option<EndRole>,
     /// Where the others connect to, if nobody of ours listens.
     elsewhere: Option<Address>,
     /// Those that connect, in the order in which they are opened and let go.
-    others: Vec<(EndRole, PathSetup)>,
+    others: Vec<(EndRole, Setup)>,
     measures: EndRole,
-    window_ns: u64,
-    patience: Duration,
+    /// How long a task may take beyond its schedule, nanoseconds.
+    longer_ns: u64,
 }
 
 impl Script {
-    fn of_path(setup: &PathSetup) -> Script {
-        let is_call = setup.workload() == Workload::Call;
-        let (here, there) = if is_call { (EndRole::Client, EndRole::Server) } else { (EndRole::Source, EndRole::Sink) };
-        let both = setup.has_two_ends();
-        let elsewhere = setup.foreign().cloned();
-        // Without a writer a sink is alone, and so are clients that nobody serves.
-        let reads_alone = !is_call && elsewhere.is_none() && !both;
-        let mut others = Vec::new();
-        if is_call {
-            others.extend(call::rival(setup).map(|rival| (EndRole::Competitor, rival)));
-        }
-        if !reads_alone {
-            others.push((here, setup.clone()));
-        }
-        let per_call_ns = setup.call.as_ref().map_or(0, |call| call.timeout_ns);
-        Script {
-            first: (both || reads_alone).then(|| (there, Setup::Path(Box::new(setup.clone())))),
-            elsewhere: elsewhere.or((is_call && !both).then_some(Address::Alone)),
-            others,
-            measures: if is_call || (!both && !reads_alone) { here } else { there },
-            window_ns: setup.window_ns,
-            patience: patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, per_call_ns]),
+    fn of(setup: &Setup) -> Script {
+        match &setup.task {
+            Task::Stream(stream) => stream::script(setup, stream),
+            Task::Call(call) => call::script(setup, call),
+            Task::Ring(_) => Script::alone(EndRole::Ring),
         }
     }
 
-    fn of_ring(setup: &RingSetup) -> Script {
-        Script {
-            first: Some((EndRole::Ring, Setup::Ring(setup.clone()))),
-            elsewhere: None,
-            others: Vec::new(),
-            measures: EndRole::Ring,
-            window_ns: setup.window_ns,
-            patience: patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns]),
-        }
+    /// An end that nobody else connects to.
+    fn alone(role: EndRole) -> Script {
+        Script { first: Some(role), elsewhere: None, others: Vec::new(), measures: role, longer_ns: 0 }
     }
 
     /// Everybody, in the order in which they are let go: of calls the server's schedule begins first, and the measured
     /// client's last.
     fn roles(&self) -> impl Iterator<Item = EndRole> {
-        self.first.iter().map(|(role, _)| *role).chain(self.others.iter().map(|(role, _)| *role))
+        self.first.into_iter().chain(self.others.iter().map(|(role, _)| *role))
     }
 
     /// Carries the trial. `None` if `stop` was set in the middle of a long one.
-    fn carry(&self, cast: &mut Cast, stop: &AtomicBool, judge: impl FnOnce(&Answers) -> Outcome) -> Option<Measured> {
-        if let Err(stopped) = self.open(cast) {
+    fn carry(
+        &self,
+        setup: &Setup,
+        cast: &mut Cast,
+        stop: &AtomicBool,
+        judge: impl FnOnce(&Answers) -> Outcome,
+    ) -> Option<Measured> {
+        let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, self.longer_ns]);
+        if let Err(stopped) = self.open(setup, cast, patience) {
             // The other end may still wait for a connection that never comes.
             return Some(Measured::nothing(stopped.outcome));
         }
@@ -179,7 +131,7 @@ impl Script {
         if let Err(error) = started {
             return Some(Measured::nothing(Outcome::Failed(error.to_string())));
         }
-        let answers = self.collect(cast, stop)?;
+        let answers = self.collect(cast, setup.window_ns, patience, stop)?;
         let outcome = answers.trouble().unwrap_or_else(|| judge(&answers));
         let ends_are_sound = answers.0.values().all(|answer| answer.sound);
         let ends = answers.0.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
@@ -187,86 +139,80 @@ impl Script {
     }
 
     /// Prepares all ends up to the moment before the first byte.
-    fn open(&self, cast: &mut Cast) -> Result<(), Stopped> {
+    fn open(&self, setup: &Setup, cast: &mut Cast, patience: Duration) -> Result<(), Stopped> {
         let mut address = self.elsewhere.clone();
         let mut prepares = None;
-        match &self.first {
-            None => {}
-            Some((role, Setup::Ring(ring))) => {
-                cast.end(*role)?.send(Command::OpenRing(Box::new(ring.clone())))?;
-                prepares = Some(*role);
-            }
-            Some((role, Setup::Path(setup))) => {
-                let end = cast.end(*role)?;
-                end.send(Command::Open(*role, at(end, setup), None))?;
-                match end.reply(PREPARE)? {
-                    Reply::Listening(listens) => address = Some(listens),
-                    other => return Err(stopped(other)),
+        if let Some(role) = self.first {
+            let end = cast.end(role)?;
+            end.send(Command::Open(role, at(end, setup), None))?;
+            match end.reply(PREPARE)? {
+                // Nobody connects to it.
+                Reply::Ready => {}
+                Reply::Listening(listens) => {
+                    address = Some(listens);
+                    // A server serves from now on; a sink takes its connections first.
+                    if role == EndRole::Server {
+                        ready(end)?;
+                    } else {
+                        prepares = Some(role);
+                    }
                 }
-                // A server serves from now on; a sink takes its connections first.
-                if *role == EndRole::Server {
-                    ready(end)?;
-                } else {
-                    prepares = Some(*role);
-                }
+                other => return Err(stopped(other)),
             }
         }
         for (role, setup) in &self.others {
-            let opened = self.connect(cast, *role, setup, address.clone());
-            opened.map_err(|stopped| self.explained(cast, stopped))?;
+            let opened = connect(cast.end(*role)?, *role, setup, address.clone());
+            opened.map_err(|stopped| self.explained(cast, patience, stopped))?;
         }
         prepares.map_or(Ok(()), |role| ready(cast.end(role)?))
     }
 
-    fn connect(
-        &self,
-        cast: &mut Cast,
-        role: EndRole,
-        setup: &PathSetup,
-        address: Option<Address>,
-    ) -> Result<(), Stopped> {
-        let end = cast.end(role)?;
-        end.send(Command::Open(role, at(end, setup), address))?;
-        ready(end)
-    }
-
     /// Why nobody can connect, the server may know.
-    fn explained(&self, cast: &mut Cast, stopped: Stopped) -> Stopped {
-        if !matches!(self.first, Some((EndRole::Server, _))) {
+    fn explained(&self, cast: &mut Cast, patience: Duration, stopped: Stopped) -> Stopped {
+        if self.first != Some(EndRole::Server) {
             return stopped;
         }
-        Answer::of(self.stop(cast, EndRole::Server)).trouble.map_or(stopped, |outcome| Stopped { outcome })
-    }
-
-    fn stop(&self, cast: &mut Cast, role: EndRole) -> Result<Reply, ChannelError> {
-        let end = cast.end(role)?;
-        end.send(Command::Stop)?;
-        end.reply(self.patience)
+        Answer::of(stop_end(cast, EndRole::Server, patience)).trouble.map_or(stopped, |outcome| Stopped { outcome })
     }
 
     /// Waits for what the ends counted: those who do not measure are told when to stop. `None` if `stop` was set.
-    fn collect(&self, cast: &mut Cast, stop: &AtomicBool) -> Option<Answers> {
+    fn collect(&self, cast: &mut Cast, window_ns: u64, patience: Duration, stop: &AtomicBool) -> Option<Answers> {
         let first = match cast.end(self.measures) {
-            Ok(end) => reply_or_stop(end, self.patience, self.window_ns, stop)?,
+            Ok(end) => reply_or_stop(end, patience, window_ns, stop)?,
             Err(error) => Err(error),
         };
         let closed = matches!(first, Ok(Reply::Closed));
         let mut answers = BTreeMap::new();
         // Whatever it says, it needs no more data. Those who connect leave first, so that a server misses nothing.
         let others: Vec<EndRole> = self.others.iter().map(|(role, _)| *role).collect();
-        let rest = others.into_iter().chain(self.first.iter().map(|(role, _)| *role));
+        let rest = others.into_iter().chain(self.first);
         for role in rest.filter(|role| *role != self.measures) {
-            answers.insert(role, Answer::of(self.stop(cast, role)));
+            answers.insert(role, Answer::of(stop_end(cast, role, patience)));
         }
-        let last = if closed { cast.end(self.measures).and_then(|end| end.reply(self.patience)) } else { first };
+        let last = if closed { cast.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
         answers.insert(self.measures, Answer::of(last));
         Some(Answers(answers))
     }
 }
 
 /// A setup as it is sent to an end, on its host.
-fn at(end: &Channel, setup: &PathSetup) -> Box<PathSetup> {
-    Box::new(PathSetup { host: end.host(), ..setup.clone() })
+fn at(end: &Channel, setup: &Setup) -> Box<Setup> {
+    let mut setup = setup.clone();
+    if let Some(path) = setup.path_mut() {
+        path.host = end.host();
+    }
+    Box::new(setup)
+}
+
+fn connect(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), Stopped> {
+    end.send(Command::Open(role, at(end, setup), address))?;
+    ready(end)
+}
+
+fn stop_end(cast: &mut Cast, role: EndRole, patience: Duration) -> Result<Reply, ChannelError> {
+    let end = cast.end(role)?;
+    end.send(Command::Stop)?;
+    end.reply(patience)
 }
 
 /// How long an end may take before it counts as stuck. Its own watchdog comes first.

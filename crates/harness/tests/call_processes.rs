@@ -10,7 +10,7 @@ use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport};
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Cast, Channel, PathSetup, Plant};
+use bytegauge_traffic::{CallSetup, Cast, Channel, Plant, Setup};
 
 /// A trial that nobody waits for.
 const AN_HOUR_NS: u64 = 3_600_000_000_000;
@@ -52,7 +52,7 @@ fn servers() -> impl Iterator<Item = Engine> {
     })
 }
 
-fn setup() -> PathSetup {
+fn setup() -> Setup<CallSetup> {
     let mut levels = Levels::default();
     for (name, level) in [("transport", "tcp"), ("engine", "epoll")] {
         levels.set(name, Level::Name(level.into()));
@@ -60,7 +60,7 @@ fn setup() -> PathSetup {
     for (name, level) in [("request", 64), ("flows", 3)] {
         levels.set(name, Level::Number(level));
     }
-    let mut setup = PathSetup::of(&levels).unwrap();
+    let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.window_ns = 30_000_000;
     setup
 }
@@ -75,11 +75,11 @@ fn calls(measured: &Measured, role: EndRole) -> CallReport {
 
 fn two_groups_of_clients_are_both_reported(ends: Ends) {
     let mut setup = setup();
-    setup.call.as_mut().unwrap().competing_flows = 2;
+    setup.task.competing_flows = 2;
     let mut cast = cast(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
+            let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false)).unwrap();
             let both = calls(&measured, EndRole::Client).calls > 0 && calls(&measured, EndRole::Competitor).calls > 0;
             if both || setup.window_ns > 2_000_000_000 {
                 break measured;
@@ -98,10 +98,10 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
 }
 
 /// Measures, and panics where that takes as long as if nobody had died.
-fn soon(mut cast: Cast, setup: PathSetup) -> Measured {
+fn soon(mut cast: Cast, setup: Setup<CallSetup>) -> Measured {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
+        let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false)).unwrap();
         tell.send(measured).expect("somebody waits for it");
     });
     told.recv_timeout(PATIENCE).expect("whoever is left waits for nobody")
@@ -109,7 +109,7 @@ fn soon(mut cast: Cast, setup: PathSetup) -> Measured {
 
 fn a_server_that_dies_of_itself_is_noticed() {
     let plant = Some(Plant::Die { after_bytes: 100_000 });
-    let measured = soon(cast(Ends::Processes), PathSetup { plant, window_ns: AN_HOUR_NS, ..setup() });
+    let measured = soon(cast(Ends::Processes), Setup { plant, window_ns: AN_HOUR_NS, ..setup() });
     let Outcome::Failed(reason) = &measured.outcome else { panic!("it died") };
     assert!(reason.contains("the server died in the middle of a trial"), "{reason}");
     assert!(calls(&measured, EndRole::Client).calls > 0, "what was counted is kept");
@@ -117,8 +117,8 @@ fn a_server_that_dies_of_itself_is_noticed() {
 
 /// A long trial of which one end is killed, and what the other one had completed by then.
 fn killed(dead: EndRole, server: Engine) -> (Measured, CallReport) {
-    let mut setup = PathSetup { window_ns: AN_HOUR_NS, ..setup() };
-    setup.call.as_mut().unwrap().server_engine = server;
+    let mut setup = Setup { window_ns: AN_HOUR_NS, ..setup() };
+    setup.task.server_engine = server;
     let mut tries = PAUSES.into_iter().map(|pause| {
         let mut cast = cast(Ends::Processes);
         let victim = cast.end(dead).unwrap().process_id().unwrap().to_string();

@@ -36,8 +36,35 @@ impl fmt::Display for GroupId {
 
 /// The level of every factor, by name. A factor that does not apply is [`Level::Absent`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Levels(pub BTreeMap<String, Level>);
+#[serde(from = "BTreeMap<String, Level>", into = "BTreeMap<String, Level>")]
+pub struct Levels {
+    workload: Option<Workload>,
+    /// The levels.
+    pub by_name: BTreeMap<String, Level>,
+}
+
+/// The name under which the workload is written beside the levels.
+const WORKLOAD: &str = "workload";
+
+impl From<BTreeMap<String, Level>> for Levels {
+    fn from(mut by_name: BTreeMap<String, Level>) -> Levels {
+        let workload = by_name.get(WORKLOAD).and_then(Level::name).and_then(|name| name.parse().ok());
+        if workload.is_some() {
+            by_name.remove(WORKLOAD);
+        }
+        Levels { workload, by_name }
+    }
+}
+
+impl From<Levels> for BTreeMap<String, Level> {
+    fn from(levels: Levels) -> BTreeMap<String, Level> {
+        let Levels { workload, mut by_name } = levels;
+        if let Some(workload) = workload {
+            by_name.insert(WORKLOAD.into(), Level::Name(workload.to_string()));
+        }
+        by_name
+    }
+}
 
 /// What a factor is to a program; one that the product does not know is a condition.
 fn role_for(i_am: IAm, name: &str) -> Role {
@@ -45,14 +72,25 @@ fn role_for(i_am: IAm, name: &str) -> Role {
 }
 
 impl Levels {
+    /// No level yet, of a workload.
+    pub const fn of(workload: Workload) -> Levels {
+        Levels { workload: Some(workload), by_name: BTreeMap::new() }
+    }
+
+    /// The same levels, said to be of a workload.
+    #[must_use]
+    pub fn said_of(self, workload: Workload) -> Levels {
+        Levels { workload: Some(workload), ..self }
+    }
+
     /// The level of a factor; absent if it was never set.
     pub fn get(&self, name: &str) -> &Level {
-        self.0.get(name).unwrap_or(&Level::Absent)
+        self.by_name.get(name).unwrap_or(&Level::Absent)
     }
 
     /// Sets a factor's level.
     pub fn set(&mut self, name: &str, level: Level) {
-        self.0.insert(name.to_owned(), level);
+        self.by_name.insert(name.to_owned(), level);
     }
 
     /// The engine that a factor names: `engine`, `server_engine`, `client_engine`.
@@ -84,8 +122,8 @@ impl Levels {
     /// The levels of one role only: a group's conditions, or what is chosen within it.
     pub fn of_role(&self, role: Role) -> Levels {
         let i_am = self.i_am();
-        let kept = self.0.iter().filter(|(name, _)| role_for(i_am, name) == role);
-        Levels(kept.map(|(name, level)| (name.clone(), level.clone())).collect())
+        let kept = self.by_name.iter().filter(|(name, _)| role_for(i_am, name) == role);
+        Levels { by_name: kept.map(|(name, level)| (name.clone(), level.clone())).collect(), workload: self.workload }
     }
 
     /// The place of a server that is not ours, which is called instead.
@@ -93,8 +131,14 @@ impl Levels {
         self.get("connect").name().filter(|name| *name != "auto").and_then(|name| name.parse().ok())
     }
 
-    /// The workload whose cell or group this is: every one of `call` has a request, every one of `ring` a mode.
+    /// The workload whose cell or group this is.
     pub fn workload(&self) -> Workload {
+        self.workload.unwrap_or_else(|| self.inferred())
+    }
+
+    /// The workload of levels that do not say it, as those of plans before they did: every cell of `call` has a request,
+    /// every one of `ring` a mode.
+    fn inferred(&self) -> Workload {
         if *self.get("mode") != Level::Absent {
             Workload::Ring
         } else if *self.get("request") != Level::Absent {
@@ -165,4 +209,29 @@ pub struct Group {
     pub id: GroupId,
     /// The conditions.
     pub factors: Levels,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workload_is_written_beside_the_levels() {
+        let mut levels = Levels::of(Workload::Call);
+        levels.set("depth", Level::Number(2));
+        let text = serde_json::to_string(&levels).unwrap();
+        assert_eq!(text, r#"{"depth":2,"workload":"call"}"#);
+        let read: Levels = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.workload(), &read), (Workload::Call, &levels));
+        assert_eq!(read.of_role(Role::Choice).workload(), Workload::Call);
+    }
+
+    #[test]
+    fn the_workload_of_levels_that_do_not_say_it_is_seen_from_them() {
+        let of = |text: &str| serde_json::from_str::<Levels>(text).unwrap();
+        assert_eq!(of(r#"{"read_size":4096}"#).workload(), Workload::Stream);
+        assert_eq!(of(r#"{"request":512}"#).workload(), Workload::Call);
+        assert_eq!(of(r#"{"mode":"checked"}"#).workload(), Workload::Ring);
+        assert_eq!(of(r#"{"request":512}"#).said_of(Workload::Call), of(r#"{"request":512,"workload":"call"}"#));
+    }
 }

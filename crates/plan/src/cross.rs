@@ -14,7 +14,7 @@ use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
 /// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
 pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Levels> {
-    let mut combinations = vec![Levels::default()];
+    let mut combinations = vec![Levels::of(workload)];
     for (factor, levels) in axes(workload, part, role, transport) {
         combinations = combinations
             .into_iter()

@@ -1,8 +1,8 @@
 //! A plan by its groups, looked up once for thousands of them: whoever asks group by group walks all cells each time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use bytegauge_model::{Cell, CellId, GroupId, Levels};
+use bytegauge_model::{Cell, CellId, GroupId, Levels, Workload};
 
 use crate::resolve::Plan;
 
@@ -15,7 +15,7 @@ pub(crate) struct Index<'a> {
 }
 
 /// Of a group that the plan does not have.
-pub(crate) static NO_LEVELS: Levels = Levels(BTreeMap::new());
+pub(crate) static NO_LEVELS: Levels = Levels::of(Workload::Stream);
 
 impl Index<'_> {
     pub(crate) fn of(plan: &Plan) -> Index<'_> {

@@ -239,21 +239,21 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
             for choice in &choices {
                 let mut factors = conditions.clone();
-                factors.0.extend(choice.0.clone());
+                factors.by_name.extend(choice.by_name.clone());
                 let id = CellId(format!("c{}", plan.cells.len() + 1));
                 plan.cells.push(Cell { id, group: group.clone(), kind: CellKind::Candidate, twin_of: None, factors });
             }
             if shows_artefacts(&conditions) {
                 for artefact in &artefacts {
                     let mut factors = conditions.clone();
-                    factors.0.extend(artefact.0.clone());
+                    factors.by_name.extend(artefact.by_name.clone());
                     let id = CellId(format!("a{}", plan.artefacts.len() + 1));
                     let (group, kind) = (group.clone(), CellKind::Artefact);
                     plan.artefacts.push(Cell { id, group, kind, twin_of: None, factors });
                 }
             }
             let mut key = conditions.clone();
-            key.0.retain(|name, _| !WITHIN_FAMILY.contains(&name.as_str()));
+            key.by_name.retain(|name, _| !WITHIN_FAMILY.contains(&name.as_str()));
             let family = families.entry(key.clone()).or_insert_with(|| {
                 family_order.push(key);
                 Family {
@@ -425,7 +425,7 @@ mod tests {
         let threads: Vec<_> = plan.cells.iter().map(|cell| cell.factors.get("server_threads").clone()).collect();
         assert_eq!(threads, [Level::Absent, Level::Number(1), Level::Absent, Level::Number(1)]);
         assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Call));
-        assert!(plan.cells.iter().all(|cell| !cell.factors.0.contains_key("write_size")));
+        assert!(plan.cells.iter().all(|cell| !cell.factors.by_name.contains_key("write_size")));
     }
 
     #[test]

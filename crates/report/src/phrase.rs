@@ -95,7 +95,7 @@ fn call(conditions: &Levels) -> Vec<String> {
 
 /// Conditions that are no factor of ours.
 fn foreign(conditions: &Levels) -> impl Iterator<Item = (&String, &Level)> {
-    conditions.0.iter().filter(|(name, level)| factor::find(name).is_none() && **level != Level::Absent)
+    conditions.by_name.iter().filter(|(name, level)| factor::find(name).is_none() && **level != Level::Absent)
 }
 
 fn flows(conditions: &Levels) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Groups with the facts found about them, and cells with how they ended for good.
 
-use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Outcome, SessionId};
+use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Levels, Outcome, SessionId};
 use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
 
@@ -90,9 +90,12 @@ impl Store {
     pub fn groups(&self, session: SessionId) -> Result<Vec<GroupRow>, StoreError> {
         self.read(|c| {
             let mut rows: Vec<GroupRow> = c
-                .prepare_cached("SELECT id, factors FROM groups WHERE session = ?1 ORDER BY rowid")?
+                .prepare_cached(
+                    "SELECT groups.id, factors, workload FROM groups JOIN sessions ON sessions.id = session
+                     WHERE session = ?1 ORDER BY groups.rowid",
+                )?
                 .query_map([session.0], |row| {
-                    let group = Group { id: GroupId(row.get(0)?), factors: row.get::<_, Json<_>>(1)?.0 };
+                    let group = Group { id: GroupId(row.get(0)?), factors: factors(row, 1, 2)? };
                     Ok(GroupRow { group, facts: Map::new() })
                 })?
                 .collect::<Result<_, _>>()?;
@@ -113,8 +116,8 @@ impl Store {
     /// # Errors
     /// When the store cannot be read.
     pub fn cells(&self, session: SessionId) -> Result<Vec<CellRow>, StoreError> {
-        let sql = "SELECT id, group_id, kind, twin_of, factors, outcome, reason
-                   FROM cells WHERE session = ?1 ORDER BY rowid";
+        let sql = "SELECT cells.id, group_id, kind, twin_of, factors, outcome, reason, workload
+                   FROM cells JOIN sessions ON sessions.id = session WHERE session = ?1 ORDER BY cells.rowid";
         self.read(|c| Ok(c.prepare_cached(sql)?.query_map([session.0], cell_row)?.collect::<Result<_, _>>()?))
     }
 }
@@ -180,13 +183,23 @@ pub(crate) fn write_outcome(
     Ok(changed > 0)
 }
 
+/// Levels, of the session's workload where they do not say theirs; one that this version does not know is left to them.
+fn factors(row: &Row<'_>, levels: usize, workload: usize) -> rusqlite::Result<Levels> {
+    let levels: Levels = row.get::<_, Json<_>>(levels)?.0;
+    let workload = row.get_ref(workload)?.as_str()?.parse();
+    Ok(match workload {
+        Ok(workload) => levels.said_of(workload),
+        Err(_) => levels,
+    })
+}
+
 fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
     let cell = Cell {
         id: CellId(row.get(0)?),
         group: GroupId(row.get(1)?),
         kind: named(row, 2, kind_from_name)?,
         twin_of: row.get::<_, Option<String>>(3)?.map(CellId),
-        factors: row.get::<_, Json<_>>(4)?.0,
+        factors: factors(row, 4, 7)?,
     };
     let outcome = match row.get::<_, Option<String>>(5)? {
         None => None,

@@ -126,7 +126,7 @@ impl Store {
 
 /// Levels that an import brought along under names of its own, such as `machine`.
 fn factors_beyond_the_table(rows: &[CellRow]) -> BTreeSet<&str> {
-    let names = rows.iter().flat_map(|row| row.cell.factors.0.keys());
+    let names = rows.iter().flat_map(|row| row.cell.factors.by_name.keys());
     names.map(String::as_str).filter(|name| factor::find(name).is_none()).collect()
 }
 

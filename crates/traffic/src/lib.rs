@@ -5,6 +5,7 @@
 //! is dispatched once a trial; the loop that is measured is monomorphic.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod call;
 pub mod count;
 pub mod datagram;
@@ -18,14 +19,21 @@ pub mod pace;
 pub mod party;
 pub mod pattern;
 pub mod place;
+pub mod plant;
 pub mod ring;
 pub mod serve;
+pub mod setup;
 mod spin;
 pub mod stream;
 pub mod tally;
 pub mod transport;
 
+pub use address::Address;
+pub use call::CallSetup;
 pub use end::{Cast, Channel};
 pub use fault::Fault;
-pub use message::{Address, Command, PathSetup, Plant, Reply, Side};
+pub use message::{Command, Reply};
+pub use plant::Plant;
 pub use ring::RingSetup;
+pub use setup::{PathSetup, Setup, Task};
+pub use stream::StreamSetup;

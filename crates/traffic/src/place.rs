@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use bytegauge_model::{Place, Transport};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::address::Address;
 use crate::fault::Fault;
-use crate::message::Address;
 use crate::transport::connect_in_time;
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.

@@ -4,34 +4,46 @@
 //! in which no call was completed.
 
 use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
-use bytegauge_traffic::PathSetup;
-use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::engine::proof;
+use bytegauge_traffic::{Address, CallSetup, Setup};
 
-use super::{Answers, not_in_mode};
+use super::{Answers, Script, not_in_mode};
+
+/// Clients and their server, and those that compete, if there are any.
+pub(super) fn script(setup: &Setup, call: &CallSetup) -> Script {
+    let both = call.has_two_ends();
+    let rival = rival(setup, call).map(|rival| (EndRole::Competitor, rival));
+    Script {
+        first: both.then_some(EndRole::Server),
+        // Clients that nobody serves are alone.
+        elsewhere: call.path.foreign.clone().or((!both).then_some(Address::Alone)),
+        others: rival.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
+        measures: EndRole::Client,
+        longer_ns: call.timeout_ns,
+    }
+}
 
 /// The setup of the clients that compete: those that are measured, but for their number, and without an end.
-pub(super) fn rival(setup: &PathSetup) -> Option<PathSetup> {
-    let call = setup.call.as_ref().filter(|call| call.competing_flows > 0 && setup.engine != Engine::Null)?;
-    let rival = CallSetup { until_told: true, idle_flows: 0, competing_flows: 0, ..call.clone() };
+fn rival(setup: &Setup, call: &CallSetup) -> Option<Setup> {
+    if call.competing_flows == 0 || call.client_engine == Engine::Null {
+        return None;
+    }
+    let mut rival = CallSetup { until_told: true, idle_flows: 0, competing_flows: 0, ..call.clone() };
+    rival.path.flows = call.competing_flows;
     // Another seed: their random arrivals are not to come at the same moments.
-    Some(PathSetup {
-        flows: call.competing_flows,
-        call: Some(rival),
-        seed: !setup.seed,
-        series: false,
-        ..setup.clone()
-    })
+    Some(Setup { seed: !setup.seed, series: false, task: rival.into(), ..setup.clone() })
 }
 
 /// The outcome of a trial in which no end had trouble of its own.
-pub(super) fn judge(setup: &PathSetup, answers: &Answers) -> Outcome {
-    unproven(setup, answers).unwrap_or_else(|| added_up(setup, answers))
+pub(super) fn judge(call: &CallSetup, answers: &Answers) -> Outcome {
+    unproven(call, answers).unwrap_or_else(|| added_up(call, answers))
 }
 
 /// An engine that did not run in the mode that was asked for. One datagram a call may be asked for.
-fn unproven(setup: &PathSetup, answers: &Answers) -> Option<Outcome> {
-    let call = setup.call.as_ref().filter(|call| !call.modes_are_shown)?;
+fn unproven(call: &CallSetup, answers: &Answers) -> Option<Outcome> {
+    if call.modes_are_shown {
+        return None;
+    }
     let ends = [(call.client_engine, EndRole::Client), (call.server_engine, EndRole::Server)];
     ends.into_iter().find_map(|(engine, role)| {
         let did = answers.report(role)?.engine.filter(|_| engine != Engine::Mmsg || call.batch > 1)?;
@@ -40,13 +52,13 @@ fn unproven(setup: &PathSetup, answers: &Answers) -> Option<Outcome> {
 }
 
 /// Whether what client, server and competitors counted adds up, and is about anything.
-fn added_up(setup: &PathSetup, answers: &Answers) -> Outcome {
+fn added_up(call: &CallSetup, answers: &Answers) -> Outcome {
     let calls = |role| answers.report(role).and_then(|end| end.call.as_ref());
     let (server, rival) = (calls(EndRole::Server), calls(EndRole::Competitor));
     let Some(client) = calls(EndRole::Client) else { return Outcome::Failed("the client reported nothing".into()) };
-    let per_call = setup.call.as_ref().is_some_and(|call| call.connect_per_call);
+    let (per_call, foreign) = (call.connect_per_call, call.path.foreign.is_some());
     for calls in [Some(client), rival].into_iter().flatten() {
-        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, setup.foreign().is_some())) {
+        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, foreign)) {
             return Outcome::Failed(reason);
         }
     }

@@ -2,11 +2,11 @@
 //! be is a failure.
 
 use bytegauge_model::{EndReport, Engine};
-use bytegauge_traffic::PathSetup;
+use bytegauge_traffic::StreamSetup;
 
 /// What is wrong with the counts, if anything.
-pub(super) fn broken(setup: &PathSetup, sent: Option<&EndReport>, received: &EndReport) -> Option<String> {
-    if setup.engine == Engine::Null {
+pub(super) fn broken(stream: &StreamSetup, sent: Option<&EndReport>, received: &EndReport) -> Option<String> {
+    if stream.engine == Engine::Null {
         return None;
     }
     let (Some(source), Some(sink)) = (sent.and_then(|sent| sent.datagrams), received.datagrams) else {
@@ -20,29 +20,29 @@ pub(super) fn broken(setup: &PathSetup, sent: Option<&EndReport>, received: &End
         let (missing, lost) = (sink.missing, sent - came);
         return Some(format!("{missing} numbers are missing at the sink, and {lost} datagrams at most were lost"));
     }
-    if setup.transport.is_udp() || (came == sent && sink.duplicated == 0) {
+    if stream.path.transport.is_udp() || (came == sent && sink.duplicated == 0) {
         return None;
     }
-    let (transport, twice) = (&setup.transport, sink.duplicated);
+    let (transport, twice) = (&stream.path.transport, sink.duplicated);
     Some(format!("of {sent} datagrams {came} came, and {twice} twice: {transport} does neither"))
 }
 
 /// What the counts fail to prove of the engine's mode, if anything.
-pub(super) fn unproven(setup: &PathSetup, sent: &EndReport, received: &EndReport) -> Option<String> {
+pub(super) fn unproven(stream: &StreamSetup, sent: &EndReport, received: &EndReport) -> Option<String> {
     let (source, sink) = (sent.datagrams?, received.datagrams?);
-    let most = setup.transport.datagram_max()? as usize;
-    let several = setup.batch.unwrap_or(most / setup.write_size?.max(1)) > 1;
-    match setup.engine {
+    let most = stream.path.transport.datagram_max()? as usize;
+    let several = stream.batch.unwrap_or(most / stream.write_size?.max(1)) > 1;
+    match stream.engine {
         Engine::Gso if several && source.total_packets >= source.total => {
             Some("no send was cut into several datagrams (UDP_SEGMENT)".into())
         }
         Engine::Gso if several && sink.total > 1 && sink.total_packets >= sink.total => {
             Some("no receive was joined from several datagrams (UDP_GRO)".into())
         }
-        Engine::Mmsg if setup.batch != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
+        Engine::Mmsg if stream.batch != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
             Some("no call sent more than one datagram".into())
         }
-        Engine::Mmsg if setup.batch != Some(1) && received.calls > 1 && received.calls >= sink.datagrams => {
+        Engine::Mmsg if stream.batch != Some(1) && received.calls > 1 && received.calls >= sink.datagrams => {
             Some("no call received more than one datagram".into())
         }
         _ => None,
@@ -55,13 +55,13 @@ mod tests {
 
     use super::*;
 
-    fn setup(transport: &str, engine: &str) -> PathSetup {
+    fn setup(transport: &str, engine: &str) -> StreamSetup {
         let mut levels = Levels::default();
         levels.set("transport", Level::Name(transport.into()));
         levels.set("engine", Level::Name(engine.into()));
         levels.set("read_size", Level::Number(65536));
         levels.set("write_size", Level::Number(1000));
-        PathSetup::of(&levels).unwrap()
+        StreamSetup::of(&levels).unwrap()
     }
 
     fn end(total: u64, total_packets: u64) -> DatagramReport {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(reason(end(6400, 100), end(6400, 100)), None);
         assert!(reason(end(100, 100), end(100, 100)).unwrap().contains("UDP_SEGMENT"));
         assert!(reason(end(6400, 100), end(6400, 6400)).unwrap().contains("UDP_GRO"));
-        let single = PathSetup { write_size: Some(60_000), ..gso.clone() };
+        let single = StreamSetup { write_size: Some(60_000), ..gso.clone() };
         assert_eq!(unproven(&single, &report(end(100, 100)), &report(end(100, 100))), None);
         let mmsg = setup("udp", "mmsg");
         let single = report(end(100, 100));
@@ -104,6 +104,6 @@ mod tests {
         assert!(unproven(&mmsg, &single, &batched).unwrap().contains("no call sent more than one"));
         assert!(unproven(&mmsg, &batched, &single).unwrap().contains("no call received more than one"));
         assert_eq!(unproven(&mmsg, &batched, &batched), None);
-        assert_eq!(unproven(&PathSetup { batch: Some(1), ..mmsg }, &single, &single), None);
+        assert_eq!(unproven(&StreamSetup { batch: Some(1), ..mmsg }, &single, &single), None);
     }
 }

@@ -4,27 +4,43 @@
 //! what became of it is not, and nothing is said of it.
 
 use bytegauge_model::{EndReport, EndRole, Outcome};
-use bytegauge_traffic::PathSetup;
 use bytegauge_traffic::engine::proof;
+use bytegauge_traffic::{Setup, StreamSetup};
 
-use super::{Answers, datagram, not_in_mode};
+use super::{Answers, Script, datagram, not_in_mode};
 
 /// A connection's SYN and FIN count as a byte each (RFC 4898, which `TCP_INFO` follows).
 const NO_PAYLOAD: u64 = 2;
 
+/// A writer and a reader, or the one of them that is alone.
+pub(super) fn script(setup: &Setup, stream: &StreamSetup) -> Script {
+    let source = || vec![(EndRole::Source, setup.clone())];
+    match &stream.path.foreign {
+        None if stream.has_two_ends() => Script { others: source(), ..Script::alone(EndRole::Sink) },
+        None => Script::alone(EndRole::Sink),
+        there => Script { first: None, elsewhere: there.clone(), others: source(), ..Script::alone(EndRole::Source) },
+    }
+}
+
 /// The outcome of a trial in which no end had trouble of its own.
-pub(super) fn judge(setup: &PathSetup, answers: &Answers) -> Outcome {
+pub(super) fn judge(stream: &StreamSetup, verify: bool, answers: &Answers) -> Outcome {
     let (sent, received) = (answers.report(EndRole::Source), answers.report(EndRole::Sink));
-    let wrong = if setup.foreign().is_some() { written(setup, sent) } else { moved(setup, sent, received) };
+    let wrong =
+        if stream.path.foreign.is_some() { written(stream, sent) } else { moved(stream, verify, sent, received) };
     wrong.unwrap_or(Outcome::Measured)
 }
 
 /// What is wrong with what both ends, or a sink that is alone, counted.
-fn moved(setup: &PathSetup, sent: Option<&EndReport>, received: Option<&EndReport>) -> Option<Outcome> {
+fn moved(
+    stream: &StreamSetup,
+    verify: bool,
+    sent: Option<&EndReport>,
+    received: Option<&EndReport>,
+) -> Option<Outcome> {
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(received) = received else { return failed("the sink reported nothing".into()) };
-    if setup.transport.is_datagram() {
-        if let Some(reason) = datagram::broken(setup, sent, received) {
+    if stream.path.transport.is_datagram() {
+        if let Some(reason) = datagram::broken(stream, sent, received) {
             return failed(reason);
         }
     } else if let Some(sent) = sent.filter(|sent| sent.total_bytes != received.total_bytes) {
@@ -33,15 +49,15 @@ fn moved(setup: &PathSetup, sent: Option<&EndReport>, received: Option<&EndRepor
             sent.total_bytes, received.total_bytes
         ));
     }
-    if setup.verify && setup.has_two_ends() && received.verified_bytes != received.total_bytes {
+    if verify && stream.has_two_ends() && received.verified_bytes != received.total_bytes {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
         return failed(format!("only {checked} of {total} bytes were compared with the pattern"));
     }
     let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
     // A sink has nothing to send and a source nothing to receive: together they show the mode.
-    let unproven = did.and_then(|did| proof::unproven(setup.engine, &did));
-    if let Some(reason) = unproven.or_else(|| datagram::unproven(setup, sent?, received)) {
-        return Some(not_in_mode(setup.engine, &reason));
+    let unproven = did.and_then(|did| proof::unproven(stream.engine, &did));
+    if let Some(reason) = unproven.or_else(|| datagram::unproven(stream, sent?, received)) {
+        return Some(not_in_mode(stream.engine, &reason));
     }
     if received.bytes == 0 || received.window_ns == 0 {
         return failed(
@@ -52,11 +68,11 @@ fn moved(setup: &PathSetup, sent: Option<&EndReport>, received: Option<&EndRepor
 }
 
 /// What is wrong with what the writer counted that fed somebody else's server.
-fn written(setup: &PathSetup, sent: Option<&EndReport>) -> Option<Outcome> {
+fn written(stream: &StreamSetup, sent: Option<&EndReport>) -> Option<Outcome> {
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(sent) = sent else { return failed("the writer reported nothing".into()) };
-    if let Some(reason) = sent.engine.and_then(|did| proof::unproven(setup.engine, &did)) {
-        return Some(not_in_mode(setup.engine, &reason));
+    if let Some(reason) = sent.engine.and_then(|did| proof::unproven(stream.engine, &did)) {
+        return Some(not_in_mode(stream.engine, &reason));
     }
     for (index, flow) in sent.flows.iter().enumerate() {
         let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked);

@@ -9,16 +9,15 @@ use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
     CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport, UringKind, UringMode,
 };
-use bytegauge_traffic::call::CallSetup;
-use bytegauge_traffic::{Cast, PathSetup, Plant};
+use bytegauge_traffic::{CallSetup, Cast, Plant, Setup, StreamSetup};
 
-fn setup(transport: &str, engine: Engine) -> PathSetup {
+fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
     let mut levels = Levels::default();
     levels.set("transport", Level::Name(transport.into()));
     levels.set("engine", Level::Name(engine.to_string()));
     levels.set("request", Level::Number(64));
     levels.set("flows", Level::Number(3));
-    let mut setup = PathSetup::of(&levels).unwrap();
+    let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
     setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 300_000_000 } else { 20_000_000 };
@@ -26,13 +25,14 @@ fn setup(transport: &str, engine: Engine) -> PathSetup {
     setup
 }
 
-fn call(setup: &mut PathSetup) -> &mut CallSetup {
-    setup.call.as_mut().unwrap()
+fn call(setup: &mut Setup<CallSetup>) -> &mut CallSetup {
+    &mut setup.task
 }
 
 /// Calls over UDP whose server may move many datagrams a call.
 fn by_batches(flows: usize, depth: usize, batch: usize) -> Outcome {
-    let mut setup = PathSetup { flows, ..setup("udp", Engine::Mmsg) };
+    let mut setup = setup("udp", Engine::Mmsg);
+    setup.task.path.flows = flows;
     let call = call(&mut setup);
     (call.client_engine, call.depth, call.batch) = (Engine::Plain, depth, batch);
     run(&setup).outcome
@@ -119,14 +119,15 @@ fn errors(measured: &Measured) -> Vec<CallError> {
 
 #[test]
 fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
-    let lossy = PathSetup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
-    let lossy = PathSetup { call: lossy.call.clone().map(|call| CallSetup { timeout_ns: 5_000_000, ..call }), ..lossy };
+    let mut lossy = Setup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
+    call(&mut lossy).timeout_ns = 5_000_000;
     let lost = |measured: &Measured| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
     let measured = run_until(&lossy, lost);
     assert_eq!(measured.outcome, Outcome::Measured);
     let errors = errors(&measured);
     assert!(!errors.is_empty() && errors.iter().all(|error| error.class == ErrorClass::TimedOut), "{errors:?}");
-    let mut short = PathSetup { read_size: 4096, ..setup("udp", Engine::Plain) };
+    let mut short = setup("udp", Engine::Plain);
+    short.task.path.read_size = 4096;
     (call(&mut short).request, call(&mut short).response) = (8192, 8192);
     let Outcome::Failed(reason) = run(&short).outcome else { panic!("nothing came back whole") };
     assert!(
@@ -142,12 +143,12 @@ fn one_cast_serves_streams_and_calls_in_turn() {
     levels.set("transport", Level::Name("unix".into()));
     levels.set("read_size", Level::Number(4096));
     levels.set("write_size", Level::Number(4096));
-    let stream = PathSetup { window_ns: 5_000_000, ..PathSetup::of(&levels).unwrap() };
-    let calls = setup("unix", "epoll".parse().unwrap());
+    let stream = Setup { window_ns: 5_000_000, ..Setup::to(StreamSetup::of(&levels).unwrap()) }.any();
+    let calls = setup("unix", "epoll".parse().unwrap()).any();
     for setup in [&stream, &calls, &calls, &stream] {
         // A busy machine may keep an end from a short window.
         let within = |times: u64| {
-            let setup = PathSetup { window_ns: setup.window_ns * times, ..setup.clone() };
+            let setup = Setup { window_ns: setup.window_ns * times, ..setup.clone() };
             let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
             assert!(measured.ends_are_sound);
             measured.outcome == Outcome::Measured
@@ -160,7 +161,7 @@ fn one_cast_serves_streams_and_calls_in_turn() {
 fn a_corrupted_reply_fails_the_trial_and_a_short_one_is_a_result() {
     let epoll = "epoll".parse().unwrap();
     let seen = |measured: &Measured| measured.outcome != Outcome::Measured || !errors(measured).is_empty();
-    let planted = |plant| run_until(&PathSetup { plant: Some(plant), ..setup("tcp", epoll) }, seen);
+    let planted = |plant| run_until(&Setup { plant: Some(plant), ..setup("tcp", epoll) }, seen);
     let corrupt = planted(Plant::Corrupt { offset: 1000 });
     assert!(matches!(&corrupt.outcome, Outcome::Failed(reason) if reason.contains("corrupts data")), "{corrupt:?}");
     let long = planted(Plant::LongReply { after_bytes: 1000 });
@@ -195,5 +196,5 @@ fn a_user_who_wants_to_stop_need_not_wait_for_a_long_trial() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.window_ns = 3_600_000_000_000;
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    assert!(measure(&mut cast, &setup, &AtomicBool::new(true)).is_none());
+    assert!(measure(&mut cast, &setup.any(), &AtomicBool::new(true)).is_none());
 }

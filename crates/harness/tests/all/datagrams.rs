@@ -7,15 +7,15 @@ use bytegauge_harness::trial::Measured;
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
 use bytegauge_model::{DatagramReport, Deaths, EndRole, Engine, Level, Levels, Outcome, Transport, Work};
 use bytegauge_sys::snmp::backlog_drops;
-use bytegauge_traffic::{PathSetup, Plant};
+use bytegauge_traffic::{Plant, Setup, StreamSetup};
 
-fn setup(transport: &str, engine: &str) -> PathSetup {
+fn setup(transport: &str, engine: &str) -> Setup<StreamSetup> {
     let mut levels = Levels::default();
     levels.set("transport", Level::Name(transport.into()));
     levels.set("engine", Level::Name(engine.into()));
     levels.set("read_size", Level::Number(65_536));
     levels.set("write_size", Level::Number(1000));
-    let mut setup = PathSetup::of(&levels).unwrap();
+    let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
     setup.warmup_ns = 1_000_000;
     setup.window_ns = 20_000_000;
     setup.seed = 7;
@@ -23,24 +23,24 @@ fn setup(transport: &str, engine: &str) -> PathSetup {
 }
 
 /// The same setup with either end on a CPU of its own: a sender that is moved to another one overtakes itself.
-fn pinned(setup: PathSetup) -> PathSetup {
+fn pinned(setup: Setup<StreamSetup>) -> Setup<StreamSetup> {
     let allowed = bytegauge_sys::affinity::allowed_cpus().unwrap();
     let cpus = [(EndRole::Source, vec![allowed[0]]), (EndRole::Sink, vec![allowed[allowed.len() - 1]])].into();
-    PathSetup { cpus, ..setup }
+    Setup { cpus, ..setup }
 }
 
 /// Runs a trial that has to be measured, or is skipped with a reason.
-fn measured(setup: &PathSetup) -> Option<Measured> {
+fn measured(setup: &Setup<StreamSetup>) -> Option<Measured> {
     measured_until(setup, |_| true)
 }
 
-fn measured_until(setup: &PathSetup, shows: impl Fn(&Measured) -> bool) -> Option<Measured> {
+fn measured_until(setup: &Setup<StreamSetup>, shows: impl Fn(&Measured) -> bool) -> Option<Measured> {
     let measured = run_until(setup, |measured| measured.outcome != Outcome::Measured || shows(measured));
     if let Outcome::Skipped(reason) = &measured.outcome {
         assert!(!reason.is_empty());
         return None;
     }
-    assert_eq!(measured.outcome, Outcome::Measured, "{} over {}", setup.engine, setup.transport);
+    assert_eq!(measured.outcome, Outcome::Measured, "{} over {}", setup.task.engine, setup.task.path.transport);
     assert!(measured.ends_are_sound);
     Some(measured)
 }
@@ -57,8 +57,8 @@ fn every_engine_carries_every_transport_that_it_suits() {
         for engine in ENGINES.iter().map(|row| row.value).filter(suits) {
             for (flows, verify, size) in [(1, false, 1000), (2, true, 1000), (1, true, 3), (1, false, 60_000)] {
                 let engine = engine.to_string();
-                let setup = pinned(setup(transport.name, &engine));
-                let setup = PathSetup { flows, verify, write_size: Some(size), ..setup };
+                let mut setup = Setup { verify, ..pinned(setup(transport.name, &engine)) };
+                (setup.task.path.flows, setup.task.write_size) = (flows, Some(size));
                 let Some(measured) = measured(&setup) else { continue };
                 let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
                 let (sent, came) = (source.datagrams.unwrap(), sink.datagrams.unwrap());
@@ -78,9 +78,9 @@ fn every_engine_carries_every_transport_that_it_suits() {
 #[test]
 fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
     // The reader is far slower than the sender, and its buffer holds a few datagrams only.
-    let slow = PathSetup { work: Work::NsPerByte(100.0), ..setup("udp", "plain") };
-    let mut slow = PathSetup { window_ns: 50_000_000, ..slow };
-    slow.options.set("rcvbuf", Level::Number(20_000));
+    let mut slow = Setup { window_ns: 50_000_000, ..setup("udp", "plain") };
+    slow.task.path.work = Work::NsPerByte(100.0);
+    slow.task.path.options.set("rcvbuf", Level::Number(20_000));
     let before = backlog_drops().unwrap();
     let measured = measured_until(&slow, |measured| deaths(measured).lost > 0).unwrap();
     let elsewhere = backlog_drops().unwrap() - before;
@@ -95,7 +95,8 @@ fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
 
 #[test]
 fn unix_datagrams_wait_for_their_reader() {
-    let slow = PathSetup { work: Work::NsPerByte(20.0), ..setup("unix-dgram", "mmsg") };
+    let mut slow = setup("unix-dgram", "mmsg");
+    slow.task.path.work = Work::NsPerByte(20.0);
     assert_eq!(deaths(&measured(&slow).unwrap()), Deaths::default());
 }
 
@@ -103,7 +104,11 @@ fn unix_datagrams_wait_for_their_reader() {
 fn planted_troubles_are_counted_as_what_they_are() {
     for engine in ["plain", "mmsg", "gso"] {
         // Slow enough that nothing else happens to the datagrams.
-        let planted = |plant| pinned(PathSetup { plant: Some(plant), rate: Some(50_000_000), ..setup("udp", engine) });
+        let planted = |plant| {
+            let mut setup = Setup { plant: Some(plant), ..setup("udp", engine) };
+            setup.task.rate = Some(50_000_000);
+            pinned(setup)
+        };
         let counts = |measured: &Measured| measured.end(EndRole::Sink).unwrap().datagrams.unwrap();
         let came = |plant, shows: fn(&DatagramReport) -> bool| {
             let measured = measured_until(&planted(plant), |measured| shows(&counts(measured))).unwrap();
@@ -124,7 +129,7 @@ fn planted_troubles_are_counted_as_what_they_are() {
 fn a_flipped_bit_fails_the_trial() {
     for engine in ["plain", "mmsg", "gso"] {
         let plant = Some(Plant::Corrupt { offset: 500 });
-        let outcome = run(&PathSetup { plant, verify: true, ..setup("udp", engine) }).outcome;
+        let outcome = run(&Setup { plant, verify: true, ..setup("udp", engine) }).outcome;
         assert!(outcome.reason().unwrap().contains("byte 500 arrived as"), "{outcome:?}");
     }
 }
@@ -132,14 +137,15 @@ fn a_flipped_bit_fails_the_trial() {
 #[test]
 fn datagrams_that_never_were_fail_the_trial() {
     let plant = Some(Plant::Overcount { bytes: 1_000_000_000 });
-    let outcome = run(&PathSetup { plant, ..setup("udp", "plain") }).outcome;
+    let outcome = run(&Setup { plant, ..setup("udp", "plain") }).outcome;
     assert!(outcome.reason().unwrap().contains("the path invents data"), "{outcome:?}");
 }
 
 #[test]
 fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
     for engine in ["plain", "mmsg", "uring:plain", "uring:multishot"] {
-        let small = PathSetup { read_size: 4096, write_size: Some(8192), verify: true, ..setup("udp", engine) };
+        let mut small = Setup { verify: true, ..setup("udp", engine) };
+        (small.task.path.read_size, small.task.write_size) = (4096, Some(8192));
         let Some(measured) = measured(&small) else { continue };
         let sink = measured.end(EndRole::Sink).unwrap();
         let came = sink.datagrams.unwrap();
@@ -148,7 +154,8 @@ fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
         assert_eq!(sink.total_bytes, came.total * 4096, "{engine}");
     }
     // Of what was joined, what the buffer does not hold is gone: 4 of 64 datagrams and a part of the fifth stay.
-    let small = PathSetup { read_size: 4096, ..setup("udp", "gso") };
+    let mut small = setup("udp", "gso");
+    small.task.path.read_size = 4096;
     let measured = measured(&small).unwrap();
     let sink = measured.end(EndRole::Sink).unwrap();
     let came = sink.datagrams.unwrap();
@@ -160,7 +167,7 @@ fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
 fn a_receiver_that_stops_reading_is_ended_by_the_watchdog() {
     for transport in ["udp", "unix-dgram"] {
         let plant = Some(Plant::Stall { after_bytes: 10_000 });
-        let stalled = PathSetup { plant, grace_ns: 200_000_000, ..setup(transport, "plain") };
+        let stalled = Setup { plant, grace_ns: 200_000_000, ..setup(transport, "plain") };
         let outcome = run_until(&stalled, |measured| measured.outcome != Outcome::Measured).outcome;
         assert!(outcome.reason().is_some_and(|reason| reason.starts_with("stalled")), "{transport}: {outcome:?}");
     }
@@ -169,7 +176,7 @@ fn a_receiver_that_stops_reading_is_ended_by_the_watchdog() {
 #[test]
 fn a_receiver_that_dies_is_noticed() {
     let plant = Some(Plant::Die { after_bytes: 10_000 });
-    let dying = PathSetup { plant, grace_ns: 500_000_000, ..setup("udp", "plain") };
+    let dying = Setup { plant, grace_ns: 500_000_000, ..setup("udp", "plain") };
     let outcome = run_until(&dying, |measured| measured.outcome != Outcome::Measured).outcome;
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
 }
@@ -177,7 +184,9 @@ fn a_receiver_that_dies_is_noticed() {
 #[test]
 fn more_than_a_datagram_holds_is_a_skip_with_the_next_step() {
     for (transport, size) in [("udp", 65_508), ("unix-dgram", 16 << 20)] {
-        let outcome = run(&PathSetup { write_size: Some(size), ..setup(transport, "plain") }).outcome;
+        let mut large = setup(transport, "plain");
+        large.task.write_size = Some(size);
+        let outcome = run(&large).outcome;
         let Outcome::Skipped(reason) = &outcome else { panic!("{transport}: {outcome:?}") };
         assert!(reason.contains("use a smaller --write-size"), "{reason}");
     }
@@ -186,7 +195,8 @@ fn more_than_a_datagram_holds_is_a_skip_with_the_next_step() {
 #[test]
 fn a_pace_is_kept() {
     let nothing_dies = |rate: u64| {
-        let paced = PathSetup { rate: Some(rate), window_ns: 100_000_000, ..setup("udp", "plain") };
+        let mut paced = Setup { window_ns: 100_000_000, ..setup("udp", "plain") };
+        paced.task.rate = Some(rate);
         let began = Instant::now();
         let measured = measured(&paced).unwrap();
         // Never more than what is due, and one datagram.

@@ -68,7 +68,7 @@ fn places(factor: &str, choices: &[Levels], levels: &[&Level]) -> Vec<Place> {
         let mut others = choice.clone();
         let level = levels.iter().position(|level| *level == choice.get(factor));
         if level.is_some() {
-            others.0.remove(factor);
+            others.by_name.remove(factor);
         }
         let next = columns.len();
         let column = *columns.entry(others).or_insert(next);

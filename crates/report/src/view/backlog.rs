@@ -78,7 +78,7 @@ mod tests {
     fn a_server_elsewhere_counts_for_itself() {
         let at = |place: &str| {
             let mut levels = Levels::default();
-            levels.0.insert("connect".into(), bytegauge_model::Level::Name(place.into()));
+            levels.by_name.insert("connect".into(), bytegauge_model::Level::Name(place.into()));
             listens_here(&levels)
         };
         assert!(listens_here(&Levels::default()) && at("127.0.0.1:7000") && at("[::1]:7000"));

@@ -119,7 +119,7 @@ fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
 
 fn shared_conditions(conditions: &Levels) -> Levels {
     let mut shared = conditions.of_role(Role::Condition);
-    shared.0.retain(|name, level| !PROFILE_FACTORS.contains(&name.as_str()) && *level != Level::Absent);
+    shared.by_name.retain(|name, level| !PROFILE_FACTORS.contains(&name.as_str()) && *level != Level::Absent);
     shared
 }
 
@@ -137,7 +137,7 @@ type Choice = (Levels, usize);
 
 fn choice_of(settled: &Settled, seen: &mut HashMap<Levels, usize>) -> Choice {
     let mut levels = settled.cell.factors.of_role(Role::Choice);
-    levels.0.retain(|_, level| *level != Level::Absent);
+    levels.by_name.retain(|_, level| *level != Level::Absent);
     let nth = seen.entry(levels.clone()).or_insert(0);
     *nth += 1;
     (levels, *nth)

@@ -51,7 +51,7 @@ pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fi
 fn along<'a>(size: &str, pivot: &Levels, cells: &[&'a Settled<'a>]) -> Vec<&'a Settled<'a>> {
     let others = |levels: &Levels| {
         let mut levels = levels.of_role(Role::Choice);
-        levels.0.remove(size);
+        levels.by_name.remove(size);
         levels
     };
     let wanted = others(pivot);

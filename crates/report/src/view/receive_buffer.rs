@@ -99,7 +99,7 @@ fn sweep<'a>(group: &'a Judged, choice: Option<usize>, conditions: &'a Condition
 
 fn others(levels: &Levels) -> Levels {
     let mut levels = levels.of_role(Role::Choice);
-    levels.0.retain(|name, _| !matches!(name.as_str(), "rcvbuf" | "rcvbuf_on"));
+    levels.by_name.retain(|name, _| !matches!(name.as_str(), "rcvbuf" | "rcvbuf_on"));
     levels
 }
 

@@ -208,7 +208,7 @@ pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static
                 && *levels.get(buffer.factor) != Level::Absent
             {
                 let mut others = levels.of_role(Role::Choice);
-                others.0.remove(buffer.factor);
+                others.by_name.remove(buffer.factor);
                 families.entry((others, settled.is_confirmed())).or_default().push((size, rate, at));
             }
         }

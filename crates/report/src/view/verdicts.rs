@@ -164,7 +164,7 @@ fn placement(
 ) -> Option<Placement> {
     let rest = |family: &Family| {
         let mut rest = family.conditions.clone();
-        rest.0.remove("placement");
+        rest.by_name.remove("placement");
         rest
     };
     let others = families.iter().filter(|other| {

@@ -124,7 +124,7 @@ fn session(conditions: &[&[(&str, &str)]], planted: &[Planted]) -> SessionData {
             .iter()
             .map(|planted| {
                 let mut factors = factors.clone();
-                factors.0.extend(levels(planted.choices).0);
+                factors.by_name.extend(levels(planted.choices).by_name);
                 let id = CellId(format!("c{}", data.cells.len() + 1));
                 let cell = Cell {
                     id,
@@ -309,8 +309,8 @@ fn an_engine_is_recommended_in_a_sentence() {
 fn an_offered_load_is_compared_by_the_server_s_cpu() {
     let mut data = engines();
     let rate = support::levels(&[("call_rate", "100k".to_owned())]);
-    data.groups.iter_mut().for_each(|row| row.group.factors.0.extend(rate.0.clone()));
-    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(rate.0.clone()));
+    data.groups.iter_mut().for_each(|row| row.group.factors.by_name.extend(rate.by_name.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.by_name.extend(rate.by_name.clone()));
     let view = view(&data);
     assert_eq!(view.groups[0].cost, "cpu_ns_per_call");
     assert_eq!(cell(&view, "c1").call.as_ref().expect("calls").timing, "from the intended send (open loop)");
@@ -366,7 +366,7 @@ fn unconnected(transport: &str, class: ErrorClass, listen_overflows: Option<u64>
     let choices: &[_] = &[("server_engine", "epoll")];
     let mut data = session(&[&conditions], &[Planted { choices, calls_per_second: 20_000.0, reset_share: 0.2 }]);
     let transport = support::levels(&[("transport", transport.to_owned())]);
-    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(transport.0.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.by_name.extend(transport.by_name.clone()));
     for trial in &mut data.trials {
         let client = trial.ends.get_mut(EndRole::Client);
         let errors = client.and_then(|client| client.call.as_mut()).into_iter().flat_map(|call| &mut call.errors);
@@ -397,8 +397,8 @@ fn only_a_full_backlog_is_called_one() {
 fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
     let mut data = engines();
     let udp = support::levels(&[("transport", "udp".to_owned())]);
-    data.groups.iter_mut().for_each(|row| row.group.factors.0.extend(udp.0.clone()));
-    data.cells.iter_mut().for_each(|row| row.cell.factors.0.extend(udp.0.clone()));
+    data.groups.iter_mut().for_each(|row| row.group.factors.by_name.extend(udp.by_name.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.by_name.extend(udp.by_name.clone()));
     for trial in &mut data.trials {
         let seen = CallDatagrams { sent: 1000, received: 940, late: 2, ..CallDatagrams::default() };
         let server = CallDatagrams { sent: 950, received: 950, dropped: 40, ..CallDatagrams::default() };

@@ -53,7 +53,8 @@ fn levels() -> impl Strategy<Value = Levels> {
         "congestion",
         "unheard_of",
     ];
-    prop::collection::btree_map(prop::sample::select(names).prop_map(str::to_owned), level(), 0..8).prop_map(Levels)
+    prop::collection::btree_map(prop::sample::select(names).prop_map(str::to_owned), level(), 0..8)
+        .prop_map(Levels::from)
 }
 
 fn end() -> impl Strategy<Value = Option<EndReport>> {

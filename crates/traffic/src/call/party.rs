@@ -16,15 +16,14 @@ use crate::call::server::{Desk, ServerFlow};
 use crate::call::setup::CallSetup;
 use crate::call::socket::Connector;
 use crate::fault::Fault;
-use crate::message::PathSetup;
 use crate::party::Party;
+use crate::setup::Setup;
 use crate::transport::options::{self, Moment};
 
 /// A thread's share of the clients before anybody knows when it begins: connections and memory.
 #[derive(Debug)]
 pub struct Waiting {
-    setup: Arc<PathSetup>,
-    call: Arc<CallSetup>,
+    setup: Arc<Setup<CallSetup>>,
     connector: Option<Arc<Connector>>,
     /// Threads that the flows are dealt to in turn, and which of them this is.
     thread: (usize, usize),
@@ -49,24 +48,22 @@ pub struct Clients {
 impl Waiting {
     /// The clients of thread `thread.1` of `thread.0`, with their connections where these persist.
     pub fn new(
-        setup: &Arc<PathSetup>,
-        call: &Arc<CallSetup>,
+        setup: &Arc<Setup<CallSetup>>,
         connector: Option<Arc<Connector>>,
         thread: (usize, usize),
         joined: Vec<OwnedFd>,
         shards: usize,
     ) -> Waiting {
-        let (threads, index) = thread;
-        let flows = (setup.flows + threads - 1 - index) / threads;
+        let (call, (threads, index)) = (&setup.task, thread);
+        let flows = (call.path.flows + threads - 1 - index) / threads;
         let shard = |_| Arc::new(Mutex::new(Record::new(call.connect_per_call)));
         Waiting {
             setup: Arc::clone(setup),
-            call: Arc::clone(call),
             connector,
             thread,
             joined,
             // Written to, so that the first calls do not pay for the pages.
-            requests: (0..if setup.transport.is_datagram() { 0 } else { flows })
+            requests: (0..if call.path.transport.is_datagram() { 0 } else { flows })
                 .map(|_| vec![0x5a; call.request])
                 .collect(),
             shards: (0..shards.clamp(1, flows.max(1))).map(shard).collect(),
@@ -107,14 +104,15 @@ impl Clients {
 
     /// Number, schedule and shard of the next flow.
     fn next(&mut self) -> (usize, Arrival, Arc<Mutex<Record>>) {
-        let Waiting { setup, call, thread: (threads, thread), shards, .. } = &self.waiting;
+        let Waiting { setup, thread: (threads, thread), shards, .. } = &self.waiting;
+        let call = &setup.task;
         let flow = *thread + self.begun * *threads;
         let arrival = match call.rate {
             Some(rate) => {
-                let offered = Offered { rate, arrivals: call.arrivals, flows: setup.flows };
+                let offered = Offered { rate, arrivals: call.arrivals, flows: call.path.flows };
                 Arrival::open(self.start_ns, offered, flow, setup.seed)
             }
-            None => Arrival::closed(self.start_ns, setup.think_ns),
+            None => Arrival::closed(self.start_ns, call.path.think_ns),
         };
         let shard = Arc::clone(&shards[self.begun % shards.len()]);
         self.begun += 1;
@@ -123,7 +121,7 @@ impl Clients {
 
     /// What is called.
     pub fn call(&self) -> &CallSetup {
-        &self.waiting.call
+        &self.waiting.setup.task
     }
 
     /// Another socket towards the server.
@@ -184,7 +182,7 @@ impl Party for Clients {
 pub struct Servers {
     /// What each accepted connection is given.
     options: Vec<SocketOption>,
-    call: Arc<CallSetup>,
+    connect_per_call: bool,
     desk: Arc<Desk>,
     samples: Samples,
     refused: Option<Fault>,
@@ -192,10 +190,11 @@ pub struct Servers {
 
 impl Servers {
     /// A thread that accepts.
-    pub fn new(setup: &Arc<PathSetup>, call: &Arc<CallSetup>, desk: Arc<Desk>) -> Servers {
+    pub fn new(setup: &Arc<Setup<CallSetup>>, desk: Arc<Desk>) -> Servers {
+        let CallSetup { path, connect_per_call, .. } = &setup.task;
         Servers {
-            options: options::wanted(&setup.options, (Setter::Server, Moment::Accepted), &setup.transport),
-            call: Arc::clone(call),
+            options: options::wanted(&path.options, (Setter::Server, Moment::Accepted), &path.transport),
+            connect_per_call: *connect_per_call,
             desk,
             samples: Samples::new(setup),
             refused: None,
@@ -220,7 +219,7 @@ impl Party for Servers {
             self.refused.get_or_insert(Fault::Missing(error.to_string()));
             return None;
         }
-        if self.call.connect_per_call {
+        if self.connect_per_call {
             self.samples.look(connection);
         }
         Some(ServerFlow::new(Arc::clone(&self.desk)))

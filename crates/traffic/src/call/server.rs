@@ -17,7 +17,8 @@ use crate::count::Count;
 use crate::end::Body;
 use crate::fault::Fault;
 use crate::flow::{End, Flow, Want};
-use crate::message::{PathSetup, Plant};
+use crate::plant::Plant;
+use crate::setup::Setup;
 use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
 
 /// What all connections of one server thread share.
@@ -88,21 +89,23 @@ enum State {
 
 impl Desk {
     /// The desk of one thread, or of those that an engine with a thread a connection makes.
-    pub fn new(setup: &PathSetup, call: &CallSetup, body: Body, abort: Arc<AtomicBool>) -> Desk {
+    pub fn new(setup: &Setup<CallSetup>, body: Body, abort: Arc<AtomicBool>) -> Desk {
+        let call = &setup.task;
+        let path = &call.path;
         let shared = call.server_engine.has_thread_a_flow();
-        let effort = match setup.work {
+        let effort = match path.work {
             Work::None => AnyEffort::None,
             Work::Sum => AnyEffort::Sum(Sum::default()),
-            Work::Copy => AnyEffort::Copy(CopyOut::new(setup.read_size)),
+            Work::Copy => AnyEffort::Copy(CopyOut::new(path.read_size)),
             Work::NsPerByte(ns) => AnyEffort::Spin(SpinPerByte(ns)),
         };
-        let walk = (setup.walk > 0).then(|| Walk::new(setup.walk));
-        let works = setup.work != Work::None || walk.is_some();
+        let walk = (path.walk > 0).then(|| Walk::new(path.walk));
+        let works = path.work != Work::None || walk.is_some();
         Desk {
-            terms: Terms::of(setup, call),
+            terms: Terms::of(setup),
             connect_per_call: call.connect_per_call,
             read_once: call.read_once,
-            read_size: setup.read_size,
+            read_size: path.read_size,
             served: Count::new(shared),
             begun: Count::new(shared),
             verified_bytes: AtomicU64::new(0),

@@ -1,14 +1,10 @@
 //! What a trial of calls is set to, beside what every path has: resolved from a cell's levels, sent to both ends.
 
-use std::fmt::Display;
-use std::str::FromStr;
-
-use bytegauge_model::{Arrivals, Engine, Level, Levels, Place};
+use bytegauge_model::{Arrivals, Engine, Level, Levels};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::message::Address;
-use crate::place;
+use crate::setup::{PathSetup, parsed, required};
 
 /// How long a call may take where the plan does not say, nanoseconds.
 pub const TIMEOUT_NS: u64 = 5_000_000_000;
@@ -22,9 +18,11 @@ pub const READ_SIZE: usize = 16 << 10;
 /// Datagrams that a system call moves at most where the plan does not say.
 pub const BATCH: usize = 64;
 
-/// What is said, how often, and by whom.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What is said over a path, how often, and by whom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallSetup {
+    /// The path.
+    pub path: PathSetup,
     /// Bytes of a request.
     pub request: usize,
     /// Bytes of a reply. As long as the request, it is an echo: the very bytes received.
@@ -66,34 +64,27 @@ pub struct CallSetup {
     /// Whether a run under more load has shown that the engines run in their modes: few calls need not show it again.
     #[serde(default)]
     pub modes_are_shown: bool,
-    /// Where a server listens that is not ours: then only the clients are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<Address>,
     /// Whether nothing is known of replies but their length: then only that is checked.
     #[serde(default)]
     pub opaque: bool,
 }
 
 impl CallSetup {
-    /// Resolves a cell's levels; `None` if they are not those of a call.
+    /// Resolves a cell's levels.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] for a level of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Levels) -> Result<Option<CallSetup>, Fault> {
+    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
+    pub fn of(levels: &Levels) -> Result<CallSetup, Fault> {
         let number = |name: &str| levels.get(name).number();
         let count = |name: &str| number(name).unwrap_or(1).max(1) as usize;
         let switched = |name: &str| *levels.get(name) == Level::Switch(true);
-        let Some(request) = number("request") else { return Ok(None) };
-        let both = named(levels, "engine")?;
-        let foreign = match named::<Place>(levels, "connect")? {
-            Some(at) => Some(place::address(&at)?),
-            None => None,
-        };
+        let request = required(levels, "request")?;
+        let path = PathSetup::of(levels, number("read_size").map_or(READ_SIZE, |bytes| bytes as usize))?;
+        let both = parsed(levels, "engine")?;
         let response = number("response");
-        let datagrams = levels.transport().is_some_and(|transport| transport.is_datagram());
-        let plainest = if datagrams { Engine::Plain } else { Engine::Blocking };
-        let end = |name| Ok::<_, Fault>(named(levels, name)?.or(both).unwrap_or(plainest));
-        Ok(Some(CallSetup {
+        let plainest = if path.transport.is_datagram() { Engine::Plain } else { Engine::Blocking };
+        let end = |name| Ok::<_, Fault>(parsed(levels, name)?.or(both).unwrap_or(plainest));
+        Ok(CallSetup {
             request: request as usize,
             response: response.unwrap_or(request) as usize,
             request_chunk: number("request_chunk").map(|bytes| bytes as usize),
@@ -102,7 +93,7 @@ impl CallSetup {
             read_once: switched("read_once"),
             idle_flows: number("idle_flows").unwrap_or(0) as usize,
             rate: number("call_rate"),
-            arrivals: named(levels, "arrivals")?.unwrap_or_default(),
+            arrivals: parsed(levels, "arrivals")?.unwrap_or_default(),
             timeout_ns: number("timeout").unwrap_or(TIMEOUT_NS),
             server_engine: end("server_engine")?,
             client_engine: end("client_engine")?,
@@ -115,9 +106,14 @@ impl CallSetup {
             until_told: false,
             modes_are_shown: false,
             // Of a stranger who was said to reply with so many bytes, it is not known that he returns ours.
-            opaque: foreign.is_some() && response.is_some(),
-            foreign,
-        }))
+            opaque: path.foreign.is_some() && response.is_some(),
+            path,
+        })
+    }
+
+    /// Whether both ends take part: no null engine, and no server that is not ours.
+    pub fn has_two_ends(&self) -> bool {
+        self.client_engine != Engine::Null && self.path.foreign.is_none()
     }
 
     /// Whether a reply is the request itself.
@@ -126,25 +122,19 @@ impl CallSetup {
     }
 }
 
-/// A named level; absent, `auto` and `same` are left to somebody else.
-fn named<T: FromStr<Err: Display>>(levels: &Levels, name: &str) -> Result<Option<T>, Fault> {
-    match levels.get(name).name() {
-        None | Some("auto" | "same") => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|error| Fault::Impossible(format!("{name}: {error}"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Address;
 
     fn of(given: &[(&str, Level)]) -> CallSetup {
         let mut levels = Levels::default();
+        levels.set("transport", Level::Name("tcp".into()));
         levels.set("request", Level::Number(512));
         for (name, level) in given {
             levels.set(name, level.clone());
         }
-        CallSetup::of(&levels).unwrap().unwrap()
+        CallSetup::of(&levels).unwrap()
     }
 
     #[test]
@@ -153,18 +143,17 @@ mod tests {
         assert!(setup.echoes());
         assert_eq!((setup.depth, setup.rate), (1, None));
         assert_eq!(setup.server_engine, Engine::Blocking);
-        assert_eq!(CallSetup::of(&Levels::default()).unwrap(), None);
     }
 
     #[test]
     fn of_a_server_that_is_not_ours_only_an_echo_is_known() {
         let at = || ("connect", Level::Name("127.0.0.1:7".into()));
         let echo = of(&[at(), ("response", Level::Name("same".into()))]);
-        assert_eq!(echo.foreign, Some(Address::Ip(([127, 0, 0, 1], 7).into())));
+        assert_eq!(echo.path.foreign, Some(Address::Ip(([127, 0, 0, 1], 7).into())));
         assert!(echo.echoes() && !echo.opaque);
         let other = of(&[at(), ("response", Level::Number(512))]);
         assert!(!other.echoes() && other.opaque);
-        assert!(of(&[("connect", Level::auto())]).foreign.is_none());
+        assert!(of(&[("connect", Level::auto())]).path.foreign.is_none());
     }
 
     #[test]

@@ -14,9 +14,10 @@ use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::address::Address;
 use crate::call::setup::CallSetup;
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup};
+use crate::setup::PathSetup;
 use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};
 
@@ -30,15 +31,16 @@ const ADDRESSES: u32 = 1000;
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn listen(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
-    let count = if listens_alone(setup) { call.server_threads } else { 1 };
-    let options = wanted(&setup.options, (Setter::Server, Moment::Listening), &setup.transport);
-    let mut address = unbound(setup)?;
+pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let path = &call.path;
+    let count = if listens_alone(path) { call.server_threads } else { 1 };
+    let options = wanted(&path.options, (Setter::Server, Moment::Listening), &path.transport);
+    let mut address = unbound(path)?;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = open(&setup.transport, &address)?;
+        let socket = open(&path.transport, &address)?;
         set_all(&socket, &options)?;
-        socket.bind(&address).map_err(|error| no_family(&setup.transport, error))?;
+        socket.bind(&address).map_err(|error| no_family(&path.transport, error))?;
         socket.listen(call.backlog.min(i32::MAX as u32) as i32).map_err(Fault::io("listening"))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
         // The next listener of the group takes the port that this one got.
@@ -49,8 +51,8 @@ pub fn listen(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Addr
 }
 
 /// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
-pub(super) fn listens_alone(setup: &PathSetup) -> bool {
-    *setup.options.get("reuseport") == Level::Switch(true)
+pub(super) fn listens_alone(path: &PathSetup) -> bool {
+    *path.options.get("reuseport") == Level::Switch(true)
 }
 
 /// Makes a client's connections.
@@ -74,24 +76,25 @@ impl Connector {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if the address is none of the transport.
-    pub fn new(address: &Address, setup: &PathSetup, call: &CallSetup) -> Result<Connector, Fault> {
+    pub fn new(address: &Address, call: &CallSetup) -> Result<Connector, Fault> {
+        let path = &call.path;
         let (address, v4) = match address {
             Address::Ip(ip) => (SockAddr::from(*ip), ip.is_ipv4() && ip.ip().is_loopback()),
             Address::Abstract(name) => (abstract_name(name)?, false),
             Address::Path(path) => (SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?, false),
             other => return Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
         };
-        let mut options = wanted(&setup.options, (Setter::Client, Moment::Own), &setup.transport);
-        if setup.transport.is_tcp() {
+        let mut options = wanted(&path.options, (Setter::Client, Moment::Own), &path.transport);
+        if path.transport.is_tcp() {
             // Bounds what no flow can see: an attempt to connect, or a send, that nobody answers.
             options.push(option::USER_TIMEOUT.to(call.timeout_ns.div_ceil(1_000_000)));
         }
         Ok(Connector {
             address,
-            transport: setup.transport.clone(),
-            foreign: call.foreign.is_some(),
+            transport: path.transport.clone(),
+            foreign: path.foreign.is_some(),
             options,
-            rotates: v4 && (call.connect_per_call || setup.flows + call.idle_flows > PER_ADDRESS),
+            rotates: v4 && (call.connect_per_call || path.flows + call.idle_flows > PER_ADDRESS),
             turn: AtomicU32::new(0),
         })
     }
@@ -155,10 +158,10 @@ impl Connector {
 }
 
 /// An address of this host with a port, or a name, that is still to be chosen.
-pub(super) fn unbound(setup: &PathSetup) -> Result<SockAddr, Fault> {
-    match setup.transport {
+pub(super) fn unbound(path: &PathSetup) -> Result<SockAddr, Fault> {
+    match path.transport {
         Transport::Tcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
-            Ok(setup.host.any_port(&setup.transport).into())
+            Ok(path.host.any_port(&path.transport).into())
         }
         Transport::Unix | Transport::UnixDatagram => abstract_name(&next_name("call")),
         ref other => Err(Fault::Impossible(format!("calls need a socket, not {other}"))),

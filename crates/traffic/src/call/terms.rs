@@ -7,8 +7,8 @@
 //! pattern each, because a server cannot tell its clients' flows apart.
 
 use crate::call::setup::CallSetup;
-use crate::message::PathSetup;
 use crate::pattern::{Mismatch, Pattern};
+use crate::setup::Setup;
 
 /// Bytes of a call's number at the front of a message.
 pub(super) const HEAD: usize = size_of::<u64>();
@@ -44,7 +44,8 @@ impl Terms {
     }
 
     /// The terms of a trial.
-    pub fn of(setup: &PathSetup, call: &CallSetup) -> Terms {
+    pub fn of(setup: &Setup<CallSetup>) -> Terms {
+        let call = &setup.task;
         let room = if call.opaque { 0 } else { call.request.min(call.response) };
         Terms {
             request: call.request,
@@ -52,7 +53,7 @@ impl Terms {
             echo: call.echoes(),
             head: match room {
                 HEAD.. => HEAD,
-                room if setup.transport.is_datagram() => room,
+                room if call.path.transport.is_datagram() => room,
                 _ => 0,
             },
             verify: setup.verify && !call.opaque,

@@ -21,10 +21,11 @@ use bytegauge_sys::socket_memory::socket_memory;
 
 use crate::engine::Stop;
 use crate::fault::Fault;
-use crate::message::{PathSetup, Plant};
 use crate::meter::Meter;
 use crate::pace::Pace;
-use crate::stream::Effort;
+use crate::plant::Plant;
+use crate::setup::Setup;
+use crate::stream::{Effort, StreamSetup};
 use sink::Desk;
 use source::{Packer, Sent};
 
@@ -48,12 +49,12 @@ impl Source {
     ///
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
-    pub(crate) fn prepare(setup: &PathSetup, flow: usize) -> Result<Source, Fault> {
-        let postbox = match setup.engine {
-            Engine::Plain => Postboxes::One(source::One::plain(setup)),
-            Engine::Gso => Postboxes::One(source::One::cut(setup)),
-            Engine::Mmsg => Postboxes::Many(source::Many::new(setup)),
-            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(setup)?)),
+    pub(crate) fn prepare(setup: &Setup<StreamSetup>, flow: usize) -> Result<Source, Fault> {
+        let postbox = match setup.task.engine {
+            Engine::Plain => Postboxes::One(source::One::plain(&setup.task)),
+            Engine::Gso => Postboxes::One(source::One::cut(&setup.task)),
+            Engine::Mmsg => Postboxes::Many(source::Many::new(&setup.task)),
+            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(&setup.task)?)),
             engine => return Err(does_not_carry(engine)),
         };
         Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default() })
@@ -125,14 +126,14 @@ impl<E: Effort> Sink<E> {
     ///
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
-    pub(crate) fn prepare(setup: &PathSetup, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
-        let mailbox = match setup.engine {
-            Engine::Plain | Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.read_size, false))),
-            Engine::Mmsg => Mailboxes::Many(sink::Many::new(setup)),
+    pub(crate) fn prepare(setup: &Setup<StreamSetup>, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
+        let mailbox = match setup.task.engine {
+            Engine::Plain | Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.task.path.read_size, false))),
+            Engine::Mmsg => Mailboxes::Many(sink::Many::new(&setup.task)),
             Engine::Uring(mode) if source::goes_on(mode.kind) => {
-                Mailboxes::Multishot(Box::new(ring::Multishot::new(setup)?))
+                Mailboxes::Multishot(Box::new(ring::Multishot::new(&setup.task)?))
             }
-            Engine::Uring(_) => Mailboxes::Outstanding(Box::new(ring::Outstanding::new(setup)?)),
+            Engine::Uring(_) => Mailboxes::Outstanding(Box::new(ring::Outstanding::new(&setup.task)?)),
             engine => return Err(does_not_carry(engine)),
         };
         Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort) })

@@ -14,8 +14,8 @@ use bytegauge_sys::uring::{
 use crate::datagram::sink::{Desk, Goes, Mailbox};
 use crate::datagram::source::{Moved, Packer, Postbox, at_once};
 use crate::fault::Fault;
-use crate::message::PathSetup;
 use crate::stream::Effort;
+use crate::stream::StreamSetup;
 
 /// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
 const WAIT_MAX_NS: u64 = 50_000_000;
@@ -27,8 +27,8 @@ struct Engine {
 }
 
 impl Engine {
-    fn open(setup: &PathSetup) -> Result<Engine, Fault> {
-        let entries = setup.outstanding.next_power_of_two().clamp(8, 4096) as u32;
+    fn open(stream: &StreamSetup) -> Result<Engine, Fault> {
+        let entries = stream.outstanding.next_power_of_two().clamp(8, 4096) as u32;
         let ring = Ring::open(&Setup { entries, completions: 4 * entries, poll_idle_ms: None }).map_err(missing)?;
         Ok(Engine { ring, report: EngineReport::default() })
     }
@@ -69,10 +69,10 @@ pub(super) struct Sends {
 }
 
 impl Sends {
-    pub(super) fn new(setup: &PathSetup) -> Result<Sends, Fault> {
-        let mut engine = Engine::open(setup)?;
-        let count = at_once(setup);
-        let size = setup.write_size.unwrap_or(1);
+    pub(super) fn new(stream: &StreamSetup) -> Result<Sends, Fault> {
+        let mut engine = Engine::open(stream)?;
+        let count = at_once(stream);
+        let size = stream.write_size.unwrap_or(1);
         let messages = (0..count).map(|_| engine.ring.new_message(size).map_err(missing));
         let messages = messages.collect::<Result<Vec<MessageId>, Fault>>()?;
         Ok(Sends { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
@@ -143,9 +143,9 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    pub(super) fn new(setup: &PathSetup) -> Result<Outstanding, Fault> {
-        let mut engine = Engine::open(setup)?;
-        let messages = (0..setup.outstanding).map(|_| engine.ring.new_message(setup.read_size).map_err(missing));
+    pub(super) fn new(stream: &StreamSetup) -> Result<Outstanding, Fault> {
+        let mut engine = Engine::open(stream)?;
+        let messages = (0..stream.outstanding).map(|_| engine.ring.new_message(stream.path.read_size).map_err(missing));
         let messages = messages.collect::<Result<Vec<MessageId>, Fault>>()?;
         Ok(Outstanding { engine, messages, begun: false })
     }
@@ -215,11 +215,11 @@ pub(super) struct Multishot {
 }
 
 impl Multishot {
-    pub(super) fn new(setup: &PathSetup) -> Result<Multishot, Fault> {
-        let mut engine = Engine::open(setup)?;
+    pub(super) fn new(stream: &StreamSetup) -> Result<Multishot, Fault> {
+        let mut engine = Engine::open(stream)?;
         engine.ring.require(Feature::MultishotReceive).map_err(missing)?;
-        let buffers = setup.outstanding.min(1 << 15) as u16;
-        let pool = engine.ring.new_pool(buffers, setup.read_size + MESSAGE_ROOM).map_err(missing)?;
+        let buffers = stream.outstanding.min(1 << 15) as u16;
+        let pool = engine.ring.new_pool(buffers, stream.path.read_size + MESSAGE_ROOM).map_err(missing)?;
         engine.ring.offer_all(pool);
         Ok(Multishot { engine, pool, is_armed: false })
     }

@@ -12,10 +12,11 @@ use crate::datagram::source::{Moved, Run, batch};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
-use crate::message::{PathSetup, Plant};
 use crate::meter::Meter;
 use crate::pattern::{Mismatch, Pattern};
-use crate::stream::{Effort, SinkFlow};
+use crate::plant::Plant;
+use crate::setup::Setup;
+use crate::stream::{Effort, SinkFlow, StreamSetup};
 
 /// Whether a reader goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +55,13 @@ pub(super) struct Desk<E> {
 }
 
 impl<E: Effort> Desk<E> {
-    pub(super) fn new(setup: &PathSetup, flow: usize, effort: E) -> Desk<E> {
+    pub(super) fn new(setup: &Setup<StreamSetup>, flow: usize, effort: E) -> Desk<E> {
         // Bytes that may be lost have no offset in a stream: here they are compared by their datagram's number.
         let plant = setup.plant.filter(|plant| !plant.is_of_source());
-        let unverified = PathSetup { verify: false, plant, ..setup.clone() };
+        let unverified = Setup { verify: false, plant, ..setup.clone() };
         Desk {
             flow,
-            size: setup.write_size.unwrap_or(1).max(1) as u64,
+            size: setup.task.write_size.unwrap_or(1).max(1) as u64,
             reader: SinkFlow::new(&unverified, flow, effort),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             mismatch: None,
@@ -173,8 +174,8 @@ impl Mailbox for One {
 pub(super) struct Many(pub(super) Inbox);
 
 impl Many {
-    pub(super) fn new(setup: &PathSetup) -> Many {
-        Many(Inbox::new(batch(setup), setup.read_size, false))
+    pub(super) fn new(stream: &StreamSetup) -> Many {
+        Many(Inbox::new(batch(stream), stream.path.read_size, false))
     }
 }
 

@@ -13,11 +13,13 @@ use crate::datagram::handshake::is_gone;
 use crate::datagram::number;
 use crate::engine::Stop;
 use crate::fault::Fault;
-use crate::message::{PathSetup, Plant};
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::pattern::Pattern;
+use crate::plant::Plant;
+use crate::setup::Setup;
 use crate::spin::spin_ns;
+use crate::stream::StreamSetup;
 
 /// Datagrams of a call of `mmsg` unless the plan says: more gain little, and keep the reader waiting.
 const BATCH: usize = 64;
@@ -54,13 +56,13 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub(super) fn new(setup: &PathSetup, flow: usize) -> Packer {
+    pub(super) fn new(setup: &Setup<StreamSetup>, flow: usize) -> Packer {
         let planted = |plant: &Plant| flow == 0 && plant.is_of_source();
         Packer {
-            size: setup.write_size.unwrap_or(1).max(1),
+            size: setup.task.write_size.unwrap_or(1).max(1),
             next: 0,
             sent: 0,
-            fill: setup.fill,
+            fill: setup.task.fill,
             turn: 0,
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             plant: setup.plant.filter(planted),
@@ -159,15 +161,15 @@ pub(super) struct One {
 }
 
 impl One {
-    pub(super) fn plain(setup: &PathSetup) -> One {
-        One { outbox: Outbox::new(1, setup.write_size.unwrap_or(1)), segments: 1, waits: false, end: 0 }
+    pub(super) fn plain(stream: &StreamSetup) -> One {
+        One { outbox: Outbox::new(1, stream.write_size.unwrap_or(1)), segments: 1, waits: false, end: 0 }
     }
 
     /// As many datagrams in one piece as the plan says, or as fit.
-    pub(super) fn cut(setup: &PathSetup) -> One {
-        let size = setup.write_size.unwrap_or(1).max(1);
-        let most = setup.transport.datagram_max().unwrap_or(0) as usize;
-        let segments = setup.batch.unwrap_or((most / size).clamp(1, SEGMENTS_MAX));
+    pub(super) fn cut(stream: &StreamSetup) -> One {
+        let size = stream.write_size.unwrap_or(1).max(1);
+        let most = stream.path.transport.datagram_max().unwrap_or(0) as usize;
+        let segments = stream.batch.unwrap_or((most / size).clamp(1, SEGMENTS_MAX));
         let len = size * segments;
         let mut outbox = Outbox::new(1, len);
         // One datagram is no piece to be cut.
@@ -201,9 +203,9 @@ pub(super) struct Many {
 }
 
 impl Many {
-    pub(super) fn new(setup: &PathSetup) -> Many {
-        let slots = batch(setup);
-        Many { outbox: Outbox::new(slots, setup.write_size.unwrap_or(1)), ends: vec![0; slots], first: slots }
+    pub(super) fn new(stream: &StreamSetup) -> Many {
+        let slots = batch(stream);
+        Many { outbox: Outbox::new(slots, stream.write_size.unwrap_or(1)), ends: vec![0; slots], first: slots }
     }
 }
 
@@ -228,13 +230,13 @@ impl Postbox for Many {
 }
 
 /// Messages that a call of `mmsg` gives or takes at most.
-pub(super) fn batch(setup: &PathSetup) -> usize {
-    setup.batch.unwrap_or(BATCH)
+pub(super) fn batch(stream: &StreamSetup) -> usize {
+    stream.batch.unwrap_or(BATCH)
 }
 
 /// Messages that a ring sends at once. Those to a Unix socket may have to wait for room, and would then change places.
-pub(super) fn at_once(setup: &PathSetup) -> usize {
-    if setup.transport.is_udp() { setup.outstanding } else { 1 }
+pub(super) fn at_once(stream: &StreamSetup) -> usize {
+    if stream.path.transport.is_udp() { stream.outstanding } else { 1 }
 }
 
 /// What a sender left.

@@ -13,9 +13,10 @@ use bytegauge_model::{EndRole, Ends};
 use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
+use crate::address::Host;
 use crate::end::duty::Body;
 use crate::end::serve::{Peer, serve};
-use crate::message::{Command, Hello, Host, PROTOCOL, Reply};
+use crate::message::{Command, Hello, PROTOCOL, Reply};
 
 /// How long an end may take to say hello: a process has to start.
 const GREETING: Duration = Duration::from_secs(30);

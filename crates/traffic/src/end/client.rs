@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytegauge_model::{EndRole, Engine, EngineReport};
 
+use crate::address::Address;
 use crate::call::{CallSetup, Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
 use crate::count::Count;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
@@ -13,8 +14,8 @@ use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, meter, summed};
 use crate::end::server::{enough_files, threads};
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup};
 use crate::meter::Meter;
+use crate::setup::Setup;
 
 /// Shards of the record where an engine has a thread a flow.
 const SHARDS: usize = 8;
@@ -22,8 +23,7 @@ const SHARDS: usize = 8;
 /// Clients that are connected, where their connections persist.
 pub(super) struct ClientEnd {
     role: EndRole,
-    setup: Arc<PathSetup>,
-    call: Arc<CallSetup>,
+    setup: Arc<Setup<CallSetup>>,
     /// Absent where no network takes part.
     connector: Option<Arc<Connector>>,
     /// Held to the end: open, and silent.
@@ -37,25 +37,25 @@ impl ClientEnd {
     /// Connects.
     pub(super) fn open(
         role: EndRole,
-        setup: &Arc<PathSetup>,
-        call: &Arc<CallSetup>,
+        setup: &Arc<Setup<CallSetup>>,
         address: &Address,
         body: Body,
     ) -> Result<ClientEnd, Fault> {
-        enough_files(setup.flows + call.idle_flows, body)?;
+        let call = &setup.task;
+        let flows = call.path.flows;
+        enough_files(flows + call.idle_flows, body)?;
         let alone = call.client_engine == Engine::Null;
-        let connector = if alone { None } else { Some(Arc::new(Connector::new(address, setup, call)?)) };
+        let connector = if alone { None } else { Some(Arc::new(Connector::new(address, call)?)) };
         let join = |count: usize| -> Result<Vec<OwnedFd>, Fault> {
             connector.iter().flat_map(|connector| (0..count).map(|_| connector.join())).collect()
         };
         Ok(ClientEnd {
             role,
             idle: join(call.idle_flows)?,
-            joined: join(if call.connect_per_call { 0 } else { setup.flows })?,
+            joined: join(if call.connect_per_call { 0 } else { flows })?,
             setup: Arc::clone(setup),
-            call: Arc::clone(call),
             connector,
-            threads: if alone { 1 } else { threads(call.client_engine, call.client_threads).min(setup.flows.max(1)) },
+            threads: if alone { 1 } else { threads(call.client_engine, call.client_threads).min(flows.max(1)) },
             gave_up: Arc::default(),
         })
     }
@@ -66,7 +66,7 @@ impl Duty for ClientEnd {
 
     fn roster(&self) -> Roster {
         Roster {
-            what: format!("calling over {}", self.setup.transport),
+            what: format!("calling over {}", self.setup.task.path.transport),
             name: self.role.name(),
             cpus: (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
             fewer: "--client-threads",
@@ -75,24 +75,26 @@ impl Duty for ClientEnd {
     }
 
     fn hand(&mut self, thread: usize, _flags: &Flags) -> ClientHand {
-        let (setup, call, count) = (&self.setup, &self.call, self.threads);
-        let share = (setup.flows + count - 1 - thread) / count;
+        let (setup, call, count) = (&self.setup, &self.setup.task, self.threads);
+        let share = (call.path.flows + count - 1 - thread) / count;
         let joined = self.joined.drain(..share.min(self.joined.len())).collect();
         let shards = if call.client_engine.has_thread_a_flow() { SHARDS } else { 1 };
         ClientHand {
             setup: Arc::clone(setup),
-            call: Arc::clone(call),
             gave_up: Arc::clone(&self.gave_up),
-            waiting: Waiting::new(setup, call, self.connector.clone(), (count, thread), joined, shards),
+            waiting: Waiting::new(setup, self.connector.clone(), (count, thread), joined, shards),
             thread,
         }
     }
 
     fn lasting(&self) -> Lasting {
-        let PathSetup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
-        let until_told = self.call.until_told;
+        let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
+        let until_told = self.setup.task.until_told;
         let scheduled_ns = if until_told { 0 } else { warmup_ns + window_ns };
-        Lasting { until_told, patience_ns: scheduled_ns.saturating_add(self.call.timeout_ns).saturating_add(grace_ns) }
+        Lasting {
+            until_told,
+            patience_ns: scheduled_ns.saturating_add(self.setup.task.timeout_ns).saturating_add(grace_ns),
+        }
     }
 
     fn report(self, left: Left<Called>) -> Ended {
@@ -106,13 +108,13 @@ impl Duty for ClientEnd {
         let (mut report, fault) = summed(Left { parts: counted, in_time, fault });
         report.call = added(&records).map(|record| record.report());
         if let (true, Some(call)) = (self.setup.verify, &report.call) {
-            report.verified_bytes = call.completed * self.call.response as u64;
+            report.verified_bytes = call.completed * self.setup.task.response as u64;
         }
-        let gone = match self.setup.transport.is_datagram() {
+        let gone = match self.setup.task.path.transport.is_datagram() {
             true => "nobody receives at the server's address any more",
             false => "the server takes no connection any more",
         };
-        let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.flows as u64;
+        let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.task.path.flows as u64;
         let gone = all_gave_up.then(|| Fault::PeerGone(gone.into()));
         Ended { report, fault: fault.or(gone), kept }
     }
@@ -130,8 +132,7 @@ fn added(shards: &[Arc<Mutex<Record>>]) -> Option<Record> {
 
 /// One thread of clients.
 pub(super) struct ClientHand {
-    setup: Arc<PathSetup>,
-    call: Arc<CallSetup>,
+    setup: Arc<Setup<CallSetup>>,
     gave_up: Arc<AtomicU64>,
     waiting: Waiting,
     thread: usize,
@@ -150,13 +151,14 @@ impl Hand for ClientHand {
     type Part = Called;
 
     fn carry(self, mut post: Post<Called>) -> Called {
-        let ClientHand { setup, call, gave_up, waiting, thread } = self;
+        let ClientHand { setup, gave_up, waiting, thread } = self;
         let Some(began_ns) = post.begin() else { return Called::default() };
-        let flags = &post.flags;
-        let mut meter = meter(&setup, true, began_ns);
+        let (flags, call) = (&post.flags, &setup.task);
+        let path = &call.path;
+        let mut meter = meter(&setup, path.flows, true, began_ns);
         let start_ns = meter.start_ns();
         let client = Arc::new(Client {
-            terms: Terms::of(&setup, &call),
+            terms: Terms::of(&setup),
             depth: if call.connect_per_call { 1 } else { call.depth },
             chunk: call.request_chunk.unwrap_or(call.request).max(1),
             connect_per_call: call.connect_per_call,
@@ -172,15 +174,15 @@ impl Hand for ClientHand {
         let mut party = waiting.begin(client, start_ns);
         // Clients leave by themselves, when what they have in flight is answered.
         let never = AtomicBool::new(false);
-        let is_datagram = setup.transport.is_datagram();
+        let is_datagram = path.transport.is_datagram();
         let driven = if is_datagram && call.client_engine == Engine::Null {
             datagram::carry_alone(&mut party, &flags.abort, &mut meter)
         } else if is_datagram {
             datagram::carry(&mut party, &flags.abort, &mut meter)
         } else if call.client_engine == Engine::Null {
-            alone(&mut party, &setup, &call, flags, &mut meter)
+            alone(&mut party, call, flags, &mut meter)
         } else {
-            let buffer_size = engine::message_buffer(call.client_engine, setup.read_size);
+            let buffer_size = engine::message_buffer(call.client_engine, path.read_size);
             let station = Station { listener: None, buffer_size, abort: &flags.abort, told: &never };
             engine::drive(call.client_engine, &mut party, station, &mut meter)
         };
@@ -197,12 +199,11 @@ impl Hand for ClientHand {
 /// The first flow on no network at all.
 fn alone(
     party: &mut Clients,
-    setup: &PathSetup,
     call: &CallSetup,
     flags: &Flags,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    let mut buffer = vec![0; setup.read_size.max(8)];
+    let mut buffer = vec![0; call.path.read_size.max(8)];
     let Some(mut flow) = party.next_flow(!call.connect_per_call) else {
         return Err(Fault::Impossible("a client without flows".into()));
     };

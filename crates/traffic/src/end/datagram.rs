@@ -12,10 +12,11 @@ use crate::end::stream::{StreamHand, refused};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::End;
-use crate::message::{PathSetup, Side};
 use crate::pace::Pace;
-use crate::stream::{Effort, WithEffort, with_effort};
+use crate::setup::PathSetup;
+use crate::stream::{Effort, StreamSetup, WithEffort, with_effort};
 use crate::transport::kernel;
+use bytegauge_model::Side;
 
 /// Prepares memory, waits at the gate, and carries the thread's flow.
 pub(super) fn carry(mut hand: StreamHand, post: Post<Part>) -> Part {
@@ -27,7 +28,7 @@ pub(super) fn carry(mut hand: StreamHand, post: Post<Part>) -> Part {
     let flow = Flow { hand, post, index, fd: fd.as_fd() };
     let carried = match side {
         Side::Source => flow.write(),
-        Side::Sink => with_effort(setup.work, setup.read_size, flow),
+        Side::Sink => with_effort(setup.task.path.work, setup.task.path.read_size, flow),
     };
     carried.unwrap_or_else(Part::failed)
 }
@@ -51,20 +52,21 @@ impl Flow<'_> {
     fn write(self) -> Result<Part, Fault> {
         let Flow { hand, mut post, index, fd } = self;
         let setup = &*hand.setup;
+        let StreamSetup { path, rate, .. } = &setup.task;
         let prepared = Source::prepare(setup, index);
         let Some(began_ns) = post.begin() else { return Ok(Part::default()) };
         let mut source = prepared?;
         let run = Run { fd, abort: &post.flags.abort, told: &post.flags.told };
         source.await_reader(run);
-        let mut meter = meter(setup, true, began_ns);
-        let stopped = source.run(run, Pace::of(setup.rate, setup.flows, setup.think_ns), &mut meter);
+        let mut meter = meter(setup, path.flows, true, began_ns);
+        let stopped = source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter);
         meter.close_early();
         if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
             // A sink that hears it does not wait in vain for what cannot be sent.
             source.part(run);
         }
         let datagrams = Some(source.report(&meter));
-        let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, setup) };
+        let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, path) };
         let fault = match stopped {
             Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
             Ok(Stop::Ended(_)) => Some(Fault::PeerGone("nobody has the sink's socket any more".into())),
@@ -76,12 +78,13 @@ impl Flow<'_> {
     fn read<E: Effort>(self, effort: E) -> Result<Part, Fault> {
         let Flow { hand, mut post, index, fd } = self;
         let setup = &*hand.setup;
+        let path = &setup.task.path;
         let prepared = Sink::prepare(setup, index, effort);
         let Some(began_ns) = post.begin() else { return Ok(Part::default()) };
         let mut sink = prepared?;
         let run = Run { fd, abort: &post.flags.abort, told: &post.flags.told };
         sink.begin(run);
-        let mut meter = meter(setup, false, began_ns);
+        let mut meter = meter(setup, path.flows, false, began_ns);
         let stopped = sink.run(run, &mut meter);
         meter.close_early();
         let fault = match stopped {
@@ -91,7 +94,7 @@ impl Flow<'_> {
             }
             Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
             Ok(Stop::Ended(End::Eof)) => {
-                Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport)))
+                Some(Fault::PeerGone(format!("{} ended before the window did", path.transport)))
             }
             Ok(Stop::Ended(End::Failed { errno, .. })) => {
                 Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
@@ -102,13 +105,13 @@ impl Flow<'_> {
         let fault = fault.or_else(|| sink.fault());
         let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
         let datagrams = Some(sink.report(&meter, run));
-        let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, setup) };
+        let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, path) };
         Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
     }
 }
 
 /// What the kernel says of the socket.
-fn socket(fd: BorrowedFd<'_>, setup: &PathSetup) -> FlowReport {
-    let FlowReport { options, socket_memory, .. } = kernel::report(fd, setup);
+fn socket(fd: BorrowedFd<'_>, path: &PathSetup) -> FlowReport {
+    let FlowReport { options, socket_memory, .. } = kernel::report(fd, path);
     FlowReport { options, socket_memory, ..FlowReport::default() }
 }

@@ -13,9 +13,12 @@ use crate::call::Samples;
 use crate::end::crew::{Crew, Flags, Left, Post, Roster};
 use crate::end::serve::Peer;
 use crate::fault::Fault;
-use crate::message::{Command, PathSetup, Plant, Reply, Side};
+use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
+use crate::plant::Plant;
+use crate::setup::Setup;
 use crate::spin;
+use bytegauge_model::Side;
 
 /// Whether an end runs as a thread or as a process of its own; a planted death differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,8 +213,8 @@ fn sum(flows: Vec<FlowReport>) -> EndReport {
 }
 
 /// A sink that loses count on purpose.
-pub(super) fn overcount(report: &mut EndReport, setup: &PathSetup, side: Side) {
-    if let (Some(Plant::Overcount { bytes }), Side::Sink) = (setup.plant, side) {
+pub(super) fn overcount(report: &mut EndReport, plant: Option<Plant>, side: Side) {
+    if let (Some(Plant::Overcount { bytes }), Side::Sink) = (plant, side) {
         report.total_bytes += bytes;
         report.datagrams.iter_mut().for_each(|datagrams| datagrams.total += bytes);
     }
@@ -219,11 +222,11 @@ pub(super) fn overcount(report: &mut EndReport, setup: &PathSetup, side: Side) {
 
 /// A meter for one thread of a trial, with room for bins where they are kept. Its time starts now; where there are
 /// other flows, it started for all of them at `began_ns`.
-pub(super) fn meter(setup: &PathSetup, until_told: bool, began_ns: u64) -> Meter {
-    let PathSetup { warmup_ns, window_ns, series, .. } = *setup;
+pub(super) fn meter<T>(setup: &Setup<T>, flows: usize, until_told: bool, began_ns: u64) -> Meter {
+    let Setup { warmup_ns, window_ns, series, .. } = *setup;
     let schedule = Schedule { warmup_ns, window_ns, until_told };
     let mut meter = Meter::start(&schedule, schedule.bins_max(series));
-    if setup.flows > 1 {
+    if flows > 1 {
         meter.share_window(began_ns);
     }
     meter

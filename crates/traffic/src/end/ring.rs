@@ -8,20 +8,21 @@ use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting};
 use crate::fault::Fault;
 use crate::ring::{self, RingSetup};
+use crate::setup::Setup;
 
 /// A ring's end, and its only thread.
 #[derive(Clone)]
-pub(super) struct RingEnd(pub(super) Arc<RingSetup>);
+pub(super) struct RingEnd(pub(super) Arc<Setup<RingSetup>>);
 
 impl Duty for RingEnd {
     type Hand = RingEnd;
 
     fn roster(&self) -> Roster {
-        let RingSetup { entries, implementation, cpu, .. } = *self.0;
+        let RingSetup { entries, implementation, .. } = self.0.task;
         Roster {
             what: format!("a ring of {entries} ({implementation})"),
             name: EndRole::Ring.name(),
-            cpus: vec![cpu],
+            cpus: vec![self.0.cpu(EndRole::Ring, 0)],
             fewer: "rings",
             stack: LARGE_STACK,
         }
@@ -32,7 +33,7 @@ impl Duty for RingEnd {
     }
 
     fn lasting(&self) -> Lasting {
-        let RingSetup { warmup_ns, window_ns, grace_ns, .. } = *self.0;
+        let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.0;
         Lasting { until_told: false, patience_ns: warmup_ns + window_ns + grace_ns }
     }
 

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use bytegauge_model::{EndReport, EndRole};
 
+use crate::address::Address;
 use crate::end::client::ClientEnd;
 use crate::end::duty::{self, Body, Ended};
 use crate::end::ring::RingEnd;
 use crate::end::server::ServerEnd;
 use crate::end::stream::StreamEnd;
 use crate::fault::Fault;
-use crate::message::{Address, Command, Hello, PathSetup, Reply, Side};
+use crate::message::{Command, Hello, Reply};
+use crate::setup::{Setup, Task};
+use bytegauge_model::Side;
 
 /// Where commands come from and replies go to.
 pub trait Peer {
@@ -32,8 +35,7 @@ pub fn serve(peer: &mut impl Peer, body: Body) {
         // What the last trial left open is closed before anything else is done.
         kept.clear();
         let ended = match command {
-            Command::Open(role, setup, address) => open(peer, role, &Arc::from(setup), address.as_ref(), body),
-            Command::OpenRing(setup) => duty::carry(peer, RingEnd(Arc::from(setup))),
+            Command::Open(role, setup, address) => open(peer, role, *setup, address.as_ref(), body),
             Command::Go | Command::Stop => continue,
             Command::Quit => return,
         };
@@ -87,21 +89,26 @@ impl<R: BufRead, W: Write> Peer for Lines<R, W> {
 fn open(
     peer: &mut impl Peer,
     role: EndRole,
-    setup: &Arc<PathSetup>,
+    setup: Setup,
     address: Option<&Address>,
     body: Body,
 ) -> Result<Option<Ended>, Fault> {
-    let Some(call) = setup.call.clone().map(Arc::new) else {
-        let opened = StreamEnd::open(peer, role, setup, address, body)?;
-        return opened.map_or(Ok(None), |end| duty::carry(peer, end));
-    };
-    match (role.side(), address) {
-        (Side::Sink, _) => {
-            let opened = ServerEnd::open(peer, setup, &call, body)?;
+    match setup.task.clone() {
+        Task::Stream(stream) => {
+            let opened = StreamEnd::open(peer, role, &Arc::new(setup.with(stream)), address, body)?;
             opened.map_or(Ok(None), |end| duty::carry(peer, end))
         }
-        (Side::Source, Some(address)) => duty::carry(peer, ClientEnd::open(role, setup, &call, address, body)?),
-        (Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
+        Task::Call(call) => match (role.side(), address) {
+            (Side::Sink, _) => {
+                let opened = ServerEnd::open(peer, &Arc::new(setup.with(call)), body)?;
+                opened.map_or(Ok(None), |end| duty::carry(peer, end))
+            }
+            (Side::Source, Some(address)) => {
+                duty::carry(peer, ClientEnd::open(role, &Arc::new(setup.with(call)), address, body)?)
+            }
+            (Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
+        },
+        Task::Ring(ring) => duty::carry(peer, RingEnd(Arc::new(setup.with(ring)))),
     }
 }
 

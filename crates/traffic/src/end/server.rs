@@ -13,16 +13,16 @@ use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, summed};
 use crate::end::serve::Peer;
 use crate::engine::{self, Station};
 use crate::fault::Fault;
-use crate::message::{PathSetup, Reply};
+use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
+use crate::setup::Setup;
 
 /// Descriptors that an end needs beside its connections.
 const OTHER_FILES: u64 = 64;
 
 /// A server that listens.
 pub(super) struct ServerEnd {
-    setup: Arc<PathSetup>,
-    call: Arc<CallSetup>,
+    setup: Arc<Setup<CallSetup>>,
     body: Body,
     /// Held by the threads alone once they run: a server that dies listens no more.
     listeners: Vec<Arc<OwnedFd>>,
@@ -34,23 +34,22 @@ impl ServerEnd {
     /// Listens. `Ok(None)` when nobody listens to its first word.
     pub(super) fn open(
         peer: &mut impl Peer,
-        setup: &Arc<PathSetup>,
-        call: &Arc<CallSetup>,
+        setup: &Arc<Setup<CallSetup>>,
         body: Body,
     ) -> Result<Option<ServerEnd>, Fault> {
-        let (listeners, address) = if setup.transport.is_datagram() {
+        let call = &setup.task;
+        let (listeners, address) = if call.path.transport.is_datagram() {
             // One socket, or one a thread, whoever calls.
-            datagram::bind(setup, call)?
+            datagram::bind(call)?
         } else {
-            enough_files(setup.flows + call.idle_flows + call.competing_flows, body)?;
-            listen(setup, call)?
+            enough_files(call.path.flows + call.idle_flows + call.competing_flows, body)?;
+            listen(call)?
         };
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);
         }
         Ok(Some(ServerEnd {
             setup: Arc::clone(setup),
-            call: Arc::clone(call),
             body,
             listeners: listeners.into_iter().map(Arc::new).collect(),
             desks: Vec::new(),
@@ -65,9 +64,9 @@ impl Duty for ServerEnd {
     const WORKS_BEFORE: bool = true;
 
     fn roster(&self) -> Roster {
-        let threads = threads(self.call.server_engine, self.call.server_threads);
+        let threads = threads(self.setup.task.server_engine, self.setup.task.server_threads);
         Roster {
-            what: format!("serving calls over {}", self.setup.transport),
+            what: format!("serving calls over {}", self.setup.task.path.transport),
             name: EndRole::Server.name(),
             cpus: (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect(),
             fewer: "--server-threads",
@@ -77,18 +76,17 @@ impl Duty for ServerEnd {
 
     fn hand(&mut self, thread: usize, flags: &Flags) -> ServerHand {
         self.abort = Arc::clone(&flags.abort);
-        let desk = Arc::new(Desk::new(&self.setup, &self.call, self.body, Arc::clone(&flags.abort)));
+        let desk = Arc::new(Desk::new(&self.setup, self.body, Arc::clone(&flags.abort)));
         self.desks.push(Arc::clone(&desk));
         let hand = ServerHand {
             setup: Arc::clone(&self.setup),
-            call: Arc::clone(&self.call),
             desk,
             thread,
             // Of sockets that threads share the first of them tells.
             tells_of_it: thread < self.listeners.len(),
             listener: Arc::clone(&self.listeners[thread % self.listeners.len()]),
         };
-        if thread + 1 == threads(self.call.server_engine, self.call.server_threads) {
+        if thread + 1 == threads(self.setup.task.server_engine, self.setup.task.server_threads) {
             self.listeners.clear();
         }
         hand
@@ -124,8 +122,7 @@ impl Duty for ServerEnd {
 
 /// One thread of a server.
 pub(super) struct ServerHand {
-    setup: Arc<PathSetup>,
-    call: Arc<CallSetup>,
+    setup: Arc<Setup<CallSetup>>,
     desk: Arc<Desk>,
     listener: Arc<OwnedFd>,
     tells_of_it: bool,
@@ -143,17 +140,17 @@ impl Hand for ServerHand {
     type Part = Served;
 
     fn carry(self, mut post: Post<Served>) -> Served {
-        let ServerHand { setup, call, desk, listener, tells_of_it, thread } = self;
+        let ServerHand { setup, desk, listener, tells_of_it, thread } = self;
+        let call = &setup.task;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         meter.watch(desk.served().watched());
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
         let Flags { abort, told } = &post.flags;
-        let (driven, refused, samples, seen) = if setup.transport.is_datagram() {
+        let (driven, refused, samples, seen) = if call.path.transport.is_datagram() {
             let flags = (&**told, &**abort);
-            let (served, mut seen) =
-                datagram::serve(&call, &desk, listener.as_fd(), setup.read_size, flags, &mut meter);
+            let (served, mut seen) = datagram::serve(call, &desk, listener.as_fd(), flags, &mut meter);
             meter.close_early();
             let mut samples = Samples::new(&setup);
             if tells_of_it {
@@ -162,10 +159,10 @@ impl Hand for ServerHand {
             }
             (served, None, samples, Some(seen))
         } else {
-            let mut party = Servers::new(&setup, &call, desk);
+            let mut party = Servers::new(&setup, desk);
             let station = Station {
                 listener: Some(listener.as_fd()),
-                buffer_size: engine::message_buffer(call.server_engine, setup.read_size),
+                buffer_size: engine::message_buffer(call.server_engine, call.path.read_size),
                 abort,
                 told,
             };

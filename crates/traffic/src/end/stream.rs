@@ -13,6 +13,7 @@ use bytegauge_model::{EndRole, Engine, EngineReport, FlowReport, Transport};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io, tcp_info};
 
+use crate::address::Address;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
 use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, meter, overcount, summed};
 use crate::end::serve::Peer;
@@ -20,19 +21,23 @@ use crate::end::{datagram, foreign};
 use crate::engine::{self, Slot, Station, Stop};
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
-use crate::message::{Address, PathSetup, Plant, Reply, Side};
+use crate::message::Reply;
 use crate::meter::Meter;
 use crate::pace::Pace;
-use crate::stream::{Carried, Effort, SinkFlow, SourceFlow, Streams, WithEffort, with_effort};
+use crate::plant::Plant;
+use crate::setup::{PathSetup, Setup};
+use crate::stream::{Carried, Effort, SinkFlow, SourceFlow, StreamSetup, Streams, WithEffort, with_effort};
+use crate::transport::datagram::join_segments;
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
+use bytegauge_model::Side;
 
 /// Buffer of what is drained after the window: large, since it is not measured.
 const DRAIN_SIZE: usize = 256 << 10;
 
 /// One end of a stream, joined to the other.
 pub(super) struct StreamEnd {
-    setup: Arc<PathSetup>,
+    setup: Arc<Setup<StreamSetup>>,
     role: EndRole,
     body: Body,
     /// By flow; absent where nothing moves, or taken by a thread.
@@ -46,52 +51,57 @@ impl StreamEnd {
     pub(super) fn open(
         peer: &mut impl Peer,
         role: EndRole,
-        setup: &Arc<PathSetup>,
+        setup: &Arc<Setup<StreamSetup>>,
         address: Option<&Address>,
         body: Body,
     ) -> Result<Option<StreamEnd>, Fault> {
-        let (engine, transport) = (setup.engine, &setup.transport);
+        let StreamSetup { path, engine, .. } = &setup.task;
+        let transport = &path.transport;
         if !engine.carries(EngineEnd::Stream, transport) {
             return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
         }
-        let joins = setup.has_two_ends() || setup.foreign().is_some();
-        let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
+        let joins = setup.task.has_two_ends() || path.foreign.is_some();
+        let joint: &dyn Joint = if joins { joint(transport) } else { lone(path) };
         let mut listening = None;
         let fds = match (role.side(), address) {
             (Side::Sink, _) => {
-                let listener = listening.insert(joint.listen(setup)?);
+                let listener = listening.insert(joint.listen(path)?);
                 if !peer.reply(Reply::Listening(listener.address())) {
                     return Ok(None);
                 }
-                listener.accept(setup)?
+                let accepted = listener.accept(path)?;
+                if *engine == Engine::Gso {
+                    accepted.iter().try_for_each(|fd| join_segments(fd.as_fd()))?;
+                }
+                accepted
             }
-            (Side::Source, Some(address)) => joint.connect(address, setup)?,
+            (Side::Source, Some(address)) => joint.connect(address, path)?,
             (Side::Source, None) => return Err(Fault::Impossible("a source was opened without an address".into())),
         };
         let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
-        fds.resize_with(setup.flows, || None);
+        fds.resize_with(path.flows, || None);
         Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, _listening: listening }))
     }
 }
 
 /// Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
-fn lone(setup: &PathSetup) -> &'static dyn Joint {
-    if setup.transport.two_ended() { &Alone } else { joint(&setup.transport) }
+fn lone(path: &PathSetup) -> &'static dyn Joint {
+    if path.transport.two_ended() { &Alone } else { joint(&path.transport) }
 }
 
 /// Whether one thread carries all flows.
-fn carries_many(setup: &PathSetup) -> bool {
-    setup.engine != Engine::Null && !setup.engine.has_thread_a_flow() && !setup.transport.is_datagram()
+fn carries_many(stream: &StreamSetup) -> bool {
+    stream.engine != Engine::Null && !stream.engine.has_thread_a_flow() && !stream.path.transport.is_datagram()
 }
 
 impl Duty for StreamEnd {
     type Hand = StreamHand;
 
     fn roster(&self) -> Roster {
-        let many = carries_many(&self.setup);
-        let threads = if many { 1 } else { self.setup.flows };
+        let many = carries_many(&self.setup.task);
+        let threads = if many { 1 } else { self.setup.task.path.flows };
         Roster {
-            what: doing(&self.setup, self.role.side()),
+            what: doing(&self.setup.task.path, self.role.side()),
             name: self.role.name(),
             cpus: (0..threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
             fewer: "--flows",
@@ -100,29 +110,29 @@ impl Duty for StreamEnd {
     }
 
     fn hand(&mut self, thread: usize, _flags: &Flags) -> StreamHand {
-        let alone = !carries_many(&self.setup);
+        let alone = !carries_many(&self.setup.task);
         let numbers = if alone { thread..thread + 1 } else { 0..self.fds.len() };
         let flows = numbers.map(|flow| (flow, self.fds[flow].take())).collect();
         StreamHand { setup: Arc::clone(&self.setup), side: self.role.side(), body: self.body, alone, flows }
     }
 
     fn lasting(&self) -> Lasting {
-        let PathSetup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
+        let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
         // Of a server that is not ours nobody says when it is enough: the writer measures.
-        let until_told = self.role.side() == Side::Source && self.setup.foreign().is_none();
+        let until_told = self.role.side() == Side::Source && self.setup.task.path.foreign.is_none();
         Lasting { until_told, patience_ns: if until_told { 0 } else { warmup_ns + window_ns } + grace_ns }
     }
 
     fn report(self, left: Left<Part>) -> Ended {
         let (mut report, fault) = summed(left);
-        overcount(&mut report, &self.setup, self.role.side());
+        overcount(&mut report, self.setup.plant, self.role.side());
         Ended { report, fault, ..Ended::default() }
     }
 }
 
 /// One thread's flows: one of them, or all.
 pub(super) struct StreamHand {
-    pub(super) setup: Arc<PathSetup>,
+    pub(super) setup: Arc<Setup<StreamSetup>>,
     pub(super) side: Side,
     pub(super) body: Body,
     alone: bool,
@@ -146,13 +156,14 @@ impl Hand for StreamHand {
 
     fn carry(self, post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
-        if setup.transport.is_datagram() && setup.engine != Engine::Null {
+        let StreamSetup { path, engine, .. } = &setup.task;
+        if path.transport.is_datagram() && *engine != Engine::Null {
             return datagram::carry(self, post);
         }
         match self.side {
             Side::Source if self.alone || self.pace().is_free() => self.write::<false>(post),
             Side::Source => self.write::<true>(post),
-            Side::Sink => with_effort(setup.work, setup.read_size, Reading { hand: self, post }),
+            Side::Sink => with_effort(path.work, path.read_size, Reading { hand: self, post }),
         }
     }
 }
@@ -173,14 +184,14 @@ impl WithEffort for Reading {
 
 impl StreamHand {
     fn pace(&self) -> Pace {
-        let PathSetup { rate, flows, think_ns, .. } = *self.setup;
-        Pace::of(rate, flows, think_ns)
+        let StreamSetup { path, rate, .. } = &self.setup.task;
+        Pace::of(*rate, path.flows, path.think_ns)
     }
 
     fn write<const PACED: bool>(self, mut post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
-        let (pace, size) = (self.pace(), setup.write_size.unwrap_or(setup.read_size));
-        let until_told = setup.foreign().is_none();
+        let (pace, size) = (self.pace(), setup.task.write_size.unwrap_or(setup.task.path.read_size));
+        let until_told = setup.task.path.foreign.is_none();
         let flow = |index| SourceFlow::new(&setup, index, size);
         let Some(moved) = self.drive::<_, PACED>(&mut post, flow, pace, until_told) else { return Part::default() };
         let Moved { meter, engine, mut fault, left, mut rows, .. } = moved;
@@ -196,12 +207,12 @@ impl StreamHand {
     fn read<E: Effort + 'static>(self, mut post: Post<Part>, effort: impl Fn() -> E) -> Part {
         let (setup, body) = (Arc::clone(&self.setup), self.body);
         let abort = Arc::clone(&post.flags.abort);
-        let mut scratch = if setup.has_two_ends() { vec![0; DRAIN_SIZE] } else { Vec::new() };
+        let mut scratch = if setup.task.has_two_ends() { vec![0; DRAIN_SIZE] } else { Vec::new() };
         let page_cache_share = self.page_cache_share();
         let flow = |index| SinkFlow::new(&setup, index, effort());
         let Some(moved) = self.drive::<_, false>(&mut post, flow, Pace::Free, false) else { return Part::default() };
         let Moved { meter, in_time, engine, mut fault, left, mut rows } = moved;
-        let drains = in_time && setup.has_two_ends();
+        let drains = in_time && setup.task.has_two_ends();
         if drains {
             post.closed();
         }
@@ -215,8 +226,8 @@ impl StreamHand {
             };
             let found =
                 drained.err().or_else(|| end_of(&carried, &setup, body, &abort)).or_else(|| carried.flow.fault());
-            if found.is_none() && fault.is_none() && setup.has_two_ends() {
-                fault = fd.and_then(|fd| miscounted(&setup, fd, carried.index, carried.bytes));
+            if found.is_none() && fault.is_none() && setup.task.has_two_ends() {
+                fault = fd.and_then(|fd| miscounted(&setup.task.path, fd, carried.index, carried.bytes));
             }
             fault = fault.or(found);
             row.total_bytes = carried.bytes;
@@ -235,23 +246,24 @@ impl StreamHand {
         until_told: bool,
     ) -> Option<Moved<F, PACED>> {
         let StreamHand { setup, side, alone, flows, .. } = self;
-        let unacknowledged = foreign::watched(&setup, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
+        let StreamSetup { path, engine, .. } = &setup.task;
+        let unacknowledged = foreign::watched(path, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
         let Flags { abort, told } = post.flags.clone();
         let mut rows = Vec::with_capacity(flows.len());
         let mut farewell = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
             let fd = fd.map(AsFd::as_fd);
             if side == Side::Source && carried.ended.is_none() {
-                foreign::await_acknowledged(&setup, fd, &abort);
+                foreign::await_acknowledged(path, setup.grace_ns, fd, &abort);
             }
-            rows.push((carried.index, fd.map(|fd| kernel::report(fd, &setup)).unwrap_or_default()));
-            if let (Side::Source, Some(fd), true) = (side, fd, setup.transport.is_socket()) {
+            rows.push((carried.index, fd.map(|fd| kernel::report(fd, path)).unwrap_or_default()));
+            if let (Side::Source, Some(fd), true) = (side, fd, path.transport.is_socket()) {
                 // The sink drains one flow after another, each until it hears that nothing more comes: it must hear that
                 // while others still send what they hold, and while we still hold the socket.
                 let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
             }
         };
         let begin = |post: &mut Post<Part>| {
-            let mut meter = meter(&setup, until_told, post.begin()?);
+            let mut meter = meter(&setup, path.flows, until_told, post.begin()?);
             meter.subtract_unacknowledged(unacknowledged);
             Some(meter)
         };
@@ -259,7 +271,7 @@ impl StreamHand {
         let (meter, driven, left) = if alone {
             let (index, fd) = flows.into_iter().next()?;
             let mut carried = carried(index);
-            let mut buffer = AlignedBuffer::new(if side == Side::Sink { setup.read_size } else { 0 });
+            let mut buffer = AlignedBuffer::new(if side == Side::Sink { path.read_size } else { 0 });
             let mut meter = begin(post)?;
             let slot = Slot {
                 fd: fd.as_ref().map(AsFd::as_fd),
@@ -267,9 +279,9 @@ impl StreamHand {
                 pace,
                 abort: &abort,
                 told: &told,
-                rewind: matches!(setup.transport, Transport::Source(_)),
+                rewind: matches!(path.transport, Transport::Source(_)),
             };
-            let stopped = engine::run(setup.engine, &mut carried.flow, slot, &mut meter);
+            let stopped = engine::run(*engine, &mut carried.flow, slot, &mut meter);
             meter.close_early();
             carried.bytes = meter.total_bytes();
             match stopped {
@@ -283,8 +295,8 @@ impl StreamHand {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, farewell);
             let mut meter = begin(post)?;
-            let station = Station { listener: None, buffer_size: setup.read_size, abort: &abort, told: &told };
-            let driven = engine::drive(setup.engine, &mut party, station, &mut meter);
+            let station = Station { listener: None, buffer_size: path.read_size, abort: &abort, told: &told };
+            let driven = engine::drive(*engine, &mut party, station, &mut meter);
             meter.close_early();
             (meter, driven.map(|(stop, engine)| (stop, Some(engine))), party.into_left())
         };
@@ -297,7 +309,7 @@ impl StreamHand {
 
     /// How much of a regular file the page cache holds: reading it measures memory, or a disk.
     fn page_cache_share(&self) -> Option<f64> {
-        let Transport::Source(path) = &self.setup.transport else { return None };
+        let Transport::Source(path) = &self.setup.task.path.transport else { return None };
         let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         let (_, fd) = self.flows.first()?;
         file::cached_fraction(fd.as_ref()?.as_fd(), metadata.len()).ok()
@@ -334,12 +346,12 @@ fn drain<E: Effort>(
 /// Why a reader left before its time, if it did.
 fn end_of<E: Effort>(
     carried: &Carried<SinkFlow<E>, false>,
-    setup: &PathSetup,
+    setup: &Setup<StreamSetup>,
     body: Body,
     abort: &AtomicBool,
 ) -> Option<Fault> {
     match carried.ended {
-        Some(End::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport))),
+        Some(End::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.task.path.transport))),
         Some(End::Failed { errno, .. }) => Some(Fault::io("moving bytes")(std::io::Error::from_raw_os_error(errno))),
         Some(End::Closed) | None if carried.refused => refused(carried.flow.planted_end(), body, abort),
         Some(End::Closed) | None => None,
@@ -363,8 +375,8 @@ pub(super) fn refused(planted_end: Option<Plant>, body: Body, abort: &AtomicBool
 }
 
 /// The kernel's own count of what a TCP connection received must be ours (a FIN counts as one byte).
-fn miscounted(setup: &PathSetup, fd: BorrowedFd<'_>, flow: usize, ours: u64) -> Option<Fault> {
-    if !setup.transport.is_tcp() {
+fn miscounted(path: &PathSetup, fd: BorrowedFd<'_>, flow: usize, ours: u64) -> Option<Fault> {
+    if !path.transport.is_tcp() {
         return None;
     }
     let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
@@ -373,14 +385,14 @@ fn miscounted(setup: &PathSetup, fd: BorrowedFd<'_>, flow: usize, ours: u64) -> 
 }
 
 /// What an end does to its path, for the watchdog.
-fn doing(setup: &PathSetup, side: Side) -> String {
-    match (side, setup.foreign()) {
+fn doing(path: &PathSetup, side: Side) -> String {
+    match (side, &path.foreign) {
         (Side::Source, Some(_)) => format!(
             "writing to a server over {} that takes nothing more (does it read? or does it wait until somebody reads what \
              it sends?)",
-            setup.transport
+            path.transport
         ),
-        (Side::Source, None) => format!("writing to {}", setup.transport),
-        (Side::Sink, _) => format!("reading from {}", setup.transport),
+        (Side::Source, None) => format!("writing to {}", path.transport),
+        (Side::Sink, _) => format!("reading from {}", path.transport),
     }
 }

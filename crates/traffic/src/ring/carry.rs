@@ -12,18 +12,19 @@ use bytegauge_sys::nop::{self, Lap, NopRing, Trouble};
 use super::idle::Idle;
 use super::{RingSetup, missing, setup, subject};
 use crate::fault::Fault;
-use crate::message::Plant;
 use crate::meter::{Meter, Schedule};
+use crate::plant::Plant;
+use crate::setup::Setup;
 
 /// The published loop has the kernel keep every completion, some 64 bytes each at 10 million a second: longer trials
 /// of it would measure the machine's memory.
 const UNDRAINED_MAX_NS: u64 = 20_000_000;
 
 /// Carries one trial in the calling thread: makes the ring, runs it, closes it.
-pub(crate) fn carry(terms: &RingSetup, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
-    let ring: Result<Box<dyn NopRing>, _> = match subject(terms.implementation) {
-        None => Ok(Box::new(Idle { batch: terms.batch })),
-        Some(subject) => nop::open(subject, &setup(terms.entries, terms.flags), &terms.terms()),
+pub(crate) fn carry(terms: &Setup<RingSetup>, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
+    let ring: Result<Box<dyn NopRing>, _> = match subject(terms.task.implementation) {
+        None => Ok(Box::new(Idle { batch: terms.task.batch })),
+        Some(subject) => nop::open(subject, &setup(terms.task.entries, terms.task.flags), &terms.task.terms()),
     };
     match ring {
         Ok(ring) => Run::new(terms, ring, abort).carry(),
@@ -32,7 +33,7 @@ pub(crate) fn carry(terms: &RingSetup, abort: &AtomicBool) -> (EndReport, Option
 }
 
 struct Run<'a> {
-    terms: &'a RingSetup,
+    terms: &'a Setup<RingSetup>,
     ring: Box<dyn NopRing>,
     abort: &'a AtomicBool,
     rounds: u64,
@@ -43,12 +44,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(terms: &'a RingSetup, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> Run<'a> {
+    fn new(terms: &'a Setup<RingSetup>, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> Run<'a> {
         Run { terms, ring, abort, rounds: 0, total: Lap::default(), overflowed_after_rounds: None, planted: false }
     }
 
     fn is_undrained(&self) -> bool {
-        self.terms.implementation == Implementation::LiburingUndrained
+        self.terms.task.implementation == Implementation::LiburingUndrained
     }
 
     fn carry(mut self) -> (EndReport, Option<Fault>) {
@@ -71,7 +72,7 @@ impl<'a> Run<'a> {
     }
 
     fn meter(&self, submitted: &Arc<AtomicU64>) -> Meter {
-        let RingSetup { mut warmup_ns, mut window_ns, series, .. } = *self.terms;
+        let Setup { mut warmup_ns, mut window_ns, series, .. } = *self.terms;
         if self.is_undrained() {
             (warmup_ns, window_ns) = (warmup_ns.min(UNDRAINED_MAX_NS / 4), window_ns.min(UNDRAINED_MAX_NS));
         }
@@ -89,7 +90,7 @@ impl<'a> Run<'a> {
             meter.count_many(lap.completed, lap.enters);
             submitted.store(self.total.submitted, Ordering::Relaxed);
             if !self.is_undrained() && self.ring.overflowed() {
-                return Err(Fault::Overflowed { rounds: self.rounds, batch: self.terms.batch });
+                return Err(Fault::Overflowed { rounds: self.rounds, batch: self.terms.task.batch });
             }
             if !meter.lap(&never) {
                 return Ok(());
@@ -126,7 +127,7 @@ impl<'a> Run<'a> {
             Trouble::Refused { errno } => {
                 Fault::Io { doing: "running a ring".into(), source: std::io::Error::from_raw_os_error(errno) }
             }
-            wrong => Fault::Miscounted(format!("after {} rounds of {}: {wrong}", self.rounds, self.terms.batch)),
+            wrong => Fault::Miscounted(format!("after {} rounds of {}: {wrong}", self.rounds, self.terms.task.batch)),
         }
     }
 
@@ -157,8 +158,9 @@ impl<'a> Run<'a> {
         if submitted != completed + left {
             return Some(Fault::Miscounted(format!("{submitted} NOPs were submitted, {} completed", completed + left)));
         }
-        let unchecked =
-            self.terms.mode == Mode::Checked && checked != completed && subject(self.terms.implementation).is_some();
+        let unchecked = self.terms.task.mode == Mode::Checked
+            && checked != completed
+            && subject(self.terms.task.implementation).is_some();
         unchecked.then(|| {
             Fault::Miscounted(format!("mode checked did not run: {checked} of {completed} completions were compared"))
         })
@@ -177,7 +179,7 @@ impl<'a> Run<'a> {
         let window = meter.window();
         let total = self.counted();
         let shape = self.ring.shape();
-        let kernel_threads_ns = if self.terms.flags.sqpoll { nop::helper_cpu_ns() } else { None };
+        let kernel_threads_ns = if self.terms.task.flags.sqpoll { nop::helper_cpu_ns() } else { None };
         let ring = RingReport {
             submitted: window.watched,
             total_submitted: total.submitted,
@@ -220,30 +222,25 @@ mod tests {
 
     use super::*;
 
-    fn terms(implementation: Implementation) -> RingSetup {
-        RingSetup {
+    fn terms(implementation: Implementation) -> Setup<RingSetup> {
+        let ring = RingSetup {
             implementation,
             entries: 16,
             batch: 16,
             user_data: UserData::Unique,
             flags: RingFlags::default(),
             mode: Mode::Checked,
-            warmup_ns: 200_000,
-            window_ns: 2_000_000,
-            series: true,
-            cpu: None,
-            grace_ns: 1_000_000_000,
-            plant: None,
-        }
+        };
+        Setup { warmup_ns: 200_000, window_ns: 2_000_000, series: true, ..Setup::to(ring) }
     }
 
-    fn run(terms: &RingSetup) -> (EndReport, Option<String>) {
+    fn run(terms: &Setup<RingSetup>) -> (EndReport, Option<String>) {
         let (report, fault) = carry(terms, &AtomicBool::new(false));
         (report, fault.map(|fault| fault.to_string()))
     }
 
     /// The fault of a trial with a planted one; none where the machine lacks the ring.
-    fn check(terms: &RingSetup, expected: &str) {
+    fn check(terms: &Setup<RingSetup>, expected: &str) {
         let (_, fault) = carry(terms, &AtomicBool::new(false));
         let Some(fault) = fault else { panic!("nothing was found: {terms:?}") };
         if let Fault::Missing(reason) = &fault {
@@ -274,8 +271,8 @@ mod tests {
 
     #[test]
     fn the_published_loop_counts_submissions_and_nothing_else() {
-        let terms =
-            RingSetup { mode: Mode::Ceiling, user_data: UserData::None, ..terms(Implementation::LiburingUndrained) };
+        let mut terms = terms(Implementation::LiburingUndrained);
+        (terms.task.mode, terms.task.user_data) = (Mode::Ceiling, UserData::None);
         let (report, fault) = run(&terms);
         let Some(ring) = report.ring else {
             eprintln!("SKIPPED: {}", fault.unwrap());
@@ -292,12 +289,13 @@ mod tests {
         for implementation in [Implementation::Raw, Implementation::IoUring, Implementation::Liburing] {
             for user_data in [UserData::None, UserData::Unique, UserData::Boxed] {
                 let plant = Some(Plant::WrongUserData { after_rounds: 100 });
-                let wrong = RingSetup { user_data, plant, ..terms(implementation) };
+                let mut wrong = Setup { plant, ..terms(implementation) };
+                wrong.task.user_data = user_data;
                 check(&wrong, "which was never submitted so");
             }
-            let untaken = RingSetup { plant: Some(Plant::Untaken { after_rounds: 100 }), ..terms(implementation) };
+            let untaken = Setup { plant: Some(Plant::Untaken { after_rounds: 100 }), ..terms(implementation) };
             check(&untaken, "the completion queue overflowed");
-            let overcount = RingSetup { plant: Some(Plant::Overcount { bytes: 1 }), ..terms(implementation) };
+            let overcount = Setup { plant: Some(Plant::Overcount { bytes: 1 }), ..terms(implementation) };
             check(&overcount, "what was counted is not what moved");
         }
     }

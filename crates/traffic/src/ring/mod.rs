@@ -11,11 +11,11 @@ use bytegauge_sys::nop::{self, Lacking};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::message::{GRACE_NS, Plant, parsed};
+use crate::setup::parsed;
 
 pub(crate) use carry::carry;
 
-/// Everything that one trial of a ring needs to know.
+/// What ring runs, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RingSetup {
     /// Who drives the ring.
@@ -30,23 +30,10 @@ pub struct RingSetup {
     pub flags: RingFlags,
     /// What is asked of the loop.
     pub mode: Mode,
-    /// Warm-up before the window, nanoseconds.
-    pub warmup_ns: u64,
-    /// Length of the window, nanoseconds.
-    pub window_ns: u64,
-    /// Whether bins are kept.
-    pub series: bool,
-    /// The CPU of the thread; absent leaves it to the scheduler.
-    pub cpu: Option<usize>,
-    /// How long past its schedule it may take before the watchdog ends it, nanoseconds.
-    pub grace_ns: u64,
-    /// A planted fault.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plant: Option<Plant>,
 }
 
 impl RingSetup {
-    /// Resolves a cell's levels. What the trial adds keeps neutral values.
+    /// Resolves a cell's levels.
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
@@ -65,12 +52,6 @@ impl RingSetup {
             user_data: parsed(levels, "user_data")?.unwrap_or_default(),
             flags: parsed(levels, "setup")?.unwrap_or_default(),
             mode: parsed(levels, "mode")?.unwrap_or_default(),
-            warmup_ns: 0,
-            window_ns: 0,
-            series: false,
-            cpu: None,
-            grace_ns: GRACE_NS,
-            plant: None,
         })
     }
 

@@ -4,9 +4,11 @@ use bytegauge_sys::clock::monotonic_ns;
 
 use crate::fault::Fault;
 use crate::flow::{Flow, Want};
-use crate::message::{PathSetup, Plant};
 use crate::pattern::{Mismatch, Pattern};
+use crate::plant::Plant;
+use crate::setup::Setup;
 use crate::spin::{spin_by_clock_ns, spin_ns};
+use crate::stream::setup::StreamSetup;
 use crate::stream::work::{Effort, Walk};
 
 /// What a read costs on top while the planted cold lasts, nanoseconds.
@@ -30,12 +32,13 @@ pub struct SinkFlow<E> {
 
 impl<E: Effort> SinkFlow<E> {
     /// The reader of flow number `flow`.
-    pub fn new(setup: &PathSetup, flow: usize, effort: E) -> SinkFlow<E> {
+    pub fn new(setup: &Setup<StreamSetup>, flow: usize, effort: E) -> SinkFlow<E> {
+        let walk = setup.task.path.walk;
         SinkFlow {
             flow,
             seed: setup.seed,
             effort,
-            walk: (setup.walk > 0).then(|| Walk::new(setup.walk)),
+            walk: (walk > 0).then(|| Walk::new(walk)),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             plant: setup.plant.filter(|plant| !matches!(plant, Plant::Corrupt { .. } | Plant::Overcount { .. })),
             offset: 0,

@@ -4,9 +4,11 @@ use bytegauge_model::Fill;
 use bytegauge_sys::buffer::AlignedBuffer;
 
 use crate::flow::{Flow, Want};
-use crate::message::{PathSetup, Plant};
 use crate::pattern::Pattern;
+use crate::plant::Plant;
+use crate::setup::Setup;
 use crate::spin::spin_ns;
+use crate::stream::setup::StreamSetup;
 
 /// One flow's writer.
 #[derive(Debug)]
@@ -21,14 +23,14 @@ pub struct SourceFlow {
 
 impl SourceFlow {
     /// The writer of flow number `flow`, with a buffer of `size` bytes.
-    pub fn new(setup: &PathSetup, flow: usize, size: usize) -> SourceFlow {
+    pub fn new(setup: &Setup<StreamSetup>, flow: usize, size: usize) -> SourceFlow {
         let corrupt_at = match setup.plant {
             Some(Plant::Corrupt { offset }) if flow == 0 => Some(offset),
             _ => None,
         };
         SourceFlow {
             buffer: AlignedBuffer::new(size),
-            fill: setup.fill,
+            fill: setup.task.fill,
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             corrupt_at,
             offset: 0,

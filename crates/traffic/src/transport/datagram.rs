@@ -8,13 +8,15 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_model::{Engine, Level};
+use bytegauge_model::Level;
 use bytegauge_sys::option::{self, OptionError};
 
+use crate::address::Address;
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup, Side};
+use crate::setup::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
+use bytegauge_model::Side;
 
 /// What `auto` asks for as `SO_RCVBUF` of a socket to which UDP is sent. The system's default, 208 KiB on most machines, holds a hundred
 /// small datagrams, less than what a sender sends while its reader waits for a CPU.
@@ -164,8 +166,13 @@ fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), Fault> {
     }
     enlarge(fd, setup).map_err(missing)?;
     option::set(fd, &option::RECEIVE_OVERFLOW.to(true)).map_err(missing)?;
-    if setup.engine == Engine::Gso {
-        option::set(fd, &option::UDP_COALESCE.to(true)).map_err(missing)?;
-    }
     Ok(())
+}
+
+/// Lets the kernel join several datagrams for one receive (udp(7), `UDP_GRO`).
+///
+/// # Errors
+/// [`Fault::Missing`] where the kernel cannot.
+pub(crate) fn join_segments(fd: BorrowedFd<'_>) -> Result<(), Fault> {
+    option::set(fd, &option::UDP_COALESCE.to(true)).map_err(|error| Fault::Missing(error.to_string()))
 }

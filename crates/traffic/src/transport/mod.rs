@@ -18,9 +18,11 @@ use bytegauge_model::Transport;
 use bytegauge_model::option::Setter;
 use socket2::{SockAddr, Socket};
 
+use crate::address::Address;
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup, Side};
+use crate::setup::PathSetup;
 use crate::transport::options::Moment;
+use bytegauge_model::Side;
 
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);

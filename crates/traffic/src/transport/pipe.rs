@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytegauge_sys::io::set_nonblocking;
 use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo};
 
+use crate::address::Address;
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup, Side};
+use crate::setup::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::{Joint, Listening, set_options};
+use bytegauge_model::Side;
 
 /// The joint of `pipe`.
 pub struct Pipe;

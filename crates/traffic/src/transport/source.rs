@@ -5,8 +5,9 @@ use std::os::fd::OwnedFd;
 
 use bytegauge_model::Transport;
 
+use crate::address::Address;
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup};
+use crate::setup::PathSetup;
 use crate::transport::{Joint, Listening};
 
 /// The joint of a path, and of the null engine.

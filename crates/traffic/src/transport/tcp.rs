@@ -10,11 +10,13 @@ use std::os::fd::OwnedFd;
 use bytegauge_sys::errno;
 use socket2::{Domain, Socket, Type};
 
+use crate::address::Address;
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup, Side};
+use crate::setup::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
 use crate::transport::{Joint, Listening, connect_in_time, set_options};
+use bytegauge_model::Side;
 
 /// The joint of `tcp` and `tcp6`.
 pub struct Tcp;
@@ -44,7 +46,7 @@ impl Joint for Tcp {
             .map(|_| {
                 let socket = stream(address)?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
-                connect_in_time(&socket, &(*address).into(), setup.foreign().is_some())
+                connect_in_time(&socket, &(*address).into(), setup.foreign.is_some())
                     .map_err(Fault::io(format!("connecting to {address}")))?;
                 Ok(socket.into())
             })

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::address::Address;
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup, Side};
+use crate::setup::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, set_options, uninterrupted};
+use bytegauge_model::Side;
 
 /// The joint of `unix`.
 pub struct Unix;
@@ -39,7 +41,7 @@ impl Joint for Unix {
             .map(|_| {
                 let socket = stream()?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
-                connect_in_time(&socket, &address, setup.foreign().is_some())
+                connect_in_time(&socket, &address, setup.foreign.is_some())
                     .map_err(Fault::io("connecting a Unix socket"))?;
                 Ok(socket.into())
             })

@@ -2,23 +2,23 @@
 
 use crate::calls::{self, Ended, call, engines, kinds, setup, try_run};
 use bytegauge_model::{Engine, Level};
-use bytegauge_traffic::{PathSetup, Reply};
+use bytegauge_traffic::{CallSetup, Reply, Setup};
 
 /// A trial without trouble: nothing is lost between the two ends, and everything is counted once. With a longer
 /// window where a busy machine completed no call in this one.
-fn check_conserved(setup: &PathSetup) -> Option<Ended> {
+fn check_conserved(setup: &Setup<CallSetup>) -> Option<Ended> {
     let ended = check_conserved_once(setup)?;
     let (client, server) = (ended.client(), ended.server());
     // Each end's window is its own, and a busy machine may keep one of them from all of it.
     let some = ended.calls().calls > 0 && server.calls > 0 && client.cpu_ns > 0 && server.cpu_ns > 0;
     if !some && setup.window_ns < 2_000_000_000 {
-        return check_conserved(&PathSetup { window_ns: setup.window_ns * 4, ..setup.clone() });
+        return check_conserved(&Setup { window_ns: setup.window_ns * 4, ..setup.clone() });
     }
     assert!(some && server.window_ns > 0, "{setup:?}: {client:?}, {server:?}");
     Some(ended)
 }
 
-fn check_conserved_once(setup: &PathSetup) -> Option<Ended> {
+fn check_conserved_once(setup: &Setup<CallSetup>) -> Option<Ended> {
     let ended = match try_run(setup) {
         Ok(ended) => ended,
         // IPv6 may be missing on the machine that tests.
@@ -34,14 +34,14 @@ fn check_conserved_once(setup: &PathSetup) -> Option<Ended> {
     };
     let (client, server, calls) = (ended.client(), ended.server(), ended.calls());
     let served = server.call.as_ref().unwrap();
-    let (request, response) = setup.call.as_ref().map(|call| (call.request, call.response)).unwrap();
+    let CallSetup { request, response, connect_per_call, .. } = setup.task;
     assert_eq!(calls.errors, [], "{setup:?}");
     assert_eq!((calls.begun, calls.unfinished), (calls.completed, 0), "{setup:?}");
     assert_eq!((served.begun, served.completed), (calls.begun, calls.completed), "{setup:?}");
     assert_eq!(client.total_bytes, calls.completed * (request + response) as u64, "{setup:?}");
     assert_eq!(client.total_bytes, server.total_bytes, "{setup:?}");
     assert!(calls.total.is_some() && calls.write.is_some() && calls.first_byte.is_some());
-    assert_eq!(calls.connect.is_some(), setup.call.as_ref().unwrap().connect_per_call);
+    assert_eq!(calls.connect.is_some(), connect_per_call);
     Some(ended)
 }
 
@@ -50,7 +50,7 @@ fn an_echo_is_conserved_over_every_transport_and_engine() {
     for transport in ["tcp", "tcp6", "unix"] {
         for engine in engines() {
             for verify in [false, true] {
-                check_conserved(&PathSetup { verify, ..setup(transport, engine) });
+                check_conserved(&Setup { verify, ..setup(transport, engine) });
             }
         }
     }
@@ -60,7 +60,7 @@ fn an_echo_is_conserved_over_every_transport_and_engine() {
 fn requests_and_replies_of_all_lengths_are_conserved() {
     for engine in engines() {
         for (request, response) in [(1, 1), (1, 3000), (100_000, 1), (300_000, 300_000), (7, 64), (4096, 9)] {
-            let mut setup = PathSetup { verify: true, ..setup("tcp", engine) };
+            let mut setup = Setup { verify: true, ..setup("tcp", engine) };
             (call(&mut setup).request, call(&mut setup).response) = (request, response);
             // Comparing every byte takes its time.
             setup.window_ns *= if request + response > 50_000 { 3 } else { 1 };
@@ -74,9 +74,9 @@ fn calls_in_flight_at_once_and_in_pieces_are_conserved() {
     for engine in kinds() {
         for (depth, chunk, size) in [(16, None, 512), (4, Some(100), 512), (8, None, 200_000), (3, Some(1), 16)] {
             for echo in [true, false] {
-                let mut setup = PathSetup { verify: true, ..setup("tcp", engine) };
+                let mut setup = Setup { verify: true, ..setup("tcp", engine) };
                 // Small pieces without it wait for each other's acknowledgement, 40 ms at a time.
-                setup.options.set("nodelay", Level::Switch(true));
+                setup.task.path.options.set("nodelay", Level::Switch(true));
                 setup.window_ns *= if size > 50_000 { 10 } else { 1 };
                 let call = call(&mut setup);
                 (call.depth, call.request_chunk, call.request) = (depth, chunk, size);
@@ -91,7 +91,7 @@ fn calls_in_flight_at_once_and_in_pieces_are_conserved() {
 fn a_connection_per_call_is_conserved() {
     for transport in ["tcp", "tcp6", "unix"] {
         for engine in engines() {
-            let mut setup = PathSetup { verify: true, ..setup(transport, engine) };
+            let mut setup = Setup { verify: true, ..setup(transport, engine) };
             call(&mut setup).connect_per_call = true;
             if let Some(ended) = check_conserved(&setup) {
                 let accepted = ended.server().engine.unwrap().accepted;
@@ -106,8 +106,8 @@ fn threads_share_the_flows_and_the_port() {
     for engine in engines().filter(|engine| *engine != Engine::Blocking) {
         for reuseport in [false, true] {
             let mut setup = setup("tcp", engine);
-            setup.flows = 7;
-            setup.options.set("reuseport", Level::Switch(reuseport));
+            setup.task.path.flows = 7;
+            setup.task.path.options.set("reuseport", Level::Switch(reuseport));
             let call = call(&mut setup);
             (call.client_threads, call.server_threads, call.idle_flows) = (3, 2, 5);
             let Some(ended) = check_conserved(&setup) else { continue };
@@ -130,7 +130,9 @@ fn ends_may_have_different_engines() {
 fn work_is_done_per_request() {
     use bytegauge_model::Work;
     for work in [Work::Sum, Work::Copy, Work::NsPerByte(0.1)] {
-        check_conserved(&PathSetup { work, walk: 4096, ..setup("tcp", "epoll".parse().unwrap()) });
+        let mut setup = setup("tcp", "epoll".parse().unwrap());
+        (setup.task.path.work, setup.task.path.walk) = (work, 4096);
+        check_conserved(&setup);
     }
 }
 
@@ -140,9 +142,9 @@ fn options_are_set_where_they_were_asked_for_and_read_back() {
     for (rcvbuf_on, at_server) in [(RcvbufOn::Listener, true), (RcvbufOn::Accepted, true), (RcvbufOn::Client, false)] {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", "epoll".parse().unwrap());
-            setup.options.set("rcvbuf", Level::Number(50_000));
-            setup.options.set("nodelay", Level::Switch(true));
-            setup.options.set("rcvbuf_on", Level::Name(rcvbuf_on.to_string()));
+            setup.task.path.options.set("rcvbuf", Level::Number(50_000));
+            setup.task.path.options.set("nodelay", Level::Switch(true));
+            setup.task.path.options.set("rcvbuf_on", Level::Name(rcvbuf_on.to_string()));
             call(&mut setup).connect_per_call = connect_per_call;
             let ended = check_conserved(&setup).unwrap();
             let (client, server) = (&ended.client().flows[0], &ended.server().flows[0]);
@@ -175,7 +177,7 @@ fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
             };
             let engine = if joint.is_datagram() { "plain" } else { "epoll" };
             let mut setup = setup(transport, engine.parse().unwrap());
-            setup.options.set(row.factor, asked.clone());
+            setup.task.path.options.set(row.factor, asked.clone());
             let ended = match try_run(&setup) {
                 Ok(ended) => ended,
                 Err(Reply::Skipped(reason)) => {
@@ -197,7 +199,8 @@ fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
 #[test]
 fn the_client_alone_measures_the_harness() {
     for (response, connect_per_call) in [(512, false), (100_000, false), (3, true)] {
-        let mut setup = PathSetup { flows: 1, series: true, ..setup("tcp", Engine::Null) };
+        let mut setup = Setup { series: true, ..setup("tcp", Engine::Null) };
+        setup.task.path.flows = 1;
         call(&mut setup).response = response;
         call(&mut setup).connect_per_call = connect_per_call;
         let some = |reply: &Reply| calls::report(reply).call.as_ref().is_some_and(|call| call.calls > 0);
@@ -212,7 +215,7 @@ fn the_client_alone_measures_the_harness() {
 #[test]
 fn more_connections_than_open_files_are_a_skip_that_says_so() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.flows = 600_000_000;
+    setup.task.path.flows = 600_000_000;
     match try_run(&setup) {
         Err(Reply::Skipped(reason)) => assert!(reason.contains("raise ulimit -n"), "{reason}"),
         other => panic!("{:?}", other.err()),
@@ -222,7 +225,7 @@ fn more_connections_than_open_files_are_a_skip_that_says_so() {
 #[test]
 fn thousands_of_connections_are_carried() {
     let mut setup = setup("tcp", "epoll:batch".parse().unwrap());
-    setup.flows = 2000;
+    setup.task.path.flows = 2000;
     // However slow the machine: every flow's call must fit.
     setup.window_ns = 300_000_000;
     match try_run(&setup) {

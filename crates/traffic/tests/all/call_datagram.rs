@@ -8,7 +8,7 @@ use crate::calls::{self, Ended, call, run, run_against, run_alone, try_run, unti
 use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, Transport};
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Address, PathSetup, Plant, Reply};
+use bytegauge_traffic::{Address, CallSetup, Plant, Reply, Setup};
 
 const SERVERS: [&str; 4] = ["plain", "mmsg", "uring:plain", "uring:multishot"];
 const CLIENTS: [&str; 2] = ["plain", "mmsg"];
@@ -19,9 +19,9 @@ fn servers() -> impl Iterator<Item = Engine> {
 }
 
 /// A short echo of 512 bytes on four flows, which waits longer for a reply than any machine is busy.
-fn setup(transport: &str, server: Engine, client: &str) -> PathSetup {
+fn setup(transport: &str, server: Engine, client: &str) -> Setup<CallSetup> {
     let mut setup = calls::setup(transport, client.parse().unwrap());
-    setup.read_size = 64 << 10;
+    setup.task.path.read_size = 64 << 10;
     let call = call(&mut setup);
     (call.server_engine, call.timeout_ns) = (server, 5_000_000_000);
     setup
@@ -45,7 +45,7 @@ fn check_counted(ended: &Ended) {
 }
 
 /// A trial that can be opened, and how many datagrams of this machine no socket saw meanwhile.
-fn run_watched(setup: &PathSetup) -> (Result<Ended, Reply>, u64) {
+fn run_watched(setup: &Setup<CallSetup>) -> (Result<Ended, Reply>, u64) {
     let before = backlog_drops().unwrap();
     let ended = try_run(setup);
     (ended, backlog_drops().unwrap().saturating_sub(before))
@@ -62,7 +62,7 @@ fn tells((ended, dropped): &(Result<Ended, Reply>, u64)) -> bool {
 }
 
 /// A trial in which nothing is lost.
-fn check_conserved(setup: &PathSetup) -> Option<Ended> {
+fn check_conserved(setup: &Setup<CallSetup>) -> Option<Ended> {
     let ended = match until(setup, run_watched, tells).0 {
         Ok(ended) => ended,
         // IPv6 may be missing on the machine that tests.
@@ -74,7 +74,7 @@ fn check_conserved(setup: &PathSetup) -> Option<Ended> {
     };
     check_counted(&ended);
     let (client, server, calls) = (ended.client(), ended.server(), ended.calls());
-    let of_call = setup.call.as_ref().unwrap();
+    let of_call = &setup.task;
     assert_eq!((&calls.errors[..], calls.begun), (&[][..], calls.completed), "{setup:?}");
     assert!(calls.calls > 0 && client.cpu_ns > 0 && server.cpu_ns > 0 && server.window_ns > 0, "{setup:?}");
     assert_eq!(client.total_bytes, calls.completed * (of_call.request + of_call.response) as u64, "{setup:?}");
@@ -92,7 +92,7 @@ fn an_echo_is_conserved_over_every_transport_and_engine() {
         for server in servers() {
             for client in CLIENTS {
                 for verify in [false, true] {
-                    check_conserved(&PathSetup { verify, ..setup(transport, server, client) });
+                    check_conserved(&Setup { verify, ..setup(transport, server, client) });
                 }
             }
         }
@@ -103,9 +103,9 @@ fn an_echo_is_conserved_over_every_transport_and_engine() {
 fn requests_and_replies_of_all_lengths_are_conserved() {
     for server in servers() {
         for (request, response) in [(1, 1), (1, 3000), (65_507, 1), (60_000, 60_000), (7, 64), (1000, 9), (8, 8)] {
-            let mut setup = PathSetup { verify: true, ..setup("udp", server, "plain") };
+            let mut setup = Setup { verify: true, ..setup("udp", server, "plain") };
             // Fewer than the default buffer holds of the longest.
-            setup.flows = 2;
+            setup.task.path.flows = 2;
             (call(&mut setup).request, call(&mut setup).response) = (request, response);
             // Comparing every byte takes its time.
             setup.window_ns *= if request + response > 50_000 { 10 } else { 1 };
@@ -119,8 +119,9 @@ fn calls_in_flight_at_once_and_threads_are_conserved() {
     for server in servers() {
         for client in CLIENTS {
             for (transport, reuseport) in [("udp", false), ("udp", true), ("unix-dgram", false)] {
-                let mut setup = PathSetup { verify: true, flows: 5, ..setup(transport, server, client) };
-                setup.options.set("reuseport", Level::Switch(reuseport));
+                let mut setup = Setup { verify: true, ..setup(transport, server, client) };
+                setup.task.path.flows = 5;
+                setup.task.path.options.set("reuseport", Level::Switch(reuseport));
                 let call = call(&mut setup);
                 (call.depth, call.client_threads, call.server_threads) = (8, 3, 2);
                 (call.batch, call.outstanding) = (3, 5);
@@ -133,10 +134,11 @@ fn calls_in_flight_at_once_and_threads_are_conserved() {
 #[test]
 fn a_thousand_clients_are_carried() {
     for server in servers() {
-        let mut setup = PathSetup { flows: 1000, ..setup("udp", server, "plain") };
+        let mut setup = setup("udp", server, "plain");
+        setup.task.path.flows = 1000;
         // However slow the machine, every flow's call must fit; and all of them into one buffer.
         setup.window_ns = 300_000_000;
-        setup.options.set("rcvbuf", Level::Number(4 << 20));
+        setup.task.path.options.set("rcvbuf", Level::Number(4 << 20));
         // Where the system's limit is lower some of them are lost, and time out.
         call(&mut setup).timeout_ns = 500_000_000;
         let ended = until(&setup, run, |ended| ended.calls().completed >= 300);
@@ -148,7 +150,7 @@ fn a_thousand_clients_are_carried() {
 #[test]
 fn an_offered_load_is_offered() {
     for client in CLIENTS {
-        let mut setup = PathSetup { window_ns: 200_000_000, ..setup("udp", Engine::Plain, client) };
+        let mut setup = Setup { window_ns: 200_000_000, ..setup("udp", Engine::Plain, client) };
         call(&mut setup).rate = Some(2000);
         let ended = run(&setup);
         check_counted(&ended);
@@ -166,7 +168,7 @@ const LATE_NS: u64 = 5_000_000_000;
 
 /// A trial with a planted fault, long enough to show it.
 fn planted(plant: Plant, (server, client): (Engine, &str), timeout_ns: u64, shows: impl Fn(&Ended) -> bool) -> Ended {
-    let mut setup = PathSetup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
+    let mut setup = Setup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
     setup.window_ns = 300_000_000;
     (call(&mut setup).depth, call(&mut setup).timeout_ns) = (4, timeout_ns);
     until(
@@ -244,7 +246,8 @@ fn a_buffer_that_is_too_short_is_seen_at_both_ends() {
     // The buffer of a well-known benchmark: whatever is longer comes back cut off.
     for server in servers() {
         for client in CLIENTS {
-            let mut setup = PathSetup { read_size: 4096, verify: true, ..setup("udp", server, client) };
+            let mut setup = Setup { verify: true, ..setup("udp", server, client) };
+            setup.task.path.read_size = 4096;
             (call(&mut setup).request, call(&mut setup).response) = (8192, 8192);
             let ended = until(&setup, run, |ended| !ended.calls().errors.is_empty());
             check_counted(&ended);
@@ -267,10 +270,11 @@ fn a_request_that_no_datagram_holds_is_refused_with_the_next_step() {
 
 #[test]
 fn a_full_buffer_loses_requests_and_says_so() {
-    let mut setup = PathSetup { flows: 50, ..setup("udp", Engine::Plain, "plain") };
+    let mut setup = setup("udp", Engine::Plain, "plain");
+    setup.task.path.flows = 50;
     (call(&mut setup).request, call(&mut setup).response) = (8000, 1);
     setup.window_ns = 100_000_000;
-    setup.options.set("rcvbuf", Level::Number(20_000));
+    setup.task.path.options.set("rcvbuf", Level::Number(20_000));
     call(&mut setup).timeout_ns = 20_000_000;
     let full = |(ended, elsewhere): &(Result<Ended, Reply>, u64)| {
         *elsewhere == 0 && ended.as_ref().is_ok_and(|ended| datagrams(ended.server()).dropped > 0)
@@ -288,7 +292,7 @@ fn a_full_buffer_loses_requests_and_says_so() {
 #[test]
 fn a_server_that_dies_or_stands_still_is_no_hang() {
     for server in servers() {
-        let mut setup = PathSetup { plant: Some(Plant::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
+        let mut setup = Setup { plant: Some(Plant::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
         // What waited in its socket when it died is answered by nobody, and what comes after that by the kernel.
         (setup.window_ns, call(&mut setup).timeout_ns) = (3_600_000_000_000, SOON_NS);
         let ended = run(&setup);
@@ -303,12 +307,12 @@ fn a_server_that_dies_or_stands_still_is_no_hang() {
 }
 
 /// A socket of the test, and a client's setup against it.
-fn foreign(client: &str) -> (UdpSocket, Address, PathSetup) {
+fn foreign(client: &str) -> (UdpSocket, Address, Setup<CallSetup>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = Address::Ip(socket.local_addr().unwrap());
     let mut setup = setup("udp", Engine::Plain, client);
     call(&mut setup).timeout_ns = 20_000_000;
-    call(&mut setup).foreign = Some(address.clone());
+    call(&mut setup).path.foreign = Some(address.clone());
     (socket, address, setup)
 }
 
@@ -316,7 +320,7 @@ fn foreign(client: &str) -> (UdpSocket, Address, PathSetup) {
 fn a_server_that_never_answers_costs_time_outs_and_no_more() {
     for client in CLIENTS {
         let (_silent, address, setup) = foreign(client);
-        let carry = |setup: &PathSetup| run_against(setup, address.clone());
+        let carry = |setup: &Setup<CallSetup>| run_against(setup, address.clone());
         let lost = |reply: &Result<Reply, Reply>| {
             reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
         };
@@ -344,7 +348,7 @@ fn nobody_at_all_is_given_up() {
 fn replies_without_numbers_are_never_the_next_calls() {
     let (server, address, mut setup) = foreign("plain");
     server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    setup.flows = 1;
+    setup.task.path.flows = 1;
     // Three calls of 20 ms each, and much time to be late in.
     setup.window_ns = 2_000_000_000;
     call(&mut setup).opaque = true;
@@ -373,7 +377,8 @@ fn replies_without_numbers_are_never_the_next_calls() {
 #[test]
 fn the_client_alone_measures_the_harness() {
     for (response, depth) in [(512, 1), (3, 4)] {
-        let mut setup = PathSetup { flows: 1, series: true, ..calls::setup("udp", Engine::Null) };
+        let mut setup = Setup { series: true, ..calls::setup("udp", Engine::Null) };
+        setup.task.path.flows = 1;
         (call(&mut setup).response, call(&mut setup).depth) = (response, depth);
         let some = |reply: &Reply| calls::report(reply).call.as_ref().is_some_and(|call| call.calls > 0);
         let ended = until(&setup, run_alone, some);

@@ -7,7 +7,7 @@ use crate::calls::{
     self, Ended, PATIENCE, call, client, kinds, listen, run, run_against, server, setup, try_run, until,
 };
 use bytegauge_model::{Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level};
-use bytegauge_traffic::{Address, Cast, Command, PathSetup, Plant, Reply};
+use bytegauge_traffic::{Address, CallSetup, Cast, Command, Plant, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Calls that were begun are completed, lost, or still on their way: each of them once.
@@ -22,8 +22,8 @@ fn check_counted(ended: &Ended, connect_per_call: bool) {
     assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
 }
 
-fn planted(plant: Plant, engine: Engine) -> PathSetup {
-    let mut setup = PathSetup { plant: Some(plant), ..setup("tcp", engine) };
+fn planted(plant: Plant, engine: Engine) -> Setup<CallSetup> {
+    let mut setup = Setup { plant: Some(plant), ..setup("tcp", engine) };
     call(&mut setup).timeout_ns = 200_000_000;
     setup
 }
@@ -70,8 +70,8 @@ fn a_client_that_cannot_send_is_timed_out() {
     // Replies are awaited only when a request is out: with a stalled server this one never is.
     for transport in ["tcp", "unix"] {
         for engine in kinds() {
-            let stalled = planted(Plant::Stall { after_bytes: 1 }, engine);
-            let mut setup = PathSetup { transport: transport.parse().unwrap(), ..stalled };
+            let mut setup = planted(Plant::Stall { after_bytes: 1 }, engine);
+            setup.task.path.transport = transport.parse().unwrap();
             (call(&mut setup).request, call(&mut setup).response) = (16 << 20, 1);
             (call(&mut setup).depth, call(&mut setup).timeout_ns) = (2, 50_000_000);
             let told = |ended: &Result<Ended, Reply>| match ended {
@@ -115,7 +115,7 @@ fn a_server_left_by_its_client_stops_when_told() {
         let setup = setup("tcp", engine);
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
         let address = listen(&mut cast, &setup).unwrap();
-        client(&mut cast).send(Command::Open(EndRole::Client, Box::new(setup), Some(address))).unwrap();
+        client(&mut cast).send(Command::Open(EndRole::Client, Box::new(setup.any()), Some(address))).unwrap();
         assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Ready);
         server(&mut cast).send(Command::Go).unwrap();
         client(&mut cast).send(Command::Quit).unwrap();
@@ -130,9 +130,9 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
         let mut setup = setup("tcp", engine);
         // More than both socket buffers hold: closing at once throws the rest away.
         (call(&mut setup).response, call(&mut setup).connect_per_call) = (300_000, true);
-        setup.options.set("linger", Level::Number(0));
-        setup.options.set("rcvbuf", Level::Number(4096));
-        setup.options.set("rcvbuf_on", Level::Name("client".into()));
+        setup.task.path.options.set("linger", Level::Number(0));
+        setup.task.path.options.set("rcvbuf", Level::Number(4096));
+        setup.task.path.options.set("rcvbuf_on", Level::Name("client".into()));
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
         let resets = ended.errors(ErrorClass::Reset);
         assert!(resets > 0, "{engine} {:?}", ended.calls());
@@ -234,7 +234,7 @@ fn a_connection_that_nobody_answers_is_timed_out() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         (call(&mut setup).connect_per_call, call(&mut setup).timeout_ns) = (true, 10_000_000);
-        let carry = |setup: &PathSetup| run_against(setup, Address::Ip(address));
+        let carry = |setup: &Setup<CallSetup>| run_against(setup, Address::Ip(address));
         let lost = |reply: &Result<Reply, Reply>| {
             reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
         };
@@ -249,7 +249,7 @@ fn a_connection_that_nobody_answers_is_timed_out() {
 /// The longest call of a trial whose server stands still once for 50 ms, and how many calls took half as long.
 fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.flows = 1;
+    setup.task.path.flows = 1;
     setup.window_ns = 200_000_000;
     setup.plant = Some(Plant::Nap { after_bytes: 512 * 20, ns: 50_000_000 });
     call(&mut setup).rate = rate;
@@ -309,15 +309,15 @@ fn two_groups_of_clients_load_one_server() {
 }
 
 /// What the measured clients, their rivals and the server counted.
-fn two_groups(setup: &PathSetup) -> [CallReport; 3] {
+fn two_groups(setup: &Setup<CallSetup>) -> [CallReport; 3] {
     let mut setup = setup.clone();
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let mut rivals = Cast::new(Ends::Threads, Path::new("unused"));
     let address = listen(&mut cast, &setup).unwrap();
-    let open = |setup: &PathSetup| Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address.clone()));
+    let open = |setup: &Setup<CallSetup>| Command::Open(EndRole::Client, Box::new(setup.any()), Some(address.clone()));
     client(&mut cast).send(open(&setup)).unwrap();
     call(&mut setup).until_told = true;
-    setup.flows = 3;
+    setup.task.path.flows = 3;
     client(&mut rivals).send(open(&setup)).unwrap();
     for end in [client(&mut cast), client(&mut rivals)] {
         assert_eq!(end.reply(PATIENCE).unwrap(), Reply::Ready);

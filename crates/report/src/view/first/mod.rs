@@ -44,7 +44,7 @@ impl Questions {
         let varies = |name: &str| conditions.windows(2).any(|pair| pair[0].get(name) != pair[1].get(name));
         let known = bytegauge_model::FACTORS.iter().map(|factor| factor.name.to_owned());
         // A condition that only an import knows separates groups as well.
-        let foreign = conditions.iter().flat_map(|levels| levels.0.keys().cloned());
+        let foreign = conditions.iter().flat_map(|levels| levels.by_name.keys().cloned());
         let mut names: Vec<String> = known.collect();
         names.extend(foreign);
         let mut varying: Vec<String> = Vec::new();

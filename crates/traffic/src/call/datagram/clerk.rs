@@ -15,7 +15,7 @@ use bytegauge_sys::datagram::{Outbox, PeerAddress, To};
 
 use crate::call::server::{Desk, Planted};
 use crate::engine::Stop;
-use crate::message::Plant;
+use crate::plant::Plant;
 
 /// How often a server that is planted to stand still looks whether it may leave.
 const LOOK_AROUND: Duration = Duration::from_millis(1);

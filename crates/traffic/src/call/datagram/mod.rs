@@ -35,10 +35,10 @@ pub(crate) fn serve(
     call: &CallSetup,
     desk: &Arc<Desk>,
     fd: BorrowedFd<'_>,
-    read_size: usize,
     flags: (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
+    let read_size = call.path.read_size;
     let mut clerk = Clerk::new(desk);
     let served = match call.server_engine {
         Engine::Plain => server::serve(&mut clerk, fd, (read_size, 1), flags, meter),

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_model::option::Setter;
 use bytegauge_sys::socket_memory::socket_memory;
 
+use crate::address::Address;
 use crate::call::setup::CallSetup;
 use crate::call::socket::{listens_alone, open, told, unbound};
 use crate::fault::Fault;
-use crate::message::{Address, PathSetup};
 use crate::transport::datagram::enlarge;
 use crate::transport::options::{Moment, set_all, wanted};
 
@@ -16,16 +16,17 @@ use crate::transport::options::{Moment, set_all, wanted};
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn bind(setup: &PathSetup, call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
-    let count = if listens_alone(setup) { call.server_threads } else { 1 };
-    let options = wanted(&setup.options, (Setter::Server, Moment::Own), &setup.transport);
-    let mut address = unbound(setup)?;
+pub fn bind(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let path = &call.path;
+    let count = if listens_alone(path) { call.server_threads } else { 1 };
+    let options = wanted(&path.options, (Setter::Server, Moment::Own), &path.transport);
+    let mut address = unbound(path)?;
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = open(&setup.transport, &address)?;
+        let socket = open(&path.transport, &address)?;
         set_all(&socket, &options)?;
         // What it got is read back and reported.
-        let _ = enlarge(socket.as_fd(), setup);
+        let _ = enlarge(socket.as_fd(), path);
         socket.bind(&address).map_err(Fault::io("binding the server's socket"))?;
         // The next socket of the group takes the port that this one got.
         address = socket.local_addr().map_err(Fault::io("reading the port"))?;

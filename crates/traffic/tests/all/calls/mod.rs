@@ -10,9 +10,8 @@ use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
     CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Transport,
 };
-use bytegauge_traffic::call::CallSetup;
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Address, Cast, Channel, Command, PathSetup, Reply};
+use bytegauge_traffic::{Address, CallSetup, Cast, Channel, Command, Reply, Setup};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -39,13 +38,13 @@ pub fn kinds() -> impl Iterator<Item = Engine> {
 }
 
 /// A short echo of 512 bytes on four flows.
-pub fn setup(transport: &str, engine: Engine) -> PathSetup {
+pub fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
     let mut levels = Levels::default();
     levels.set("transport", Level::Name(transport.into()));
     levels.set("engine", Level::Name(engine.to_string()));
     levels.set("request", Level::Number(512));
     levels.set("flows", Level::Number(4));
-    let mut setup = PathSetup::of(&levels).unwrap();
+    let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
     setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 300_000_000 } else { 30_000_000 };
@@ -54,8 +53,8 @@ pub fn setup(transport: &str, engine: Engine) -> PathSetup {
 }
 
 /// What is called.
-pub fn call(setup: &mut PathSetup) -> &mut CallSetup {
-    setup.call.as_mut().unwrap()
+pub fn call(setup: &mut Setup<CallSetup>) -> &mut CallSetup {
+    &mut setup.task
 }
 
 /// What both ends answered in the end.
@@ -101,8 +100,8 @@ pub fn server(cast: &mut Cast) -> &mut Channel {
 }
 
 /// Opens a server.
-pub fn listen(cast: &mut Cast, setup: &PathSetup) -> Result<Address, Reply> {
-    server(cast).send(Command::Open(EndRole::Server, Box::new(setup.clone()), None)).unwrap();
+pub fn listen(cast: &mut Cast, setup: &Setup<CallSetup>) -> Result<Address, Reply> {
+    server(cast).send(Command::Open(EndRole::Server, Box::new(setup.any()), None)).unwrap();
     let address = match server(cast).reply(PATIENCE).unwrap() {
         Reply::Listening(address) => address,
         other => return Err(other),
@@ -112,7 +111,7 @@ pub fn listen(cast: &mut Cast, setup: &PathSetup) -> Result<Address, Reply> {
 }
 
 /// Carries one trial over two threads; `Err` if it could not be opened.
-pub fn try_run(setup: &PathSetup) -> Result<Ended, Reply> {
+pub fn try_run(setup: &Setup<CallSetup>) -> Result<Ended, Reply> {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let address = listen(&mut cast, setup)?;
     if let Err(reply) = open_client(&mut cast, setup, address) {
@@ -131,7 +130,7 @@ pub fn try_run(setup: &PathSetup) -> Result<Ended, Reply> {
 }
 
 /// A trial that can be opened.
-pub fn run(setup: &PathSetup) -> Ended {
+pub fn run(setup: &Setup<CallSetup>) -> Ended {
     try_run(setup).unwrap_or_else(|reply| panic!("{reply:?}"))
 }
 
@@ -140,7 +139,7 @@ const LENGTHENED_MAX_NS: u64 = 4_000_000_000;
 
 /// Carries a trial again with a longer window until it shows what the test is about: a busy machine may keep a short
 /// one from that. Whatever the last of them was is judged by the caller.
-pub fn until<T>(setup: &PathSetup, carry: impl Fn(&PathSetup) -> T, shows: impl Fn(&T) -> bool) -> T {
+pub fn until<T>(setup: &Setup<CallSetup>, carry: impl Fn(&Setup<CallSetup>) -> T, shows: impl Fn(&T) -> bool) -> T {
     let mut setup = setup.clone();
     loop {
         let ended = carry(&setup);
@@ -152,19 +151,19 @@ pub fn until<T>(setup: &PathSetup, carry: impl Fn(&PathSetup) -> T, shows: impl 
 }
 
 /// A client against a server of somebody else, or against none.
-pub fn run_against(setup: &PathSetup, address: Address) -> Result<Reply, Reply> {
+pub fn run_against(setup: &Setup<CallSetup>, address: Address) -> Result<Reply, Reply> {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     open_client(&mut cast, setup, address)?;
     Ok(finish_client(&mut cast))
 }
 
 /// The client without a network.
-pub fn run_alone(setup: &PathSetup) -> Reply {
+pub fn run_alone(setup: &Setup<CallSetup>) -> Reply {
     run_against(setup, Address::Alone).unwrap()
 }
 
-fn open_client(cast: &mut Cast, setup: &PathSetup, address: Address) -> Result<(), Reply> {
-    client(cast).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
+fn open_client(cast: &mut Cast, setup: &Setup<CallSetup>, address: Address) -> Result<(), Reply> {
+    client(cast).send(Command::Open(EndRole::Client, Box::new(setup.any()), Some(address))).unwrap();
     match client(cast).reply(PATIENCE).unwrap() {
         Reply::Ready => Ok(()),
         other => Err(other),

@@ -1,0 +1,50 @@
+//! Where ends can be reached.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use bytegauge_model::Transport;
+use serde::{Deserialize, Serialize};
+
+/// Where a sink can be reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Address {
+    /// An abstract Unix socket name.
+    Abstract(String),
+    /// An IP address and port.
+    Ip(SocketAddr),
+    /// The path of a Unix socket.
+    Path(PathBuf),
+    /// IP addresses and ports of datagram sockets, one a flow.
+    Ports(Vec<SocketAddr>),
+    /// Named pipes, one a flow.
+    Fifos(Vec<PathBuf>),
+    /// Nobody writes: the sink reads a device, a file, or nothing at all.
+    Alone,
+}
+
+/// Addresses of the host that an end is on, by which others reach it: loopback, as long as all ends are on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Over IPv4.
+    pub v4: Ipv4Addr,
+    /// Over IPv6.
+    pub v6: Ipv6Addr,
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host { v4: Ipv4Addr::LOCALHOST, v6: Ipv6Addr::LOCALHOST }
+    }
+}
+
+impl Host {
+    /// Any port of it, over the family that a transport speaks.
+    pub fn any_port(&self, transport: &Transport) -> SocketAddr {
+        match transport {
+            Transport::Tcp6 | Transport::Udp6 => (self.v6, 0).into(),
+            _ => (self.v4, 0).into(),
+        }
+    }
+}

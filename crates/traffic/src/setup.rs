@@ -1,0 +1,245 @@
+//! What a trial is set to: what every one has, and its task.
+//!
+//! A task is whatever a workload needs: a stream or calls over a path, a ring without one. Its ends know it by its type,
+//! as in `Setup<StreamSetup>`; only who passes it on sees a [`Task`].
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{EndRole, Levels, Transport, Work, Workload, option};
+use serde::{Deserialize, Serialize};
+
+use crate::address::{Address, Host};
+use crate::call::CallSetup;
+use crate::fault::Fault;
+use crate::place;
+use crate::plant::Plant;
+use crate::ring::RingSetup;
+use crate::stream::StreamSetup;
+
+/// How long an end may be late before it counts as stalled.
+pub const GRACE_NS: u64 = 5_000_000_000;
+
+/// Everything that the ends need to know of one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setup<T = Task> {
+    /// What is done.
+    pub task: T,
+    /// Warm-up before the window, nanoseconds.
+    pub warmup_ns: u64,
+    /// Length of the window, nanoseconds.
+    pub window_ns: u64,
+    /// Whether bins are kept.
+    pub series: bool,
+    /// Whether every byte is compared with the pattern.
+    pub verify: bool,
+    /// Seed of the pattern.
+    pub seed: u64,
+    /// The CPUs of each end's flows, cyclically; an end without any is left to the scheduler.
+    pub cpus: BTreeMap<EndRole, Vec<usize>>,
+    /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
+    pub grace_ns: u64,
+    /// A planted fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plant: Option<Plant>,
+}
+
+/// What is done in a trial, by workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// Bytes go one way.
+    Stream(StreamSetup),
+    /// Requests are answered.
+    Call(CallSetup),
+    /// A ring runs, without a path.
+    Ring(RingSetup),
+}
+
+impl From<StreamSetup> for Task {
+    fn from(stream: StreamSetup) -> Task {
+        Task::Stream(stream)
+    }
+}
+
+impl From<CallSetup> for Task {
+    fn from(call: CallSetup) -> Task {
+        Task::Call(call)
+    }
+}
+
+impl From<RingSetup> for Task {
+    fn from(ring: RingSetup) -> Task {
+        Task::Ring(ring)
+    }
+}
+
+impl Setup {
+    /// Resolves a cell's levels. What the trial adds (warm-up, window, CPUs, seed) keeps neutral values.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
+    pub fn of(levels: &Levels) -> Result<Setup, Fault> {
+        Ok(Setup::to(match levels.workload() {
+            Workload::Stream => StreamSetup::of(levels)?.into(),
+            Workload::Call => CallSetup::of(levels)?.into(),
+            Workload::Ring => RingSetup::of(levels)?.into(),
+        }))
+    }
+
+    /// The path, if there is one.
+    pub fn path_mut(&mut self) -> Option<&mut PathSetup> {
+        match &mut self.task {
+            Task::Stream(stream) => Some(&mut stream.path),
+            Task::Call(call) => Some(&mut call.path),
+            Task::Ring(_) => None,
+        }
+    }
+}
+
+impl<T> Setup<T> {
+    /// A task whose trial is neutral otherwise: no time, no CPU, no seed.
+    pub fn to(task: T) -> Setup<T> {
+        Setup {
+            task,
+            warmup_ns: 0,
+            window_ns: 0,
+            series: false,
+            verify: false,
+            seed: 0,
+            cpus: BTreeMap::new(),
+            grace_ns: GRACE_NS,
+            plant: None,
+        }
+    }
+
+    /// The same trial of another task.
+    pub fn with<U>(self, task: U) -> Setup<U> {
+        let Setup { task: _, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant } = self;
+        Setup { task, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant }
+    }
+
+    /// The same trial, to be passed on.
+    pub fn any(&self) -> Setup
+    where
+        T: Clone + Into<Task>,
+    {
+        self.clone().with(self.task.clone().into())
+    }
+
+    /// The CPU that a flow is pinned to at one of its ends.
+    pub fn cpu(&self, role: EndRole, flow: usize) -> Option<usize> {
+        let cpus = self.cpus.get(&role)?;
+        cpus.get(flow % cpus.len().max(1)).copied()
+    }
+}
+
+/// What a path is, whatever is said over it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathSetup {
+    /// How the ends are joined.
+    pub transport: Transport,
+    /// Parallel flows.
+    pub flows: usize,
+    /// Buffer of a read, bytes.
+    pub read_size: usize,
+    /// Work per read.
+    pub work: Work,
+    /// Private state touched per read, bytes.
+    pub walk: usize,
+    /// Pause between two writes, or two calls, nanoseconds.
+    pub think_ns: u64,
+    /// The options to request, by their factors ([`option::OPTIONS`]).
+    pub options: Levels,
+    /// The host of the end that this is sent to: where it binds its sockets.
+    #[serde(default)]
+    pub host: Host,
+    /// Where a server listens that is not ours: then only the end that writes or calls is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Address>,
+}
+
+impl PathSetup {
+    /// Resolves a cell's levels.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
+    pub(crate) fn of(levels: &Levels, read_size: usize) -> Result<PathSetup, Fault> {
+        let number = |name: &str| levels.get(name).number();
+        let foreign = levels.foreign().map(|at| place::address(&at)).transpose()?;
+        Ok(PathSetup {
+            transport: levels
+                .transport()
+                .ok_or_else(|| Fault::Impossible("a cell without a known transport".into()))?,
+            flows: number("flows").unwrap_or(1) as usize,
+            read_size,
+            work: parsed(levels, "work")?.unwrap_or_default(),
+            walk: number("walk").unwrap_or(0) as usize,
+            think_ns: number("think").unwrap_or(0),
+            options: option::requested(levels),
+            host: Host::default(),
+            foreign,
+        })
+    }
+}
+
+/// Parses a named level; absent ones, and what leaves it to somebody else, are `None`.
+pub(crate) fn parsed<T: std::str::FromStr>(levels: &Levels, name: &str) -> Result<Option<T>, Fault>
+where
+    T::Err: std::fmt::Display,
+{
+    match levels.get(name).name() {
+        None | Some("auto" | "max" | "same") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|error| Fault::Impossible(format!("{name}: {error}"))),
+    }
+}
+
+/// A number that every cell of the workload has.
+pub(crate) fn required(levels: &Levels, name: &str) -> Result<u64, Fault> {
+    levels.get(name).number().ok_or_else(|| Fault::Impossible(format!("a cell without {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Level;
+
+    use super::*;
+    use crate::message::Command;
+
+    fn levels() -> Levels {
+        let mut levels = Levels::default();
+        levels.set("transport", Level::Name("tcp".into()));
+        levels.set("read_size", Level::Number(4096));
+        levels.set("write_size", Level::Number(65536));
+        levels.set("work", Level::Name("0.5ns".into()));
+        levels.set("rate", Level::Name("max".into()));
+        levels.set("congestion", Level::auto());
+        levels
+    }
+
+    #[test]
+    fn a_cell_resolves_and_survives_the_wire() {
+        let setup = Setup::of(&levels()).unwrap();
+        let Task::Stream(stream) = &setup.task else { panic!("{setup:?}") };
+        assert_eq!((stream.path.read_size, stream.write_size, stream.rate), (4096, Some(65536), None));
+        assert_eq!(stream.path.work, Work::NsPerByte(0.5));
+        assert_eq!(stream.path.options, Levels::default());
+        let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
+        let text = serde_json::to_string(&command).unwrap();
+        assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
+    }
+
+    #[test]
+    fn a_missing_level_is_named() {
+        let mut levels = levels();
+        levels.set("read_size", Level::Absent);
+        assert_eq!(Setup::of(&levels).unwrap_err().to_string(), "a cell without read_size");
+    }
+
+    #[test]
+    fn flows_take_cpus_cyclically() {
+        let mut setup = Setup::of(&levels()).unwrap();
+        assert_eq!(setup.cpu(EndRole::Sink, 3), None);
+        setup.cpus = BTreeMap::from([(EndRole::Source, vec![0, 2]), (EndRole::Sink, vec![1, 3])]);
+        assert_eq!((setup.cpu(EndRole::Source, 3), setup.cpu(EndRole::Sink, 4)), (Some(2), Some(1)));
+    }
+}

@@ -1,0 +1,66 @@
+//! What a trial of a stream is set to, beside its path: resolved from a cell's levels, sent to both ends.
+
+use bytegauge_model::{Engine, Fill, Level, Levels};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::setup::{PathSetup, parsed, required};
+
+/// Receives that a ring keeps in flight where no level says.
+const OUTSTANDING: usize = 64;
+
+/// How bytes go one way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamSetup {
+    /// The path.
+    pub path: PathSetup,
+    /// Who moves bytes.
+    pub engine: Engine,
+    /// Buffer of a write, bytes; absent for one-ended sources.
+    pub write_size: Option<usize>,
+    /// Datagrams that are handed to the kernel at once; absent: as many as suit the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
+    /// Receives of datagrams that a ring keeps in flight.
+    pub outstanding: usize,
+    /// Work per write.
+    pub fill: Fill,
+    /// Offered load of all flows, bytes per second.
+    pub rate: Option<u64>,
+}
+
+impl StreamSetup {
+    /// Resolves a cell's levels.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
+    pub fn of(levels: &Levels) -> Result<StreamSetup, Fault> {
+        let number = |name: &str| levels.get(name).number().map(|n| n as usize);
+        let read_size = match number("read_size") {
+            Some(bytes) => bytes,
+            // Where another's server reads, of ours only the harness's own loop does: as much as is written.
+            None if *levels.get("connect") != Level::Absent => required(levels, "write_size")? as usize,
+            None => required(levels, "read_size")? as usize,
+        };
+        let mut path = PathSetup::of(levels, read_size)?;
+        let engine = parsed(levels, "engine")?.unwrap_or(Engine::Blocking);
+        // The harness's own loop connects to nobody.
+        path.foreign = path.foreign.filter(|_| engine != Engine::Null);
+        let two_ended = path.transport.two_ended();
+        Ok(StreamSetup {
+            engine,
+            write_size: if two_ended { Some(required(levels, "write_size")? as usize) } else { None },
+            batch: number("batch"),
+            outstanding: number("outstanding").unwrap_or(OUTSTANDING),
+            fill: parsed(levels, "fill")?.unwrap_or_default(),
+            rate: levels.get("rate").number(),
+            path,
+        })
+    }
+
+    /// Whether both ends take part. The null engine moves nothing, and a server that is not ours takes no commands: the
+    /// end that measures is alone.
+    pub fn has_two_ends(&self) -> bool {
+        self.path.transport.two_ended() && self.engine != Engine::Null && self.path.foreign.is_none()
+    }
+}
