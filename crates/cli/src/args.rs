@@ -6,9 +6,9 @@
 use std::ffi::OsString;
 
 use bytegauge_model::catalog::ENDS;
-use bytegauge_model::factor::{self, FACTORS, Factor, WORKLOADS};
+use bytegauge_model::factor::{self, FACTORS, Factor};
 use bytegauge_model::level::Kind;
-use bytegauge_model::{Ends, Workload};
+use bytegauge_model::{Ends, WORKLOADS, Workload};
 use bytegauge_plan::{PlanError, ready};
 use bytegauge_store::FORMATS;
 use clap::builder::PossibleValuesParser;
@@ -40,18 +40,7 @@ pub fn command() -> Command {
         .version(clap::crate_version!())
         .about("Which socket settings should your program use on this machine, what do they cost, and when does the answer stop holding?")
         .arg(store_arg())
-        .subcommand(measuring(
-            Command::new("stream").about("Bulk, one way: read and write sizes, socket options, placement"),
-            Some(Workload::Stream),
-        ))
-        .subcommand(measuring(
-            Command::new("call").about("Request and response: engines, connections, latency, socket options"),
-            Some(Workload::Call),
-        ))
-        .subcommand(measuring(
-            Command::new("ring").about("io_uring's ceiling: how many operations that do nothing a ring completes"),
-            Some(Workload::Ring),
-        ))
+        .subcommands(WORKLOADS.iter().map(|row| measuring(Command::new(row.name).about(row.about), Some(row.value))))
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
             Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
         ), None))

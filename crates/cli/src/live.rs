@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use bytegauge_harness::{Event, Observer};
-use bytegauge_model::{SessionId, Workload};
+use bytegauge_model::{SessionId, WORKLOADS};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -49,23 +49,26 @@ fn describe(event: &Event<'_>) -> Value {
     match event {
         Event::Began { session, resumed } => json!({"event": "session", "session": session.0, "resumed": resumed}),
         Event::Stage { stage, trials } => json!({"event": "stage", "stage": stage.name(), "trials": trials}),
-        Event::Trial { cell, trial, elapsed_ns, left_ns } => json!({
-            "event": "trial",
-            "cell": cell.id,
-            "group": cell.group,
-            "stage": trial.stage.name(),
-            "block": trial.block,
-            "outcome": trial.outcome.name(),
-            "reason": trial.outcome.reason(),
-            "bytes": trial.bytes,
-            "wall_ns": trial.wall_ns,
-            "calls": trial.calls,
-            "bytes_per_second": trial.rate().filter(|_| trial.workload == Workload::Stream),
-            "calls_per_second": trial.rate().filter(|_| trial.workload == Workload::Call),
-            "nops_per_second": trial.rate().filter(|_| trial.workload == Workload::Ring),
-            "elapsed_ns": elapsed_ns,
-            "left_ns": left_ns,
-        }),
+        Event::Trial { cell, trial, elapsed_ns, left_ns } => {
+            let mut line = json!({
+                "event": "trial",
+                "cell": cell.id,
+                "group": cell.group,
+                "stage": trial.stage.name(),
+                "block": trial.block,
+                "outcome": trial.outcome.name(),
+                "reason": trial.outcome.reason(),
+                "bytes": trial.bytes,
+                "wall_ns": trial.wall_ns,
+                "calls": trial.calls,
+                "elapsed_ns": elapsed_ns,
+                "left_ns": left_ns,
+            });
+            for row in WORKLOADS {
+                line[row.unit.per_second] = json!(trial.rate().filter(|_| trial.workload == row.value));
+            }
+            line
+        }
         Event::Look { look, of, judgement, next_ns } => json!({
             "event": "look",
             "look": look,

@@ -53,9 +53,6 @@ fn plain_on_dumb_terminals() {
 
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
-        Some(("stream", matches)) => measure::stream(matches),
-        Some(("call", matches)) => measure::call(matches),
-        Some(("ring", matches)) => measure::ring(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
@@ -69,6 +66,10 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
             bytegauge_traffic::end::serve_stdio().map_err(|error| Failure::failed(format!("this end: {error}")))?;
             Ok(exit::DONE)
         }
-        _ => print::welcome(),
+        Some((name, matches)) => match name.parse() {
+            Ok(workload) => measure::workload(workload, matches),
+            Err(_) => print::welcome(),
+        },
+        None => print::welcome(),
     }
 }

@@ -19,19 +19,9 @@ use crate::live::JsonLines;
 use crate::progress::Bar;
 use crate::{args, connect, dry_run, interrupt, look, print, resume, stored};
 
-/// `bytegauge stream`.
-pub fn stream(matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(Spec::named("stream", Workload::Stream), matches)
-}
-
-/// `bytegauge call`.
-pub fn call(matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(Spec::named("call", Workload::Call), matches)
-}
-
-/// `bytegauge ring`.
-pub fn ring(matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(Spec::named("ring", Workload::Ring), matches)
+/// `bytegauge stream`, `bytegauge call`, …
+pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
+    measure(Spec::named(workload.row().name, workload), matches)
 }
 
 /// `bytegauge run PLAN`.

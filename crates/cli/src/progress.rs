@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use bytegauge_harness::{Event, Judgement, Observer};
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::Stage;
-use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse, Nanos, Workload};
+use bytegauge_model::unit::significant;
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse, Nanos};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -108,11 +108,7 @@ impl Bar {
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
         let spread = estimate.relative_half_width().map(|share| format!(" ± {} %", significant(share * 100.0, 2)));
-        let rate = match cell.factors.workload() {
-            Workload::Stream => byte_rate(median),
-            Workload::Call => call_rate(median),
-            Workload::Ring => nop_rate(median),
-        };
+        let rate = (cell.factors.workload().row().unit.rate)(median);
         Some(format!("{}: {rate}{} so far", describe(cell), spread.unwrap_or_default()))
     }
 

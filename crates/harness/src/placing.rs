@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndRole, Levels, Placement, Workload};
+use bytegauge_model::{EndRole, Levels, Placement, Side};
 use bytegauge_sys::topology::{Relation, Topology};
 
 /// The CPUs of each end's flows, cyclically; empty leaves it to the scheduler.
@@ -32,12 +32,11 @@ pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<En
         }
     }
     let (here, there): (Vec<usize>, Vec<usize>) = pairs.into_iter().unzip();
-    let roles = |workload| match workload {
-        Workload::Stream => vec![(EndRole::Source, &here), (EndRole::Sink, &there)],
-        Workload::Call => vec![(EndRole::Client, &here), (EndRole::Server, &there), (EndRole::Competitor, &here)],
-        Workload::Ring => vec![(EndRole::Ring, &there)],
+    let cpus = |role: &EndRole| match role.side() {
+        Side::Source => (*role, here.clone()),
+        Side::Sink => (*role, there.clone()),
     };
-    roles(factors.workload()).into_iter().map(|(role, cpus)| (role, cpus.clone())).collect()
+    factors.workload().row().roles.iter().map(cpus).collect()
 }
 
 /// Why a placement cannot be had on this machine, or `None` if it can.

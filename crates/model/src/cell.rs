@@ -6,11 +6,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Engine, Transport};
-use crate::factor::{self, FACTORS, Role, Workload};
+use crate::factor::{self, FACTORS, Role};
 use crate::level::Level;
 use crate::place::Place;
 use crate::program::{Age, IAm};
 use crate::slo::Slo;
+use crate::workload::{WORKLOADS, Workload};
 
 /// A cell's name within its session: `c17`; its twin is `c17t`, its group's harness floor `g3n`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,16 +137,10 @@ impl Levels {
         self.workload.unwrap_or_else(|| self.inferred())
     }
 
-    /// The workload of levels that do not say it, as those of plans before they did: every cell of `call` has a request,
-    /// every one of `ring` a mode.
+    /// The workload of levels that do not say it, as an imported table's: the first in which all of them mean something.
     fn inferred(&self) -> Workload {
-        if *self.get("mode") != Level::Absent {
-            Workload::Ring
-        } else if *self.get("request") != Level::Absent {
-            Workload::Call
-        } else {
-            Workload::Stream
-        }
+        let mean_something = |workload: &Workload| self.present().all(|(factor, _)| factor.is_in(*workload));
+        WORKLOADS.iter().map(|row| row.value).find(mean_something).unwrap_or_default()
     }
 
     /// Whether a load below the maximum is offered. Then every choice reaches the same rate, and what is

@@ -8,18 +8,15 @@
 //!
 //! Long because it is one table.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Row, Transport, Work};
+use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Transport, Work};
 use crate::level::Kind;
 use crate::place::Place;
 use crate::program::{Age, IAm};
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
-use crate::suggest;
+use crate::workload::{WORKLOADS, Workload};
 
 /// Whether the user may set a factor, or life imposes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,64 +26,6 @@ pub enum Role {
     Choice,
     /// Defines the group.
     Condition,
-}
-
-/// What is said over a path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// Bulk, one way.
-    #[default]
-    Stream,
-    /// Request and response.
-    Call,
-    /// Operations that do nothing, through an io_uring: there is no path.
-    Ring,
-}
-
-/// The workloads.
-pub const WORKLOADS: &[Row<Workload>] = &[
-    Row { value: Workload::Stream, name: "stream", summary: "bulk, one way" },
-    Row { value: Workload::Call, name: "call", summary: "request and response" },
-    Row {
-        value: Workload::Ring,
-        name: "ring",
-        summary: "io_uring's ceiling: operations that do nothing, without a path",
-    },
-];
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(WORKLOADS.iter().find(|row| row.value == *self).map_or("?", |row| row.name))
-    }
-}
-
-impl FromStr for Workload {
-    type Err = NameError;
-
-    fn from_str(name: &str) -> Result<Self, NameError> {
-        WORKLOADS.iter().find(|row| row.name == name).map(|row| row.value).ok_or_else(|| NameError::Unknown {
-            kind: "workload",
-            name: name.into(),
-            hint: suggest::hint(name, WORKLOADS.iter().map(|row| row.name)),
-        })
-    }
-}
-
-impl Workload {
-    /// Whether anything is said over a path, so that there is a transport.
-    pub fn has_path(self) -> bool {
-        self != Workload::Ring
-    }
-
-    /// Whether the workload can be carried over a transport.
-    pub fn runs_over(self, transport: &Transport) -> bool {
-        match self {
-            Workload::Stream => true,
-            Workload::Call => transport.is_socket(),
-            Workload::Ring => false,
-        }
-    }
 }
 
 /// The default list of levels in each workload; where it is `None` the factor has no meaning.

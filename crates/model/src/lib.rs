@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod cell;
 pub mod datagram;
 pub mod end;
+pub mod ends;
 pub mod engine;
 pub mod factor;
 pub mod level;
@@ -23,6 +24,7 @@ pub mod slo;
 pub mod suggest;
 pub mod trial;
 pub mod unit;
+pub mod workload;
 
 pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
 pub use catalog::{
@@ -30,8 +32,9 @@ pub use catalog::{
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
 pub use datagram::{DatagramReport, Deaths, UdpUse};
-pub use end::{EndReports, EndRole, Side};
-pub use factor::{FACTORS, Factor, Role, Workload};
+pub use end::{EndRole, Side};
+pub use ends::EndReports;
+pub use factor::{FACTORS, Factor, Role};
 pub use level::{Level, LevelError};
 pub use place::Place;
 pub use program::{Age, IAm};
@@ -40,3 +43,4 @@ pub use session::{BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
 pub use slo::{Probe, Slo};
 pub use trial::{EffectiveOptions, EndReport, FlowReport, MachineUse, Outcome, TcpReport, Trial};
 pub use unit::{Bytes, Nanos};
+pub use workload::{WORKLOADS, Workload};

@@ -1,7 +1,7 @@
 //! The table of profiles: named sets of conditions that an answer has to hold for.
 
-use crate::factor::Workload;
 use crate::unit::Bytes;
+use crate::workload::Workload;
 
 /// A named set of condition levels: a kind of reader, server or path that the answer has to hold for.
 #[derive(Clone, Copy, Debug)]

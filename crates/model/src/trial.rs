@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::call::{CallReport, EngineReport};
 use crate::cell::{CellId, Levels};
 use crate::datagram::{DatagramReport, UdpUse};
-use crate::end::{EndReports, EndRole};
-use crate::factor::Workload;
+use crate::end::EndRole;
+use crate::ends::EndReports;
 use crate::level::Level;
 use crate::ring::RingReport;
 use crate::session::Stage;
+use crate::workload::Workload;
 
 /// How a trial, or a cell, ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

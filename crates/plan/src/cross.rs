@@ -129,7 +129,7 @@ pub(crate) fn apply_profile(spec: &Spec, part: &Part, mut conditions: Levels) ->
 mod tests {
     use std::collections::BTreeMap;
 
-    use bytegauge_model::factor::WORKLOADS;
+    use bytegauge_model::WORKLOADS;
     use proptest::prelude::*;
 
     use super::*;

@@ -19,16 +19,7 @@ pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
     let mut levels = Levels::default();
     levels.set("rcvbuf_on", Level::Name("client".into()));
     let is_set_there = |row: &OptionRow| !(row.sites)(&levels).0.contains(&near);
-    of_our_server(workload).contains(&name) || option::of_factor(name).is_some_and(is_set_there)
-}
-
-/// Factors of a server that only ours has, beside the options of its sockets.
-fn of_our_server(workload: Workload) -> &'static [&'static str] {
-    match workload {
-        Workload::Stream => &["profile", "work", "walk", "read_size"],
-        Workload::Call => &["profile", "work", "walk", "read_once", "server_engine", "server_threads", "backlog"],
-        Workload::Ring => &[],
-    }
+    workload.row().of_our_server.contains(&name) || option::of_factor(name).is_some_and(is_set_there)
 }
 
 /// The places of a part's foreign servers; none where the server is ours.
@@ -192,7 +183,7 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         for cell in &plan.cells {
             let absent = |name: &&str| *cell.factors.get(name) == Level::Absent;
-            assert!(of_our_server(Workload::Call).iter().chain(&["linger", "reuseport"]).all(absent), "{cell:?}");
+            assert!(Workload::Call.row().of_our_server.iter().chain(&["linger", "reuseport"]).all(absent), "{cell:?}");
             assert_eq!(cell.factors.get("transport").name(), Some("tcp"));
             assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
         }
@@ -207,7 +198,7 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         let absent = |name: &&str| *plan.cells[0].factors.get(name) == Level::Absent;
         assert!(
-            of_our_server(Workload::Stream).iter().chain(&["rcvbuf", "rcvlowat", "busy_poll"]).all(absent),
+            Workload::Stream.row().of_our_server.iter().chain(&["rcvbuf", "rcvlowat", "busy_poll"]).all(absent),
             "{:?}",
             plan.cells[0]
         );

@@ -195,24 +195,6 @@ pub fn throws_away(conditions: &Levels) -> bool {
     conditions.get("profile").name() == Some("drain") || (nothing("work") && nothing("walk"))
 }
 
-/// Who decides what is good enough: the reader of a stream, the server of calls.
-pub fn worker(workload: Workload) -> &'static str {
-    match workload {
-        Workload::Stream => "reader",
-        Workload::Call => "server",
-        Workload::Ring => "program",
-    }
-}
-
-/// The worker that does nothing: what is measured then is the kernel (and the engine) alone.
-pub fn idle_worker(workload: Workload) -> &'static str {
-    match workload {
-        Workload::Stream => "a reader that throws the bytes away",
-        Workload::Call => "a server that does nothing with a request",
-        Workload::Ring => "a program that does nothing",
-    }
-}
-
 /// What to set, as an instruction: "read with 32 KiB and write with 256 KiB".
 pub fn choice(levels: &Levels, varied: &[String]) -> String {
     let said: Vec<String> = FACTORS

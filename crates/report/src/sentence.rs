@@ -3,10 +3,11 @@
 //!
 //! Only puts together what the view has decided: no rule of evidence stands here.
 
-use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
+use bytegauge_model::unit::significant;
+use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
-use crate::phrase::{capital, idle_worker, join, profile_phrase, worker};
+use crate::phrase::{capital, join, profile_phrase};
 
 /// What a verdict sentence is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,11 +159,8 @@ impl Verdict {
             }
             Answer::DrainOnly { choice, proven } => {
                 let shown = if *proven { self.claim() } else { format!("{}, not proven", self.rates_text()) };
-                let (idle, who) = (idle_worker(self.workload), worker(self.workload));
-                let profiles = match self.workload {
-                    Workload::Stream => "sum,parser",
-                    Workload::Call | Workload::Ring => "rpc,many-idle",
-                };
+                let WorkloadRow { idle_worker: idle, worker: who, working_profiles: profiles, .. } =
+                    self.workload.row();
                 format!(
                     "to {choice} is enough for {idle}. {shown}. Nothing is recommended from that alone: a {who} that works \
                      shifts the answer (add --profile {profiles})."
@@ -180,7 +178,7 @@ impl Verdict {
     fn claim(&self) -> String {
         let profiles = match self.rates.len() {
             0 | 1 => String::new(),
-            _ => format!(", whether the {} {}", worker(self.workload), join(&self.phrases(), "or")),
+            _ => format!(", whether the {} {}", self.workload.row().worker, join(&self.phrases(), "or")),
         };
         let rates = self.span();
         let bound = self.bound.map_or_else(String::new, |bound| format!("at most {} dearer, ", percent(bound)));
@@ -221,14 +219,14 @@ impl Verdict {
             .enumerate()
             .map(|(at, (_, choice))| match parts.get(at + 1).and_then(|(profiles, _)| profiles.first()) {
                 Some(next) => {
-                    format!("to {choice} is enough until the {} {}", worker(self.workload), profile_phrase(next))
+                    format!("to {choice} is enough until the {} {}", self.workload.row().worker, profile_phrase(next))
                 }
                 None => format!("then {choice}"),
             })
             .collect();
         format!(
             "no one choice was shown for every {}: {}. Each is within {} of the best confirmed there ({}).",
-            worker(self.workload),
+            self.workload.row().worker,
             each.join("; "),
             percent(self.margin),
             self.scope()
@@ -257,7 +255,7 @@ impl Verdict {
             [] => "no rate is known".into(),
             [one] => self.rate_text(one),
             [first, others @ ..] => {
-                let who = worker(self.workload);
+                let who = self.workload.row().worker;
                 let first = format!("{} when the {who} {}", self.rate_text(first), profile_phrase(&first.profile));
                 let others =
                     others.iter().map(|r| format!("{} when it {}", self.rate_text(r), profile_phrase(&r.profile)));
@@ -286,11 +284,7 @@ impl Verdict {
     }
 
     fn shown(&self, per_second: f64) -> String {
-        match self.workload {
-            Workload::Stream => byte_rate(per_second),
-            Workload::Call => call_rate(per_second),
-            Workload::Ring => nop_rate(per_second),
-        }
+        (self.workload.row().unit.rate)(per_second)
     }
 }
 

@@ -4,10 +4,10 @@ use anyhow::Result;
 use bytegauge_model::catalog::{
     ARRIVALS, Batches, ENDS, ENGINES, EngineEnd, PLACEMENTS, PROFILES, RCVBUF_ON, Row, TRANSPORTS, Threads,
 };
-use bytegauge_model::factor::{self, Factor, Role, WORKLOADS};
+use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::Kind;
 use bytegauge_model::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
-use bytegauge_model::{Bytes, Nanos, Transport, Workload};
+use bytegauge_model::{Bytes, Nanos, Transport, WORKLOADS, Workload};
 
 use crate::markdown::{code, table};
 

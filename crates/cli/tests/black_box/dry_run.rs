@@ -1,7 +1,8 @@
 //! `--dry-run`: what will be measured, for how long, what was collapsed; flags and TOML keys say the same.
 
+use bytegauge_model::WORKLOADS;
 use bytegauge_model::Workload;
-use bytegauge_model::factor::{self, Factor, WORKLOADS};
+use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::level::Kind;
 use serde_json::Value;
 

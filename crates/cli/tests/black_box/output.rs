@@ -31,7 +31,7 @@ fn help_is_complete() {
         "man",
     ]);
     let help = bench.run("stream --help").exits(0);
-    for row in factor::WORKLOADS {
+    for row in bytegauge_model::WORKLOADS {
         let help = bench.run(&format!("{} --help", row.name)).exits(0);
         for factor in factor::of(row.value) {
             let shown = [' ', '\n'].iter().any(|end| help.stdout.contains(&format!("--{}{end}", factor.flag())));

@@ -20,12 +20,6 @@ struct Metric {
     of: fn(&Trial) -> Option<f64>,
 }
 
-const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Trial::rate };
-
-const CALLS: Metric = Metric { name: "calls", unit: "calls/s", of: Trial::rate };
-
-const NOPS: Metric = Metric { name: "nops", unit: "NOPs/s", of: Trial::rate };
-
 /// Of rings. What was submitted stands beside what was completed: of a loop that takes no completion it is all.
 const MORE_OF_RINGS: &[Metric] = &[
     Metric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
@@ -119,11 +113,8 @@ fn estimate(metric: &Metric, settled: &Settled, level: f64) -> Estimate {
 
 /// The primary rate of a cell.
 pub fn throughput(settled: &Settled, level: f64) -> Estimate {
-    match settled.workload() {
-        Workload::Stream => estimate(&THROUGHPUT, settled, level),
-        Workload::Call => estimate(&CALLS, settled, level),
-        Workload::Ring => estimate(&NOPS, settled, level),
-    }
+    let (name, unit) = settled.workload().row().unit.metric;
+    estimate(&Metric { name, unit, of: Trial::rate }, settled, level)
 }
 
 /// The other estimates, those that are known.

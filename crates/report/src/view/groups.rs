@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{BlockRecord, CellId, GroupId, Level, Stage, Trial, Workload};
+use bytegauge_model::{BlockRecord, CellId, GroupId, Level, Stage, Trial};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
@@ -95,14 +95,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
 
 /// What is compared.
 fn cost(judged: &Judged) -> &'static str {
-    match (judged.row.group.factors.workload(), judged.offered) {
-        (Workload::Stream, false) => "ns_per_byte",
-        (Workload::Stream, true) => "cpu_ns_per_byte",
-        (Workload::Call, false) => "ns_per_call",
-        (Workload::Call, true) => "cpu_ns_per_call",
-        // Nobody offers a ring less than it can take.
-        (Workload::Ring, _) => "ns_per_nop",
-    }
+    judged.row.group.factors.workload().row().unit.costs[usize::from(judged.offered)]
 }
 
 fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {

@@ -73,7 +73,7 @@ fn subject(family: &Family, answer: &Answer) -> String {
     let drains = family.groups.iter().all(|group| phrase::throws_away(&group.row.group.factors));
     match answer {
         Answer::DrainOnly { .. } => subject,
-        _ if drains => format!("{subject}, {}", phrase::idle_worker(family.conditions.workload())),
+        _ if drains => format!("{subject}, {}", family.conditions.workload().row().idle_worker),
         _ => subject,
     }
 }

@@ -99,7 +99,7 @@ fn by_role(trial: &mut Value, workload: Workload) {
     let pinned = fields.remove("cpus").unwrap_or_default();
     for (index, (name, side)) in [("source", Side::Source), ("sink", Side::Sink)].into_iter().enumerate() {
         let report = fields.remove(name).filter(|report| !report.is_null());
-        let Some(role) = EndRole::of(workload, side) else { continue };
+        let Some(role) = workload.end(side) else { continue };
         ends.extend(report.map(|report| (role.name().to_owned(), report)));
         cpus.extend(pinned.get(index).map(|cpu| (role.name().to_owned(), cpu.clone())));
     }

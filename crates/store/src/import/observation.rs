@@ -7,8 +7,8 @@ use std::rc::Rc;
 use bytegauge_model::factor::Role;
 use bytegauge_model::level::Kind;
 use bytegauge_model::{
-    CellId, CellKind, EndReport, EndRole, Factor, Level, Levels, MachineUse, Nanos, Outcome, Side, Stage, Transport,
-    Trial, Workload, factor, unit,
+    CellId, CellKind, EndReport, Factor, Level, Levels, MachineUse, Nanos, Outcome, Side, Stage, Transport, Trial,
+    Workload, factor, unit,
 };
 
 use crate::cell::{kind_from_name, outcome};
@@ -245,7 +245,7 @@ impl Fields {
             refuse_the_impossible(self.kind, bytes, calls.unwrap_or(0), wall_ns)?;
         }
         let workload = factors.workload();
-        let sides = [EndRole::of(workload, Side::Source), EndRole::of(workload, Side::Sink)];
+        let sides = [workload.end(Side::Source), workload.end(Side::Sink)];
         let ends = sides.into_iter().zip(self.ends).filter_map(|(role, counts)| {
             let report = end_report(counts, bytes, wall_ns)?;
             Some((role?, report))

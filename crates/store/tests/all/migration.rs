@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytegauge_model::{EndReport, EndRole, SessionId, Workload};
-use bytegauge_store::{ImportOptions, Store};
+use bytegauge_store::{CellRow, ImportOptions, Store};
 use rusqlite::Connection;
 
 /// Every version with what it wrote: planted sessions, and small real ones of each workload.
@@ -90,6 +90,9 @@ fn ends_get_their_roles() {
         assert_eq!(full.ends.iter().map(|(role, _)| role).collect::<Vec<_>>(), expected, "{name}");
         let series = store.series(SessionId(1), None).unwrap();
         assert!(!series.is_empty() && series.iter().all(|one| expected.contains(&one.end)), "{name}");
+        let cells = store.cells(SessionId(1)).unwrap();
+        let said = |row: &CellRow| row.cell.factors == row.cell.factors.clone().said_of(workload);
+        assert!(!cells.is_empty() && cells.iter().all(said), "{name}");
         // Whatever was measured before could not know of another age.
         assert!(store.groups(SessionId(1)).unwrap().iter().all(|group| group.facts["age"] == "fresh"), "{name}");
     };

@@ -1,0 +1,53 @@
+//! What the ends of a trial counted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::end::EndRole;
+use crate::trial::EndReport;
+
+/// What the ends of a trial counted, by role: those that reported.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EndReports(pub BTreeMap<EndRole, EndReport>);
+
+impl EndReports {
+    /// What an end counted.
+    pub fn get(&self, role: EndRole) -> Option<&EndReport> {
+        self.0.get(&role)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, role: EndRole) -> Option<&mut EndReport> {
+        self.0.get_mut(&role)
+    }
+
+    /// The end that connects: a source, or a client.
+    pub fn source_side(&self) -> Option<&EndReport> {
+        self.get(EndRole::Source).or_else(|| self.get(EndRole::Client))
+    }
+
+    /// The end that is connected to, a sink or a server; or a ring.
+    pub fn sink_side(&self) -> Option<&EndReport> {
+        [EndRole::Sink, EndRole::Server, EndRole::Ring].into_iter().find_map(|role| self.get(role))
+    }
+
+    /// The end whose window is the trial's: the client of calls, the sink of a stream, or its source where the sink is
+    /// not ours, a ring.
+    pub fn measuring(&self) -> Option<&EndReport> {
+        const MEASURING: [EndRole; 4] = [EndRole::Client, EndRole::Ring, EndRole::Sink, EndRole::Source];
+        MEASURING.into_iter().find_map(|role| self.get(role))
+    }
+
+    /// Every end with its role.
+    pub fn iter(&self) -> impl Iterator<Item = (EndRole, &EndReport)> {
+        self.0.iter().map(|(role, report)| (*role, report))
+    }
+}
+
+impl FromIterator<(EndRole, EndReport)> for EndReports {
+    fn from_iter<I: IntoIterator<Item = (EndRole, EndReport)>>(ends: I) -> EndReports {
+        EndReports(ends.into_iter().collect())
+    }
+}
