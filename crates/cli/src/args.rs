@@ -148,6 +148,12 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .help("Check every byte at the sink (slower; the numbers include the checking)"),
         )
         .arg(
+            Arg::new("gentle")
+                .long("gentle")
+                .action(ArgAction::SetTrue)
+                .help("Rest after every trial as long as it took, for other programs' sake (half as many trials in a budget)"),
+        )
+        .arg(
             Arg::new("dry-run")
                 .long("dry-run")
                 .action(ArgAction::SetTrue)

@@ -187,7 +187,8 @@ fn options(matches: &ArgMatches, spec: &Spec) -> Result<RunOptions, Failure> {
         return Err(Failure::usage("--until: with --looks 1 there is no further look: leave one of them out"));
     }
     let plant = args::text(matches, "plant").map(plant).transpose()?;
-    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns })
+    let gentle = matches.get_flag("gentle");
+    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, gentle })
 }
 
 /// The faults that can be planted.

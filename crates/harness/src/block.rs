@@ -1,5 +1,8 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
@@ -44,6 +47,9 @@ const SERIES_FROM_NS: u64 = 1_000_000_000;
 /// longer. Where load is offered, so many calls in all are enough: how seldom a flow calls is what was asked for.
 const CALLS_FEW: u64 = 10;
 
+/// A rest looks so often whether the user wants to stop, nanoseconds.
+const REST_STEP_NS: u64 = 20_000_000;
+
 /// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
 const WARMUP_SHARE: u64 = 5;
 
@@ -61,11 +67,16 @@ impl Run<'_> {
         let start = self.watch.block_start(&[]);
         let mut end = BlockEnd::Complete;
         for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
-            if self.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if self.stop.load(Ordering::Relaxed) {
                 end = BlockEnd::Interrupted;
                 break;
             }
-            match self.trial(task, &task.cells[cell], index, position as u32)? {
+            let began_ns = monotonic_ns();
+            let measured = self.trial(task, &task.cells[cell], index, position as u32)?;
+            if self.options.gentle {
+                self.rest(monotonic_ns() - began_ns);
+            }
+            match measured {
                 Some(true) => {}
                 Some(false) => end = BlockEnd::Broken,
                 None => {
@@ -92,6 +103,15 @@ impl Run<'_> {
             },
         )?;
         Ok(end)
+    }
+
+    /// Does nothing for so long, nanoseconds, or until the user wants to stop.
+    fn rest(&self, for_ns: u64) {
+        let until_ns = monotonic_ns() + for_ns;
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(left_ns) = until_ns.checked_sub(monotonic_ns()) else { return };
+            std::thread::sleep(Duration::from_nanos(left_ns.min(REST_STEP_NS)));
+        }
     }
 
     /// Measures one cell once and stores the trial. Whether it was measured; `None` if it was interrupted.

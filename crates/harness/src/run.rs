@@ -78,6 +78,8 @@ pub struct RunOptions {
     pub until_proven: bool,
     /// Begins no further look that would end after so much of the session's time, nanoseconds.
     pub until_max_ns: Option<u64>,
+    /// Rests as long after every trial as it took, so that other programs of this machine get their turn.
+    pub gentle: bool,
 }
 
 /// How a run ended.

@@ -337,3 +337,21 @@ fn a_full_backlog_is_named_where_the_kernel_counted_it() {
     let explanation = silence.expect("connections that timed out")["explanation"].as_str().expect("a text");
     assert!(explanation.contains("the server's backlog was full"), "{explanation}");
 }
+
+#[test]
+fn gentle_runs_rest_as_long_as_they_measure() {
+    let bench = Bench::new();
+    let words = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 50ms \
+                 --blocks 2 --budget 2s --quiet --gentle";
+    bench.run(words).exits(0);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    let mut pairs = 0;
+    for pair in raw.trials.windows(2).filter(|pair| pair[0]["block"] == pair[1]["block"]) {
+        let apart_ns = number(&pair[1]["started_unix_ns"]) - number(&pair[0]["started_unix_ns"]);
+        let measured_ns = number(&pair[0]["wall_ns"]) + number(&pair[0]["warmup_ns"]);
+        assert!(apart_ns >= 2 * measured_ns, "{apart_ns} ns from one to the next of {measured_ns} ns");
+        pairs += 1;
+    }
+    assert!(pairs > 0, "{raw:?}");
+}
