@@ -107,7 +107,7 @@ fn found(name: &str) -> Option<PathBuf> {
 /// The program, built: its pages are looked at as well.
 fn program() -> Result<PathBuf> {
     steps::visible(&mut cargo::command(&["build", "--locked", "--quiet", "--package", "bytegauge"]))?;
-    Ok(PathBuf::from(cargo::workspace()?.target_directory).join("debug/bytegauge"))
+    Ok(cargo::workspace()?.target_directory.join("debug/bytegauge"))
 }
 
 fn answers(program: &str) -> bool {

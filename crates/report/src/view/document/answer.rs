@@ -56,7 +56,7 @@ pub struct UseView {
 }
 
 /// The rows of a table by two conditions, each a number.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GridView {
     /// What the rows of the grid are: `flows`.
     pub down: GridAxis,
@@ -67,7 +67,7 @@ pub struct GridView {
 }
 
 /// One side of a grid.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GridAxis {
     /// The factor.
     pub factor: String,
