@@ -53,6 +53,7 @@ export function session(cells: CellView[], change: { name?: string; best?: strin
       use: {
         worker: "reader", choices: [{ factor: "read_size", heading: "read" }], rate_unit: "GiB/s", rate_divisor: 2 ** 30, cost_unit: null, margin: 0.05, level: 0.95,
         rows: groups.map((group) => ({ question: group.label ?? "", groups: [group.id ?? ""], profiles: ["sum"], who: "sums", one_for_all: false, standing: recommended ? "proven" : "nothing", choice: {}, shown: recommended ? ["64 KiB"] : [], code: [], rate: recommended ? 1e9 : null, rate_max: null, rough: false, cost: null, p99_ns: null, within: recommended ? 0.03 : null, note: null })),
+        grid: null,
       },
       avoid: [], why: ["sender CPU: all"], holds: ["these 60 s"], noise: ["nothing"], next: ["all is shown"], more: ["bytegauge report 1 --full"],
     },
