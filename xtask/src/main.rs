@@ -10,6 +10,7 @@ mod edges;
 mod generate;
 mod lab;
 mod markdown;
+mod page;
 mod peers;
 mod real_life;
 mod section;
@@ -34,6 +35,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { command: test::command, run: test::run },
     Task { command: generate::command, run: generate::run },
+    Task { command: page::command, run: page::run },
     Task { command: audit::command, run: audit::run },
     Task { command: peers::command, run: peers::run },
     Task { command: verify_stats::command, run: verify_stats::run },

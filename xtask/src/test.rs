@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Command};
 
 use crate::steps::{self, Done, Step};
-use crate::{audit, cargo, edges, generate, setup, skips, sources};
+use crate::{audit, cargo, edges, generate, page, setup, skips, sources};
 
 /// All tests of all crates.
 const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
@@ -59,6 +59,7 @@ pub fn run(_: &ArgMatches) -> Result<()> {
             repeat: format!("cargo {}", TESTS.join(" ")),
             work: Box::new(|| skips::run(cargo::command(&TESTS).args(["--", "--show-output"]))),
         },
+        Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
         cargo_step("docs", &["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")]),
         cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
         Step {

@@ -48,9 +48,11 @@ pub fn command() -> Command {
         .subcommand(Command::new("sessions").about("List what was measured"))
         .subcommand(
             Command::new("report")
-                .about("Print a session again, from the store alone")
-                .arg(session_arg())
+                .about("Print a session again, from the store alone, or make a page of it")
+                .arg(session_arg().num_args(0..).help("The sessions' numbers, several for --html [default: the latest]"))
                 .arg(format_arg())
+                .arg(html_arg())
+                .arg(open_arg())
                 .arg(full_arg())
                 .arg(group_arg())
                 .arg(strict_arg())
@@ -261,6 +263,18 @@ fn session_arg() -> Arg {
 
 fn format_arg() -> Arg {
     choice("format", &REPORT_FORMATS).default_value("text").help("text, or one document of json, csv or markdown")
+}
+
+fn html_arg() -> Arg {
+    Arg::new("html")
+        .long("html")
+        .value_name("FILE")
+        .conflicts_with_all(["format", "full", "group"])
+        .help("Write a page with every figure: one file that needs no network")
+}
+
+fn open_arg() -> Arg {
+    Arg::new("open").long("open").action(ArgAction::SetTrue).requires("html").help("Show the page in the browser")
 }
 
 fn full_arg() -> Arg {

@@ -9,6 +9,7 @@ mod interrupt;
 mod live;
 mod look;
 mod measure;
+mod page;
 mod print;
 mod progress;
 mod resume;

@@ -12,7 +12,7 @@ use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNBOUNDED};
-use crate::{args, print};
+use crate::{args, page, print};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -33,14 +33,21 @@ pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     print(&print::in_locale(render::sessions::render(&store.sessions()?, &style(&path))))
 }
 
-/// `bytegauge report [ID]`.
+/// `bytegauge report [ID…]`.
 pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
-    let session = session(matches, &store)?;
-    let view = view(&store, session, matches)?;
-    print(&rendered(&view, matches, &path)?)?;
-    Ok(verdict_code(&view, matches.get_flag("strict")))
+    let sessions = sessions_named(matches, &store)?;
+    let views: Vec<View> = sessions.iter().map(|id| view(&store, *id, matches)).collect::<Result<_, _>>()?;
+    match (args::text(matches, "html"), views.as_slice()) {
+        (Some(file), views) => page::write(views, file, matches.get_flag("open"))?,
+        (None, [view]) => print(&rendered(view, matches, &path)?)?,
+        (None, _) => {
+            return Err(Failure::usage("several sessions fit one page: add --html page.html, or name one session"));
+        }
+    };
+    let strict = matches.get_flag("strict");
+    Ok(views.iter().map(|view| verdict_code(view, strict)).max().unwrap_or(DONE))
 }
 
 /// `bytegauge export [ID]`.
@@ -176,6 +183,20 @@ impl<W: Write> Write for Leavable<W> {
             result => result,
         }
     }
+}
+
+/// The sessions that were named, each once; the latest where none was.
+fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>, Failure> {
+    let mut ids: Vec<SessionId> = Vec::new();
+    for id in matches.get_many::<i64>("session").unwrap_or_default().map(|id| SessionId(*id)) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    if ids.is_empty() {
+        ids.push(session(matches, store)?);
+    }
+    Ok(ids)
 }
 
 fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {

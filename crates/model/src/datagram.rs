@@ -1,5 +1,6 @@
 //! What became of datagrams: how many an end sent or took, in how many packets, and what went wrong with them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What one end, or one flow of it, counted of datagrams. What says nothing about a window is of the flows' whole life.
@@ -101,7 +102,7 @@ impl Deaths {
 
 /// What the kernel counted of UDP in the whole network namespace meanwhile (`/proc/net/snmp`, `/proc/net/snmp6`), both
 /// protocols together: whoever else speaks UDP is in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UdpUse {
     /// `InDatagrams`.

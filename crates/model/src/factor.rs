@@ -8,6 +8,7 @@
 //!
 //! Long because it is one table.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Transport, Work};
@@ -19,7 +20,7 @@ use crate::slo::Slo;
 use crate::workload::{WORKLOADS, Workload};
 
 /// Whether the user may set a factor, or life imposes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Compared within a group; the recommendation names it.

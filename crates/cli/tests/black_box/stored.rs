@@ -21,6 +21,38 @@ fn a_report_is_what_the_run_printed() {
 }
 
 #[test]
+fn a_page_holds_its_sessions_and_asks_nobody_for_more() {
+    let bench = Bench::new();
+    for _ in 0..2 {
+        bench.run(&format!("{QUICK} --quiet")).exits(0);
+    }
+    bench.run("report 2 1 2 --html page.html").exits(0).prints(&["the page is in ", "page.html"]);
+    let page = fs::read_to_string(bench.path("page.html")).expect("the page");
+    let slot = "<script type=\"application/json\" id=\"sessions\">";
+    let data = page.split_once(slot).and_then(|(_, rest)| rest.split_once("</script>")).expect("the data").0;
+    let documents: serde_json::Value = serde_json::from_str(data).expect("JSON");
+    let told: Vec<_> = documents.as_array().expect("a list").iter().map(|one| one["session"].as_i64()).collect();
+    assert_eq!(told, [Some(2), Some(1)], "each once, in the order in which they were named");
+    assert!(page.contains("default-src 'none'"));
+    bench.run("report 1 2").exits(2).complains(&["--html page.html"]);
+    bench.run("report --html nowhere/page.html").exits(5).complains(&["cannot write nowhere/page.html", "--html"]);
+    bench.run("report --open").exits(2).complains(&["--html"]);
+}
+
+#[test]
+fn a_page_that_nothing_can_show_is_written_and_named() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    let nothing = bench.shell("PATH=/nowhere exec \"$BYTEGAUGE\" report --html page.html --open").exits(5);
+    nothing.complains(&["xdg-open", "page.html in a browser"]);
+    assert!(bench.path("page.html").is_file());
+    bench.write("xdg-open", "#!/bin/sh\nprintf %s \"$1\" > shown\n");
+    bench.shell("chmod +x xdg-open && PATH=$PWD:$PATH exec \"$BYTEGAUGE\" report --html page.html --open").exits(0);
+    let shown = fs::read_to_string(bench.path("shown")).expect("what the opener was given");
+    assert!(shown.starts_with('/') && shown.ends_with("/page.html"), "{shown}");
+}
+
+#[test]
 fn sessions_are_listed_and_told_apart() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);

@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod json;
 pub mod markdown;
+pub mod page;
 pub mod screen;
 pub mod sessions;
 pub mod terminal;

@@ -34,6 +34,8 @@ pub struct Conditions<'a> {
     pub rounds: Rounds,
     /// "Within x of the best", as a share.
     pub margin: f64,
+    /// When the session began, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
 }
 
 /// Confirmation, round by round: a group on the side has a block in some of the rounds only.

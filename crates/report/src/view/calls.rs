@@ -86,7 +86,7 @@ pub fn waiting(call: &CallView, counters: &Counters) -> Option<DelayedAcksView> 
 }
 
 /// Mean and standard deviation of a sample; the latter needs two values.
-fn mean_and_sd(values: &[f64]) -> (Option<f64>, Option<f64>) {
+pub fn mean_and_sd(values: &[f64]) -> (Option<f64>, Option<f64>) {
     let n = values.len() as f64;
     if values.is_empty() {
         return (None, None);

@@ -8,7 +8,7 @@ use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
 use serde_json::Value;
 
-use super::calls::calls;
+use super::calls::{calls, mean_and_sd};
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
@@ -77,6 +77,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let counters = counters(levels, &settled.trials);
     let cpu = cpu(&settled.trials, flows(levels), irq_accounting(machine));
     let total_rate = total_rate(settled);
+    let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     let known = Known {
         settled,
         rate: estimate.median,
@@ -118,6 +119,8 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         above_best_upper: None,
         estimate,
         total_rate,
+        mean,
+        sd,
         counters,
         cpu,
         limit,

@@ -8,17 +8,21 @@
 
 mod answer;
 mod call;
+mod course;
 mod datagram;
 mod ring;
+pub mod schema;
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, CellKind, GroupId, Level, SessionId, SessionStatus, Stage};
+use bytegauge_model::{CellId, CellKind, GroupId, Level, Role, SessionId, SessionStatus, Stage};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, GridAxis, GridView, Standing, UseRow, UseView};
 pub use call::{CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView};
+pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
 pub use ring::RingView;
 
@@ -29,15 +33,17 @@ pub const SCHEMA_VERSION: u32 = 2;
 pub type Factors = BTreeMap<String, Value>;
 
 /// Everything that is said about one session.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct View {
-    /// [`SCHEMA_VERSION`].
+    /// Rises when a key changes its meaning or goes away.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
     pub schema_version: u32,
     /// The session's number in its store.
     pub session: SessionId,
     /// How the session stands.
     pub status: SessionStatus,
     /// When it began, RFC 3339, UTC.
+    #[schemars(extend("format" = "date-time"))]
     pub started: String,
     /// From its first to its last trial, nanoseconds.
     pub elapsed_ns: Option<u64>,
@@ -64,7 +70,7 @@ pub struct View {
 }
 
 /// What was run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PlanView {
     /// The plan's name.
     pub name: String,
@@ -78,13 +84,32 @@ pub struct PlanView {
     pub budget_ns: Option<u64>,
     /// Factors that were varied, in the order of the factor table.
     pub varied: Vec<String>,
+    /// Every factor of the workload, in the order of the factor table.
+    pub factors: Vec<FactorView>,
+}
+
+/// What a factor is, for people and for whoever draws it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FactorView {
+    /// Its key in every `factors`.
+    pub name: &'static str,
+    /// A short heading.
+    pub heading: &'static str,
+    /// A line about it.
+    pub summary: &'static str,
+    /// `choice`: you may set it. `condition`: life imposes it.
+    pub role: Role,
+    /// What its numbers count: `bytes`, `ns`, `bytes/s`, `calls/s`; `null` for plain counts and names.
+    #[schemars(extend("enum" = ["bytes", "ns", "bytes/s", "calls/s", null]))]
+    pub unit: Option<&'static str>,
 }
 
 /// The machine and what went on beside the measurement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EnvironmentView {
     /// A (calm) to D (much was taken from the session), a description that decides nothing; `null` when nothing is
     /// known about the machine.
+    #[schemars(extend("enum" = ['A', 'B', 'C', 'D', null]))]
     pub grade: Option<char>,
     /// What the grade rests on.
     pub reasons: Vec<String>,
@@ -104,7 +129,7 @@ pub struct EnvironmentView {
 }
 
 /// A median with a sign interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// What is estimated.
     pub metric: &'static str,
@@ -127,7 +152,7 @@ impl Estimate {
 }
 
 /// One cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CellView {
     /// Its name.
     pub id: CellId,
@@ -142,8 +167,10 @@ pub struct CellView {
     /// The furthest stage with a measured trial.
     pub stage: Option<Stage>,
     /// The level of every factor.
+    #[schemars(with = "schema::FactorLevels")]
     pub factors: Factors,
     /// `measured`, `skipped` or `failed`.
+    #[schemars(extend("enum" = ["measured", "skipped", "failed"]))]
     pub outcome: &'static str,
     /// Why it was not measured, or left its group.
     pub reason: Option<String>,
@@ -158,6 +185,10 @@ pub struct CellView {
     pub estimate: Estimate,
     /// All bytes, calls or completions over all time: what a user pays.
     pub total_rate: Option<f64>,
+    /// Mean of the trials' rates, as others publish it.
+    pub mean: Option<f64>,
+    /// Standard deviation of the same; `null` below two trials.
+    pub sd: Option<f64>,
     /// Other estimates by name.
     pub more: BTreeMap<&'static str, Estimate>,
     /// What was counted, summed over the trials behind the estimate.
@@ -188,7 +219,7 @@ pub struct CellView {
 }
 
 /// Rates that fall into more than one heap.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ModesView {
     /// Hartigan's dip test against one mode.
     pub dip_p: Option<f64>,
@@ -199,7 +230,7 @@ pub struct ModesView {
 }
 
 /// One heap of rates.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ModeView {
     /// Its median, bytes per second.
     pub median: f64,
@@ -208,7 +239,7 @@ pub struct ModeView {
 }
 
 /// Trials outside three interquartile ranges, and what went with them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Outliers {
     /// How many.
     pub count: usize,
@@ -219,7 +250,7 @@ pub struct Outliers {
 }
 
 /// What was counted in the trials behind the estimate.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Counters {
     /// Bytes at the sink.
     pub bytes: Option<u64>,
@@ -276,7 +307,7 @@ pub struct Counters {
 }
 
 /// An option as asked for and as it came out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OptionView {
     /// The level of the factor; `null` where no factor sets it.
     pub requested: Value,
@@ -290,7 +321,7 @@ pub struct OptionView {
 }
 
 /// How evenly flows share.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PerFlow {
     /// Smallest of the flows' median rates, bytes per second.
     pub min: f64,
@@ -303,7 +334,7 @@ pub struct PerFlow {
 }
 
 /// CPU time of each end and of the machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CpuView {
     /// The writing end.
     pub source: Option<EndCpu>,
@@ -324,7 +355,7 @@ pub struct CpuView {
 }
 
 /// CPU time of one end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct EndCpu {
     /// In user mode, seconds per GiB.
     pub user_s_per_gib: Option<f64>,
@@ -339,9 +370,10 @@ pub struct EndCpu {
 }
 
 /// What limits a cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LimitView {
-    /// One of [`crate::limit::names`].
+    /// The limit; `unknown` where no number proves one.
+    #[schemars(schema_with = "schema::limit")]
     pub name: &'static str,
     /// The evidence in a sentence.
     pub sentence: String,
@@ -350,7 +382,7 @@ pub struct LimitView {
 }
 
 /// What the harness itself costs, from the null engine in the same blocks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FloorView {
     /// Nanoseconds a call of the null engine takes, median over its trials.
     pub ns_per_call: Option<f64>,
@@ -365,13 +397,14 @@ pub struct FloorView {
 }
 
 /// One group: cells that agree in every condition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GroupView {
     /// Its name.
     pub id: GroupId,
     /// Its conditions for people: `unix, cross-core, drain`.
     pub label: String,
     /// Its conditions.
+    #[schemars(with = "schema::FactorLevels")]
     pub factors: Factors,
     /// Choice factors that vary among its candidates, in the order of the factor table.
     pub varied: Vec<String>,
@@ -415,10 +448,12 @@ pub struct GroupView {
     pub stolen: Option<StolenView>,
     /// What a call and a byte cost.
     pub cost_model: CostModel,
+    /// The confirmed trials in the order of measurement; `null` where there are none.
+    pub course: Option<CourseView>,
 }
 
 /// The leader measured twice under two ids.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TwinView {
     /// The cell.
     pub cell: CellId,
@@ -442,7 +477,7 @@ pub struct TwinView {
 }
 
 /// How many confirmation blocks a group had.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct BlocksView {
     /// Complete ones that the comparison uses: up to the last look, where there are looks.
     pub used: usize,
@@ -453,7 +488,7 @@ pub struct BlocksView {
 }
 
 /// Where a group stands between the looks that were declared beforehand.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LookView {
     /// Looks that were completed; what is said rests on the last of them. 0: nothing is proven yet.
     pub done: usize,
@@ -470,7 +505,7 @@ pub struct LookView {
 }
 
 /// A level to avoid, in the median column of the screening.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AvoidView {
     /// The factor.
     pub factor: String,
@@ -487,7 +522,7 @@ pub struct AvoidView {
 }
 
 /// How often the hypervisor took CPU time during the trials of the confirmed cells.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StolenView {
     /// The cell that was hit most often.
     pub most: CellId,
@@ -504,7 +539,7 @@ pub struct StolenView {
 }
 
 /// Whether neighbouring blocks resemble each other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SerialView {
     /// How many neighbouring blocks became one.
     pub merged_by: usize,
@@ -515,7 +550,7 @@ pub struct SerialView {
 }
 
 /// What to use in one group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GroupRecommendation {
     /// The cell; `null` when nothing can be compared.
     pub cell: Option<CellId>,
@@ -539,7 +574,7 @@ pub struct GroupRecommendation {
 }
 
 /// What a call and a byte cost, by regression over all trials. Descriptive.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CostModel {
     /// The reading end, whose numbers stand here as well.
     #[serde(flatten)]
@@ -551,7 +586,7 @@ pub struct CostModel {
 }
 
 /// Time = per call + per byte × bytes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Linear {
     /// Nanoseconds a call takes before its first byte.
     pub per_call_ns: Option<f64>,
@@ -560,10 +595,11 @@ pub struct Linear {
 }
 
 /// One end's cost per call against the bytes that a call really moved.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Slice {
     /// What is counted: `on_cpu_ns_per_call`, or `wall_ns_per_call` for one-ended sources and where CPU time is
     /// not known.
+    #[schemars(extend("enum" = ["on_cpu_ns_per_call", "wall_ns_per_call", null]))]
     pub metric: Option<&'static str>,
     /// Trials behind it.
     pub trials: usize,
@@ -596,7 +632,7 @@ pub struct Slice {
 }
 
 /// How far one trial is off the cost curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ResidualView {
     /// The trial's cell.
     pub cell: CellId,
@@ -608,7 +644,7 @@ pub struct ResidualView {
 
 /// Pearson's correlation of the residuals with what else was counted of this end; `null` where that was the same in
 /// every trial, or there are fewer than three.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ResidualCorrelation {
     /// With the share of calls that moved less than they were asked to: short reads of the reading end, short
     /// writes of the writing one.
@@ -618,7 +654,7 @@ pub struct ResidualCorrelation {
 }
 
 /// One piece of the cost curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SegmentView {
     /// Where it starts, bytes.
     pub from_bytes: f64,
@@ -627,7 +663,7 @@ pub struct SegmentView {
 }
 
 /// A size where the slope changes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BreakView {
     /// The size, bytes.
     pub at_bytes: f64,
@@ -640,9 +676,10 @@ pub struct BreakView {
 }
 
 /// The answer for one set of conditions, over its profiles.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VerdictView {
     /// The conditions that its groups share.
+    #[schemars(with = "schema::FactorLevels")]
     pub factors: Factors,
     /// The profiles it holds for.
     pub profiles: Vec<String>,
@@ -653,7 +690,7 @@ pub struct VerdictView {
 }
 
 /// What to use whatever the profile.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Recommendation {
     /// The choice factors that vary, with their levels; empty when nothing is chosen.
     pub choice: BTreeMap<String, Value>,

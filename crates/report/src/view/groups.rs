@@ -11,8 +11,8 @@ use super::answer::{Conditions, decide, rate, rates};
 use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
-use super::document::{BlocksView, GroupRecommendation, GroupView, SerialView, TwinView};
-use super::{avoid, stolen};
+use super::document::{BlocksView, CourseView, GroupRecommendation, GroupView, SerialView, TwinView};
+use super::{avoid, course, stolen};
 use crate::phrase;
 use crate::sentence::{Answer, Verdict};
 use crate::view::Scope;
@@ -90,7 +90,15 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         avoid: avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope),
         stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, scope.seed),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
+        course: course_of(judged, conditions),
     }
+}
+
+/// The course of what was compared, and of the twin.
+fn course_of(judged: &Judged, conditions: &Conditions) -> Option<CourseView> {
+    let cells = judged.cells.iter().flatten().copied().chain(judged.twin);
+    let cells: Vec<_> = cells.map(|at| &conditions.settled[at]).collect();
+    course::course(&cells, conditions.blocks, conditions.started_unix_ns)
 }
 
 /// What is compared.

@@ -13,6 +13,7 @@ mod checks;
 mod compare;
 mod cost;
 mod counters;
+mod course;
 mod datagrams;
 pub mod document;
 mod environment;
@@ -35,7 +36,7 @@ mod stolen;
 mod time;
 mod verdicts;
 
-use bytegauge_model::{Cell, CellKind, Levels, Outcome, SessionStatus};
+use bytegauge_model::{Cell, CellKind, Levels, Outcome, SessionStatus, Workload, factor, level::Kind};
 use bytegauge_stats::group::Method;
 
 use crate::SessionData;
@@ -44,7 +45,7 @@ use cells::Context;
 use compare::{Family, Scene, families};
 use cost::Fit;
 pub use document::View;
-use document::{AnswerView, PlanView, SCHEMA_VERSION};
+use document::{AnswerView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use groups::GroupBlocks;
 use looks::Looks;
@@ -122,6 +123,7 @@ impl View {
             budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
             rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
             margin,
+            started_unix_ns: record.started_unix_ns,
         };
         let scope = Scope {
             margin,
@@ -154,6 +156,7 @@ impl View {
                 level,
                 budget_ns,
                 varied: varied.clone(),
+                factors: factors(&record.workload),
             },
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
@@ -203,6 +206,27 @@ fn plan_varied(cells: &[Cell]) -> Vec<String> {
     let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let levels: Vec<&Levels> = candidates.map(|cell| &cell.factors).collect();
     compare::varied(&levels, |_, _| true)
+}
+
+/// What the factors of a workload are.
+fn factors(workload: &str) -> Vec<FactorView> {
+    let unit = |kind: Kind| match kind {
+        Kind::Size { .. } | Kind::SizeOr { .. } => Some("bytes"),
+        Kind::Duration { .. } => Some("ns"),
+        Kind::Rate => Some("bytes/s"),
+        Kind::CallRate => Some("calls/s"),
+        Kind::Count { .. } | Kind::PowerOfTwo { .. } | Kind::Switch { .. } | Kind::Name(_) => None,
+    };
+    // Of an import that names no workload that is known, a stream.
+    factor::of(workload.parse::<Workload>().unwrap_or_default())
+        .map(|factor| FactorView {
+            name: factor.name,
+            heading: factor.heading,
+            summary: factor.summary,
+            role: factor.role,
+            unit: unit(factor.kind),
+        })
+        .collect()
 }
 
 /// The largest reach of a twin's interval, as a share.

@@ -4,6 +4,7 @@
 mod calls;
 mod checks;
 mod datagrams;
+mod page;
 mod render;
 mod robust;
 mod schema;

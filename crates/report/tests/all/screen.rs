@@ -62,7 +62,7 @@ fn the_answer_comes_first() {
     let row: Vec<&str> = lines[4].split_whitespace().collect();
     assert_eq!(row[..7], ["✓", "Unix", "64", "KiB", "64", "KiB", "sums"], "{text}");
     assert!(text.contains("in code: read(fd, buf, 65536), write(fd, buf, 65536)"), "{text}");
-    assert!(text.contains("bytegauge report 12 --full · --group g1 · --format json"), "{text}");
+    assert!(text.contains("bytegauge report 12 --full · --group g1 · --html p.html · --format json"), "{text}");
 }
 
 #[test]

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::GroupId;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// What to use, what to avoid, and how far to believe it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AnswerView {
     /// What was run, when it ended, how long it took, and what the host took meanwhile.
     pub head: String,
@@ -32,7 +33,7 @@ pub struct AnswerView {
 }
 
 /// A table of what to use: a row a question, or a row for questions that have the same answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct UseView {
     /// Who works, as the heading of a row's [`UseRow::who`]: `reader`, `server`.
     pub worker: &'static str,
@@ -55,7 +56,7 @@ pub struct UseView {
 }
 
 /// The rows of a table by two conditions, each a number.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GridView {
     /// What the rows of the grid are: `flows`.
     pub down: GridAxis,
@@ -66,7 +67,7 @@ pub struct GridView {
 }
 
 /// One side of a grid.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GridAxis {
     /// The factor.
     pub factor: String,
@@ -75,7 +76,7 @@ pub struct GridAxis {
 }
 
 /// A choice factor that varies.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChoiceColumn {
     /// The factor.
     pub factor: String,
@@ -84,7 +85,7 @@ pub struct ChoiceColumn {
 }
 
 /// How far a row is to be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Shown to be within the margin of the best confirmed.
@@ -100,7 +101,7 @@ pub enum Standing {
 }
 
 /// What to use under some conditions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct UseRow {
     /// The question in words: `Unix, 2 CPUs`.
     pub question: String,
@@ -137,7 +138,7 @@ pub struct UseRow {
 }
 
 /// Levels of one factor that are shown to be dearer than the recommended one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AvoidLine {
     /// Under which conditions: `TCP, parses`.
     pub question: String,
@@ -154,7 +155,7 @@ pub struct AvoidLine {
 }
 
 /// One level to avoid.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AvoidLevel {
     /// The level, for people.
     pub level: String,

@@ -1,10 +1,11 @@
 //! What a document says of calls beside their rate and their percentiles.
 
 use bytegauge_model::UdpUse;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What the calls of a cell were like, summed over the trials behind the estimate.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CallView {
     /// What the percentiles time: the service, or the wait from the intended send on.
     pub timing: &'static str,
@@ -46,7 +47,7 @@ pub struct CallView {
 }
 
 /// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct DelayedAcksView {
     /// How many there were in the network namespace during the trials.
     pub acks: u64,
@@ -59,7 +60,7 @@ pub struct DelayedAcksView {
 }
 
 /// What became of the datagrams of calls, over the ends' whole lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallDatagramView {
     /// Bytes of replies that came back in the window, per second: goodput, whatever was sent for it.
     pub reply_bytes_per_second: Option<f64>,
@@ -97,7 +98,7 @@ pub struct CallDatagramView {
 
 /// The highest offered rate that keeps a latency objective, as the median over the trials, is the cell's rate: about half of
 /// the searches lose there. This is what stands beside it. Medians over the trials, each of which is a search of its own.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KneeView {
     /// The objective: `p99=2ms`.
     pub slo: String,
@@ -120,7 +121,7 @@ pub struct KneeView {
 }
 
 /// Calls that failed in one way.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ErrorView {
     /// What happened: `reset`, `refused`, `backlog-full`, `timed-out`, …
     pub class: String,
@@ -137,7 +138,7 @@ pub struct ErrorView {
 }
 
 /// What an end's engine did over the trials: the evidence that a mode which was asked for did run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EngineView {
     /// System calls that the engine itself made.
     pub system_calls: u64,
@@ -166,7 +167,7 @@ pub struct EngineView {
 }
 
 /// A second group of clients that called the same server meanwhile.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CompetingView {
     /// Its calls per second, median over the trials.
     pub calls_per_second: Option<f64>,

@@ -1,10 +1,11 @@
 //! The part of the document that speaks of datagrams.
 
 use bytegauge_model::UdpUse;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What became of a cell's datagrams, over the trials behind the estimate and the flows' whole lives.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct DatagramView {
     /// Datagrams sent, by their numbers.
     pub sent: u64,

@@ -1,9 +1,10 @@
 //! What a document says of a ring beside its rate.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a ring counted, summed over the trials behind the estimate.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RingView {
     /// Operations handed to the kernel within the windows.
     pub submitted: u64,

@@ -314,5 +314,8 @@ fn longer(view: &View, open: &[&GroupView]) -> Option<Vec<String>> {
 pub fn more(view: &View) -> Vec<String> {
     let report = format!("bytegauge report {}", view.session);
     let group = view.groups.first().map(|group| format!("--group {}", group.id));
-    [Some(format!("{report} --full")), group, Some("--format json".into())].into_iter().flatten().collect()
+    [Some(format!("{report} --full")), group, Some("--html p.html".into()), Some("--format json".into())]
+        .into_iter()
+        .flatten()
+        .collect()
 }

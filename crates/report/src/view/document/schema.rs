@@ -1,0 +1,79 @@
+//! The JSON Schema of the document, derived from its types: their doc comments are its descriptions.
+//!
+//! What lies in tables elsewhere, factors and limits, is taken from them. Written to `schema/report.schema.json` by
+//! `cargo xtask generate`; nothing else in the product asks for it.
+
+use std::borrow::Cow;
+
+use bytegauge_model::factor::Factor;
+use bytegauge_model::{FACTORS, level::Kind};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+
+use super::{SCHEMA_VERSION, View};
+use crate::limit;
+
+/// JSON Schema (2020-12) of the document, indented, with a newline at its end.
+pub fn text() -> String {
+    let mut schema = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .with_transform(RecursiveTransform(closed))
+        .into_generator()
+        .into_root_schema_for::<View>();
+    schema.insert("$id".into(), json!(format!("https://bytegauge.invalid/schema/report/{SCHEMA_VERSION}")));
+    schema.insert("title".into(), json!("bytegauge report"));
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
+    text.push('\n');
+    text
+}
+
+/// Forbids keys that are not described, except where a type says that it has others.
+fn closed(schema: &mut Schema) {
+    if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+        schema.insert("additionalProperties".into(), json!(false));
+    }
+}
+
+/// How [`super::Factors`] look, from the table of factors.
+pub struct FactorLevels;
+
+impl JsonSchema for FactorLevels {
+    fn schema_name() -> Cow<'static, str> {
+        "Factors".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let level = |factor: &Factor| json!({ "description": factor.summary, "type": types(factor.kind) });
+        let levels: Map<String, Value> = FACTORS.iter().map(|factor| (factor.name.to_owned(), level(factor))).collect();
+        json_schema!({
+            "type": "object",
+            "description": "The level of every factor of the workload; `null` where it does not apply.",
+            "properties": levels,
+        })
+    }
+}
+
+/// How levels of a kind look in JSON. A name stands for what the system chooses, or for what has no number.
+fn types(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Size { auto: false, .. } | Kind::Count { auto: false, .. } | Kind::Duration { auto: false, .. } => {
+            &["integer", "null"]
+        }
+        Kind::PowerOfTwo { .. } => &["integer", "null"],
+        Kind::Switch { auto: false } => &["boolean", "null"],
+        Kind::Switch { auto: true } => &["boolean", "string", "null"],
+        Kind::Name(_) => &["string", "null"],
+        _ => &["integer", "string", "null"],
+    }
+}
+
+/// The names of the limits.
+pub(super) fn limit(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "description": "The limit; `unknown` where no number proves one.",
+        "enum": limit::names().collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,64 @@
+// The documents that the page shows, and what is looked up in them. Knows no statistics: every number is settled before.
+
+import type { BytegaugeReport, CellView, FactorView, GroupView } from "./document";
+
+export type View = BytegaugeReport;
+export type { AvoidLine, CellView, CourseView, Estimate, FactorView, GroupView, Slice, UseRow } from "./document";
+
+/** A factor's level. */
+export type Level = string | number | boolean | null;
+
+/** A middle with its interval, where there is one. */
+export interface Interval {
+  mid: number;
+  lower: number | null;
+  upper: number | null;
+}
+
+/** Reads the documents that stand in the page. Keys whose value is not known are left out of them: they read as absent. */
+export function read(text: string): View[] {
+  return JSON.parse(text) as View[];
+}
+
+/** The level of a factor in a cell or group. */
+export function level(of: CellView | GroupView, factor: string): Level {
+  return ((of.factors as Record<string, Level>)[factor] ?? null) as Level;
+}
+
+/** The cells of a group that compete. */
+export function candidates(view: View, group: GroupView): CellView[] {
+  return view.cells.filter((cell) => cell.group === group.id && cell.kind === "candidate");
+}
+
+export function cellOf(view: View, id: string | null | undefined): CellView | undefined {
+  return id == null ? undefined : view.cells.find((cell) => cell.id === id);
+}
+
+export function groupOf(view: View, id: string | null | undefined): GroupView | undefined {
+  return id == null ? undefined : view.groups.find((group) => group.id === id);
+}
+
+export function factorOf(view: View, name: string): FactorView {
+  const found = view.plan.factors.find((factor) => factor.name === name);
+  return found ?? { name, heading: name.replaceAll("_", " "), summary: "", role: "condition", unit: null };
+}
+
+/** Shown by confirmation, not by screening alone. */
+export function isConfirmed(cell: CellView): boolean {
+  return cell.stage === "confirm";
+}
+
+export function isMeasured(cell: CellView): boolean {
+  return cell.outcome === "measured" && cell.estimate.median != null;
+}
+
+/** The cell that a group is looked at around: the one to use, else the best confirmed, else the fastest seen. */
+export function pivot(view: View, group: GroupView): CellView | undefined {
+  const named = cellOf(view, group.recommendation.cell ?? group.recommendation.best);
+  if (named) return named;
+  const measured = candidates(view, group).filter(isMeasured);
+  return measured.reduce<CellView | undefined>(
+    (best, cell) => ((cell.estimate.median ?? 0) > (best?.estimate.median ?? -1) ? cell : best),
+    undefined,
+  );
+}

@@ -1,0 +1,48 @@
+// One line through the plan: a measure against one factor, intervals as ribbons where all levels are numbers, as bars otherwise.
+
+import * as Plot from "@observablehq/plot";
+import { type CellView, type FactorView, isConfirmed, level } from "../data";
+import { quantity } from "../format";
+import { named } from "../levels";
+import { accent, draw, faint, fromZero, ink, logarithmic, thinned } from "../look";
+import type { Measure } from "../measure";
+
+/** Draws cells that differ in one factor alone; `chosen` is marked. */
+export function slice(cells: CellView[], factor: FactorView, measure: Measure, chosen: string | undefined, title: string, width: number): SVGSVGElement {
+  const points = cells
+    .map((cell) => ({ cell, x: level(cell, factor.name), value: measure.of(cell) }))
+    .filter((point) => point.x != null && point.value != null)
+    .map(({ cell, x, value }) => ({ cell, x: x as string | number, ...(value as NonNullable<typeof value>) }));
+  const numeric = points.every((point) => typeof point.x === "number" && point.x > 0);
+  if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
+  const at = (point: (typeof points)[number]) => (numeric ? Math.log2(Number(point.x)) : point.x);
+  const withInterval = points.filter((point) => point.lower != null && point.upper != null);
+  const { axis, name } = fromZero(measure.unit, Math.max(...points.map((point) => point.upper ?? point.mid), 0));
+  return draw(width, {
+    height: 210,
+    marginLeft: 62,
+    marginRight: 22,
+    marginBottom: 40,
+    marginTop: 30,
+    ariaLabel: title,
+    x: {
+      ...(numeric
+        ? logarithmic(points.map((point) => Number(point.x)), (value) => named(value, factor), width / 64)
+        : { type: "point", domain: points.map((point) => point.x), ticks: thinned(points.map((point) => point.x), width / 64), tickFormat: (value: string | number) => named(value, factor), labelArrow: "none" }),
+      label: factor.heading,
+    } as Plot.ScaleOptions,
+    y: { ...axis, ticks: 5 },
+    marks: [
+      Plot.text([`${title}: ${name}`], { frameAnchor: "top-left", dy: -24, textAnchor: "start", fontWeight: 600, fill: ink() }),
+      numeric && withInterval.length > 1
+        ? Plot.areaY(points, { x: at, y1: "lower", y2: "upper", fill: accent(), fillOpacity: 0.2 })
+        : null,
+      Plot.line(points, { x: at, y: "mid", stroke: accent(), strokeOpacity: numeric ? 1 : 0 }),
+      Plot.ruleX(withInterval, { x: at, y1: "lower", y2: "upper", stroke: accent(), strokeWidth: 1.5 }),
+      Plot.dot(points, { x: at, y: "mid", r: 4, stroke: accent(), fill: (point) => (isConfirmed(point.cell) ? accent() : "var(--paper)") }),
+      Plot.dot(points.filter((point) => point.cell.id === chosen), { x: at, y: "mid", r: 9, stroke: ink(), strokeWidth: 1.5 }),
+      points.length === 0 ? Plot.text(["nothing was measured along this line"], { frameAnchor: "middle", fill: faint() }) : null,
+      Plot.tip(points, Plot.pointerX({ x: at, y: "mid", title: (point) => `${named(point.x, factor)}: ${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: "var(--paper)" })),
+    ],
+  });
+}

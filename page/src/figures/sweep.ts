@@ -1,0 +1,146 @@
+// Any measure against any factor, with another one by colour and a third by panel: one-factor sweeps, clients by message size.
+
+import * as Plot from "@observablehq/plot";
+import { type CellView, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
+import { h } from "../dom";
+import { capital, quantity } from "../format";
+import { type Figure, nothing, select } from "../frame";
+import { along, levels, named, varying } from "../levels";
+import { colours, DASHES, draw, faint, fromZero, ink, legend, logarithmic, SERIES_MAX, SYMBOLS, thinned } from "../look";
+import { type Measure, measures } from "../measure";
+import type { Looking } from "../state";
+
+interface Wish {
+  x: string;
+  colour: string;
+  facet: string;
+  measure: string;
+  second: string;
+}
+const NONE = "";
+/** More ribbons than this hide each other; then bars alone tell the intervals. */
+const RIBBONS_MAX = 2;
+const wishes = new Map<number, Wish>();
+
+/** Factors in the order in which they make good axes: many numeric levels first. */
+export function axes(cells: CellView[], factors: string[]): string[] {
+  const weight = (factor: string) => levels(cells, factor).filter((value) => typeof value === "number").length;
+  return varying(cells, factors).map((factor, at) => ({ factor, at, weight: weight(factor) })).sort((a, b) => b.weight - a.weight || a.at - b.at).map(({ factor }) => factor);
+}
+
+export function sweep({ view, group, cell }: Looking, redraw: () => void): Figure | null {
+  const all = view.cells.filter((each) => each.kind === "candidate");
+  const order = axes(all, view.plan.varied);
+  const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
+  const x0 = order.find((factor) => group.varied.includes(factor) && numeric(factor)) ?? order[0];
+  if (!x0 || !cell) return null;
+  const colour0 = order.find((factor) => factor !== x0 && lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length);
+  const wish = wishes.get(view.session) ?? { x: x0, colour: colour0 ?? NONE, facet: NONE, measure: "rate", second: NONE };
+  const choose = (change: Partial<Wish>) => {
+    wishes.set(view.session, { ...wish, ...change });
+    redraw();
+  };
+  const used = [wish.x, wish.colour, wish.facet].filter((factor) => factor !== NONE);
+  const cells = lineOf(all, cell, view.plan.varied, used).filter(isMeasured);
+  const known = measures(all);
+  const first = known.find((each) => each.key === wish.measure) ?? known[0];
+  const second = known.find((each) => each.key === wish.second);
+  if (!first) return null;
+  const shown = [first, ...(second ? [second] : [])];
+  const option = (factor: string) => ({ value: factor, text: factorOf(view, factor).heading });
+  const none = { value: NONE, text: "–" };
+  const ofMeasure = known.map((each) => ({ value: each.key, text: each.label }));
+  const held = varying(all, view.plan.varied).filter((factor) => !used.includes(factor) && level(cell, factor) != null);
+  const series = wish.colour === NONE ? [] : levels(cells, wish.colour).slice(0, SERIES_MAX);
+  const dropped = wish.colour === NONE ? 0 : levels(cells, wish.colour).length - series.length;
+  const fx = factorOf(view, wish.x);
+  const fc = factorOf(view, wish.colour);
+  const ff = factorOf(view, wish.facet);
+  const seriesOf = (each: CellView): number => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour)));
+  const fixed = held.map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`).join(", ");
+
+  return {
+    id: "sweep",
+    title: capital(`${shown.map((each) => each.label).join(" and ")} by ${fx.heading}`),
+    reading: `Vertical lines are intervals; hollow marks were screened only and have none. ${fixed ? `Held as in the cell looked at: ${fixed}.` : ""}${dropped > 0 ? ` ${dropped} more levels of ${fc.heading} are in the table.` : ""}`,
+    controls: h(
+      "div",
+      { class: "controls" },
+      select("across", order.map(option), wish.x, (x) => choose({ x, colour: wish.colour === x ? NONE : wish.colour, facet: wish.facet === x ? NONE : wish.facet })),
+      select("colour", [none, ...order.filter((factor) => factor !== wish.x).map(option)], wish.colour, (colour) => choose({ colour, facet: wish.facet === colour ? NONE : wish.facet })),
+      select("panels", [none, ...order.filter((factor) => factor !== wish.x && factor !== wish.colour).map(option)], wish.facet, (facet) => choose({ facet })),
+      select("measure", ofMeasure, first.key, (measure) => choose({ measure })),
+      select("beside it", [none, ...ofMeasure.filter((each) => each.value !== first.key)], second?.key ?? NONE, (key) => choose({ second: key })),
+    ),
+    table: () => ({
+      columns: [...used, ...shown.flatMap((each) => [each.key, `${each.key}_lower`, `${each.key}_upper`]), "stage"],
+      rows: cells.map((each) => [...used.map((factor) => level(each, factor) as string | number | null), ...shown.flatMap((measure) => { const value = measure.of(each); return [value?.mid ?? null, value?.lower ?? null, value?.upper ?? null]; }), each.stage ?? null]),
+    }),
+    draw(width) {
+      if (cells.length === 0) return [nothing("Nothing was measured along these factors.")];
+      const panels = wish.facet === NONE ? [null] : levels(cells, wish.facet);
+      const columns = Math.min(width < 640 ? 1 : 2, shown.length * panels.length);
+      const each = width / columns - (columns > 1 ? 8 : 0);
+      const row = h("div", { class: "side" });
+      for (const measure of shown) {
+        const most = Math.max(...cells.map((one) => measure.of(one)?.upper ?? measure.of(one)?.mid ?? 0));
+        for (const panel of panels) {
+          const part = panel === null && wish.facet === NONE ? cells : cells.filter((one) => level(one, wish.facet) === panel);
+          const title = `${measure.label}${wish.facet === NONE ? "" : ` · ${ff.heading} ${named(panel, ff)}`}`;
+          row.append(lines(part, measure, title, each, most));
+        }
+      }
+      return [row, series.length > 0 ? legend(fc.heading, series.map((value, s) => ({ name: named(value, fc), series: s })), width) : document.createTextNode("")];
+    },
+  };
+
+  function lines(part: CellView[], measure: Measure, title: string, width: number, most: number): SVGSVGElement {
+    const points = part
+      .map((one) => ({ one, x: level(one, wish.x), s: seriesOf(one), value: measure.of(one) }))
+      .filter((point) => point.value && point.s >= 0 && point.x != null)
+      .map(({ one, x, s, value }) => ({ one, x: x as string | number, s, ...(value as NonNullable<typeof value>) }));
+    const xs = levels(cells, wish.x).filter((value) => value != null) as (string | number)[];
+    const numeric = xs.every((value) => typeof value === "number" && value > 0);
+    if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
+    const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
+    const { axis, name } = fromZero(measure.unit, most);
+    const tone = colours();
+    const marks: Plot.Markish[] = [];
+    for (let s = 0; s < Math.max(1, series.length); s += 1) {
+      const own = points.filter((point) => point.s === s);
+      if (own.length === 0) continue;
+      const stroke = tone[s % tone.length] ?? ink();
+      marks.push(
+        Plot.areaY(numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length > 1 ? own : [], { x: at, y1: "lower", y2: "upper", fill: stroke, fillOpacity: 0.13 }),
+        Plot.line(own, { x: at, y: "mid", stroke, strokeDasharray: DASHES[s] || undefined, strokeWidth: 2, strokeOpacity: numeric ? 1 : 0.35 } as Plot.LineOptions),
+        Plot.ruleX(own.filter((point) => point.lower != null), { x: at, y1: "lower", y2: "upper", stroke, strokeWidth: 1.5 }),
+        Plot.dot(own, { x: at, y: "mid", symbol: SYMBOLS[s], r: 4.5, stroke, fill: (point: { one: CellView }) => (isConfirmed(point.one) ? stroke : "var(--paper)") } as Plot.DotOptions),
+      );
+    }
+    return draw(width, {
+      height: 300,
+      marginLeft: 66,
+      marginRight: 24,
+      marginTop: 34,
+      marginBottom: 42,
+      ariaLabel: title,
+      x: {
+        ...(numeric
+          ? logarithmic(xs.map(Number), (value) => named(value, fx), width / 64)
+          : { type: "point", domain: xs, ticks: thinned(xs, width / 64), tickFormat: (value: Level) => named(value, fx), labelArrow: "none" }),
+        label: fx.heading,
+      } as Plot.ScaleOptions,
+      y: { ...axis, ticks: 6 },
+      marks: [
+        Plot.text([capital(`${title}, ${name}`)], { frameAnchor: "top-left", dy: -28, textAnchor: "start", fontWeight: 600, fill: ink() }),
+        ...marks,
+        points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
+        Plot.tip(points, Plot.pointer({ x: at, y: "mid", title: (point: (typeof points)[number]) => `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened only" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: "var(--paper)" })),
+      ],
+    });
+  }
+}
+
+function lineOf(all: CellView[], pivot: CellView, varied: string[], free: string[]): CellView[] {
+  return along(all, pivot, varied, free);
+}

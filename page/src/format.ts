@@ -1,0 +1,96 @@
+// Numbers for people: binary prefixes for bytes, decimal ones for counts, three significant digits.
+
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+const DECIMAL = ["", "k", "M", "G", "T"];
+
+/** Three significant digits without an exponent: 0.0123, 3.59, 128, 1230. */
+export function digits(value: number, count = 3): string {
+  if (!Number.isFinite(value)) return "–";
+  if (value === 0) return "0";
+  const places = Math.max(0, count - 1 - Math.floor(Math.log10(Math.abs(value))));
+  return value.toFixed(Math.min(places, 12)).replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
+}
+
+/** A size that is a level: exact where it is a whole number of KiB or MiB. */
+export function bytes(value: number): string {
+  if (Number.isInteger(value) && value >= 1024 && value < 1 << 20 && value % 1024 !== 0) return `${value}\u00a0B`;
+  return scaled(value, 1024, BINARY, "B");
+}
+
+/** A duration. */
+export function duration(ns: number): string {
+  const sign = ns < 0 ? "−" : "";
+  const size = Math.abs(ns);
+  const [unit, name] = size < 1e3 ? [1, "ns"] : size < 1e6 ? [1e3, "µs"] : size < 1e9 ? [1e6, "ms"] : [1e9, "s"];
+  return `${sign}${trimmed(size / unit)}\u00a0${name}`;
+}
+
+/** The unit in which an axis that reaches to `most` is labelled, and what its values are divided by. */
+export function axisUnit(unit: string, most: number): { name: string; divisor: number } {
+  const step = (names: string[], base: number, rest: string) => {
+    const place = Math.max(0, Math.min(names.length - 1, Math.floor(Math.log(Math.max(most, 1) * 1.0001) / Math.log(base))));
+    return { name: `${names[place] ?? ""}${rest}`, divisor: base ** place };
+  };
+  if (unit === "bytes/s") return step(BINARY, 1024, "B/s");
+  if (unit === "bytes") return step(BINARY, 1024, "B");
+  if (unit === "ns") return step(["ns", "µs", "ms", "s"], 1000, "");
+  if (unit.endsWith("/s")) return step(["", "k ", "M ", "G "], 1000, unit);
+  return { name: unit, divisor: 1 };
+}
+
+/** Ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers alone where there are many. */
+export function logTicks(low: number, top: number): number[] {
+  const powers = Array.from({ length: Math.ceil(Math.log10(top)) - Math.floor(Math.log10(low)) + 1 }, (_, at) => 10 ** (Math.floor(Math.log10(low)) + at));
+  const ticks = powers.flatMap((power) => (top / low > 1000 ? [power] : [power, 2 * power, 5 * power]));
+  return ticks.filter((tick) => tick >= low * 0.999 && tick <= top * 1.001);
+}
+
+/** The first letter as it begins a heading. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** A plain count: 20k, 1.5M. */
+export function count(value: number): string {
+  return scaled(value, 1000, DECIMAL, "").replace("\u00a0", "").trim();
+}
+
+/** A share as a percentage: 5 %, 0.16 %, 304 %. */
+export function percent(share: number): string {
+  return `${trimmed(share * 100, Math.abs(share) >= 1 ? 3 : 2)}\u00a0%`;
+}
+
+/** A value in its base unit, as the document names it. */
+export function quantity(value: number, unit: string | null | undefined): string {
+  switch (unit) {
+    case "bytes":
+      return bytes(value);
+    case "ns":
+      return duration(value);
+    case "bytes/s":
+      return `${scaled(value, 1024, BINARY, "B")}/s`;
+    case "share":
+      return percent(value);
+    case null:
+    case undefined:
+    case "":
+      return count(value);
+    default:
+      return `${count(value)}\u00a0${unit}`;
+  }
+}
+
+function scaled(value: number, step: number, prefixes: string[], unit: string): string {
+  if (!Number.isFinite(value)) return "–";
+  let size = value;
+  let place = 0;
+  while (Math.abs(size) >= step && place < prefixes.length - 1) {
+    size /= step;
+    place += 1;
+  }
+  return `${trimmed(size)}\u00a0${prefixes[place] ?? ""}${unit}`.trimEnd();
+}
+
+/** Significant digits without zeros that say nothing: 64, not 64.0. */
+export function trimmed(value: number, count = 3): string {
+  const text = digits(value, count);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}

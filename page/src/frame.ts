@@ -1,0 +1,106 @@
+// The frame of every figure: heading, how to read it, controls, the drawing, its data as a table and as files.
+
+import { h } from "./dom";
+import { ink, paper } from "./look";
+import { csv, png, save, standalone, type Table } from "./save";
+
+export interface Figure {
+  /** Names the files and the place in the page. */
+  id: string;
+  title: string;
+  /** One sentence: what stands where, and what a mark means. */
+  reading: string;
+  /** Selects and the like, above the drawing. */
+  controls?: HTMLElement | null;
+  /** Draws for a width in pixels. */
+  draw(width: number): Node[];
+  /** The data of what is drawn now. */
+  table(): Table;
+}
+
+const NARROWEST = 300;
+const ROWS_MAX = 400;
+
+/** The figure in its frame, drawn once it has a width; `redraw` draws it again. */
+export function frame(figure: Figure): { element: HTMLElement; redraw(): void } {
+  const heading = h("h3", { id: `${figure.id}-title` }, figure.title);
+  const drawing = h("div", { class: "drawing" });
+  const data = h("details", { class: "data", ontoggle: () => fill() }, h("summary", {}, "Data as a table"));
+  const name = `bytegauge-${figure.id}`;
+  const svgs = () => [...drawing.querySelectorAll<SVGSVGElement>("svg")].filter((each) => !each.parentElement?.closest("svg"));
+  const file = () => standalone(svgs(), figure.title, paper(), ink());
+  const element = h(
+    "figure",
+    { id: figure.id, "aria-labelledby": `${figure.id}-title` },
+    h(
+      "div",
+      { class: "figure-head" },
+      heading,
+      h(
+        "div",
+        { class: "save", role: "group", "aria-label": `Save “${figure.title}”` },
+        h("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", file()) }, "SVG"),
+        h("button", { type: "button", onclick: () => void png(file()).then((dots) => save(`${name}.png`, "image/png", dots)) }, "PNG"),
+        h("button", { type: "button", onclick: () => save(`${name}.csv`, "text/csv", csv(figure.table())) }, "CSV"),
+      ),
+    ),
+    figure.controls ?? null,
+    h("p", { class: "reading" }, figure.reading),
+    drawing,
+    data,
+  );
+
+  function fill(): void {
+    data.querySelector(".table")?.remove();
+    if (data.open) data.append(h("div", { class: "table", tabindex: 0, role: "group", "aria-label": `Data of “${figure.title}”` }, tableOf(figure.table(), figure.title)));
+  }
+
+  return {
+    element,
+    redraw() {
+      const width = Math.max(NARROWEST, Math.floor(drawing.clientWidth || element.clientWidth || 800));
+      drawing.replaceChildren(...figure.draw(width));
+      for (const each of svgs()) {
+        if (!each.hasAttribute("aria-label")) each.setAttribute("aria-label", `${figure.title}. ${figure.reading}`);
+      }
+      fill();
+    },
+  };
+}
+
+/** A plain table; long ones end with how many rows the CSV has beyond. */
+export function tableOf(table: Table, caption: string): HTMLTableElement {
+  const shown = table.rows.slice(0, ROWS_MAX);
+  const element = h(
+    "table",
+    {},
+    h("caption", { class: "unseen" }, caption),
+    h("thead", {}, h("tr", {}, ...table.columns.map((column) => h("th", { scope: "col" }, column)))),
+    h("tbody", {}, ...shown.map((row) => h("tr", {}, ...row.map((value) => h("td", typeof value === "number" ? { class: "number" } : {}, text(value)))))),
+  );
+  if (table.rows.length > shown.length) {
+    element.append(h("tfoot", {}, h("tr", {}, h("td", { colspan: table.columns.length }, `… ${table.rows.length - shown.length} rows more: save the CSV`))));
+  }
+  return element;
+}
+
+function text(value: string | number | null): string {
+  if (value == null) return "";
+  return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+}
+
+/** A select with a label. */
+export function select(label: string, choices: { value: string; text: string }[], chosen: string, changed: (value: string) => void): HTMLElement {
+  const list = h(
+    "select",
+    { onchange: (event) => changed((event.target as HTMLSelectElement).value) },
+    ...choices.map((choice) => h("option", { value: choice.value, selected: choice.value === chosen }, choice.text)),
+  );
+  list.value = chosen;
+  return h("label", { class: "select" }, h("span", {}, label), list);
+}
+
+/** What is said where there is nothing to draw. */
+export function nothing(text: string): HTMLElement {
+  return h("p", { class: "nothing" }, text);
+}

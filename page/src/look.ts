@@ -1,0 +1,136 @@
+// How figures look: colours that colour-blind people tell apart in light and in dark, with a symbol and a dash for each.
+
+import * as Plot from "@observablehq/plot";
+import { axisUnit, trimmed } from "./format";
+
+const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#9d3c8e", "#7a5c00", "#4f46b5", "#3f3f46", "#b42318"];
+const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", "#d4d4d8", "#ff8f85"];
+
+export const SYMBOLS: Plot.SymbolType[] = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "asterisk"];
+export const DASHES = ["", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2"];
+
+/** Whether the page is dark now: by the reader's choice, else by the system's. */
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset["theme"];
+  if (chosen) return chosen === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+export function colours(): string[] {
+  return isDark() ? DARK : LIGHT;
+}
+
+export const ink = () => (isDark() ? "#e7e5e4" : "#1c1917");
+export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
+export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
+export const accent = () => (colours()[0] ?? "currentColor");
+export const warn = () => (colours()[1] ?? "currentColor");
+
+/** What all plots share. One class, so that the style element which Plot writes has one text, which the policy names. */
+export function options(width: number, more: Plot.PlotOptions): Plot.PlotOptions {
+  return {
+    width,
+    className: "plot",
+    style: { background: "transparent", fontSize: "12px", fontFamily: "inherit", color: ink(), overflow: "visible" },
+    ...more,
+  };
+}
+
+/** Plots; the result is always the bare drawing. */
+export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
+  const drawn = Plot.plot(options(width, more));
+  if (!(drawn instanceof SVGSVGElement)) throw new Error("figures have no legend of Plot's own");
+  drawn.setAttribute("role", "img");
+  // A drawing is one image with one label; Plot names its layers as well, which no reader could use.
+  for (const layer of drawn.querySelectorAll("g[aria-label]")) layer.removeAttribute("aria-label");
+  return drawn;
+}
+
+/** At most so many of a kind in one picture: more can no longer be told apart. */
+export const SERIES_MAX = SYMBOLS.length;
+
+/** A linear axis from 0 in a unit that suits its values; the unit belongs into the panel's title. */
+export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions; name: string } {
+  const { name, divisor } = axisUnit(unit, most);
+  const axis: Plot.ScaleOptions = {
+    // Not a number where there is none: null divided would be drawn at 0.
+    transform: (value: number | null) => (value == null ? Number.NaN : value / divisor),
+    domain: [0, (most / divisor) * 1.03 || 1],
+    grid: true,
+    label: null,
+    labelArrow: "none",
+    tickFormat: (value: number) => trimmed(value),
+  };
+  return { axis, name };
+}
+
+/** Every n-th of the ticks, so that there is room for their labels. */
+export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
+  const every = Math.max(1, Math.ceil(ticks.length / Math.max(2, room)));
+  return ticks.filter((_, at) => at % every === 0);
+}
+
+/**
+ * A logarithmic axis with labels at the ticks that are given: all of them, which Plot's own leaves out at will. Places are
+ * logarithms, so values go through `Math.log2`.
+ */
+export function logarithmic(ticks: number[], named: (value: number) => string, room: number): Plot.ScaleOptions {
+  const shown = thinned(ticks, room);
+  const places = shown.map((tick) => Math.log2(tick));
+  return { ticks: places, tickFormat: (place: number) => named(shown[places.indexOf(place)] ?? 2 ** place), labelArrow: "none", labelAnchor: "center" };
+}
+
+/** A line of a legend: the series it names, and whether its marks are hollow. */
+export interface Entry {
+  name: string;
+  series: number;
+  hollow?: boolean;
+}
+
+/** What marks and dashes mean, as a drawing, so that it is saved with the figure. */
+export function legend(title: string, entries: Entry[], width: number): SVGSVGElement {
+  const tone = colours();
+  const step = Math.max(...entries.map((entry) => entry.name.length), 1) * 6.9 + 58;
+  const columns = Math.max(1, Math.min(entries.length, Math.floor(width / step)));
+  const [wide, high] = [Math.min(columns * step + 10, width), Math.ceil(entries.length / columns) * 22 + (title ? 26 : 6)];
+  return draw(wide, {
+    height: high,
+    margin: 0,
+    ariaLabel: `What the marks mean${title ? `: ${title}` : ""}`,
+    x: { axis: null, domain: [0, wide], range: [0, wide] },
+    y: { axis: null, domain: [0, high], range: [0, high] },
+    marks: [
+      Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
+      ...entries.flatMap(({ name, series, hollow }, at) => {
+        const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
+        const stroke = tone[series % tone.length] ?? ink();
+        return [
+          Plot.ruleY([y], { x1: x, x2: x + 28, stroke, strokeWidth: 2, strokeDasharray: DASHES[series] || undefined } as Plot.RuleYOptions),
+          Plot.dot([[x + 14, y]], { symbol: SYMBOLS[series] as Plot.SymbolType, r: 4.5, fill: hollow ? paper() : stroke, stroke }),
+          Plot.text([name], { x: x + 36, y, textAnchor: "start", fill: ink(), lineWidth: (wide - 40) / 12, textOverflow: "ellipsis-end" }),
+        ];
+      }),
+    ],
+  });
+}
+
+const NARROW = 640;
+
+/** Rows with names: how wide the names are, how high a row is, and what writes them. On a narrow page they stand above. */
+export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) => string, width: number, highest = 26) {
+  const narrow = width < NARROW;
+  const longest = Math.max(...all.map((row) => name(row).length), 1);
+  const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
+  const y: Plot.ScaleOptions = { type: "band", domain: all.map((row) => row.id), axis: null, padding: narrow ? 0.62 : 0.3 };
+  const names = Plot.text(all, {
+    y: "id",
+    text: name,
+    frameAnchor: "left",
+    ...(narrow ? { dy: -15 } : { dx: -left + 4 }),
+    textAnchor: "start",
+    fill: ink(),
+    lineWidth: (narrow ? width - 20 : left) / 13,
+    textOverflow: "ellipsis-end",
+  });
+  return { narrow, left, y, names, height: all.length * (narrow ? 42 : highest) };
+}

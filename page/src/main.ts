@@ -1,0 +1,160 @@
+// The page: the answers of a session, then the evidence for one of them. Everything is drawn from the documents that stand
+// in the page; nothing is fetched, and nothing is computed but places of marks.
+
+import "./style.css";
+import { answers } from "./answers";
+import { candidates, read } from "./data";
+import { h } from "./dom";
+import { duration } from "./format";
+import { type Figure, frame, select } from "./frame";
+import { cost } from "./figures/cost";
+import { course } from "./figures/course";
+import { cells, environment, errors, missing, notes, options } from "./figures/facts";
+import { forest } from "./figures/forest";
+import { heatmap } from "./figures/heatmap";
+import { knee } from "./figures/knee";
+import { percentiles } from "./figures/percentiles";
+import { sweep } from "./figures/sweep";
+import { twins } from "./figures/twins";
+import { type Looking, State } from "./state";
+
+type Maker = (looking: Looking, redraw: () => void) => Figure | null;
+
+const RESIZED_MS = 120;
+
+function start(): void {
+  const data = document.getElementById("sessions")?.textContent ?? "[]";
+  const page = document.getElementById("page");
+  const views = read(data);
+  if (!page || views.length === 0) return;
+  const state = new State(views);
+  const makers: Maker[] = [forest, (looking, redraw) => heatmap(looking, state, redraw), sweep, percentiles, knee, course, cost, twins];
+  const top = h("div", {});
+  const evidence = h("section", { id: "evidence", "aria-labelledby": "evidence-title" });
+  const beside = h("section", { id: "beside", "aria-label": "Machine, notes and what was not measured" });
+  page.replaceChildren(head(state, () => show()), h("main", {}, top, evidence, beside));
+
+  function show(): void {
+    const { view } = state;
+    document.title = `bytegauge ${view.plan.name} · session ${view.session}`;
+    top.replaceChildren(answers(view, (group) => state.openGroup(group)));
+    beside.replaceChildren(...[notes(view), environment(view), missing(view)].filter((each) => each != null));
+    showEvidence();
+  }
+
+  function showEvidence(): void {
+    const looking = state.looking();
+    if (!looking) {
+      evidence.replaceChildren(h("p", { class: "nothing" }, "This session has no group of cells: there is no evidence to show."));
+      return;
+    }
+    evidence.replaceChildren(picker(state, looking), h("div", { class: "figures" }));
+    const room = evidence.lastElementChild as HTMLElement;
+    for (const make of makers) room.append(slot(make, state));
+    for (const each of [options(looking), errors(looking), cells(looking)]) if (each) room.append(each);
+    drawAll();
+  }
+
+  const redraws = new Map<Element, () => void>();
+  /** A figure's place; a figure that chooses something is made anew in its place, and keeps the focus. */
+  function slot(make: Maker, state: State): HTMLElement {
+    const place = h("div", { class: "slot" });
+    const fill = (): boolean => {
+      const looking = state.looking();
+      const figure = looking && make(looking, again);
+      redraws.delete(place);
+      if (!figure) {
+        place.replaceChildren();
+        return false;
+      }
+      const framed = frame(figure);
+      place.replaceChildren(framed.element);
+      redraws.set(place, framed.redraw);
+      return true;
+    };
+    function again(): void {
+      const focused = [...place.querySelectorAll("select")].indexOf(document.activeElement as HTMLSelectElement);
+      if (fill()) redraws.get(place)?.();
+      if (focused >= 0) place.querySelectorAll("select")[focused]?.focus();
+    }
+    fill();
+    return place;
+  }
+
+  function drawAll(): void {
+    for (const [place, redraw] of redraws) {
+      if (place.isConnected) redraw();
+      else redraws.delete(place);
+    }
+  }
+
+  state.onChange(show);
+  let width = innerWidth;
+  let waiting: ReturnType<typeof setTimeout> | undefined;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(drawAll, RESIZED_MS);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  addEventListener("themechange", drawAll);
+  show();
+}
+
+/** Name of the session, choice of the session, light and dark. */
+function head(state: State, changed: () => void): HTMLElement {
+  const title = h("h1", {});
+  const said = h("p", { class: "head" });
+  const tell = () => {
+    const { view } = state;
+    title.textContent = `bytegauge ${view.plan.name}`;
+    const seconds = view.elapsed_ns == null ? "" : ` · ${duration(view.elapsed_ns)}`;
+    said.textContent = view.answer.head || `session ${view.session}${seconds}`;
+  };
+  const sessions = state.views.length > 1
+    ? select("session", state.views.map((view, at) => ({ value: String(at), text: `${view.session}: ${view.plan.name}, ${view.started}` })), String(state.at), (at) => { state.openSession(Number(at)); })
+    : null;
+  state.onChange(() => { tell(); });
+  tell();
+  const flip = (): void => {
+    const root = document.documentElement;
+    const dark = root.dataset["theme"] ? root.dataset["theme"] === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset["theme"] = dark ? "light" : "dark";
+    dispatchEvent(new Event("themechange"));
+  };
+  void changed;
+  return h(
+    "header",
+    {},
+    h("a", { class: "skip", href: "#evidence" }, "To the evidence"),
+    h("div", { class: "head-row" }, title, h("div", { class: "tools" }, sessions, h("button", { type: "button", id: "theme", onclick: flip }, "Light / dark"), h("button", { type: "button", onclick: () => print() }, "Print"))),
+    said,
+  );
+}
+
+/** Which conditions are looked at. */
+function picker(state: State, { view, group }: Looking): HTMLElement {
+  const at = view.groups.indexOf(group);
+  const step = (by: number) => () => {
+    const next = view.groups[(at + by + view.groups.length) % view.groups.length];
+    if (next) state.openGroup(next.id);
+  };
+  const measured = candidates(view, group).filter((cell) => cell.outcome === "measured").length;
+  return h(
+    "div",
+    { class: "picker" },
+    h("h2", { id: "evidence-title" }, "The evidence"),
+    h(
+      "div",
+      { class: "controls" },
+      select("under these conditions", view.groups.map((each) => ({ value: each.id, text: each.label || each.id })), group.id, (id) => state.openGroup(id)),
+      view.groups.length > 1 && h("button", { type: "button", onclick: step(-1), "aria-label": "The conditions before" }, "‹"),
+      view.groups.length > 1 && h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
+    ),
+    h("p", { class: "verdict" }, group.recommendation.text),
+    h("p", { class: "reading" }, `${measured} cells measured, ${group.blocks.used} blocks of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`),
+  );
+}
+
+start();

@@ -1,0 +1,79 @@
+// What can be drawn of a cell: its rate, the other estimates that it has, CPU time.
+
+import type { CellView, Interval } from "./data";
+
+export interface Measure {
+  key: string;
+  label: string;
+  unit: string;
+  /** Less of it is better. */
+  less: boolean;
+  of(cell: CellView): Interval | null;
+}
+
+const interval = (mid: number | null | undefined, lower?: number | null, upper?: number | null): Interval | null =>
+  mid == null ? null : { mid, lower: lower ?? null, upper: upper ?? null };
+
+const RATES: Record<string, string> = { throughput: "throughput", calls: "calls", nops: "completed operations" };
+
+function rate(cells: CellView[]): Measure {
+  const estimate = cells[0]?.estimate;
+  const label = RATES[estimate?.metric ?? ""] ?? estimate?.metric ?? "rate";
+  const of = (cell: CellView) => interval(cell.estimate.median, cell.estimate.lower, cell.estimate.upper);
+  return { key: "rate", label, unit: estimate?.unit ?? "", less: false, of };
+}
+
+function mean(cells: CellView[]): Measure {
+  const of = (cell: CellView) =>
+    cell.mean == null || cell.sd == null ? null : interval(cell.mean, cell.mean - cell.sd, cell.mean + cell.sd);
+  return { ...rate(cells), key: "mean", label: `${rate(cells).label}, mean ± sd`, of };
+}
+
+const CPU: Measure[] = [
+  {
+    key: "cpu",
+    label: "CPU time of both ends",
+    unit: "s/GiB",
+    less: true,
+    of: (cell) => interval(cell.cpu.ends_s_per_gib),
+  },
+];
+
+/** A name of the document for people: `total_p99_9_ns` → `latency p99.9`. */
+export function nameOf(key: string): string {
+  const percentile = key.match(/^(\w+?)_p(\d+)(?:_(\d+))?_ns$/);
+  if (percentile) {
+    const [, part = "", whole = "", rest] = percentile;
+    return `${part === "total" ? "latency" : part.replaceAll("_", " ")} p${whole}${rest ? `.${rest}` : ""}`;
+  }
+  return key
+    .replace(/^total_mean_ns$/, "latency mean")
+    .replace(/_ns_per_/, " time per ")
+    .replace(/_ns$/, "")
+    .replaceAll("_", " ")
+    .replace("cpu", "CPU");
+}
+
+/** Everything that the cells have a number for, the rate first. */
+export function measures(cells: CellView[]): Measure[] {
+  const keys = new Map<string, string>();
+  for (const cell of cells) {
+    for (const [key, estimate] of Object.entries(cell.more)) keys.set(key, estimate.unit);
+  }
+  const more = [...keys].map(([key, unit]): Measure => {
+    const of = (cell: CellView) => {
+      const estimate = cell.more[key];
+      return estimate ? interval(estimate.median, estimate.lower, estimate.upper) : null;
+    };
+    return { key, label: nameOf(key), unit, less: !unit.endsWith("/s") && !key.includes("per_server_cpu_second"), of };
+  });
+  const all = [rate(cells), ...more, mean(cells), ...CPU];
+  return all.filter((measure) => cells.some((cell) => measure.of(cell) != null));
+}
+
+/** What an answer costs beside its rate: the first of these that the cells have. */
+export function costOf(cells: CellView[]): Measure | undefined {
+  const all = measures(cells);
+  const wanted = ["cpu", "server_cpu_ns_per_call", "cpu_ns_per_nop"];
+  return wanted.map((key) => all.find((measure) => measure.key === key)).find((measure) => measure != null);
+}

@@ -1,0 +1,196 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import axe from "axe-core";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { fileOf, open, program, start } from "./browser";
+import { cell, grid, session } from "./planted";
+
+const binary = process.env["BYTEGAUGE"];
+
+/** Waits until an expression of the page is true; the time is that of a busy machine. */
+const until = (page: Page, condition: string) => page.waitForFunction(condition, undefined, { timeout: 30_000 });
+
+describe.skipIf(!program)("the page in a browser", () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await start();
+  });
+  afterAll(async () => {
+    await browser?.close();
+  });
+
+  test("complains of nothing and asks nobody for anything", async () => {
+    const { page, trouble, elements } = await open(browser, fileOf([grid(5, 4)]));
+    expect(await page.locator("#answers .answer:not(.heading)").count()).toBe(1);
+    expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
+    expect(await elements()).toBeLessThan(2_000);
+    await page.evaluate("fetch('https://example.org/').catch(() => {})");
+    await until(page, "true");
+    expect(trouble.filter((each) => !each.includes("example.org"))).toEqual([]);
+    expect(trouble.join(" ")).toMatch(/Content Security Policy/);
+  });
+
+  test("a click and the arrow keys change the slices", async () => {
+    const { page, trouble } = await open(browser, fileOf([grid(5, 4)]));
+    const said = () => page.locator("#heatmap .said").textContent();
+    const before = await said();
+    await page.locator("#heatmap .board").focus();
+    await page.keyboard.press("ArrowRight");
+    const right = await said();
+    expect(right).not.toBe(before);
+    expect(right?.replaceAll("\u00a0", " ")).toContain("read 2 KiB");
+    await page.keyboard.press("ArrowUp");
+    expect((await said())?.replaceAll("\u00a0", " ")).toContain("write 2 KiB");
+    expect((await page.locator("#heatmap .slices").textContent())?.replaceAll("\u00a0", " ")).toContain("write 2 KiB");
+    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowLeft");
+    expect((await said())?.replaceAll("\u00a0", " "), "the edge holds").toContain("read 1 KiB");
+    await page.locator("#heatmap .board svg").scrollIntoViewIfNeeded();
+    const box = await page.locator("#heatmap .board svg").boundingBox();
+    if (!box) throw new Error("a heat map has a place");
+    await page.mouse.click(box.x + box.width - 30, box.y + 40);
+    expect((await said())?.replaceAll("\u00a0", " ")).toContain("read 5 KiB, write 4 KiB");
+    expect(trouble).toEqual([]);
+  });
+
+  test("any factor may be the axis, and the choice keeps the focus", async () => {
+    const { page, trouble } = await open(browser, fileOf([grid(5, 4)]));
+    const across = page.locator("#sweep select").first();
+    await across.focus();
+    await across.selectOption("write_size");
+    expect(await page.locator("#sweep h3").textContent()).toContain("write");
+    expect(await page.evaluate("document.activeElement === document.querySelector('#sweep select')")).toBe(true);
+    await page.locator("#sweep select").nth(3).selectOption("mean");
+    await page.locator("#sweep select").nth(4).selectOption("cpu");
+    expect(await page.locator("#sweep .drawing svg").count()).toBeGreaterThan(1);
+    expect(trouble).toEqual([]);
+  });
+
+  test("dark by the system, light by choice", async () => {
+    const { page, trouble } = await open(browser, fileOf([grid(3, 3)]), { colorScheme: "dark" });
+    const paper = () => page.evaluate("getComputedStyle(document.body).backgroundColor") as Promise<string>;
+    const sum = async () => (await paper()).match(/\d+/g)?.slice(0, 3).reduce((all, part) => all + Number(part), 0) ?? 0;
+    expect(await sum()).toBeLessThan(150);
+    await page.locator("#theme").click();
+    expect(await sum()).toBeGreaterThan(600);
+    expect(trouble).toEqual([]);
+  });
+
+  test("figures and their data are saved", async () => {
+    const { page, trouble } = await open(browser, fileOf([grid(4, 4)]));
+    const saved = async (name: string) => {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.locator("#heatmap .save button", { hasText: name }).click()]);
+      return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
+    };
+    const svg = await saved("SVG");
+    expect(svg.name).toBe("bytegauge-heatmap.svg");
+    const problems = await page.evaluate((text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("parsererror").length, svg.bytes.toString());
+    expect(problems).toBe(0);
+    const csv = (await saved("CSV")).bytes.toString().split("\r\n");
+    expect(csv[0]).toBe("read_size,write_size,rate,lower,upper,stage,in_best_set,outcome,limit");
+    expect(csv).toHaveLength(16 + 2);
+    expect((await saved("PNG")).bytes.subarray(1, 4).toString()).toBe("PNG");
+    expect(trouble).toEqual([]);
+  });
+
+  test("the keyboard alone leads from an answer to its evidence", async () => {
+    const cells = [...grid(3, 3).cells, cell({ id: "x", group: "g2", factors: { transport: "tcp", read_size: 1024, write_size: 1024 } })];
+    const { page } = await open(browser, fileOf([session(cells)]));
+    const names: string[] = [];
+    for (let step = 0; step < 12; step += 1) {
+      await page.keyboard.press("Tab");
+      names.push((await page.evaluate("document.activeElement.textContent")) as string);
+      if (names.at(-1)?.includes("g2")) break;
+    }
+    expect(names.at(-1)).toContain("g2");
+    await page.keyboard.press("Enter");
+    expect(await page.locator(".picker select").inputValue()).toBe("g2");
+    expect(page.url()).toContain("#evidence");
+    const reached = new Set<string>();
+    for (let step = 0; step < 60; step += 1) {
+      await page.keyboard.press("Tab");
+      reached.add((await page.evaluate("document.activeElement.closest('figure')?.id ?? ''")) as string);
+    }
+    expect([...reached]).toEqual(expect.arrayContaining(["forest", "cells", "environment"]));
+  });
+
+  test.each(["light", "dark"] as const)("axe finds nothing serious in the %s", async (colorScheme) => {
+    const { page } = await open(browser, fileOf([grid(5, 4)]), { colorScheme });
+    await page.locator("#heatmap .data summary").click();
+    await page.evaluate(axe.source);
+    const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
+    const serious = found.violations.filter((each) => each.impact === "serious" || each.impact === "critical");
+    expect(serious.map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`)).toEqual([]);
+  });
+
+  test("markup in names is text", async () => {
+    const nasty = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>";
+    const view = session([cell({ id: "c1", label: nasty, factors: { transport: nasty, read_size: 1024, write_size: 1024 } }), cell({ id: "c2", label: nasty, factors: { transport: nasty, read_size: 2048, write_size: 1024 } })], { name: nasty, varied: ["transport", "read_size"] });
+    view.notes.push(nasty);
+    view.answer.why.push(nasty);
+    const { page, trouble } = await open(browser, fileOf([view]));
+    expect(await page.evaluate("window.hacked")).toBeUndefined();
+    expect(await page.locator("img").count()).toBe(0);
+    expect(await page.locator("h1").textContent()).toContain(nasty);
+    expect(trouble).toEqual([]);
+  });
+
+  describe("odd sessions", () => {
+    const failed = (id: string) => cell({ id, factors: { transport: "unix", read_size: 1024, write_size: 1024 }, rate: null, outcome: "failed" });
+    const sized = (id: string, rate: number, bound: [number, number]) => cell({ id, factors: { transport: "unix", read_size: Number(id.slice(1)) * 1024, write_size: 1024 }, rate, bound });
+    test.each([
+      ["one cell", session([cell({ id: "c1", factors: { transport: "unix", read_size: 1024, write_size: 1024 } })])],
+      ["all failed", session([failed("c1"), failed("c2")], { recommended: null })],
+      ["nothing at all", session([], { recommended: null })],
+      ["extreme values", session([sized("c1", 1e300, [0, 0]), sized("c2", 1e-300, [1e12, 1e300]), sized("c3", 0, [0, 50])])],
+      ["a name of a thousand letters", session([cell({ id: "c1", label: "long ".repeat(200), factors: { transport: "x".repeat(1000), read_size: 1024, write_size: 1024 }, bound: [0, 0.1] })], { name: "y".repeat(1000) })],
+    ])("%s", async (_, view) => {
+      const { page, trouble } = await open(browser, fileOf([view]));
+      expect(trouble).toEqual([]);
+      expect(await page.locator("svg[aria-label*=NaN], svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN]").count()).toBe(0);
+    });
+
+    test("ten thousand cells", async () => {
+      const { page, trouble, elements } = await open(browser, fileOf([grid(100, 100)]));
+      expect(await elements()).toBeLessThan(40_000);
+      await page.locator("#heatmap .board").focus();
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("ArrowRight");
+      expect(trouble).toEqual([]);
+    });
+  });
+
+  test("nothing sticks out on a narrow screen", async () => {
+    const { page } = await open(browser, fileOf([grid(5, 4)]), { viewport: { width: 360, height: 800 } });
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
+  });
+
+  test("print leaves the controls out", async () => {
+    const { page } = await open(browser, fileOf([grid(3, 3)]));
+    await page.emulateMedia({ media: "print" });
+    expect(await page.locator(".tools").isVisible()).toBe(false);
+    expect(await page.locator("#heatmap svg").first().isVisible()).toBe(true);
+  });
+
+  test.skipIf(!binary)("sessions of every workload, from the program itself", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "page-"));
+    const run = (...words: string[]) => execFileSync(binary ?? "", ["--store", join(folder, "results.db"), ...words]);
+    for (const workload of ["stream", "call", "ring"]) {
+      run("import", new URL(`../../crates/store/tests/fixtures/schema-3-${workload}.jsonl`, import.meta.url).pathname);
+    }
+    run("report", "1", "2", "3", "--html", join(folder, "page.html"));
+    const { page, trouble, elements } = await open(browser, join(folder, "page.html"));
+    for (const session of [0, 1, 2]) {
+      await page.locator("header select").selectOption(String(session));
+      for (const group of await page.locator(".picker option").evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
+        await page.locator(".picker select").selectOption(group);
+        expect(await page.locator("#cells tbody tr").count()).toBeGreaterThan(0);
+      }
+      expect(await elements()).toBeLessThan(8_000);
+    }
+    expect(trouble).toEqual([]);
+  });
+});

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { inWords, place, REACH } from "../src/bound";
+import { pivot } from "../src/data";
+import { fitted } from "../src/figures/cost";
+import { percentileOf } from "../src/figures/percentiles";
+import { axes } from "../src/figures/sweep";
+import { costOf, measures, nameOf } from "../src/measure";
+import { csv } from "../src/save";
+import { cell, grid, session } from "./planted";
+
+describe("a bound", () => {
+  test("its place ascends and stops at the end of the scale", () => {
+    const places = [0, 0.01, 0.05, 1, REACH].map(place);
+    expect(places).toEqual([...places].sort((a, b) => a - b));
+    expect(place(1e9)).toBe(place(REACH));
+    expect(place(-1)).toBe(place(0));
+  });
+  test("in words", () => {
+    const words = (lower: number | null, upper: number | null, proven: boolean) => inWords({ lower, upper, margin: 0.05, proven }).replaceAll("\u00a0", " ");
+    expect(words(null, 0.03, true)).toBe("at most 3 % dearer than the best confirmed, shown to be within 5 %");
+    expect(words(0.1, 0.2, false)).toBe("between 10 % and 20 % dearer than the best confirmed, not shown to be within 5 %");
+    expect(words(null, null, false)).toMatch(/no bound/);
+  });
+});
+
+describe("measures", () => {
+  test("names for people", () => {
+    expect(nameOf("total_p99_9_ns")).toBe("latency p99.9");
+    expect(nameOf("first_byte_p50_ns")).toBe("first byte p50");
+    expect(nameOf("server_cpu_ns_per_call")).toBe("server CPU time per call");
+  });
+  test("only what some cell has; the rate first; unknown is no zero", () => {
+    const known = cell({ id: "a", factors: {} });
+    const unknown = cell({ id: "b", factors: {}, rate: null, outcome: "failed" });
+    expect(measures([known, unknown]).map((each) => each.key)).toEqual(["rate", "mean", "cpu"]);
+    expect(measures([known])[0]?.of(unknown)).toBeNull();
+    expect(costOf([unknown])).toBeUndefined();
+  });
+});
+
+test("percentiles by their keys", () => {
+  expect(percentileOf("total_p99_9_ns", "total")).toBeCloseTo(0.999);
+  expect(percentileOf("connect_p50_ns", "total")).toBeNull();
+  expect(percentileOf("total_mean_ns", "total")).toBeNull();
+});
+
+test("the fitted curve is continuous and bends where the segments say", () => {
+  const slice = { per_call_ns: 100, segments: [{ from_bytes: 0, per_byte_ns: 1 }, { from_bytes: 1000, per_byte_ns: 2 }] };
+  expect([0, 500, 1000, 1500].map((size) => fitted(slice, size))).toEqual([100, 600, 1100, 2100]);
+  expect(fitted({ per_call_ns: null, segments: [] }, 5)).toBeNull();
+});
+
+test("what is looked at: the cell to use, else the fastest seen, else nothing", () => {
+  const cells = [cell({ id: "a", factors: {}, rate: 1 }), cell({ id: "b", factors: {}, rate: 2 }), cell({ id: "c", factors: {}, rate: null, outcome: "failed" })];
+  const of = (recommended: string | null) => { const view = session(cells, { recommended }); return pivot(view, view.groups[0]!)?.id; };
+  expect([of("a"), of(null)]).toEqual(["a", "b"]);
+});
+
+test("axes: factors with many numbers first", () => {
+  expect(axes(grid(2, 5).cells, ["transport", "read_size", "write_size"])).toEqual(["write_size", "read_size"]);
+});
+
+describe("CSV", () => {
+  test("quotes, and takes the sting out of formulas", () => {
+    expect(csv({ columns: ["a", "b"], rows: [['say "x", y', null], ["=1+1", -2]] })).toBe('a,b\r\n"say ""x"", y",\r\n\'=1+1,-2\r\n');
+  });
+});

@@ -1,0 +1,62 @@
+// One file: script and styles stand in the page, and its policy allows these alone, by their hashes.
+
+import { createHash } from "node:crypto";
+import { defineConfig, type Plugin } from "vite";
+
+/** What Plot writes into each drawing (its class is `plot` everywhere). A test in a browser would see another text refused. */
+const PLOT_STYLE = `:where(.plot) {
+  --plot-background: white;
+  display: block;
+  height: auto;
+  height: intrinsic;
+  max-width: 100%;
+}
+:where(.plot text),
+:where(.plot tspan) {
+  white-space: pre;
+}`;
+
+const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+/** Puts script and style into the page, and the policy before them. The data, which is no script, comes in later. */
+function oneFile(): Plugin {
+  return {
+    name: "one-file",
+    enforce: "post",
+    generateBundle(_, bundle) {
+      const page = Object.values(bundle).find((file) => file.fileName.endsWith(".html"));
+      if (page?.type !== "asset") throw new Error("the build has no page");
+      let script = "";
+      let style = "";
+      for (const file of Object.values(bundle)) {
+        if (file.type === "chunk") script += file.code;
+        else if (file.fileName.endsWith(".css")) style += file.source;
+        if (file !== page) delete bundle[file.fileName];
+      }
+      // What ends a script element in HTML never stands in it.
+      script = script.trim().replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+      style = style.trim();
+      const policy = [
+        "default-src 'none'",
+        `script-src ${hash(script)}`,
+        `style-src ${hash(style)} ${hash(PLOT_STYLE)}`,
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+      ].join("; ");
+      const html = String(page.source)
+        .replace(/\s*<script type="module"[^>]*><\/script>/, "")
+        .replace(/\s*<link rel="stylesheet"[^>]*>/, "")
+        .replace(/(<meta charset="utf-8" \/>)/, (charset) => `${charset}\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`)
+        .replace("</head>", () => `  <style>${style}</style>\n  </head>`)
+        .replace("</body>", () => `  <script>${script}</script>\n  </body>`);
+      page.source = html;
+      page.fileName = "page.html";
+    },
+  };
+}
+
+export default defineConfig({
+  build: { target: "es2022", modulePreload: false, cssCodeSplit: false, assetsInlineLimit: 0, outDir: "dist", rolldownOptions: { output: { format: "iife" } } },
+  plugins: [oneFile()],
+});

@@ -1,0 +1,116 @@
+//! `cargo xtask page`: builds the report page, tests it, and puts it where the program takes it from.
+//!
+//! The built page is committed, so that nobody needs npm to build the program; `--check` proves that it is what `page/`
+//! builds, and drives it in a real browser. Where there is no npm, nothing can be said, and the step says so.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::steps::{self, Done};
+use crate::{cargo, setup};
+
+/// What the program embeds.
+const COMMITTED: &str = "crates/report/page/page.html";
+
+/// Browsers that the tests may drive, and the Debian package of the first.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// `cargo xtask page [--check]`.
+pub fn command() -> Command {
+    Command::new("page").about("Build the report page, which the program embeds, and test it in a browser").arg(
+        Arg::new("check")
+            .long("check")
+            .action(ArgAction::SetTrue)
+            .help("Write nothing; fail if the page that is committed is not what would be built"),
+    )
+}
+
+/// Builds the page and writes or checks it.
+///
+/// # Errors
+/// When npm is missing, a test fails, or the committed page is stale.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    match work(matches.get_flag("check"))? {
+        Done::Passed => Ok(()),
+        Done::Skipped(reason) => bail!("{reason}"),
+        Done::Partly(reasons) => {
+            reasons.iter().for_each(|reason| println!("skipped: {reason}"));
+            Ok(())
+        }
+    }
+}
+
+/// The step of `cargo xtask test`.
+///
+/// # Errors
+/// As [`run`], but for what the machine lacks.
+pub fn check() -> Result<Done> {
+    work(true)
+}
+
+fn work(check: bool) -> Result<Done> {
+    if !answers("npm") {
+        return Ok(Done::Skipped(
+            "npm is not here, so the page cannot be built again: install Node.js 20 or later".into(),
+        ));
+    }
+    let folder = cargo::root().join("page");
+    npm(&folder, &["ci", "--no-audit", "--no-fund"])?;
+    npm(&folder, &["run", "build"])?;
+    let built = folder.join("dist/page.html");
+    let committed = cargo::root().join(COMMITTED);
+    if check {
+        let same = fs::read(&built).context("the page that was built")? == fs::read(&committed).unwrap_or_default();
+        ensure!(same, "stale: {COMMITTED}: run `cargo xtask page`");
+    } else {
+        fs::copy(&built, &committed).with_context(|| format!("writing {COMMITTED}"))?;
+        println!("wrote {COMMITTED}");
+    }
+    let browser = browser();
+    let mut tests = Process::new("npm");
+    tests.current_dir(&folder).args(["run", "test"]).env("BYTEGAUGE", program()?);
+    if let Ok(path) = &browser {
+        tests.env("CHROMIUM", path);
+    }
+    steps::visible(&mut tests)?;
+    match browser {
+        Ok(_) => Ok(Done::Passed),
+        Err(reason) => Ok(Done::Partly(vec![format!("tests in a browser: {reason}")])),
+    }
+}
+
+fn npm(folder: &Path, words: &[&str]) -> Result<()> {
+    steps::visible(Process::new("npm").current_dir(folder).args(words))
+        .map(drop)
+        .with_context(|| format!("npm {}", words.join(" ")))
+}
+
+/// A browser that is here, or could be installed; else why not.
+fn browser() -> Result<PathBuf, String> {
+    let here = || BROWSERS.iter().find_map(|name| found(name));
+    if let Some(path) = here() {
+        return Ok(path);
+    }
+    setup::package(BROWSERS[0], BROWSERS[0])?;
+    here().ok_or_else(|| format!("the package {} brought no browser", BROWSERS[0]))
+}
+
+/// Where a program lies, if it does.
+fn found(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// The program, built: its pages are looked at as well.
+fn program() -> Result<PathBuf> {
+    steps::visible(&mut cargo::command(&["build", "--locked", "--quiet", "--package", "bytegauge"]))?;
+    Ok(cargo::workspace()?.target_directory.join("debug/bytegauge"))
+}
+
+fn answers(program: &str) -> bool {
+    let status = Process::new(program).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
