@@ -132,6 +132,11 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
             valued("until-max", "TIME", "Begin no further look that would end later than this after the start")
                 .requires("until"),
         )
+        .arg(valued(
+            "audit",
+            "SHARE",
+            "Share of the time in which the answer is compared once more in trials of 250 ms; off for none [default: 10%]",
+        ))
         .arg(valued("margin", "SHARE", "What counts as good enough: within 5% of the best"))
         .arg(seed_arg())
         .arg(

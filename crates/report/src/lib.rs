@@ -15,4 +15,4 @@ pub mod sentence;
 pub mod view;
 
 pub use data::SessionData;
-pub use view::{Progress, Settings, View};
+pub use view::{Progress, Settings, Subject, View};

@@ -4,6 +4,7 @@
 //! prints; every renderer takes the [`View`] that is made here.
 
 mod answer;
+mod audit;
 mod avoid;
 mod backlog;
 pub(crate) mod call_datagrams;
@@ -23,6 +24,7 @@ mod footprint;
 mod groups;
 pub(crate) mod knee;
 mod latency;
+mod lever;
 mod looks;
 mod notes;
 mod options;
@@ -40,6 +42,8 @@ use bytegauge_stats::group::Method;
 
 use crate::SessionData;
 use answer::{Conditions, Rounds};
+pub use audit::Subject;
+use audit::Together;
 use cells::Context;
 use compare::{Family, Scene, families};
 use cost::Fit;
@@ -122,6 +126,7 @@ impl View {
             budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
             rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
             margin,
+            audit: Together::of(&families, &settled, &record.plan, margin),
         };
         let scope = Scope {
             margin,
@@ -153,11 +158,14 @@ impl View {
                 margin,
                 level,
                 budget_ns,
+                audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 varied: varied.clone(),
             },
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
             answer: AnswerView::default(),
+            audit: conditions.audit.map(|audit| audit.view),
+            levers: lever::levers(&families, &conditions, &scope),
             verdicts,
             floor: floors.view.clone(),
             cells,

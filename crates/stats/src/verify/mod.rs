@@ -10,10 +10,12 @@
 //! Rows that need a real machine (A/A and a calibrated slowdown on real sockets, planted artefacts)
 //! are not here.
 
+mod audit;
 mod comparisons;
 mod intervals;
 mod looks;
 mod models;
+mod rounds;
 mod selection;
 mod shared;
 
@@ -70,7 +72,7 @@ pub const PUBLISHED: &str = "published";
 /// each part with the number of parts done, their total and the name of the next.
 pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<Row> {
     type Part = (&'static str, fn(Scale, u64) -> Vec<Row>);
-    let parts: [Part; 16] = [
+    let parts: [Part; 18] = [
         ("sign intervals", intervals::sign_coverage),
         ("paired differences", intervals::paired_coverage),
         ("absolute intervals", intervals::absolute_flags),
@@ -83,6 +85,8 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)
         ("twin", selection::twin_alarms),
         ("a shared machine", shared::rows),
         ("looks", looks::rows),
+        ("audit", audit::rows),
+        ("rounds", rounds::rows),
         ("what to avoid, where steal falls", shared::levels_and_steal),
         ("two subjects", comparisons::rows),
         ("cost model", models::cost_rows),
