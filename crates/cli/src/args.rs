@@ -43,6 +43,11 @@ pub fn command() -> Command {
         .subcommands(WORKLOADS.iter().map(|row| measuring(Command::new(row.name).about(row.about), Some(row.value))))
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
             Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
+        ).arg(
+            Arg::new("full-grid")
+                .long("full-grid")
+                .action(ArgAction::SetTrue)
+                .help("Of buffer-size: ask for every size, reader and place, as the plan buffer-grid does, in eight minutes"),
         ), None))
         .subcommand(serve::command())
         .subcommand(Command::new("sessions").about("List what was measured"))
@@ -50,6 +55,14 @@ pub fn command() -> Command {
             Command::new("report")
                 .about("Print a session again, from the store alone")
                 .arg(session_arg())
+                .arg(
+                    Arg::new("across")
+                        .long("across")
+                        .value_name("ID")
+                        .num_args(0..)
+                        .value_parser(value_parser!(i64))
+                        .help("What holds over several sessions: these, or all of this machine with the same plan"),
+                )
                 .arg(format_arg())
                 .arg(full_arg())
                 .arg(group_arg())

@@ -28,6 +28,15 @@ pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure>
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let name = args::text(matches, "plan").unwrap_or_default();
     let is_file = name.ends_with(".toml") || name.contains('/');
+    let name = match ready::full_grid(name) {
+        _ if !matches.get_flag("full-grid") => name,
+        Some(full) => full,
+        None => {
+            return Err(Failure::usage(format!(
+                "--full-grid: the plan {name} leaves nothing out: use it with run buffer-size, or leave it out"
+            )));
+        }
+    };
     let spec = if is_file {
         let text = fs::read_to_string(name)
             .map_err(|error| Failure::usage(format!("the plan {name} cannot be read: {error}: check its path")))?;

@@ -39,7 +39,7 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     let mut below = Vec::new();
     below.extend(page.section("WHY", &answer.why.join(" · "), cap(2)));
     below.extend(page.section("AUDIT", &answer.audit.join("; "), cap(4)));
-    below.extend(page.section("HOLDS", &answer.holds.join("; "), cap(4)));
+    below.extend(page.section("HOLDS", &answer.holds.join("; "), cap(6)));
     below.extend(page.section("NOISE", &answer.noise.join("; "), cap(4)));
     below.push(String::new());
     below.extend(page.section("NEXT", &answer.next.join(" "), cap(3)));

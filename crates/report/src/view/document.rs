@@ -86,6 +86,8 @@ pub struct PlanView {
     pub budget_ns: Option<u64>,
     /// Share of the time in which the answer was to be audited by long trials; `null` where the plan knew none.
     pub audit_share: Option<f64>,
+    /// `threads` or `processes`: what the ends were; `null` where that is not known.
+    pub ends: Option<String>,
     /// Factors that were varied, in the order of the factor table.
     pub varied: Vec<String>,
 }

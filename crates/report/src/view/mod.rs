@@ -3,6 +3,7 @@
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
+pub mod across;
 mod answer;
 mod audit;
 mod avoid;
@@ -158,6 +159,7 @@ impl View {
                 margin,
                 level,
                 budget_ns,
+                ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 varied: varied.clone(),
             },

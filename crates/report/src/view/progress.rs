@@ -55,7 +55,7 @@ impl Subject {
 }
 
 /// What follows from the comparison of a session so far.
-fn compared<T>(
+pub fn compared<T>(
     session: &SessionData,
     settings: &Settings,
     then: impl FnOnce(&[Family], &[Settled], &Method) -> T,

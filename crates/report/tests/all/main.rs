@@ -1,6 +1,7 @@
 //! Sessions planted in memory, and what is said about them.
 #![forbid(unsafe_code)]
 
+mod across;
 mod audit;
 mod calls;
 mod checks;

@@ -2,7 +2,7 @@
 //! do next.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, CellKind, Level, Nanos, SessionStatus, Stage, factor};
+use bytegauge_model::{CellId, CellKind, Level, Levels, Nanos, SessionStatus, Stage, factor};
 
 use super::super::document::{AuditView, AvoidLevel, AvoidLine, GroupView, LeverView, Standing, UseView, View};
 use super::{Questions, levels};
@@ -232,7 +232,6 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             all - screened
         ));
     }
-    said.extend(not_audited(view));
     if !view.groups.is_empty() && view.groups.iter().all(|group| group.throws_away) {
         said.push(match view.plan.workload.as_str() {
             "call" => {
@@ -241,11 +240,39 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
         });
     }
-    let tcp = |group: &GroupView| levels(&group.factors).transport().is_some_and(|transport| transport.is_tcp());
-    if view.groups.iter().any(tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
+    let not_asked = not_asked(view);
+    if !not_asked.is_empty() {
+        said.push(format!("not asked: {}", not_asked.join(", ")));
+    }
+    said
+}
+
+/// What a program may well have otherwise, and the plan did not look at.
+fn not_asked(view: &View) -> Vec<String> {
+    let mut said: Vec<String> = not_audited(view).into_iter().collect();
+    let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+    let is_tcp = |levels: &Levels| levels.transport().is_some_and(|transport| transport.is_tcp());
+    if groups.iter().any(is_tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
         let set = view.environment.facts.get("network").and_then(|network| network.get("congestion_control")?.as_str());
         let set = set.map_or_else(String::new, |name| format!(" ({name})"));
-        said.push(format!("not asked: congestion control{set}, which may matter more (--congestion)"));
+        said.push(format!("congestion control{set}, which may matter more (--congestion)"));
+    }
+    let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");
+    if !groups.is_empty() && groups.iter().all(pinned) {
+        said.push("unpinned ends (--placement)".into());
+    }
+    if view.plan.ends.as_deref() == Some("threads")
+        && groups.iter().any(|levels| *levels.get("placement") != Level::Absent)
+    {
+        said.push("processes (--ends)".into());
+    }
+    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let smallest = candidates.filter_map(|cell| cell.level("write_size").number()).min();
+    if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
+        said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
+    }
+    if let Some("buffer-size") = (!said.is_empty()).then_some(view.plan.name.as_str()) {
+        said.push("most pairs of sizes, other readers (--full-grid)".into());
     }
     said
 }
@@ -259,10 +286,10 @@ fn not_audited(view: &View) -> Option<String> {
         return None;
     }
     let why = match view.plan.audit_share {
-        Some(share) if share > 0.0 => ": no time for longer trials",
+        Some(share) if share > 0.0 => " (no time)",
         _ => "",
     };
-    Some(format!("connections older than {} were not looked at{why}", Nanos(oldest / 1_000_000 * 1_000_000)))
+    Some(format!("connections older than {}{why}", Nanos(oldest / 1_000_000 * 1_000_000)))
 }
 
 fn scope(view: &View) -> String {
