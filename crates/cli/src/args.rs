@@ -43,6 +43,11 @@ pub fn command() -> Command {
         .subcommands(WORKLOADS.iter().map(|row| measuring(Command::new(row.name).about(row.about), Some(row.value))))
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
             Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
+        ).arg(
+            Arg::new("full-grid")
+                .long("full-grid")
+                .action(ArgAction::SetTrue)
+                .help("Of buffer-size: ask for every size, reader and place, as the plan buffer-grid does, in eight minutes"),
         ), None))
         .subcommand(serve::command())
         .subcommand(Command::new("sessions").about("List what was measured"))
@@ -50,6 +55,14 @@ pub fn command() -> Command {
             Command::new("report")
                 .about("Print a session again, from the store alone, or make a page of it")
                 .arg(session_arg().num_args(0..).help("The sessions' numbers, several for --html [default: the latest]"))
+                .arg(
+                    Arg::new("across")
+                        .long("across")
+                        .value_name("ID")
+                        .num_args(0..)
+                        .value_parser(value_parser!(i64))
+                        .help("What holds over several sessions: these, or all of this machine with the same plan"),
+                )
                 .arg(format_arg())
                 .arg(html_arg())
                 .arg(open_arg())
@@ -134,6 +147,11 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
             valued("until-max", "TIME", "Begin no further look that would end later than this after the start")
                 .requires("until"),
         )
+        .arg(valued(
+            "audit",
+            "SHARE",
+            "Share of the time in which the answer is compared once more in trials of 250 ms; off for none [default: 10%]",
+        ))
         .arg(valued("margin", "SHARE", "What counts as good enough: within 5% of the best"))
         .arg(seed_arg())
         .arg(

@@ -78,6 +78,11 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
                 schedule.blocks, schedule.aside_blocks
             ),
         ),
+        (
+            "audit",
+            schedule.audit_ns,
+            format!("the choices against their rivals in trials of {}", Nanos(plan.design.audit_ns)),
+        ),
     ];
     text.push('\n');
     for (name, ns, what) in stages.into_iter().filter(|(_, ns, _)| *ns > 0) {

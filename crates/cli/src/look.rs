@@ -1,9 +1,9 @@
 //! Looks as their user meets them: judged by the report, and the command that takes the next one.
 
-use bytegauge_harness::{Judge, Judgement, Stand};
+use bytegauge_harness::{Judge, Judgement, Stand, Subject};
 use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::view::document::GroupView;
-use bytegauge_report::{Progress, SessionData, Settings, View};
+use bytegauge_report::{Progress, SessionData, Settings, Subject as Answered, View};
 use bytegauge_store::{Store, StoreError};
 
 /// Judges a session as its report does.
@@ -12,6 +12,12 @@ pub struct ByReport;
 impl Judge for ByReport {
     fn judge(&mut self, store: &Store, session: SessionId) -> Result<Judgement, StoreError> {
         Ok(judged(&SessionData::load(store, session)?))
+    }
+
+    fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<Subject>, StoreError> {
+        let answered = Answered::all_of(&SessionData::load(store, session)?, &Settings::default());
+        let subject = |Answered { group, cells, proven }| Subject { group, cells, proven };
+        Ok(answered.into_iter().map(subject).collect())
     }
 }
 

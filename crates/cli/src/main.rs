@@ -1,6 +1,7 @@
 //! The binary: flags, progress, exit codes. What is measured, stored and said is other crates' business.
 #![forbid(unsafe_code)]
 
+mod across;
 mod args;
 mod connect;
 mod dry_run;
@@ -57,6 +58,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
+        Some(("report", matches)) if matches.contains_id("across") => across::report(matches),
         Some(("report", matches)) => stored::report(matches),
         Some(("export", matches)) => stored::export(matches),
         Some(("import", matches)) => stored::import(matches),

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
 use bytegauge_model::{CellId, Ends, Nanos, SessionId, Workload};
-use bytegauge_plan::{LOOKS_MAX, Part, Plan, Spec, file, ready, resolve};
+use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Part, Plan, Spec, file, ready, resolve};
 use bytegauge_report::View;
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
@@ -28,6 +28,15 @@ pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure>
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let name = args::text(matches, "plan").unwrap_or_default();
     let is_file = name.ends_with(".toml") || name.contains('/');
+    let name = match ready::full_grid(name) {
+        _ if !matches.get_flag("full-grid") => name,
+        Some(full) => full,
+        None => {
+            return Err(Failure::usage(format!(
+                "--full-grid: the plan {name} leaves nothing out: use it with run buffer-size, or leave it out"
+            )));
+        }
+    };
     let spec = if is_file {
         let text = fs::read_to_string(name)
             .map_err(|error| Failure::usage(format!("the plan {name} cannot be read: {error}: check its path")))?;
@@ -131,6 +140,9 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(text) = args::text(matches, "looks") {
         spec.looks = looks(text)?;
     }
+    if let Some(text) = args::text(matches, "audit") {
+        spec.audit = audit(text)?;
+    }
     if let Some(text) = args::text(matches, "margin") {
         spec.margin = margin(text)?;
     }
@@ -155,14 +167,27 @@ fn looks(text: &str) -> Result<u64, Failure> {
     })
 }
 
+/// How much of the time goes into the audit.
+fn audit(text: &str) -> Result<f64, Failure> {
+    let share = if text == "off" { Some(0.0) } else { share(text) };
+    share.filter(|share| (0.0..=AUDIT_MAX).contains(share)).ok_or_else(|| {
+        Failure::usage(format!(
+            "--audit: `{text}` is out of range: use 0% to {}%, such as 10%, or off",
+            AUDIT_MAX * 100.0
+        ))
+    })
+}
+
 /// `5%` or `0.05`.
+fn share(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0).ok(),
+        None => text.parse().ok(),
+    }
+}
+
 fn margin(text: &str) -> Result<f64, Failure> {
-    let share = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    share
-        .ok()
+    share(text)
         .filter(|share| (0.001..=1.0).contains(share))
         .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is no share: use 0.1% to 100%, such as 5%")))
 }
@@ -235,6 +260,12 @@ mod tests {
         assert_eq!(margin("5%").unwrap(), 0.05);
         assert_eq!(margin("0.1").unwrap(), 0.1);
         assert!(margin("0").is_err() && margin("-5%").is_err() && margin("much").is_err());
+    }
+
+    #[test]
+    fn audits() {
+        assert_eq!((audit("off").unwrap(), audit("20%").unwrap(), audit("0").unwrap()), (0.0, 0.2, 0.0));
+        assert!(audit("on").is_err() && audit("60%").is_err() && audit("-1%").is_err());
     }
 
     #[test]

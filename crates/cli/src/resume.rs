@@ -67,6 +67,7 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
         ("budget", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
         ("blocks", format!("{:?}", asked.blocks), format!("{:?}", begun.blocks)),
         ("looks", asked.looks.to_string(), begun.looks.to_string()),
+        ("audit", asked.audit.to_string(), begun.audit.to_string()),
         ("margin", asked.margin.to_string(), begun.margin.to_string()),
         ("ends", asked.ends.to_string(), begun.ends.to_string()),
         ("verify", asked.verify.to_string(), begun.verify.to_string()),

@@ -199,7 +199,8 @@ fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>,
     Ok(ids)
 }
 
-fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
+/// The session that was named, or the latest.
+pub fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
     match matches.get_one::<i64>("session") {
         Some(id) => Ok(SessionId(*id)),
         None => store
@@ -208,7 +209,8 @@ fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
     }
 }
 
-fn style(store: &Path) -> TerminalStyle {
+/// How to print on this terminal.
+pub fn style(store: &Path) -> TerminalStyle {
     let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
     // Colour is decided once more on the way out: `anstream` strips it for NO_COLOR and dumb terminals.
     TerminalStyle { columns, colour: io::stdout().is_terminal(), store: Some(store.display().to_string()) }

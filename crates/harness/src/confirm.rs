@@ -58,6 +58,7 @@ impl Run<'_> {
             match self.take_look(&groups)? {
                 LookEnd::Interrupted => return Ok(false),
                 LookEnd::OutOfTime => return Ok(true),
+                LookEnd::Complete if !self.audit(&groups, judge)? => return Ok(false),
                 LookEnd::Complete if !self.goes_on(&groups, judge)? => return Ok(true),
                 LookEnd::Complete => self.look += 1,
             }
@@ -115,7 +116,7 @@ impl Run<'_> {
 
     /// What a look has time for from the session's begin, nanoseconds: the first one the budget, a later one what the
     /// user allows. `None` where blocks were asked for, whatever they take.
-    fn limit_ns(&self) -> Option<f64> {
+    pub(crate) fn limit_ns(&self) -> Option<f64> {
         let limit_ns = match self.look {
             1 => Some(self.plan.budget_ns).filter(|_| self.plan.blocks.is_none()),
             _ => self.options.until_max_ns.filter(|_| self.options.until_proven),
@@ -158,7 +159,7 @@ impl Run<'_> {
     }
 
     /// A twin goes with the cell it repeats.
-    fn lives(&self, cell: &Cell) -> bool {
+    pub(crate) fn lives(&self, cell: &Cell) -> bool {
         let gone = |id: &CellId| self.left.contains(id);
         !gone(&cell.id) && !cell.twin_of.as_ref().is_some_and(gone)
     }
@@ -200,7 +201,8 @@ impl Run<'_> {
         // Where a kill left out some, no block was measured yet.
         let design = self.plan.design;
         let spent_ns = monotonic_ns() - self.began_ns;
-        let left_ns = (self.plan.budget_ns as f64 * (1.0 - design.reserve) - spent_ns as f64).max(0.0);
+        let kept_ns = self.plan.schedule().audit_ns;
+        let left_ns = (self.plan.budget_ns as f64 * (1.0 - design.reserve) - (spent_ns + kept_ns) as f64).max(0.0);
         let fewest = design.blocks_min as f64;
         let (windows_ns, rest_ns) = self.round_ns(groups, None);
         if self.plan.blocks.is_none() && windows_ns > 0.0 && left_ns < fewest * (windows_ns + rest_ns) {
@@ -223,7 +225,7 @@ impl Run<'_> {
         let each = groups.iter().map(|one| (one.group.clone(), if one.aside { aside_blocks } else { blocks }));
         self.first_blocks = each.collect();
         self.declare_looks(groups)?;
-        let end_ns = spent_ns as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
+        let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
             self.say_overrun(end_ns as u64);
         }

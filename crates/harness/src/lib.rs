@@ -12,6 +12,7 @@ pub mod selfcheck;
 pub mod surroundings;
 pub mod trial;
 
+mod audit;
 mod block;
 mod calibrate;
 mod confirm;
@@ -21,5 +22,5 @@ pub mod look;
 mod screen;
 
 pub use event::{Event, Observer};
-pub use look::{Judge, Judgement, Stand};
+pub use look::{Judge, Judgement, Stand, Subject};
 pub use run::{Ended, Run, RunError, RunOptions};

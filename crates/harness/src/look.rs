@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{GroupId, Nanos, SessionId};
+use bytegauge_model::{CellId, GroupId, Nanos, SessionId};
 use bytegauge_store::{GroupRow, Store, StoreError};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
@@ -50,6 +50,23 @@ pub trait Judge {
     /// # Errors
     /// When the store cannot be read.
     fn judge(&mut self, store: &Store, session: SessionId) -> Result<Judgement, StoreError>;
+
+    /// Whose answers a session gives so far, to be audited.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<Subject>, StoreError>;
+}
+
+/// The answer of a group, and whom it should be compared with once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The group.
+    pub group: GroupId,
+    /// The choice first, then the others, the most important first.
+    pub cells: Vec<CellId>,
+    /// Whether something is proven of the choice.
+    pub proven: bool,
 }
 
 /// Where a session stands between its looks.
@@ -150,7 +167,8 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// Time until the end of a look, nanoseconds: by the blocks that a group has had, else as its trials add up.
+    /// Time until the end of a look, its audit included, nanoseconds: by the blocks that a group has had, else as its trials
+    /// add up.
     pub(crate) fn time_until(&self, groups: &[Confirmed], look: u64) -> u64 {
         let time_ns = |confirmed: &Confirmed| {
             let (sum_ns, blocks) = self.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
@@ -159,7 +177,10 @@ impl Run<'_> {
             let due = self.target(&confirmed.group, look).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
             due.saturating_mul(each_ns)
         };
-        groups.iter().map(time_ns).fold(0, u64::saturating_add)
+        let blocks_ns = groups.iter().map(time_ns).fold(0, u64::saturating_add);
+        let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));
+        let share = if audits { self.plan.audit } else { 0.0 };
+        blocks_ns.saturating_add(self.plan.design.audit_after_ns(share, blocks_ns))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::session::{SessionStatus, Stage};
+use bytegauge_model::session::{BlockRecord, SessionStatus, Stage};
 use bytegauge_model::slo::PACE_ASSUMED;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Outcome, Probe, SessionId, Trial, Workload};
 use bytegauge_plan::Plan;
@@ -121,6 +121,8 @@ pub struct Run<'a> {
     /// Cells whose load is below the maximum: looked up after every trial.
     offered: BTreeSet<CellId>,
     pub(crate) last_series: Option<Vec<f64>>,
+    /// Time spent in audits, nanoseconds.
+    pub(crate) audited_ns: u64,
     pub(crate) confirm_ns: u64,
     pub(crate) confirm_began_ns: u64,
     // Held until the run is over: nobody else measures this session.
@@ -214,7 +216,8 @@ impl<'a> Run<'a> {
         run.next_block = last_seen.map_or(0, |last| last + 1);
         run.look = look;
         run.first_blocks = first_blocks(&groups);
-        for block in blocks.iter().filter(|block| block.complete || block.stage != Stage::Confirm) {
+        let counts = |block: &&BlockRecord| block.complete || !matches!(block.stage, Stage::Confirm | Stage::Audit);
+        for block in blocks.iter().filter(counts) {
             *run.visited.entry((block.group.clone(), block.stage)).or_default() += 1;
             run.learn_block(&block.group, block.stage, block.surroundings.wall_ns);
         }
@@ -273,6 +276,7 @@ impl<'a> Run<'a> {
             screening: Vec::new(),
             offered,
             last_series: None,
+            audited_ns: 0,
             confirm_ns: 0,
             confirm_began_ns: 0,
             _owner: owner,
@@ -359,6 +363,9 @@ impl<'a> Run<'a> {
             *sum_ns += spent_ns;
             *blocks += 1;
         }
+        if stage == Stage::Audit {
+            self.audited_ns += spent_ns;
+        }
     }
 
     /// What a trial costs besides its warm-up and window, as seen so far, nanoseconds: in its group (with many flows it
@@ -415,7 +422,7 @@ impl<'a> Run<'a> {
                 self.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.last_series = series(trial),
-            Stage::Confirm => {}
+            Stage::Confirm | Stage::Audit => {}
         }
     }
 

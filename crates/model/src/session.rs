@@ -51,7 +51,7 @@ impl SessionStatus {
     }
 }
 
-/// What a block's trials are for. Reported intervals come from `Confirm` alone.
+/// What a block's trials are for. Intervals of cells come from `Confirm` alone; `Audit` may take a proof back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
@@ -63,10 +63,12 @@ pub enum Stage {
     Narrow,
     /// Measures the finalists: what is reported.
     Confirm,
+    /// Compares the answer with its rivals once more, in far longer trials.
+    Audit,
 }
 
 /// The stages in the order in which they run.
-pub const STAGES: [Stage; 4] = [Stage::Calibrate, Stage::Screen, Stage::Narrow, Stage::Confirm];
+pub const STAGES: [Stage; 5] = [Stage::Calibrate, Stage::Screen, Stage::Narrow, Stage::Confirm, Stage::Audit];
 
 impl Stage {
     /// The name in tables and documents.
@@ -76,6 +78,7 @@ impl Stage {
             Stage::Screen => "screen",
             Stage::Narrow => "narrow",
             Stage::Confirm => "confirm",
+            Stage::Audit => "audit",
         }
     }
 

@@ -3,7 +3,7 @@
 use bytegauge_model::slo::PACE_ASSUMED;
 use bytegauge_model::{GroupId, Nanos};
 
-use crate::design::Schedule;
+use crate::design::{AUDIT_CELLS_MIN, Schedule};
 use crate::index::{Index, NO_LEVELS};
 use crate::missing::connections;
 use crate::resolve::Plan;
@@ -16,6 +16,7 @@ impl Plan {
         let design = &self.design;
         let mut schedule = Schedule::default();
         let index = Index::of(self);
+        let mut shortest_audit_ns: Option<u64> = None;
         for family in &self.families {
             let live: Vec<&GroupId> = family.groups.iter().filter(|group| index.is_live(group)).collect();
             let conditions = || live.iter().filter_map(|group| index.conditions.get(*group).copied());
@@ -46,6 +47,11 @@ impl Plan {
                 let window_ns = explicit.unwrap_or(family.trial_ns);
                 let each_ns = design.confirm_warmup_ns(conditions, None) + overhead_ns;
                 let trial_ns = search::trial_ns(conditions, window_ns, each_ns, PACE_ASSUMED);
+                let is_audited = family.confirmed() > 1 && explicit.is_none_or(|ns| ns < design.audit_ns);
+                if is_audited && design.audits(conditions) {
+                    let block_ns = AUDIT_CELLS_MIN * (design.audit_ns + each_ns);
+                    shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
+                }
                 let beside = index.artefacts.get(group).copied().unwrap_or(0);
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
                 let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
@@ -59,8 +65,25 @@ impl Plan {
         let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
         let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
         let rounds = (schedule.confirm_round_ns as f64, schedule.aside_round_ns as f64);
-        schedule.blocks = self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, rounds.0, rounds.1));
-        schedule.aside_blocks = design.aside_blocks(schedule.blocks);
+        let confirm = |schedule: &mut Schedule, left_ns: f64| {
+            schedule.blocks = self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, rounds.0, rounds.1));
+            schedule.aside_blocks = design.aside_blocks(schedule.blocks);
+        };
+        // What is audited is no more than what is left once the fewest blocks that prove anything have their time.
+        let (fewest, aside) = (design.blocks_min, design.aside_blocks(design.blocks_min));
+        let fewest_ns = rounds.0 * fewest as f64 + rounds.1 * aside as f64;
+        let share_ns = (self.budget_ns as f64 * self.audit).min(left_ns - fewest_ns).max(0.0);
+        confirm(&mut schedule, left_ns - share_ns);
+        let done_ns = schedule.total_ns();
+        schedule.audit_ns = match self.blocks {
+            // As much as goes with what was asked for; else of a budget, of which less may be needed.
+            Some(_) => design.audit_after_ns(self.audit, done_ns),
+            None => design.audit_after_ns(self.audit, done_ns).min(share_ns as u64),
+        };
+        if shortest_audit_ns.is_none_or(|block_ns| schedule.audit_ns < block_ns) {
+            schedule.audit_ns = 0;
+            confirm(&mut schedule, left_ns);
+        }
         schedule
     }
 
@@ -102,5 +125,37 @@ impl Plan {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+    use crate::file::parse;
+    use crate::resolve::resolve;
+
+    fn schedule(text: &str) -> Schedule {
+        let unix = if text.contains("transport") { "" } else { "transport = \"unix\"\nwrite-size = \"64K\"\n" };
+        let text = format!("{unix}read-size = \"4K,64K\"\n{text}");
+        resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1).unwrap().schedule()
+    }
+
+    #[test]
+    fn an_audit_has_its_share_and_leaves_the_fewest_blocks_theirs() {
+        let check = |text: &str, audited: bool| {
+            let with = schedule(text);
+            let without = schedule(&format!("{text}\naudit = false"));
+            assert_eq!((with.audit_ns > 0, without.audit_ns), (audited, 0), "{text}: {with:?}");
+            let others_ns = with.total_ns() - with.audit_ns;
+            assert!(with.audit_ns <= others_ns / 9 + 1, "{text}: {with:?}");
+            assert!(with.blocks >= 6 && with.blocks <= without.blocks, "{text}: {with:?} {without:?}");
+        };
+        check("budget = \"60s\"", true);
+        check("blocks = 100", true);
+        check("blocks = 6", false);
+        check("budget = \"5s\"", false);
+        check("budget = \"60s\"\nduration = \"300ms\"", false);
+        check("budget = \"60s\"\ntransport = \"/dev/zero\"", false);
     }
 }

@@ -52,6 +52,8 @@ pub struct Design {
     pub aside_every: u64,
     /// Fewest confirmation blocks: below six no sign interval at 95 % exists.
     pub blocks_min: u64,
+    /// Length of an audit trial, nanoseconds.
+    pub audit_ns: u64,
     /// Most confirmation blocks a budget is spent on: more where the plan or the user states one.
     pub blocks_max: u64,
 }
@@ -100,6 +102,19 @@ pub const LOOKS: u64 = 3;
 /// More looks than this share the error into nothing.
 pub const LOOKS_MAX: u64 = 6;
 
+/// Share of a session's time in which its answer is audited, unless the user says otherwise.
+pub const AUDIT_SHARE: f64 = 0.1;
+
+/// More would leave too little that it could audit.
+pub const AUDIT_MAX: f64 = 0.5;
+
+/// Length of an audit trial: by then a path over TCP with bbr had the order of sizes that it kept for a second
+/// (docs/statistics.md, "How old a path is").
+const AUDIT_NS: u64 = 250_000_000;
+
+/// Cells of an audit block at least: the choice and a rival.
+pub const AUDIT_CELLS_MIN: u64 = 2;
+
 /// Blocks on top of which more precision is worth no time that nobody set aside for it.
 const BLOCKS_DEFAULT_MAX: u64 = 96;
 
@@ -131,6 +146,7 @@ impl Default for Design {
             reserve: 0.03,
             aside_every: 3,
             blocks_min: 6,
+            audit_ns: AUDIT_NS,
             blocks_max: BLOCKS_DEFAULT_MAX,
         }
     }
@@ -190,6 +206,19 @@ impl Design {
         (found_ns.unwrap_or(self.warmup_ns).min(self.screen_ns / 4), self.screen_ns)
     }
 
+    /// Whether longer trials could say something else of a group: it has a path, trials that are not as long already, and
+    /// searches for nothing.
+    pub fn audits(&self, conditions: &Levels) -> bool {
+        let is_path = conditions.transport().is_some_and(|transport| transport.two_ended());
+        let is_long = conditions.get("duration").number().is_some_and(|ns| ns >= self.audit_ns);
+        is_path && !is_long && conditions.slo().is_none()
+    }
+
+    /// Time of an audit that follows so much other work, nanoseconds.
+    pub fn audit_after_ns(&self, share: f64, spent_ns: u64) -> u64 {
+        (spent_ns as f64 * share / (1.0 - share)) as u64
+    }
+
     /// The shortest useful confirmation trial, nanoseconds.
     pub fn shortest_confirm_ns(&self, conditions: &Levels) -> u64 {
         if is_steady(conditions) { self.steady.shortest_ns.1 } else { self.shortest_ns.1 }
@@ -216,6 +245,8 @@ pub struct Schedule {
     pub confirm_round_ns: u64,
     /// Time of one confirmation block of every group on the side, nanoseconds.
     pub aside_round_ns: u64,
+    /// Time of the audit until the first look, nanoseconds.
+    pub audit_ns: u64,
     /// Confirmation blocks of a group in the main.
     pub blocks: u64,
     /// Confirmation blocks of a group on the side.
@@ -245,13 +276,13 @@ impl Schedule {
 
     /// Time until the first look, nanoseconds.
     pub fn total_ns(&self) -> u64 {
-        (self.calibrate_ns + self.screen_ns + self.narrow_ns).saturating_add(self.confirm_ns())
+        (self.calibrate_ns + self.screen_ns + self.narrow_ns + self.audit_ns).saturating_add(self.confirm_ns())
     }
 
     /// What a look after the first adds: as many blocks of a group in the main, and as much time in nanoseconds, as all
     /// looks before it took together.
     pub fn added_by(&self, look: u64) -> (u64, u64) {
         let times = 1_u64 << look.saturating_sub(2).min(62);
-        (self.blocks.saturating_mul(times), self.confirm_ns().saturating_mul(times))
+        (self.blocks.saturating_mul(times), self.confirm_ns().saturating_add(self.audit_ns).saturating_mul(times))
     }
 }

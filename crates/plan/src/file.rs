@@ -7,12 +7,13 @@ use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
 use toml::{Table, Value};
 
-use crate::design::{Finalists, LOOKS_MAX};
+use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
 use crate::spec::{Part, PlanError, ProfileSpec, Spec, parse as parse_levels};
 
 /// Keys of a plan beside the factors.
-const PLAN_KEYS: &[&str] =
-    &["name", "summary", "workload", "budget", "blocks", "looks", "margin", "ends", "verify", "profiles", "part"];
+const PLAN_KEYS: &[&str] = &[
+    "name", "summary", "workload", "budget", "blocks", "looks", "audit", "margin", "ends", "verify", "profiles", "part",
+];
 
 /// Keys of a part beside the factors.
 const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial"];
@@ -52,6 +53,7 @@ impl Reader<'_> {
                 "budget" => spec.budget_ns = Some(self.duration(key, value)?),
                 "blocks" => spec.blocks = Some(self.count(key, value)?),
                 "looks" => spec.looks = self.looks(key, value)?,
+                "audit" => spec.audit = self.audit(key, value)?,
                 "margin" => spec.margin = self.margin(key, value)?,
                 "ends" => spec.ends = self.ends(key, value)?,
                 "verify" => spec.verify = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
@@ -184,6 +186,14 @@ impl Reader<'_> {
     fn margin(&self, key: &str, value: &Value) -> Result<f64, PlanError> {
         let share = value.as_float().filter(|share| (0.001..=1.0).contains(share));
         share.ok_or_else(|| self.bad(key, "takes a share from 0.001 to 1.0, such as 0.05"))
+    }
+
+    fn audit(&self, key: &str, value: &Value) -> Result<f64, PlanError> {
+        let share = match value {
+            Value::Boolean(false) => Some(0.0),
+            value => value.as_float().filter(|share| (0.0..=AUDIT_MAX).contains(share)),
+        };
+        share.ok_or_else(|| self.bad(key, &format!("takes a share from 0.0 to {AUDIT_MAX}, such as 0.1, or false")))
     }
 
     fn duration(&self, key: &str, value: &Value) -> Result<u64, PlanError> {

@@ -23,6 +23,6 @@ pub mod search;
 pub mod spec;
 
 pub use catalog::Catalog;
-pub use design::{Design, Finalists, LOOKS, LOOKS_MAX, Schedule};
+pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, Finalists, LOOKS, LOOKS_MAX, Schedule};
 pub use resolve::{Family, Plan, resolve};
 pub use spec::{Part, PlanError, ProfileSpec, Spec};

@@ -75,6 +75,9 @@ pub struct Plan {
     pub blocks: Option<u64>,
     /// Moments at which the session may be judged, each after twice the blocks of the one before.
     pub looks: u64,
+    /// Share of the session's time in which its answer is audited; 0 for none, as in plans of an older version.
+    #[serde(default)]
+    pub audit: f64,
     /// Threads or processes.
     pub ends: Ends,
     /// Whether every byte is checked.
@@ -110,6 +113,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),
         blocks: spec.blocks,
         looks: spec.looks,
+        audit: spec.audit,
         ends: spec.ends,
         verify: spec.verify,
         groups: Vec::new(),

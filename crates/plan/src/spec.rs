@@ -7,7 +7,7 @@ use bytegauge_model::factor::{self, FACTORS, Factor, Role};
 use bytegauge_model::{Ends, IAm, Level, LevelError, Transport, Workload};
 use thiserror::Error;
 
-use crate::design::{Finalists, LOOKS};
+use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
 
 /// Why a plan cannot be made of what was asked for. Every one is wrong usage: nothing has run yet.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -239,6 +239,8 @@ pub struct Spec {
     pub blocks: Option<u64>,
     /// Moments at which the session may be judged.
     pub looks: u64,
+    /// Share of the time in which the answer is audited by long trials.
+    pub audit: f64,
     /// "Within x of the best", as a share.
     pub margin: f64,
     /// Threads or processes.
@@ -264,6 +266,7 @@ impl Spec {
             budget_ns: None,
             blocks: None,
             looks: LOOKS,
+            audit: AUDIT_SHARE,
             margin: MARGIN,
             ends: Ends::Threads,
             verify: false,

@@ -113,7 +113,7 @@ fn latest(store: &Store, record: &SessionRecord, work: &Work) -> Result<Option<F
 }
 
 /// The same processor and kernel: then the rates are about the same system.
-fn is_same_machine(one: &SessionRecord, other: &SessionRecord) -> bool {
+pub fn is_same_machine(one: &SessionRecord, other: &SessionRecord) -> bool {
     ["/cpu/model", "/kernel_release"].iter().all(|fact| {
         let known = one.machine.pointer(fact);
         known.is_some() && known == other.machine.pointer(fact)

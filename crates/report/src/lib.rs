@@ -15,4 +15,5 @@ pub mod sentence;
 pub mod view;
 
 pub use data::SessionData;
-pub use view::{Progress, Settings, View};
+pub use view::across::AcrossView;
+pub use view::{Progress, Settings, Subject, View};

@@ -9,7 +9,7 @@
 
 use crate::quantile::{quantile, sorted};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// A median with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,31 @@ pub fn sign_interval(values: &[f64], level: f64) -> Estimate {
     }
 }
 
+/// Student's two-sided interval of the mean at `level` (0.95); `None` for fewer than two values. For few values that are
+/// close to normal: differences of two things of one kind, means of many.
+#[must_use]
+pub fn student_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
+    let n = values.len() as f64;
+    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok().filter(|_| values.len() > 1)?;
+    let mean = values.iter().sum::<f64>() / n;
+    let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    let reach = student.inverse_cdf(0.5 + level / 2.0) * (square / (n - 1.0) / n).sqrt();
+    Some((mean - reach, mean + reach))
+}
+
+/// The same of values in the order of time that may resemble their neighbours: up to `batches` means of neighbours are
+/// what is counted (batch means; Law, *Simulation Modeling and Analysis*, 9.5.3). `None` for fewer than six values.
+#[must_use]
+pub fn batched_interval(values: &[f64], batches: usize, level: f64) -> Option<(f64, f64)> {
+    let batches = batches.min(values.len());
+    let mean = |at: usize| {
+        let batch = &values[at * values.len() / batches..(at + 1) * values.len() / batches];
+        batch.iter().sum::<f64>() / batch.len() as f64
+    };
+    let means: Vec<f64> = (0..batches).map(mean).collect();
+    student_interval(&means, level).filter(|_| values.len() >= 6)
+}
+
 /// The largest rank `k` whose interval still covers at `level`, with the coverage it attains;
 /// rank 0 = no interval.
 fn rank(n: usize, level: f64) -> (usize, f64) {
@@ -108,6 +133,22 @@ mod tests {
         check(48, 0.95, Some((17, 32)), 0.970_66);
         check(20, 0.99, Some((4, 17)), 0.997_42);
         check(1000, 0.95, Some((469, 532)), 0.953_68);
+    }
+
+    #[test]
+    fn a_mean_of_few_has_student_s_interval() {
+        // t(0.975, 3) = 3.18245, standard error 0.645497.
+        let (lower, upper) = student_interval(&[1.0, 2.0, 3.0, 4.0], 0.95).unwrap();
+        assert!((lower - 0.445_74).abs() < 1e-4 && (upper - 4.554_26).abs() < 1e-4, "{lower} to {upper}");
+        assert_eq!(student_interval(&[1.0], 0.95), None);
+    }
+
+    #[test]
+    fn neighbours_that_resemble_each_other_count_once() {
+        let slow: Vec<f64> = [1.0, 2.0, 3.0, 4.0].iter().flat_map(|x| [*x; 25]).collect();
+        assert_eq!(batched_interval(&slow, 4, 0.95), student_interval(&[1.0, 2.0, 3.0, 4.0], 0.95));
+        assert_eq!(batched_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 10, 0.95), None);
+        assert_eq!(batched_interval(&[], 10, 0.95), None);
     }
 
     proptest! {

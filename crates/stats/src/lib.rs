@@ -10,13 +10,15 @@
 //! The road of the data: [`warmup`] (when to start counting) → [`finalists`] (whom to confirm) →
 //! [`group`] (the verdict on one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`]
 //! (the cheapest choice that is good enough everywhere; calls [`budget`]). [`looks`] says when the
-//! trials may be judged. Beside it stand [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by
+//! trials may be judged, [`audit`] whether long ones contradict. Beside it stand [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by
 //! the screening), [`stolen`] (whether steal goes with the cell), [`cost`] (time against size),
-//! [`compare`] (two subjects), [`grade`] (the environment) and [`knee`] (the search for a rate).
+//! [`compare`] (two subjects), [`across`] (one question over several sessions), [`grade`] (the environment) and [`knee`] (the search for a rate).
 //! [`sim`] makes worlds whose truth is known; [`verify`] checks every claim in them.
 
 #![forbid(unsafe_code)]
 
+pub mod across;
+pub mod audit;
 pub mod avoid;
 pub mod best_set;
 pub mod budget;

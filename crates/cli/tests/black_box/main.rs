@@ -7,6 +7,7 @@
 
 mod any_words;
 mod artefacts;
+mod audit;
 mod bad_input;
 mod bench;
 mod call_faults;

@@ -145,3 +145,27 @@ fn strict_is_for_scripts() {
     bench.run("report").exits(0);
     bench.run("report --strict").exits(4);
 }
+
+#[test]
+fn several_sessions_of_a_plan_are_judged_together() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --age fresh --profile sum --read-size 1,64K --write-size 64K --duration 50ms \
+                 --blocks 6 --budget 1s --audit off --quiet";
+    bench.run(&format!("{words} --seed 1")).exits(0);
+    bench.run("report --across").exits(2).complains(&["one such session alone", "bytegauge sessions"]);
+    for seed in 2..=3 {
+        bench.run(&format!("{words} --seed {seed}")).exits(0);
+    }
+    let document = bench.run("report --across --format json").exits(0).json();
+    let question = &document["questions"][0];
+    assert_eq!(document["questions"].as_array().map(Vec::len), Some(1), "{document}");
+    assert_eq!(question["answers"].as_array().map(Vec::len), Some(3), "{document}");
+    // One byte a read loses whatever else the machine does.
+    assert_eq!((question["choice"].as_str(), question["named_in"].as_u64()), (Some("read 64 KiB"), Some(3)));
+    assert!(question["bound"].is_number(), "{document}");
+    let two = bench.run("report --across 1 3 --format json").exits(0).json();
+    assert_eq!((two["sessions"].as_array().map(Vec::len), two["questions"][0]["bound"].is_null()), (Some(2), true));
+    assert!(bench.run("report --across 1 2 3").exits(0).stdout.contains("3 sessions in one boot"));
+    bench.run("report --across --format csv").exits(2).complains(&["text or json"]);
+    bench.run("report --across 1 99").exits(2).complains(&["99"]);
+}

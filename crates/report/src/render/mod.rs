@@ -1,5 +1,6 @@
 //! Prints views. Decides nothing: every number and every sentence is settled before.
 
+pub mod across;
 pub mod csv;
 pub mod json;
 pub mod markdown;

@@ -38,13 +38,15 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     let answer = &view.answer;
     let mut below = Vec::new();
     below.extend(page.section("WHY", &answer.why.join(" · "), cap(2)));
-    below.extend(page.section("HOLDS", &answer.holds.join("; "), cap(4)));
+    below.extend(page.section("AUDIT", &answer.audit.join("; "), cap(4)));
+    below.extend(page.section("HOLDS", &answer.holds.join("; "), cap(6)));
     below.extend(page.section("NOISE", &answer.noise.join("; "), cap(4)));
     below.push(String::new());
     below.extend(page.section("NEXT", &answer.next.join(" "), cap(3)));
     below.extend(page.section("MORE", &answer.more.join(" · "), cap(1)));
     let head = page.whole_parts(&answer.head);
     let mut out = vec![page.paint.bold(&head), String::new()];
+    out.extend(page.section("FIRST", &answer.lever.join("; "), cap(3)));
     let room = limit.map(|limit| limit.saturating_sub(out.len() + below.len()));
     out.extend(page.middle(room));
     out.extend(below);

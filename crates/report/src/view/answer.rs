@@ -3,11 +3,12 @@
 //! The statistics have judged already; here stand the rules about when their judgement may be used at all. Only the
 //! evidence of the groups themselves forbids an answer: how quiet the machine was is told beside it.
 
+use bytegauge_model::Nanos;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{Levels, Nanos};
 use bytegauge_stats::group::Method;
 use bytegauge_stats::recommend::{Reason, Recommendation};
 
+use super::audit::{Together, withdrawal};
 use super::compare::{Judged, moves_nothing};
 use super::document::CellView;
 use super::knee::planned;
@@ -36,6 +37,8 @@ pub struct Conditions<'a> {
     pub margin: f64,
     /// When the session began, nanoseconds of Unix time.
     pub started_unix_ns: u64,
+    /// What long trials show of all groups together.
+    pub audit: Option<Together>,
 }
 
 /// Confirmation, round by round: a group on the side has a block in some of the rounds only.
@@ -125,13 +128,15 @@ pub fn decide(
     }
     let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
     let settle = settle(&confirmed, recommendation, conditions);
-    let answer = match recommendation.proven {
+    let withdrawn = withdrawal(&confirmed, recommendation.cell, conditions).filter(|_| recommendation.proven);
+    let proven = recommendation.proven && withdrawn.is_none();
+    let answer = match proven {
         true if drains => Answer::DrainOnly { choice, proven: true },
         true => Answer::Proven { choice, smaller: smaller(&confirmed, recommendation.cell, conditions) },
-        false => match boundary(&confirmed, recommendation, varied, &levels) {
+        false => match boundary(&confirmed, recommendation, varied, conditions) {
             Some(parts) => Answer::Boundary(parts),
             None => {
-                let why = why_open(&confirmed, recommendation);
+                let why = withdrawn.or_else(|| why_open(&confirmed, recommendation));
                 Answer::NotProven { best: choice, why, settle: settle.clone() }
             }
         },
@@ -139,9 +144,9 @@ pub fn decide(
     Decision {
         answer,
         choice: recommendation.cell,
-        proven: recommendation.proven && !(drains && drain_blocks),
+        proven: proven && !(drains && drain_blocks),
         bound: recommendation.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite()),
-        survives_exchange: survives_exchange(&confirmed, recommendation, conditions.margin),
+        survives_exchange: survives_exchange(&confirmed, recommendation, conditions.margin).filter(|_| proven),
         settle: settle.filter(|_| !recommendation.proven),
     }
 }
@@ -235,18 +240,22 @@ fn smaller(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions
 }
 
 /// Where every profile has a proven choice of its own, neighbouring profiles with the same one joined.
-fn boundary<'a>(
+fn boundary(
     confirmed: &[&Judged],
     recommendation: &Recommendation,
     varied: &[String],
-    levels: &dyn Fn(Option<usize>) -> Option<&'a Levels>,
+    conditions: &Conditions,
 ) -> Option<Vec<(Vec<String>, String)>> {
     if recommendation.reason != Reason::NotProven || confirmed.len() < 2 {
         return None;
     }
     let mut parts: Vec<(Vec<String>, String)> = Vec::new();
     for (group, own) in confirmed.iter().zip(&recommendation.boundary) {
-        let choice = phrase::choice(levels(Some((*own)?))?, varied);
+        if withdrawal(&[group], *own, conditions).is_some() {
+            return None;
+        }
+        let at = confirmed.iter().find_map(|group| group.cell(*own))?;
+        let choice = phrase::choice(&conditions.settled[at].cell.factors, varied);
         match parts.last_mut() {
             Some((profiles, last)) if *last == choice => profiles.push(group.profile.clone()),
             _ => parts.push((vec![group.profile.clone()], choice)),

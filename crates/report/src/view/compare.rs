@@ -49,6 +49,8 @@ pub struct Judged<'a> {
     pub blocks_done: usize,
     /// The confirmation blocks as `stats` takes them.
     pub input: GroupInput,
+    /// What the audit's blocks cost: a row a block, a column a choice.
+    pub audit: Vec<Vec<Option<f64>>>,
     /// The verdict on it.
     pub verdict: GroupVerdict,
     /// What it would recommend by itself.
@@ -189,6 +191,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     // What was measured after a look proves nothing before the next one.
     input.blocks.truncate(standing.blocks.unwrap_or(usize::MAX));
     let method = &Method { level: standing.level, ..*method };
+    let audit = audit_rows(&cells, offered, scene);
     let verdict = analyse(&input, method);
     let alone = over_profiles(&[(&input, &verdict)], method);
     Judged {
@@ -201,6 +204,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         offered,
         block_ns: scene.group_blocks.of_group(&row.group.id).mean_ns,
         blocks_done,
+        audit,
         input,
         verdict,
         alone,
@@ -252,6 +256,18 @@ fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Sc
         twin_of: cells.iter().position(is_twinned),
         blocks: by_block.into_values().collect(),
     }
+}
+
+/// The audit's whole blocks, a row each.
+fn audit_rows(cells: &[Option<usize>], offered: bool, scene: &Scene) -> Vec<Vec<Option<f64>>> {
+    let mut by_block: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
+    for (choice, at) in cells.iter().enumerate() {
+        let trials = at.map_or(&[][..], |at| scene.settled[at].audited.as_slice());
+        for trial in trials.iter().filter(|trial| scene.blocks.is_whole(trial.block)) {
+            by_block.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[choice] = trial.cost_ns(offered);
+        }
+    }
+    by_block.into_values().collect()
 }
 
 /// `order`: the place in the plan; a choice that this group did not confirm is absent from every block.

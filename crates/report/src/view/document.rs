@@ -7,9 +7,11 @@
 //! Long because it is one document; what calls, datagrams and rings add stands in files of its own.
 
 mod answer;
+mod audit;
 mod call;
 mod course;
 mod datagram;
+mod lever;
 mod ring;
 pub mod schema;
 
@@ -21,9 +23,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, GridAxis, GridView, Standing, UseRow, UseView};
+pub use audit::{AuditRival, AuditSummary, AuditView};
 pub use call::{CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
+pub use lever::LeverView;
 pub use ring::RingView;
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
@@ -57,6 +61,10 @@ pub struct View {
     pub environment: EnvironmentView,
     /// The answer on one screen.
     pub answer: AnswerView,
+    /// What long trials show of all choices together; `null` where none was audited.
+    pub audit: Option<AuditSummary>,
+    /// Settings that are shown to move more than the choices that were asked about, the largest first.
+    pub levers: Vec<LeverView>,
     /// The answers, one for each set of conditions apart from the profile.
     pub verdicts: Vec<VerdictView>,
     /// What the harness itself costs.
@@ -82,6 +90,10 @@ pub struct PlanView {
     pub level: f64,
     /// The time that the plan was given, nanoseconds.
     pub budget_ns: Option<u64>,
+    /// Share of the time in which the answer was to be audited by long trials; `null` where the plan knew none.
+    pub audit_share: Option<f64>,
+    /// `threads` or `processes`: what the ends were; `null` where that is not known.
+    pub ends: Option<String>,
     /// Factors that were varied, in the order of the factor table.
     pub varied: Vec<String>,
     /// Every factor of the workload, in the order of the factor table.
@@ -439,6 +451,8 @@ pub struct GroupView {
     /// Cells for which typical trials speak and of which nothing is proven, because plain means, in which slow trials
     /// count in full, speak against them.
     pub spoken_against: Vec<CellId>,
+    /// What trials far longer than those of the confirmation say of the choice; `null` where it was not audited.
+    pub audit: Option<AuditView>,
     /// What to use.
     pub recommendation: GroupRecommendation,
     /// Levels shown by the screening of all cells to be dearer than the recommended one by more than the margin.

@@ -12,7 +12,7 @@ use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
 use super::document::{BlocksView, CourseView, GroupRecommendation, GroupView, SerialView, TwinView};
-use super::{avoid, course, stolen};
+use super::{audit, avoid, course, stolen};
 use crate::phrase;
 use crate::sentence::{Answer, Verdict};
 use crate::view::Scope;
@@ -86,6 +86,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         undecided: undecided.map(id).collect(),
         limited_trials: verdict.slow_limited.iter().sum(),
         spoken_against: verdict.spoken_against.iter().filter_map(|&choice| of_choice(choice)).collect(),
+        audit: audit::view(judged, conditions),
         recommendation: recommendation(judged, conditions, scope),
         avoid: avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope),
         stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, scope.seed),
@@ -131,6 +132,11 @@ fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
     found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
 }
 
+/// The id of the cell that takes a choice in a group.
+pub fn id_of(judged: &Judged, choice: Option<usize>, conditions: &Conditions) -> Option<CellId> {
+    judged.cell(choice).map(|at| conditions.cells[at].id.clone())
+}
+
 /// How old the connections were when the window of a trial opened and when it closed, nanoseconds: medians over the
 /// confirmed trials. `None` where there is no connection, or one a call.
 pub fn age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
@@ -160,7 +166,7 @@ fn pivot(judged: &Judged, conditions: &Conditions) -> Option<usize> {
 
 fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> GroupRecommendation {
     let decision = decide(&[judged], Some(&judged.alone), &judged.varied, false, conditions);
-    let id = |choice: Option<usize>| judged.cell(choice).map(|at| conditions.cells[at].id.clone());
+    let id = |choice: Option<usize>| id_of(judged, choice, conditions);
     let rates = match &decision.answer {
         Answer::Single(_) => single(judged, conditions).into_iter().collect(),
         _ => rates(&[judged], decision.choice, conditions.cells),

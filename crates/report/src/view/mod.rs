@@ -3,7 +3,9 @@
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
+pub mod across;
 mod answer;
+mod audit;
 mod avoid;
 mod backlog;
 pub(crate) mod call_datagrams;
@@ -24,6 +26,7 @@ mod footprint;
 mod groups;
 pub(crate) mod knee;
 mod latency;
+mod lever;
 mod looks;
 mod notes;
 mod options;
@@ -41,6 +44,8 @@ use bytegauge_stats::group::Method;
 
 use crate::SessionData;
 use answer::{Conditions, Rounds};
+pub use audit::Subject;
+use audit::Together;
 use cells::Context;
 use compare::{Family, Scene, families};
 use cost::Fit;
@@ -124,6 +129,7 @@ impl View {
             rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
             margin,
             started_unix_ns: record.started_unix_ns,
+            audit: Together::of(&families, &settled, &record.plan, margin),
         };
         let scope = Scope {
             margin,
@@ -155,12 +161,16 @@ impl View {
                 margin,
                 level,
                 budget_ns,
+                ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
+                audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 varied: varied.clone(),
                 factors: factors(&record.workload),
             },
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
             answer: AnswerView::default(),
+            audit: conditions.audit.map(|audit| audit.view),
+            levers: lever::levers(&families, &conditions, &scope),
             verdicts,
             floor: floors.view.clone(),
             cells,

@@ -1,14 +1,16 @@
-//! How far a session has come at a look: which questions are settled, and which the next look is likely to settle.
+//! How far a session has come at a look: which questions are settled, which the next look is likely to settle, and whose
+//! answers are to be audited.
 
 use bytegauge_model::Cell;
 use bytegauge_stats::budget::more_blocks;
 use bytegauge_stats::group::Method;
 use bytegauge_stats::looks;
 
-use super::compare::{Judged, Scene, families};
+use super::audit::{Subject, subjects};
+use super::compare::{Family, Judged, Scene, families};
 use super::groups::GroupBlocks;
 use super::looks::Looks;
-use super::settled::Blocks;
+use super::settled::{Blocks, Settled};
 use super::{Settings, method, plan_varied, settled};
 use crate::SessionData;
 
@@ -27,31 +29,49 @@ impl Progress {
     /// Judges a session by the last look that its groups completed.
     #[must_use]
     pub fn of(session: &SessionData, settings: &Settings) -> Progress {
-        let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
-        let (method, varied, blocks) = (method(session, settings), plan_varied(&cells), Blocks::of(&session.blocks));
-        let settled = settled(session, &cells, &blocks);
-        let scene = Scene {
-            settled: &settled,
-            blocks: &blocks,
-            group_blocks: &GroupBlocks::of(&session.blocks),
-            varied: &varied,
-            method: &method,
-            looks: &Looks::of(&session.groups, session.record.status, method.level),
-        };
-        let families = families(session, &scene);
-        let mut progress = Progress { groups: 0, settled: 0, likely: 0 };
-        let compares = |group: &&Judged| group.verdict.present.len() > 1;
-        for group in families.iter().flat_map(|family| &family.groups).filter(compares) {
-            let method = Method { level: group.standing.level, ..method };
-            progress.groups += 1;
-            if looks::settled(std::slice::from_ref(&group.verdict), &method) {
-                progress.settled += 1;
-            } else if is_likely(group, &method) {
-                progress.likely += 1;
+        compared(session, settings, |families, _, method| {
+            let mut progress = Progress { groups: 0, settled: 0, likely: 0 };
+            let compares = |group: &&Judged| group.verdict.present.len() > 1;
+            for group in families.iter().flat_map(|family| &family.groups).filter(compares) {
+                let method = Method { level: group.standing.level, ..*method };
+                progress.groups += 1;
+                if looks::settled(std::slice::from_ref(&group.verdict), &method) {
+                    progress.settled += 1;
+                } else if is_likely(group, &method) {
+                    progress.likely += 1;
+                }
             }
-        }
-        progress
+            progress
+        })
     }
+}
+
+impl Subject {
+    /// Whose answers a session gives so far, and whom they should be compared with in long trials.
+    #[must_use]
+    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<Subject> {
+        compared(session, settings, |families, settled, _| subjects(families, settled))
+    }
+}
+
+/// What follows from the comparison of a session so far.
+pub fn compared<T>(
+    session: &SessionData,
+    settings: &Settings,
+    then: impl FnOnce(&[Family], &[Settled], &Method) -> T,
+) -> T {
+    let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
+    let (method, varied, blocks) = (method(session, settings), plan_varied(&cells), Blocks::of(&session.blocks));
+    let settled = settled(session, &cells, &blocks);
+    let scene = Scene {
+        settled: &settled,
+        blocks: &blocks,
+        group_blocks: &GroupBlocks::of(&session.blocks),
+        varied: &varied,
+        method: &method,
+        looks: &Looks::of(&session.groups, session.record.status, method.level),
+    };
+    then(&families(session, &scene), &settled, &method)
 }
 
 /// Whether the blocks until the next look would prove something, as far as can be told.

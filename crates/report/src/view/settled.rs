@@ -35,14 +35,16 @@ impl<'a> Blocks<'a> {
 pub struct Settled<'a> {
     /// The cell.
     pub cell: &'a Cell,
-    /// The furthest stage with a measured trial, calibration aside.
+    /// The furthest stage with a measured trial, calibration and audit aside.
     pub stage: Option<Stage>,
     /// Measured trials behind its estimate, in the order of measurement.
     pub trials: Vec<&'a Trial>,
-    /// Every measured trial, calibration aside: for what is only described.
+    /// Every measured trial, calibration and audit aside: for what is only described.
     pub measured: Vec<&'a Trial>,
     /// Measured confirmation trials of any block: what the comparison picks from.
     pub confirmed: Vec<&'a Trial>,
+    /// Measured audit trials of any block: what the audit picks from, and nobody else.
+    pub audited: Vec<&'a Trial>,
     /// Its trials come from whole blocks.
     whole: bool,
     /// It failed or was skipped for good, and left its group.
@@ -63,6 +65,7 @@ impl<'a> Settled<'a> {
             trials: Vec::new(),
             measured: Vec::new(),
             confirmed: Vec::new(),
+            audited: Vec::new(),
             whole: false,
             has_left: false,
             contradiction: None,
@@ -74,6 +77,7 @@ impl<'a> Settled<'a> {
     fn take(&mut self, trial: &'a Trial) {
         match &trial.outcome {
             Outcome::Measured if trial.stage == Stage::Calibrate => {}
+            Outcome::Measured if trial.stage == Stage::Audit => self.audited.push(trial),
             Outcome::Measured => {
                 self.stage = self.stage.max(Some(trial.stage));
                 self.measured.push(trial);
@@ -119,6 +123,7 @@ impl<'a> Settled<'a> {
         self.trials.clear();
         self.measured.clear();
         self.confirmed.clear();
+        self.audited.clear();
         self.contradiction = Some(contradiction);
     }
 

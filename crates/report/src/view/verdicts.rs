@@ -9,6 +9,7 @@ use super::cells::factors;
 use super::compare::{Family, Judged, varied_choices};
 use super::document::{Recommendation, VerdictView};
 use super::groups::{age_ns, single};
+use super::lever::{apart, spread_of_choices};
 use super::receive_buffer;
 use crate::phrase;
 use crate::sentence::{Answer, Placement, Verdict, percent};
@@ -31,7 +32,7 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
         _ => rates(&confirmed, decision.choice, conditions.cells),
     };
     let nothing = matches!(decision.answer, Answer::Nothing(_) | Answer::Single(_));
-    let placement = if nothing { None } else { placement(family, decision.choice, families, conditions) };
+    let placement = if nothing { None } else { placement(family, decision.choice, families, conditions, scope.level) };
     let remarks = remarks(&confirmed, &decision, conditions, scope.margin);
     let text = Verdict {
         subject: subject(family, &decision.answer),
@@ -155,12 +156,13 @@ fn twin_reach(family: &Family) -> Option<f64> {
     reaches.map(f64::exp_m1).filter(|reach| reach.is_finite()).reduce(f64::max)
 }
 
-/// The fastest other placement that was confirmed under the same profile, if it differs by more than noise.
+/// The fastest other placement that was confirmed under the same profile, if it is shown to differ.
 fn placement(
     family: &Family,
     choice: Option<usize>,
     families: &[Family],
     conditions: &Conditions,
+    level: f64,
 ) -> Option<Placement> {
     let rest = |family: &Family| {
         let mut rest = family.conditions.clone();
@@ -170,28 +172,29 @@ fn placement(
     let others = families.iter().filter(|other| {
         other.conditions.get("placement") != family.conditions.get("placement") && rest(other) == rest(family)
     });
-    let remarks = others.filter_map(|other| remark(family, choice, other, conditions));
+    let remarks = others.filter_map(|other| remark(family, choice, other, conditions, level));
     remarks.max_by(|a, b| a.per_second.total_cmp(&b.per_second))
 }
 
-fn remark(family: &Family, choice: Option<usize>, other: &Family, conditions: &Conditions) -> Option<Placement> {
+fn remark(
+    family: &Family,
+    choice: Option<usize>,
+    other: &Family,
+    conditions: &Conditions,
+    level: f64,
+) -> Option<Placement> {
     let phrase = phrase::placement(&other.conditions)?.to_owned();
     let rate = |at: usize| conditions.cells[at].estimate.median;
-    let (here, there, spread) = family.groups.iter().find_map(|group| {
+    family.groups.iter().find_map(|group| {
         let twin = other.groups.iter().find(|there| there.profile == group.profile && there.is_confirmed())?;
-        let here = rate(group.cell(choice)?)?;
-        let there = rate(twin.cell(twin.verdict.leader())?)?;
-        let rates: Vec<f64> = group.cells.iter().flatten().filter_map(|&at| rate(at)).collect();
-        let spread = (rates.iter().copied().reduce(f64::max)? / rates.iter().copied().reduce(f64::min)?).ln();
-        Some((here, there, spread))
-    })?;
-    // Without a twin nothing is known about noise: then only a difference beyond 10 % is worth a word.
-    let noise = [twin_reach(family), twin_reach(other)].into_iter().flatten().reduce(f64::max).unwrap_or(0.1);
-    let difference = (there / here).ln();
-    (difference.abs() > noise.ln_1p()).then_some(Placement {
-        phrase,
-        per_second: there,
-        faster: difference > 0.0,
-        beats_choices: difference.abs() > spread,
+        let leader = twin.verdict.leader()?;
+        let per_second = rate(twin.cell(Some(leader))?)?;
+        let apart = apart((group, choice.filter(|_| group.cell(choice).is_some())?), (twin, leader), level)?;
+        apart.differs().then(|| Placement {
+            phrase: phrase.clone(),
+            per_second,
+            faster: apart.lower > 0.0,
+            beats_choices: apart.least() > spread_of_choices(group),
+        })
     })
 }

@@ -1,6 +1,8 @@
 //! Sessions planted in memory, and what is said about them.
 #![forbid(unsafe_code)]
 
+mod across;
+mod audit;
 mod calls;
 mod checks;
 mod datagrams;

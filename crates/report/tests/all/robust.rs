@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 
 use crate::support;
 
-const STAGES: [Stage; 4] = [Stage::Calibrate, Stage::Screen, Stage::Narrow, Stage::Confirm];
+const STAGES: [Stage; 5] = bytegauge_model::session::STAGES;
 
 /// Ordinary numbers, zeros, and the largest there are.
 fn count() -> impl Strategy<Value = u64> {

@@ -38,6 +38,9 @@ fn every_kind_of_session_is_valid() {
         trial.machine.as_mut().expect("the machine's use").steal_ns = 10_000_000;
     }
     check("looks", &looks);
+    let mut audited = session(&small());
+    crate::audit::audit(&mut audited, "g1", 4, |_| 1.0);
+    check("audited", &audited);
     let empty = SessionData {
         groups: Vec::new(),
         cells: Vec::new(),

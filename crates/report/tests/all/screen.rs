@@ -127,3 +127,24 @@ proptest! {
         }));
     }
 }
+
+#[test]
+fn what_was_not_looked_at_is_said() {
+    let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
+    data.record.plan["ends"] = "threads".into();
+    let text = screen(&View::of(&data, &Settings::default())).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "congestion control (cubic), which may matter more (--congestion)",
+        "connections older than 44 ms, congestion",
+        "unpinned ends (--placement)",
+        "processes (--ends)",
+        "writes below 16 KiB",
+        "(--full-grid)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    data.record.plan["ends"] = "processes".into();
+    data.record.plan_name = "mine".into();
+    let text = screen(&View::of(&data, &Settings::default()));
+    assert!(!text.contains("--ends") && !text.contains("--full-grid"), "{text}");
+}

@@ -322,6 +322,25 @@ fn another_placement_is_worth_a_remark() {
     check(cross, "Ends on the same CPU would reach 10.");
     check(cross, ": placement matters more than buffers here.");
     check(same, "Ends on different CPUs would reach only 4.");
+    let [lever] = view.levers.iter().filter(|lever| lever.group.0 == "g2").collect::<Vec<_>>()[..] else {
+        panic!("{:?}", view.levers)
+    };
+    assert_eq!(
+        (lever.factor.as_str(), &lever.from, &lever.to),
+        ("placement", &json!("cross-core"), &json!("same-cpu"))
+    );
+    // What was planted, less what the noise of 40 blocks leaves open.
+    assert!(lever.times_lower > 2.2 && lever.times_lower < 2.4 && lever.times_upper > Some(2.4), "{lever:?}");
+    let first = &view.answer.lever;
+    assert!(first.len() == 1 && first[0].starts_with("placement matters more than buffers here: "), "{first:?}");
+}
+
+#[test]
+fn what_moves_no_more_than_the_choices_is_no_lever() {
+    // Placement moves a factor of 2.4, and so do the sizes that are confirmed here.
+    let sizes = Plan { read_sizes: vec![1 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..small() };
+    let view = view(&session(&Plan { placements: vec!["cross-core", "same-cpu"], ..sizes }));
+    assert!(view.levers.is_empty() && view.answer.lever.is_empty(), "{:?}", view.levers);
 }
 
 #[test]

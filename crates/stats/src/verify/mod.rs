@@ -10,11 +10,14 @@
 //! Rows that need a real machine (A/A and a calibrated slowdown on real sockets, planted artefacts)
 //! are not here.
 
+mod audit;
 mod comparisons;
 mod intervals;
 mod looks;
 mod models;
+mod rounds;
 mod selection;
+mod sessions;
 mod shared;
 
 pub use models::DEV_ZERO;
@@ -70,7 +73,7 @@ pub const PUBLISHED: &str = "published";
 /// each part with the number of parts done, their total and the name of the next.
 pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<Row> {
     type Part = (&'static str, fn(Scale, u64) -> Vec<Row>);
-    let parts: [Part; 16] = [
+    let parts: [Part; 19] = [
         ("sign intervals", intervals::sign_coverage),
         ("paired differences", intervals::paired_coverage),
         ("absolute intervals", intervals::absolute_flags),
@@ -83,6 +86,9 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)
         ("twin", selection::twin_alarms),
         ("a shared machine", shared::rows),
         ("looks", looks::rows),
+        ("audit", audit::rows),
+        ("rounds", rounds::rows),
+        ("several sessions", sessions::rows),
         ("what to avoid, where steal falls", shared::levels_and_steal),
         ("two subjects", comparisons::rows),
         ("cost model", models::cost_rows),

@@ -15,6 +15,8 @@ use serde_json::Value;
 pub struct AnswerView {
     /// What was run, when it ended, how long it took, and what the host took meanwhile.
     pub head: String,
+    /// Settings that move more than the choices below, with how much.
+    pub lever: Vec<String>,
     /// What to use.
     #[serde(rename = "use")]
     pub to_use: UseView,
@@ -22,6 +24,8 @@ pub struct AnswerView {
     pub avoid: Vec<AvoidLine>,
     /// What limits the cells that are named: a line a limit, the most frequent first.
     pub why: Vec<String>,
+    /// What trials far longer than those of the confirmation say of it: what holds, what does not, what they cannot tell.
+    pub audit: Vec<String>,
     /// What the answer holds for, and what was not looked at.
     pub holds: Vec<String>,
     /// What disturbed, and whom; never empty.

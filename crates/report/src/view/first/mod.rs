@@ -22,8 +22,10 @@ pub fn answer(view: &View) -> AnswerView {
     let to_use = rows::to_use(view, &questions);
     AnswerView {
         head: head(view),
+        lever: told::lever(view, &questions),
         avoid: told::avoid(view, &questions),
         why: told::why(view, &to_use),
+        audit: told::audit(view, &questions),
         holds: told::holds(view, &questions),
         noise: told::noise(view, &questions),
         next: told::next(view, &to_use),
@@ -41,7 +43,11 @@ pub struct Questions {
 impl Questions {
     fn of(view: &View) -> Questions {
         let conditions: Vec<Levels> = view.verdicts.iter().map(|verdict| levels(&verdict.factors)).collect();
-        let varies = |name: &str| conditions.windows(2).any(|pair| pair[0].get(name) != pair[1].get(name));
+        // Where a condition does not exist it has no level: what TCP alone has tells no questions over TCP apart.
+        let varies = |name: &str| {
+            let mut present = conditions.iter().map(|levels| levels.get(name)).filter(|level| **level != Level::Absent);
+            present.next().is_some_and(|first| present.any(|other| other != first))
+        };
         let known = bytegauge_model::FACTORS.iter().map(|factor| factor.name.to_owned());
         // A condition that only an import knows separates groups as well.
         let foreign = conditions.iter().flat_map(|levels| levels.by_name.keys().cloned());

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, Stage};
 
 use super::super::document::{
-    CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
+    AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
 };
 use super::{Questions, levels, who};
 use crate::phrase::{self, level, rate_unit};
@@ -161,8 +161,11 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         rough: false,
         cost: None,
         p99_ns: None,
-        // What a twin contradicts bounds nothing.
-        within: own.bound.filter(|_| matches!(standing, Standing::Proven | Standing::Open)),
+        // What a twin contradicts bounds nothing; what long trials contradict holds for the others.
+        within: own.bound.filter(|_| {
+            let contradicted = cell.is_some_and(|cell| is_contradicted(view, group, cell));
+            matches!(standing, Standing::Proven | Standing::Open) || contradicted
+        }),
         note,
     };
     cell.map_or(row.clone(), |cell| filled(row, &[cell], columns))
@@ -230,6 +233,13 @@ fn standing(
     if let Some(share) = failing {
         return doubtful(format!("{} of its calls fail", percent(share)));
     }
+    if is_contradicted(view, group, cell) {
+        // Long connections are another question where fresh ones were asked about.
+        return match proven {
+            true => (Standing::Proven, Some("not for long connections: AUDIT".into())),
+            false => doubtful("not in long trials: AUDIT".into()),
+        };
+    }
     match (proven, bound) {
         (true, _) if survives_exchange == Some(false) => (Standing::Proven, Some("not with its twin: NOISE".into())),
         (true, _) => (Standing::Proven, None),
@@ -242,6 +252,13 @@ fn standing(
         (false, Some(_)) => (Standing::Open, None),
         (false, None) => doubtful(why_unjudged(group)),
     }
+}
+
+/// Whether long trials contradict a choice: its group's own, or those of the session together.
+fn is_contradicted(view: &View, group: &GroupView, cell: &CellView) -> bool {
+    let all_lose = view.audit.is_some_and(|all| all.finding == "contradicts");
+    let loses = |audit: &AuditView| audit.choice == cell.id && (audit.finding == "contradicts" || all_lose);
+    group.audit.as_ref().is_some_and(loses)
 }
 
 fn why_unjudged(group: &GroupView) -> String {

@@ -2,9 +2,9 @@
 //! do next.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, CellKind, Level, Nanos, SessionStatus, Stage, factor};
+use bytegauge_model::{CellId, CellKind, Level, Levels, Nanos, SessionStatus, Stage, factor};
 
-use super::super::document::{AvoidLevel, AvoidLine, GroupView, Standing, UseView, View};
+use super::super::document::{AuditView, AvoidLevel, AvoidLine, GroupView, LeverView, Standing, UseView, View};
 use super::{Questions, levels};
 use crate::phrase::{self, counted};
 use crate::sentence::{budget, percent};
@@ -17,6 +17,10 @@ const STOLEN_P: f64 = 0.01;
 const FOREIGN_TOLD: f64 = 0.05;
 /// The harness's cost above which it is said; the aim is 1 % of the fastest real call.
 const FLOOR_AIM: f64 = 0.01;
+/// Settings that are told before the answer.
+const LEVERS_TOLD: usize = 2;
+/// Trials of this length need no audit, nanoseconds.
+const LONG_NS: u64 = 250_000_000;
 /// Budgets that are offered, as multiples of the one that was given.
 const LONGER: [f64; 3] = [2.0, 4.0, 8.0];
 /// A forecast this far beyond what was measured is no plan.
@@ -96,6 +100,117 @@ pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
     }
 }
 
+/// Settings that move more than what was asked about: one line a setting, where it moves most.
+pub fn lever(view: &View, questions: &Questions) -> Vec<String> {
+    let mut told: Vec<&str> = Vec::new();
+    let mut said = Vec::new();
+    for lever in &view.levers {
+        if told.contains(&lever.factor.as_str()) || told.len() >= LEVERS_TOLD {
+            continue;
+        }
+        told.push(&lever.factor);
+        said.extend(lever_text(view, lever, questions));
+    }
+    said
+}
+
+fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<String> {
+    let group = view.groups.iter().find(|group| group.id == lever.group)?;
+    let cell = view.cell(&lever.cell)?;
+    let shown = |value: &serde_json::Value| {
+        let level: Level = serde_json::from_value(value.clone()).unwrap_or(Level::Absent);
+        phrase::level(&lever.factor, &level)
+    };
+    let what = match view.plan.workload.as_str() {
+        "stream" => "buffers",
+        _ => "what was compared",
+    };
+    let name = match lever.factor.as_str() {
+        "placement" => "placement".to_owned(),
+        "transport" => "the transport".to_owned(),
+        "congestion" => "congestion control".to_owned(),
+        "write_size" if group.factors.contains_key("write_size") => "the size of the peer's writes".to_owned(),
+        "read_size" if group.factors.contains_key("read_size") => "the size of the peer's reads".to_owned(),
+        other => factor::find(other).map_or(other, |factor| factor.heading).to_owned(),
+    };
+    let rate = cell.estimate.median.map(|rate| {
+        let (divisor, unit) = phrase::rate_unit(cell.estimate.unit, rate);
+        format!(" reaches {} {unit},", significant(rate / divisor, 3))
+    });
+    let times = |times: f64| significant(times, 2);
+    let range = match lever.times_upper {
+        Some(upper) => format!("{} to {} ×", times(lever.times_lower), times(upper)),
+        None => format!("at least {} ×", times(lever.times_lower)),
+    };
+    Some(format!(
+        "{name} matters more than {what} here: {}{} {range} {} ({})",
+        shown(&lever.to),
+        rate.unwrap_or_default(),
+        shown(&lever.from),
+        questions.of_group(group)
+    ))
+}
+
+/// What trials far longer than those of the confirmation say of the answers.
+pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
+    let Some(all) = view.audit else { return Vec::new() };
+    let long = Nanos(all.window_ns / 1_000_000 * 1_000_000);
+    let audited = || view.groups.iter().filter_map(|group| Some((group, group.audit.as_ref()?)));
+    let label = |id: &CellId| view.cell(id).map_or_else(|| id.to_string(), |cell| cell.label.clone());
+    let split = |(group, audit): (&GroupView, &AuditView)| {
+        let better = audit.better.as_ref()?;
+        let rival = audit.rivals.iter().find(|rival| rival.cell == *better)?;
+        Some(format!(
+            "{}: short-lived connections: {}; long-lived: {}, {} cheaper in trials of {long}",
+            questions.of_group(group),
+            label(&audit.choice),
+            label(better),
+            range(cheaper(rival.dearer_lower?), cheaper(rival.dearer_upper?))
+        ))
+    };
+    let mut said: Vec<String> = audited().filter_map(split).collect();
+    said.extend(held(view, questions, &audited().collect::<Vec<_>>(), long));
+    let open = all.questions - all.hold - all.contradicted;
+    if open > 0 {
+        let questions = counted(open, "question");
+        said.push(format!("trials of {long} are too few to tell for {questions} alone"));
+    }
+    if let (Some(lower), Some(upper), 3..) = (all.dearer_lower, all.dearer_upper, all.questions) {
+        let finding = if all.finding == "contradicts" { "do not trust the choices there: " } else { "" };
+        let of = |share: f64| match share {
+            share if share < 0.0 => format!("{} cheaper", percent(cheaper(share).abs())),
+            share => format!("{} dearer", percent(share)),
+        };
+        let (lower, upper, all) = (of(lower), of(upper), all.questions);
+        said.push(format!("{finding}over all {all} together the choices were {lower} to {upper} than the runner-up"));
+    }
+    said
+}
+
+/// Where long trials show the choice within the margin of its rivals.
+fn held(view: &View, questions: &Questions, audited: &[(&GroupView, &AuditView)], long: Nanos) -> Option<String> {
+    let held: Vec<_> = audited.iter().filter(|(_, audit)| audit.finding == "holds").collect();
+    let (group, _) = held.first()?;
+    let who = match held.len() {
+        n if n == view.groups.len() => String::new(),
+        1 => format!(" for {}", questions.of_group(group)),
+        n => format!(" for {}", counted(n, "question")),
+    };
+    let bound = held.iter().filter_map(|(_, audit)| audit.bound).fold(0.0, f64::max);
+    Some(format!("held in trials of {long}{who}: at most {} dearer than its rivals", percent(bound)))
+}
+
+/// By so much less a rival costs where the choice costs so much more.
+fn cheaper(dearer: f64) -> f64 {
+    dearer / (1.0 + dearer)
+}
+
+/// `12 to 40 %`, `-3 to 7 %`.
+fn range(lower: f64, upper: f64) -> String {
+    let whole = |share: f64| significant((share * 100.0).round(), 3);
+    format!("{} to {} %", whole(lower), whole(upper))
+}
+
 /// What the answer holds for, and what was not looked at.
 pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let mut said = vec![scope(view)];
@@ -125,13 +240,56 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
         });
     }
-    let tcp = |group: &GroupView| levels(&group.factors).transport().is_some_and(|transport| transport.is_tcp());
-    if view.groups.iter().any(tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
-        let set = view.environment.facts.get("network").and_then(|network| network.get("congestion_control")?.as_str());
-        let set = set.map_or_else(String::new, |name| format!(" ({name})"));
-        said.push(format!("not asked: congestion control{set}, which may matter more (--congestion)"));
+    let not_asked = not_asked(view);
+    if !not_asked.is_empty() {
+        said.push(format!("not asked: {}", not_asked.join(", ")));
     }
     said
+}
+
+/// What a program may well have otherwise, and the plan did not look at.
+fn not_asked(view: &View) -> Vec<String> {
+    let mut said: Vec<String> = not_audited(view).into_iter().collect();
+    let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+    let is_tcp = |levels: &Levels| levels.transport().is_some_and(|transport| transport.is_tcp());
+    if groups.iter().any(is_tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
+        let set = view.environment.facts.get("network").and_then(|network| network.get("congestion_control")?.as_str());
+        let set = set.map_or_else(String::new, |name| format!(" ({name})"));
+        said.push(format!("congestion control{set}, which may matter more (--congestion)"));
+    }
+    let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");
+    if !groups.is_empty() && groups.iter().all(pinned) {
+        said.push("unpinned ends (--placement)".into());
+    }
+    if view.plan.ends.as_deref() == Some("threads")
+        && groups.iter().any(|levels| *levels.get("placement") != Level::Absent)
+    {
+        said.push("processes (--ends)".into());
+    }
+    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let smallest = candidates.filter_map(|cell| cell.level("write_size").number()).min();
+    if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
+        said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
+    }
+    if let Some("buffer-size") = (!said.is_empty()).then_some(view.plan.name.as_str()) {
+        said.push("most pairs of sizes, other readers (--full-grid)".into());
+    }
+    said
+}
+
+/// Connections that live longer than any that was measured.
+fn not_audited(view: &View) -> Option<String> {
+    let compares =
+        view.groups.iter().any(|group| group.best_set.len() + group.undecided.len() > 1 && group.twin.is_some());
+    let oldest = view.groups.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max()?;
+    if view.audit.is_some() || !compares || oldest >= LONG_NS || view.status != SessionStatus::Complete {
+        return None;
+    }
+    let why = match view.plan.audit_share {
+        Some(share) if share > 0.0 => " (no time)",
+        _ => "",
+    };
+    Some(format!("connections older than {}{why}", Nanos(oldest / 1_000_000 * 1_000_000)))
 }
 
 fn scope(view: &View) -> String {

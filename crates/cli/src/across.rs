@@ -1,0 +1,68 @@
+//! `bytegauge report --across`: what holds over several sessions.
+
+use bytegauge_model::{SessionId, SessionStatus};
+use bytegauge_report::{AcrossView, SessionData, beside, render};
+use bytegauge_store::{Store, StoreError};
+use clap::ArgMatches;
+
+use crate::exit::{DONE, Failure, INCONCLUSIVE};
+use crate::{args, print, stored};
+
+/// Older sessions than so many of the same plan are of another time.
+const SESSIONS_MAX: usize = 50;
+
+/// Prints what holds over the sessions that were named, or over all that this machine has of the same plan.
+pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
+    let path = stored::store_path(matches)?;
+    let store = Store::open_existing(&path)?;
+    let mut ids: Vec<SessionId> =
+        matches.get_many::<i64>("across").unwrap_or_default().copied().map(SessionId).collect();
+    if ids.is_empty() {
+        ids = of_the_same_plan(&store, stored::session(matches, &store)?)?;
+    } else if let Some(further) = matches.get_one::<i64>("session") {
+        ids.insert(0, SessionId(*further));
+    }
+    let mut known = Vec::new();
+    ids.retain(|id| {
+        !known.contains(id) && {
+            known.push(*id);
+            true
+        }
+    });
+    if ids.len() < 2 {
+        return Err(Failure::usage(
+            "--across: there is one such session alone: measure the same plan once more, or name several (`bytegauge \
+             sessions` lists them)",
+        ));
+    }
+    let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
+    let sessions = sessions?;
+    let view = AcrossView::of(&sessions, &stored::settings(matches)?);
+    if sessions.iter().any(|session| !beside::is_same_machine(&session.record, &sessions[0].record)) {
+        anstream::eprintln!("note: these sessions are not all of one machine with one kernel");
+    }
+    let text = match args::text(matches, "format") {
+        Some("json") => format!("{:#}\n", serde_json::json!(view)),
+        Some("text") | None => print::in_locale(render::across::render(&view, &stored::style(&path))),
+        Some(other) => return Err(Failure::usage(format!("--across: no {other} is made of it: use text or json"))),
+    };
+    stored::print(&text)?;
+    let holds = !view.questions.is_empty() && view.questions.iter().all(|question| question.holds);
+    Ok(if matches.get_flag("strict") && !holds { INCONCLUSIVE } else { DONE })
+}
+
+/// The sessions of the same plan that this machine completed, the oldest first.
+fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>, Failure> {
+    let record = store.session(session)?;
+    let same = store.sessions()?.into_iter().filter(|other| {
+        other.plan_name == record.plan_name && !other.imported && other.status == SessionStatus::Complete
+    });
+    let mut ids = Vec::new();
+    for other in same.take(SESSIONS_MAX) {
+        if beside::is_same_machine(&record, &store.session(other.id)?) {
+            ids.push(other.id);
+        }
+    }
+    ids.sort_unstable_by_key(|id| id.0);
+    Ok(ids)
+}

@@ -1,0 +1,64 @@
+//! The audit: long trials of the choice and its rivals, after the blocks of a look and within its share of the time.
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::contract::check_document;
+use crate::raw::{Raw, name, number};
+
+/// Two sizes; half of the time goes into the audit, so that it carries several blocks.
+const HALF: &str =
+    "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 12 --audit 50% --seed 1";
+
+fn of_stage<'a>(lines: &'a [Value], stage: &'a str) -> impl Iterator<Item = &'a Value> {
+    lines.iter().filter(move |line| line["stage"] == stage)
+}
+
+#[test]
+fn a_look_ends_with_long_trials_of_the_choice_and_its_rivals() {
+    let bench = Bench::new();
+    let document = bench.run(&format!("{HALF} --quiet --format json")).exits(0).json();
+    check_document(&document);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    let last_confirmed = of_stage(&raw.blocks, "confirm").map(|line| number(&line["index"])).max();
+    let audited: Vec<u64> = of_stage(&raw.blocks, "audit").map(|line| number(&line["index"])).collect();
+    assert!(!audited.is_empty() && audited.iter().all(|index| Some(*index) > last_confirmed), "{audited:?}");
+    let choice = name(&document["groups"][0]["recommendation"]["cell"]);
+    for index in audited {
+        let trials: Vec<&Value> =
+            of_stage(&raw.trials, "audit").filter(|trial| number(&trial["block"]) == index).collect();
+        assert!(trials.iter().any(|trial| name(&trial["cell"]) == choice) && trials.len() == 2, "{trials:?}");
+        assert!(trials.iter().all(|trial| number(&trial["wall_ns"]) > 100_000_000), "{trials:?}");
+    }
+    assert_eq!(name(&document["groups"][0]["audit"]["choice"]), choice);
+    assert_eq!(number(&document["cells"][0]["trials"]), 12, "its estimate stands on confirmation alone");
+    // The next look has an audit of its own, and those before it count as well.
+    let before = of_stage(&raw.blocks, "audit").count();
+    bench.run(&format!("{HALF} --resume --quiet")).exits(0);
+    assert!(of_stage(&Raw::of(&bench, 1).blocks, "audit").count() > before);
+}
+
+#[test]
+fn what_has_no_time_for_an_audit_says_so() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 6 --duration 50ms";
+    for (audit, expected) in [("--audit off", "not asked: connections older than 1"), ("", "(no time)")] {
+        let ran = bench.run(&format!("{words} {audit} --quiet")).exits(0);
+        let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(expected), "{text}");
+    }
+    assert_eq!(of_stage(&Raw::of(&bench, 1).blocks, "audit").count(), 0);
+}
+
+#[test]
+fn the_dry_run_counts_it() {
+    let bench = Bench::new();
+    let plan = "stream --transport unix --read-size 4K,64K --write-size 64K --budget 60s --dry-run --format json";
+    let shown =
+        bench.run("stream --transport unix --read-size 4K,64K --write-size 64K --budget 60s --dry-run").exits(0);
+    let text = &shown.stdout;
+    assert!(text.contains("audit") && text.contains("in trials of 250 ms"), "{text}");
+    assert!((bench.run(plan).exits(0).json()["audit"].as_f64().unwrap_or_default() - 0.1).abs() < 1e-9);
+    bench.run("stream --transport unix --audit 99%").exits(2).complains(&["--audit", "out of range", "or off"]);
+}

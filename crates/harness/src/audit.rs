@@ -1,0 +1,124 @@
+//! The last part of a look: the answer is compared once more with its rivals, in trials far longer than those that chose it.
+//!
+//! Confirmation trials are short, because many short ones say more than few long ones; what goes on slowly within a
+//! connection they cannot see. So a share of the time goes to blocks in which a group's choice, the runner-up and the
+//! smallest cell run for [`bytegauge_plan::Design::audit_ns`]. How many blocks is settled by the clock alone, before the
+//! first of them; who is visited is asked of the [`Judge`]. What they show is judged elsewhere.
+
+use bytegauge_model::session::Stage;
+use bytegauge_model::{Cell, CellId, CellKind};
+use bytegauge_plan::{AUDIT_CELLS_MIN, order};
+use bytegauge_sys::clock::monotonic_ns;
+
+use crate::block::{BlockEnd, BlockTask};
+use crate::confirm::Confirmed;
+use crate::event::Event;
+use crate::look::{Judge, Subject};
+use crate::run::{Run, RunError};
+
+/// So many blocks of every group carry an interval of their own; with fewer, as many groups as possible are visited.
+const BLOCKS_OF_ITS_OWN: u64 = 3;
+
+/// A group whose answer is audited.
+struct Audited<'a> {
+    confirmed: &'a Confirmed,
+    proven: bool,
+    /// The choice first, then whom it is compared with, the most important first.
+    cells: Vec<Cell>,
+}
+
+impl Run<'_> {
+    /// Audits the answers of the look that was just completed. `false` if interrupted.
+    pub(crate) fn audit(&mut self, groups: &[Confirmed], judge: &mut dyn Judge) -> Result<bool, RunError> {
+        let time_ns = self.audit_time_ns();
+        if time_ns == 0 || !groups.iter().any(|confirmed| self.is_audited(confirmed)) {
+            return Ok(true);
+        }
+        let subjects = judge.subjects(self.store, self.session)?;
+        let mut audited: Vec<Audited> =
+            groups.iter().filter_map(|confirmed| self.audited(confirmed, &subjects)).collect();
+        let Some(blocks) = self.fit_audit(&mut audited, time_ns) else { return Ok(true) };
+        // What is proven is at stake; who had fewer blocks goes first, and chance decides between equals.
+        let mut turns = order::order(audited.len(), !self.plan.seed, self.look);
+        turns.sort_by_key(|&at| (self.visits(&audited[at].confirmed.group, Stage::Audit), !audited[at].proven));
+        let visits = || turns.iter().cycle().take(blocks).map(|&at| &audited[at]);
+        let trials = visits().map(|group| group.cells.len() as u64).sum();
+        (self.confirm_ns, self.confirm_began_ns) = (time_ns, monotonic_ns());
+        self.observer.hear(&Event::Stage { stage: Stage::Audit, trials });
+        for Audited { confirmed, cells, .. } in visits() {
+            let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
+            if live.len() < AUDIT_CELLS_MIN as usize {
+                continue;
+            }
+            let task = BlockTask {
+                stage: Stage::Audit,
+                group: &confirmed.group,
+                cells: &live,
+                warmup_ns: self.warmup(&confirmed.group),
+                window_ns: self.plan.design.audit_ns,
+                series: false,
+            };
+            match self.visit(&task)? {
+                BlockEnd::Interrupted => return Ok(false),
+                BlockEnd::Complete => {
+                    *self.visited.entry((confirmed.group.clone(), Stage::Audit)).or_default() += 1;
+                }
+                BlockEnd::Broken => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Time that is due to the audit by now, nanoseconds: its share of all that was spent, less what it had already.
+    fn audit_time_ns(&self) -> u64 {
+        let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
+        let due_ns = self.plan.design.audit_after_ns(self.plan.audit, spent_ns.saturating_sub(self.audited_ns));
+        let due_ns = due_ns.saturating_sub(self.audited_ns);
+        match self.limit_ns() {
+            Some(limit_ns) => due_ns.min((limit_ns as u64).saturating_sub(spent_ns)),
+            None => due_ns,
+        }
+    }
+
+    /// Whether longer trials could say something else of a group.
+    pub(crate) fn is_audited(&self, confirmed: &Confirmed) -> bool {
+        let candidates = || confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+        let audit_ns = self.plan.design.audit_ns;
+        let is_long = |cell: &Cell| cell.factors.get("duration").number().is_some_and(|ns| ns >= audit_ns);
+        self.plan.audit > 0.0
+            && candidates().count() >= AUDIT_CELLS_MIN as usize
+            && candidates().all(|cell| self.plan.design.audits(&cell.factors) && !is_long(cell))
+    }
+
+    fn audited<'a>(&self, confirmed: &'a Confirmed, subjects: &[Subject]) -> Option<Audited<'a>> {
+        let subject = subjects.iter().find(|subject| subject.group == confirmed.group)?;
+        let find = |id: &CellId| confirmed.cells.iter().find(|cell| cell.id == *id).cloned();
+        let cells: Vec<Cell> = subject.cells.iter().filter_map(find).collect();
+        let compares = self.is_audited(confirmed) && cells.len() >= AUDIT_CELLS_MIN as usize;
+        compares.then_some(Audited { confirmed, proven: subject.proven, cells })
+    }
+
+    /// How many blocks fit into a time; `None` where not one does. Rivals beyond the first are visited where that leaves
+    /// every group blocks of its own.
+    fn fit_audit(&self, audited: &mut [Audited<'_>], time_ns: u64) -> Option<usize> {
+        let fitting = |audited: &[Audited<'_>]| {
+            let block_ns = |group: &Audited<'_>| {
+                let each_ns = self.warmup(&group.confirmed.group)
+                    + self.plan.design.audit_ns
+                    + self.overhead_ns(&group.confirmed.group);
+                self.block_overhead_ns() + group.cells.len() as u64 * each_ns
+            };
+            let round_ns: u64 = audited.iter().map(block_ns).sum();
+            (round_ns > 0).then(|| time_ns as f64 / round_ns as f64 * audited.len() as f64)
+        };
+        let enough = (BLOCKS_OF_ITS_OWN as usize * audited.len()) as f64;
+        while fitting(audited)? < enough {
+            let most = audited.iter().map(|group| group.cells.len()).max().unwrap_or(0);
+            if most <= AUDIT_CELLS_MIN as usize {
+                break;
+            }
+            audited.iter_mut().for_each(|group| group.cells.truncate(most - 1));
+        }
+        fitting(audited).map(|blocks| blocks as usize).filter(|blocks| *blocks > 0)
+    }
+}

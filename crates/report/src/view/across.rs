@@ -1,0 +1,239 @@
+//! One question in several sessions: what each of them chose, and what holds over all of them.
+//!
+//! Groups with the same conditions are the same question. Compared are the choices that all sessions with that question
+//! confirmed; the sessions are the replicates (`bytegauge_stats::across`). A session that was cut off before its first
+//! look says nothing here. Never pools the blocks of two sessions.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{GroupId, Level, Levels, Role, SessionId};
+use bytegauge_stats::across::{Across, Replicate, across};
+use serde::Serialize;
+
+use super::cells::factors;
+use super::compare::Judged;
+use super::document::Factors;
+use super::progress::compared;
+use super::settled::Settled;
+use super::{Settings, View, level, rfc3339};
+use crate::phrase::{brief, cell_label, profile_brief};
+use crate::{SessionData, phrase};
+
+/// What several sessions say together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AcrossView {
+    /// The plan's name, of the first session.
+    pub plan: String,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Confidence of every bound, as a share.
+    pub level: f64,
+    /// The sessions, in the order in which they were given.
+    pub sessions: Vec<AcrossSession>,
+    /// The boots of machines that they were measured in.
+    pub boots: usize,
+    /// The questions that more than one of them asked.
+    pub questions: Vec<AcrossQuestion>,
+}
+
+/// One of the sessions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AcrossSession {
+    /// Its number.
+    pub session: SessionId,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+}
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AcrossQuestion {
+    /// The conditions, for people.
+    pub question: String,
+    /// The conditions.
+    pub factors: Factors,
+    /// What each session with it said.
+    pub answers: Vec<AcrossAnswer>,
+    /// Choices that all of them confirmed.
+    pub compared: usize,
+    /// The choice over all sessions: the smallest that is shown to be within the margin, else the one with the least bound,
+    /// else the best on average. `null` where they confirmed no two choices in common.
+    pub choice: Option<String>,
+    /// So much dearer than the best of those compared it is at most in the mean session, with the sessions as replicates;
+    /// as a share. `null` for fewer than three sessions.
+    pub bound: Option<f64>,
+    /// Whether that is within the margin: one answer holds in all.
+    pub holds: bool,
+    /// Sessions that chose the same by themselves.
+    pub named_in: usize,
+    /// How far differences between choices are spread by what differs between sessions alone, as a share.
+    pub between: Option<f64>,
+}
+
+/// What one session said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AcrossAnswer {
+    /// The session.
+    pub session: SessionId,
+    /// The group.
+    pub group: GroupId,
+    /// Its choice.
+    pub choice: Option<String>,
+    /// Whether the session proved it.
+    pub proven: bool,
+    /// Its own bound, as a share.
+    pub bound: Option<f64>,
+}
+
+/// One group of one session.
+struct Asked {
+    answer: AcrossAnswer,
+    conditions: Levels,
+    choices: Vec<Choice>,
+    /// Errors of the differences of any two of them.
+    errors: Vec<Vec<f64>>,
+}
+
+struct Choice {
+    levels: Levels,
+    mean: f64,
+    footprint: Option<f64>,
+}
+
+impl AcrossView {
+    /// What the sessions say together.
+    pub fn of(sessions: &[SessionData], settings: &Settings) -> AcrossView {
+        let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
+        let asked: Vec<Asked> = sessions.iter().flat_map(|session| asked(session, settings)).collect();
+        let mut order: Vec<&Levels> = Vec::new();
+        let mut by_question: BTreeMap<&Levels, Vec<&Asked>> = BTreeMap::new();
+        for one in &asked {
+            let of = by_question.entry(&one.conditions).or_default();
+            if of.is_empty() {
+                order.push(&one.conditions);
+            }
+            of.push(one);
+        }
+        let several: Vec<&Levels> = order.into_iter().filter(|question| by_question[question].len() > 1).collect();
+        let varying = varying(&several);
+        let mut boots: Vec<_> = sessions.iter().map(|session| session.record.machine.get("boot_id")).collect();
+        boots.sort_by_key(|boot| boot.map(ToString::to_string));
+        boots.dedup();
+        AcrossView {
+            plan: sessions.first().map_or_else(String::new, |session| session.record.plan_name.clone()),
+            margin,
+            level: level(settings),
+            boots: boots.len(),
+            sessions: sessions
+                .iter()
+                .map(|session| AcrossSession {
+                    session: session.record.id,
+                    started: rfc3339(session.record.started_unix_ns),
+                })
+                .collect(),
+            questions: several
+                .iter()
+                .map(|conditions| question(conditions, &by_question[conditions], &varying, (level(settings), margin)))
+                .collect(),
+        }
+    }
+}
+
+/// What a session says of each of its questions.
+fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
+    let view = View::of(session, settings);
+    let own = |group: &Judged| view.groups.iter().find(|known| known.id == group.row.group.id);
+    compared(session, settings, |families, settled, _| {
+        let groups = families.iter().flat_map(|family| &family.groups);
+        let confirmed = groups.filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
+        confirmed
+            .filter_map(|group| {
+                let said = &own(group)?.recommendation;
+                let choice = said.cell.as_ref().and_then(|id| view.cell(id)).map(|cell| cell.label.clone());
+                let answer = AcrossAnswer {
+                    session: session.record.id,
+                    group: group.row.group.id.clone(),
+                    choice,
+                    proven: said.proven,
+                    bound: said.bound,
+                };
+                Some(asked_of(answer, group, settled))
+            })
+            .collect()
+    })
+}
+
+fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked {
+    let present = &group.verdict.present;
+    let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
+    let choice = |&choice: &usize| {
+        let mut levels = settled[group.cell(Some(choice))?].cell.factors.of_role(Role::Choice);
+        levels.by_name.retain(|_, level| *level != Level::Absent);
+        let footprint = group.input.cells[choice].footprint_bytes;
+        Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint })
+    };
+    let mut conditions = group.row.group.factors.clone();
+    conditions.by_name.retain(|_, level| *level != Level::Absent);
+    Asked {
+        answer,
+        conditions,
+        choices: present.iter().filter_map(choice).collect(),
+        errors: present.iter().map(|&i| present.iter().map(|&j| error(i, j)).collect()).collect(),
+    }
+}
+
+fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, margin): (f64, f64)) -> AcrossQuestion {
+    let place = |one: &Asked, levels: &Levels| one.choices.iter().position(|choice| choice.levels == *levels);
+    let common: Vec<&Choice> = asked.first().map_or_else(Vec::new, |first| {
+        let everywhere = |choice: &&Choice| asked.iter().all(|one| place(one, &choice.levels).is_some());
+        first.choices.iter().filter(everywhere).collect()
+    });
+    let replicate = |one: &&Asked| {
+        let at: Vec<usize> = common.iter().filter_map(|choice| place(one, &choice.levels)).collect();
+        Replicate {
+            means: at.iter().map(|&i| one.choices[i].mean).collect(),
+            errors: at.iter().map(|&i| at.iter().map(|&j| one.errors[i][j]).collect()).collect(),
+        }
+    };
+    let judged = across(&asked.iter().map(replicate).collect::<Vec<_>>(), level);
+    let chosen = chosen(&judged, &common, margin).filter(|_| common.len() > 1);
+    let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
+    let names: Vec<&Levels> = common.iter().map(|choice| &choice.levels).collect();
+    let named = super::compare::varied(&names, |_, _| true);
+    let label = |cell: usize| cell_label(&common[cell].levels, &named);
+    let same = |one: &&&Asked| {
+        let own = one.answer.choice.as_deref();
+        chosen.is_some_and(|cell| own == Some(label(cell).as_str()))
+    };
+    let who = profile_brief(conditions);
+    let question = brief(conditions, varying);
+    AcrossQuestion {
+        question: if who.is_empty() { question } else { format!("{question}, {who}") },
+        factors: factors(conditions),
+        answers: asked.iter().map(|one| one.answer.clone()).collect(),
+        compared: common.len(),
+        choice: chosen.map(label),
+        holds: bound.is_some_and(|bound| bound <= margin),
+        bound: bound.filter(|bound| bound.is_finite()),
+        named_in: asked.iter().filter(same).count(),
+        between: judged.between.filter(|_| common.len() > 1).map(f64::exp_m1),
+    }
+}
+
+/// The smallest choice within the margin; else the one with the least bound; else the best on average.
+fn chosen(judged: &Across, common: &[&Choice], margin: f64) -> Option<usize> {
+    let cells = || 0..common.len();
+    let least = |of: &dyn Fn(usize) -> f64| cells().min_by(|&a, &b| of(a).total_cmp(&of(b)));
+    let Some(upper) = &judged.upper else { return least(&|cell| judged.excess[cell]) };
+    let footprint = |cell: usize| common[cell].footprint.unwrap_or(f64::INFINITY);
+    let enough = cells().filter(|&cell| upper[cell] <= margin.ln_1p());
+    enough.min_by(|&a, &b| footprint(a).total_cmp(&footprint(b))).or_else(|| least(&|cell| upper[cell]))
+}
+
+/// The transport, and every condition that tells questions apart.
+fn varying(questions: &[&Levels]) -> Vec<String> {
+    let mut names = super::compare::varied(questions, |_, _| true);
+    names.retain(|name| !phrase::PROFILE_FACTORS.contains(&name.as_str()) && name != "transport");
+    names.insert(0, "transport".into());
+    names
+}

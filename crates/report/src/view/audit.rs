@@ -1,0 +1,157 @@
+//! What long trials say of the answer: of each group by itself, and of all questions of a session together.
+//!
+//! They take a proof back, or split it by the age of connections, and never make one. Where connections are asked about
+//! that are fresh, longer ones are another question: then the proof stands, and the other answer is said beside it.
+
+use bytegauge_model::{Age, CellId, GroupId};
+use bytegauge_stats::audit::{Audit, Finding, LEVEL, audit, together};
+use bytegauge_stats::quantile::median;
+use serde_json::Value;
+
+use super::answer::Conditions;
+use super::compare::{Family, Judged};
+use super::document::{AuditRival, AuditSummary, AuditView};
+use super::settled::Settled;
+
+/// What the long trials of a session show together.
+#[derive(Clone, Copy, Debug)]
+pub struct Together {
+    /// The same for the document.
+    pub view: AuditSummary,
+    /// What is shown.
+    finding: Finding,
+}
+
+impl Together {
+    /// Of all groups whose choice was audited; `None` where none was. Windows end with a lap, so the plan knows better than
+    /// they do how long they were to be.
+    pub fn of(families: &[Family], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
+        let groups = || families.iter().flat_map(|family| &family.groups);
+        let audits: Vec<Audit> = groups().filter_map(|group| of_choice(group, group.alone.cell, margin)).collect();
+        let means: Vec<f64> = groups().filter_map(|group| mean_against_runner_up(group, margin)).collect();
+        let (all, finding) = together(&means, LEVEL, margin.ln_1p());
+        let windows = settled.iter().flat_map(|cell| &cell.audited).map(|trial| trial.wall_ns as f64);
+        let planned_ns = plan.get("design").and_then(|design| design.get("audit_ns")?.as_u64());
+        let count = |finding: Finding| audits.iter().filter(|audit| audit.finding == finding).count();
+        let view = AuditSummary {
+            window_ns: planned_ns.unwrap_or(median(&windows.collect::<Vec<_>>()).unwrap_or(0.0) as u64),
+            questions: audits.len(),
+            hold: count(Finding::Holds),
+            contradicted: count(Finding::Contradicts),
+            dearer: share(all.mean).filter(|_| !means.is_empty()),
+            dearer_lower: all.lower.and_then(share),
+            dearer_upper: all.upper.and_then(share),
+            finding: name(finding),
+        };
+        (!audits.is_empty()).then_some(Together { view, finding })
+    }
+}
+
+/// The audit of a choice in a group; `None` where it was not audited there.
+pub fn of_choice(group: &Judged, choice: Option<usize>, margin: f64) -> Option<Audit> {
+    audit(&group.audit, choice?, LEVEL, margin.ln_1p())
+}
+
+/// How much dearer the choice is than the best of those it was audited with, in ln.
+fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
+    let audit = of_choice(group, group.alone.cell, margin)?;
+    let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten().unwrap_or(f64::INFINITY);
+    let best = audit.rivals.iter().min_by(|a, b| excess(a.cell).total_cmp(&excess(b.cell)))?;
+    Some(best.mean)
+}
+
+/// Why nothing is proven of a choice although its confirmation says so; `None` where long trials leave it alone.
+pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
+    let all = conditions.audit.filter(|all| all.finding == Finding::Contradicts);
+    confirmed.iter().filter(|group| group.row.group.factors.age() == Age::Steady).find_map(|group| {
+        let audit = of_choice(group, choice, conditions.margin)?;
+        let long = bytegauge_model::Nanos(conditions.audit?.view.window_ns / MS * MS);
+        match (audit.finding, audit.strongest(), all) {
+            (Finding::Contradicts, Some(rival), _) => {
+                let label = &conditions.cells[group.cell(Some(rival.cell))?].label;
+                let least = crate::sentence::percent(rival.lower?.exp_m1());
+                Some(format!("in trials of {long} it is at least {least} dearer than {label}"))
+            }
+            (_, _, Some(_)) => Some(format!("in trials of {long} the choices of this session lose to their rivals")),
+            _ => None,
+        }
+    })
+}
+
+const MS: u64 = 1_000_000;
+
+/// What is printed of a group's audit.
+pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
+    let choice = group.alone.cell;
+    let audit = of_choice(group, choice, conditions.margin)?;
+    let id = |choice: usize| group.cell(Some(choice)).map(|at| conditions.cells[at].id.clone());
+    let rivals = audit.rivals.iter().filter_map(|rival| {
+        Some(AuditRival {
+            cell: id(rival.cell)?,
+            blocks: rival.blocks,
+            dearer: share(rival.mean),
+            dearer_lower: rival.lower.and_then(share),
+            dearer_upper: rival.upper.and_then(share),
+        })
+    });
+    let contradicted = audit.finding == Finding::Contradicts;
+    Some(AuditView {
+        choice: id(choice?)?,
+        rivals: rivals.collect(),
+        finding: name(audit.finding),
+        bound: audit.bound().and_then(share),
+        better: audit.strongest().filter(|_| contradicted).and_then(|rival| id(rival.cell)),
+    })
+}
+
+fn name(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Holds => "holds",
+        Finding::Contradicts => "contradicts",
+        Finding::Open => "open",
+    }
+}
+
+fn share(ln: f64) -> Option<f64> {
+    Some(ln.exp_m1()).filter(|share| share.is_finite())
+}
+
+/// The answer of a group, and whom it should be compared with in long trials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The group.
+    pub group: GroupId,
+    /// The choice; then, where it is another, the one for all profiles; then the runner-up, and the smallest confirmed.
+    pub cells: Vec<CellId>,
+    /// Whether the choice is proven by its confirmation.
+    pub proven: bool,
+}
+
+/// Everything that could be audited.
+pub fn subjects(families: &[Family], settled: &[Settled]) -> Vec<Subject> {
+    let of_family = |family: &Family| {
+        let overall = family.overall.as_ref().and_then(|overall| overall.cell);
+        family.groups.iter().filter_map(|group| subject(group, overall, settled)).collect::<Vec<_>>()
+    };
+    families.iter().flat_map(of_family).collect()
+}
+
+fn subject(group: &Judged, overall: Option<usize>, settled: &[Settled]) -> Option<Subject> {
+    let verdict = &group.verdict;
+    let choice = group.alone.cell?;
+    let others = || verdict.present.iter().copied().filter(|&cell| cell != choice);
+    let by = |of: &dyn Fn(usize) -> Option<f64>| {
+        let known = others().filter_map(|cell| Some((cell, of(cell)?)));
+        known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell)
+    };
+    let runner_up = by(&|cell| verdict.excess[cell]);
+    let smallest = by(&|cell| group.input.cells[cell].footprint_bytes);
+    let mut wanted: Vec<usize> = Vec::new();
+    for cell in [Some(choice), overall, runner_up, smallest].into_iter().flatten() {
+        if verdict.present.contains(&cell) && !wanted.contains(&cell) {
+            wanted.push(cell);
+        }
+    }
+    let cells = wanted.into_iter().filter_map(|cell| Some(settled[group.cell(Some(cell))?].cell.id.clone()));
+    Some(Subject { group: group.row.group.id.clone(), cells: cells.collect(), proven: group.alone.proven })
+}

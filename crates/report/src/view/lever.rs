@@ -1,0 +1,160 @@
+//! What another setting moves: groups that differ in one condition alone, each at its best choice, and choices that are
+//! no sizes, within their group.
+//!
+//! A user who asks about sizes should hear first that something else matters more. Groups have no blocks in common, but
+//! they take turns, so their blocks are compared round by round; rounds swing together, so neighbours are merged before
+//! an interval is made. The best choice of either group is known from the same trials: a slight optimism on both sides.
+
+use bytegauge_model::{Level, Levels, Role};
+use bytegauge_stats::interval::batched_interval;
+use bytegauge_stats::outlier::limit;
+use serde_json::to_value;
+
+use super::answer::Conditions;
+use super::compare::{Family, Judged};
+use super::document::LeverView;
+use super::groups::id_of;
+use crate::view::Scope;
+
+/// Conditions that somebody could set otherwise for the same work.
+const LEVERS: &[&str] = &["placement", "transport", "write_size", "read_size", "flows", "client_threads"];
+
+/// Rounds are merged into so many means.
+const BATCHES: usize = 10;
+
+/// How much dearer one group is than another at their best choices, in ln of cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Apart {
+    /// Lower end of the interval.
+    pub lower: f64,
+    /// Upper end.
+    pub upper: f64,
+}
+
+impl Apart {
+    /// Whether it is shown that they differ at all.
+    pub fn differs(self) -> bool {
+        self.lower > 0.0 || self.upper < 0.0
+    }
+
+    /// So far apart they are at least, whichever is the dearer one.
+    pub fn least(self) -> f64 {
+        self.lower.max(-self.upper).max(0.0)
+    }
+}
+
+/// Compares two groups at a choice each, round by round; `None` with too few rounds.
+pub fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apart> {
+    let costs = |(group, choice): (&Judged, usize)| -> Vec<f64> {
+        group.input.blocks.iter().filter_map(|block| block.cost.get(choice).copied().flatten()).collect()
+    };
+    let (a, b) = (costs(a), costs(b));
+    let rounds = a.len().min(b.len());
+    // A group on the side has fewer blocks, spread over the same time.
+    let at = |costs: &[f64], round: usize| costs[round * costs.len() / rounds];
+    let differences: Vec<f64> = (0..rounds).map(|round| (at(&a, round) / at(&b, round)).ln()).collect();
+    let (lower, upper) = batched_interval(&limit(&differences), BATCHES, level)?;
+    (lower.is_finite() && upper.is_finite()).then_some(Apart { lower, upper })
+}
+
+/// How far the confirmed choices of a group are apart among themselves, in ln of cost.
+pub fn spread_of_choices(group: &Judged) -> f64 {
+    group.verdict.excess.iter().flatten().copied().fold(0.0, f64::max)
+}
+
+/// Every lever that is shown to move more than the choices do in the groups that it leads from, the largest first.
+pub fn levers(families: &[Family], conditions: &Conditions, scope: &Scope) -> Vec<LeverView> {
+    let groups: Vec<&Judged> =
+        families.iter().flat_map(|family| &family.groups).filter(|group| choice_of(group).is_some()).collect();
+    let pairs: Vec<(&str, &Judged, &Judged)> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(at, a)| groups[at + 1..].iter().map(move |b| (*a, *b)))
+        .filter_map(|(a, b)| Some((only_difference(a, b)?, a, b)))
+        .collect();
+    let level = 1.0 - (1.0 - scope.level) / pairs.len().max(1) as f64;
+    let mut found: Vec<LeverView> = pairs
+        .into_iter()
+        .filter_map(|(factor, a, b)| {
+            let apart = apart((a, choice_of(a)?), (b, choice_of(b)?), level)?;
+            let (slow, fast, times) = match apart.lower > 0.0 {
+                true => (a, b, (apart.lower, apart.upper)),
+                false => (b, a, (-apart.upper, -apart.lower)),
+            };
+            let beats = apart.least() > spread_of_choices(slow).max(scope.margin.ln_1p());
+            beats.then(|| lever(factor, slow, fast, times, conditions)).flatten()
+        })
+        .collect();
+    found.extend(groups.iter().filter_map(|group| within(group, conditions, scope)));
+    found.sort_by(|a, b| b.times_lower.total_cmp(&a.times_lower));
+    found
+}
+
+fn choice_of(group: &Judged) -> Option<usize> {
+    group.alone.cell.or_else(|| group.verdict.leader()).filter(|_| group.is_confirmed() && group.standing.proves)
+}
+
+/// The one condition in which two groups differ, if it is one that could be set otherwise.
+fn only_difference(a: &Judged, b: &Judged) -> Option<&'static str> {
+    let (one, other) = (&a.row.group.factors, &b.row.group.factors);
+    let names = one.by_name.keys().chain(other.by_name.keys());
+    let mut differing: Vec<&str> = names.map(String::as_str).filter(|name| one.get(name) != other.get(name)).collect();
+    differing.sort_unstable();
+    differing.dedup();
+    // What exists over one transport alone differs along with it.
+    if differing.contains(&"transport") {
+        differing.retain(|name| {
+            *name == "transport" || (*one.get(name) != Level::Absent && *other.get(name) != Level::Absent)
+        });
+    }
+    let [only] = differing[..] else { return None };
+    LEVERS.iter().find(|name| **name == only).copied()
+}
+
+fn lever(
+    factor: &str,
+    slow: &Judged,
+    fast: &Judged,
+    (lower, upper): (f64, f64),
+    conditions: &Conditions,
+) -> Option<LeverView> {
+    let level = |group: &Judged| to_value(group.row.group.factors.get(factor)).ok();
+    Some(LeverView {
+        factor: factor.to_owned(),
+        from: level(slow)?,
+        to: level(fast)?,
+        group: slow.row.group.id.clone(),
+        times_lower: lower.exp(),
+        times_upper: Some(upper.exp()),
+        cell: id_of(fast, choice_of(fast), conditions)?,
+    })
+}
+
+/// A choice that is no size, against its other levels among the confirmed choices, by the group's own blocks.
+fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<LeverView> {
+    let chosen = choice_of(group)?;
+    let levels_of = |choice: usize| Some(&conditions.settled[group.cell(Some(choice))?].cell.factors);
+    let own = levels_of(chosen)?;
+    let others = group.varied.iter().filter(|name| !name.ends_with("_size") && own.role_of(name) == Role::Choice);
+    let found = others.filter_map(|factor| {
+        let same =
+            |choice: &usize| levels_of(*choice).is_some_and(|levels: &Levels| levels.get(factor) == own.get(factor));
+        let (with, without): (Vec<usize>, Vec<usize>) = group.verdict.present.iter().copied().partition(same);
+        let excess = |choice: &usize| group.verdict.excess[*choice].unwrap_or(f64::INFINITY);
+        let spread = with.iter().map(excess).fold(scope.margin.ln_1p(), f64::max);
+        let rival = without.into_iter().min_by(|a, b| excess(a).total_cmp(&excess(b)))?;
+        let pair = group.verdict.pair(rival, chosen)?;
+        let reach = pair.critical * pair.error;
+        (pair.mean - reach > spread).then_some(())?;
+        Some(LeverView {
+            factor: factor.clone(),
+            from: to_value(levels_of(rival)?.get(factor)).ok()?,
+            to: to_value(own.get(factor)).ok()?,
+            group: group.row.group.id.clone(),
+            times_lower: (pair.mean - reach).exp(),
+            times_upper: Some((pair.mean + reach).exp()).filter(|times| times.is_finite()),
+            cell: id_of(group, Some(chosen), conditions)?,
+        })
+    });
+    found.max_by(|a, b| a.times_lower.total_cmp(&b.times_lower))
+}

@@ -1,0 +1,167 @@
+//! What long trials may do to an answer: take its proof back, split it by the age of connections, or leave it alone.
+
+use crate::support::{Plan, session, trial};
+use bytegauge_model::session::Surroundings;
+use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Level, Stage, Trial};
+use bytegauge_report::view::document::{GroupView, Standing};
+use bytegauge_report::{SessionData, Settings, Subject, View, render};
+
+/// Adds audit blocks of a group: trials of 250 ms of its confirmed cells, each so many times dearer than one that moves
+/// 1 GB/s, and every other block a little dearer for the first of them.
+pub fn audit(data: &mut SessionData, group: &str, blocks: u64, cost: impl Fn(&Cell) -> f64) {
+    let confirmed: Vec<CellId> =
+        data.trials.iter().filter(|trial| trial.stage == Stage::Confirm).map(|trial| trial.cell.clone()).collect();
+    let is_audited =
+        |cell: &Cell| cell.group.0 == group && cell.kind == CellKind::Candidate && confirmed.contains(&cell.id);
+    let cells: Vec<Cell> = data.cells.iter().map(|row| row.cell.clone()).filter(is_audited).collect();
+    for number in 0..blocks {
+        let index = data.blocks.len() as u64;
+        for (position, cell) in cells.iter().enumerate() {
+            let wobble = if position == 0 && number.is_multiple_of(2) { 1.004 } else { 1.0 };
+            let rate = 1e9 / cost(cell) / wobble;
+            let one = trial(cell, Stage::Audit, index, position as u32, rate * 250.0 / 40.0);
+            data.trials.push(Trial { wall_ns: 250_000_000, ..one });
+        }
+        data.blocks.push(BlockRecord {
+            index,
+            group: GroupId(group.into()),
+            stage: Stage::Audit,
+            started_unix_ns: 1_763_756_269_000_000_000 + index * 1_000_000_000,
+            complete: true,
+            surroundings: Surroundings { wall_ns: 700_000_000, ..Surroundings::default() },
+        });
+    }
+}
+
+/// Two sizes, of which confirmation proves the larger one, on connections of an age.
+fn planted(age: &str, profiles: &[&'static str]) -> SessionData {
+    let mut data = session(&Plan {
+        transports: vec!["tcp"],
+        profiles: profiles.to_vec(),
+        read_sizes: vec![16 << 10, 1 << 20],
+        write_sizes: vec![64 << 10],
+        finalists: 2,
+        confirm_blocks: 20,
+        noise: 0.01,
+        seed: 3,
+        ..Plan::default()
+    });
+    let level = Level::Name(age.into());
+    data.groups.iter_mut().for_each(|row| row.group.factors.set("age", level.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.set("age", level.clone()));
+    data
+}
+
+fn is_large(cell: &Cell) -> bool {
+    cell.factors.get("read_size").number() == Some(1 << 20)
+}
+
+/// In long trials large reads cost so many times what small ones do.
+fn large_costs(times: f64) -> impl Fn(&Cell) -> f64 {
+    move |cell| if is_large(cell) { times } else { 1.0 }
+}
+
+fn view(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+fn screen(view: &View) -> String {
+    let text = render::screen::render(view, &render::TerminalStyle { columns: 80, colour: false, store: None });
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn first(view: &View) -> &GroupView {
+    view.groups.first().expect("a group")
+}
+
+#[test]
+fn a_proof_that_long_trials_contradict_is_withdrawn_and_split() {
+    let mut data = planted("steady", &["sum"]);
+    let before = view(&data);
+    assert!(first(&before).recommendation.proven, "{}", first(&before).recommendation.text);
+    audit(&mut data, "g1", 4, large_costs(1.5));
+    let view = view(&data);
+    let own = &first(&view).recommendation;
+    assert!(!own.proven && !view.verdicts[0].recommendation.proven);
+    assert!(own.text.contains("not proven (in trials of 250 ms it is at least 4"), "{}", own.text);
+    assert!(own.text.contains("% dearer than read 16 KiB"), "{}", own.text);
+    let seen = first(&view).audit.as_ref().expect("an audit");
+    assert_eq!((seen.finding, seen.rivals[0].blocks, seen.better.is_some()), ("contradicts", 4, true));
+    assert_eq!(view.answer.to_use.rows[0].standing, Standing::Doubtful);
+    let text = screen(&view);
+    for part in
+        ["not in long trials: AUDIT", "short-lived connections: read 1 MiB", "long-lived: read 16 KiB", "cheaper"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn of_fresh_connections_the_proof_stands_and_the_other_answer_is_said() {
+    let mut data = planted("fresh", &["sum"]);
+    audit(&mut data, "g1", 4, large_costs(1.5));
+    let view = view(&data);
+    assert!(first(&view).recommendation.proven);
+    assert_eq!(view.answer.to_use.rows[0].standing, Standing::Proven);
+    let text = screen(&view);
+    assert!(text.contains("not for long connections: AUDIT") && text.contains("long-lived: read 16 KiB"), "{text}");
+}
+
+#[test]
+fn an_answer_that_holds_says_so_in_one_line() {
+    let mut data = planted("steady", &["sum"]);
+    audit(&mut data, "g1", 5, large_costs(0.8));
+    let view = view(&data);
+    assert!(first(&view).recommendation.proven);
+    assert_eq!(first(&view).audit.as_ref().map(|audit| (audit.finding, audit.bound)), Some(("holds", Some(0.0))));
+    let text = screen(&view);
+    assert!(text.contains("AUDIT held in trials of 250 ms: at most 0 % dearer than its rivals HOLDS"), "{text}");
+}
+
+#[test]
+fn too_few_long_trials_tell_nothing_and_change_nothing() {
+    let mut data = planted("steady", &["sum"]);
+    audit(&mut data, "g1", 2, large_costs(1.5));
+    let view = view(&data);
+    assert!(first(&view).recommendation.proven);
+    let text = screen(&view);
+    assert!(text.contains("AUDIT trials of 250 ms are too few to tell for 1 question alone HOLDS"), "{text}");
+}
+
+#[test]
+fn questions_with_a_block_each_speak_together() {
+    let mut data = planted("steady", &["drain", "sum", "parser"]);
+    for (group, times) in [("g1", 1.45), ("g2", 1.5), ("g3", 1.55)] {
+        audit(&mut data, group, 1, large_costs(times));
+    }
+    let view = view(&data);
+    assert!(view.groups.iter().all(|group| !group.recommendation.proven), "none of them is trusted");
+    assert_eq!(view.audit.map(|all| (all.questions, all.contradicted, all.finding)), Some((3, 0, "contradicts")));
+    let text = screen(&view);
+    assert!(text.contains("do not trust the choices there: over all 3 together the choices were 3"), "{text}");
+}
+
+#[test]
+fn long_trials_stand_behind_no_estimate() {
+    let plain = planted("steady", &["sum"]);
+    let mut with = plain.clone();
+    audit(&mut with, "g1", 4, large_costs(0.9));
+    let (plain, with) = (view(&plain), view(&with));
+    for (a, b) in plain.cells.iter().zip(&with.cells) {
+        assert_eq!((a.stage, a.trials, &a.estimate, &a.more), (b.stage, b.trials, &b.estimate, &b.more));
+    }
+    assert_eq!(first(&plain).blocks, first(&with).blocks);
+    assert!(with.cells.iter().any(|cell| cell.stage == Some(Stage::Confirm)));
+}
+
+#[test]
+fn the_choice_is_audited_first_and_every_group_has_a_rival() {
+    let data = planted("steady", &["sum", "parser"]);
+    let view = view(&data);
+    let subjects = Subject::all_of(&data, &Settings::default());
+    assert_eq!(subjects.len(), 2);
+    for (subject, group) in subjects.iter().zip(&view.groups) {
+        assert_eq!((Some(&subject.cells[0]), subject.proven), (group.recommendation.cell.as_ref(), true));
+        assert_eq!((&subject.group, subject.cells.len()), (&group.id, 2));
+    }
+}

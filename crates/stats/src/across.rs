@@ -1,0 +1,157 @@
+//! The same question in several sessions: what holds over all of them, with the session as the unit of replication.
+//!
+//! Sessions of one plan on one machine differ by more than their blocks show: another hour, another boot, another place
+//! in memory. So what one session says of a difference is one value here, however many blocks stand behind it. The
+//! spread of these values is split into what the sessions' own errors explain and what is left, the variance *between*
+//! sessions, by the method of moments (DerSimonian and Laird 1986, with equal weights).
+//!
+//! Bounds are those of multiple comparisons with the best (Hsu 1984): for each reference all differences from it hold
+//! together (Bonferroni), so the bound of whichever cell is chosen holds.
+//!
+//! Never pools blocks of different sessions.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Fewer sessions give no bound.
+pub const MIN_SESSIONS: usize = 3;
+
+/// What one session says of the cells that are compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Replicate {
+    /// Mean ln cost of every cell, up to a constant of the session.
+    pub means: Vec<f64>,
+    /// Standard error of the difference of cells i and j, row by row.
+    pub errors: Vec<Vec<f64>>,
+}
+
+/// What all sessions say together. Vectors are in cell order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Across {
+    /// How many sessions.
+    pub sessions: usize,
+    /// Mean ln(cost / cost of the cell with the least mean) over the sessions.
+    pub excess: Vec<f64>,
+    /// Upper bound of ln(cost / cost of the best) in the mean session, at least 0; `None` for fewer than
+    /// [`MIN_SESSIONS`].
+    pub upper: Option<Vec<f64>>,
+    /// How far the differences of two cells are spread by what differs between sessions alone: a standard deviation in
+    /// ln, pooled over all pairs; `None` for one session.
+    pub between: Option<f64>,
+}
+
+/// Judges cells over sessions, at `level` (a share).
+///
+/// # Panics
+/// If the sessions differ in their number of cells.
+#[must_use]
+pub fn across(sessions: &[Replicate], level: f64) -> Across {
+    let cells = sessions.first().map_or(0, |session| session.means.len());
+    assert!(sessions.iter().all(|session| session.means.len() == cells), "sessions differ in their number of cells");
+    let pairs: Vec<(usize, usize)> = (0..cells).flat_map(|i| (i + 1..cells).map(move |j| (i, j))).collect();
+    let pair = |(i, j): (usize, usize)| difference(sessions, i, j);
+    let mean = |cell: usize| sessions.iter().map(|session| session.means[cell]).sum::<f64>() / sessions.len() as f64;
+    let least = (0..cells).map(mean).fold(f64::INFINITY, f64::min);
+    let squares: Vec<f64> = pairs.iter().filter_map(|&ends| pair(ends).between_square()).collect();
+    let between = (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / squares.len() as f64).max(0.0).sqrt());
+    Across {
+        sessions: sessions.len(),
+        excess: (0..cells).map(|cell| mean(cell) - least).collect(),
+        upper: reach(sessions.len(), cells, level).map(|critical| {
+            let against = |i: usize, j: usize| {
+                let Difference { mean, error, .. } = pair((i, j));
+                mean + critical * error
+            };
+            let worst = |i: usize| (0..cells).filter(|&j| j != i).map(|j| against(i, j)).fold(0.0, f64::max);
+            (0..cells).map(worst).collect()
+        }),
+        between,
+    }
+}
+
+/// A difference of two cells over sessions.
+struct Difference {
+    mean: f64,
+    /// Standard error of the mean, with sessions as replicates.
+    error: f64,
+    /// Sample variance over sessions.
+    square: f64,
+    /// Mean of the squared errors of the single sessions.
+    own: f64,
+    sessions: usize,
+}
+
+impl Difference {
+    /// What the sessions' own errors do not explain; below 0 by chance where nothing is left.
+    fn between_square(&self) -> Option<f64> {
+        (self.sessions > 1).then_some(self.square - self.own)
+    }
+}
+
+fn difference(sessions: &[Replicate], i: usize, j: usize) -> Difference {
+    let values: Vec<f64> = sessions.iter().map(|session| session.means[i] - session.means[j]).collect();
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let square = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let own = sessions.iter().map(|session| session.errors[i][j].powi(2)).sum::<f64>() / n;
+    Difference { mean, error: (square / n).sqrt(), square, own, sessions: values.len() }
+}
+
+/// Student's one-sided critical value for all differences from one reference together.
+fn reach(sessions: usize, cells: usize, level: f64) -> Option<f64> {
+    let student = StudentsT::new(0.0, 1.0, sessions as f64 - 1.0).ok().filter(|_| sessions >= MIN_SESSIONS)?;
+    Some(student.inverse_cdf(1.0 - (1.0 - level) / cells.saturating_sub(1).max(1) as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::seeded;
+
+    fn world(effects: &[f64], between: f64, own: f64, sessions: usize, seed: u64) -> Vec<Replicate> {
+        let mut random = seeded(seed, 0xac05);
+        let cells = effects.len();
+        let errors = vec![vec![own; cells]; cells];
+        // Of a difference both cells have a half.
+        let spread = ((between.powi(2) + own.powi(2)) / 2.0).sqrt();
+        let session = |random: &mut crate::rng::Stream| {
+            let level = random.normal();
+            effects.iter().map(|effect| level + effect + spread * random.normal()).collect()
+        };
+        (0..sessions).map(|_| Replicate { means: session(&mut random), errors: errors.clone() }).collect()
+    }
+
+    #[test]
+    fn what_sessions_agree_in_is_bounded_and_what_they_do_not_is_not() {
+        let calm = across(&world(&[0.0, 0.02, 0.4], 0.005, 0.01, 6, 1), 0.95);
+        assert!(calm.upper.as_ref().is_some_and(|upper| upper[0] < 0.05 && upper[2] > 0.3), "{calm:?}");
+        let wild = across(&world(&[0.0, 0.02, 0.4], 0.3, 0.01, 6, 1), 0.95);
+        assert!(wild.upper.as_ref().is_some_and(|upper| upper.iter().all(|bound| *bound > 0.05)), "{wild:?}");
+    }
+
+    #[test]
+    fn the_variance_between_sessions_is_what_their_own_errors_leave() {
+        let check = |between: f64, own: f64| {
+            let got = across(&world(&[0.0, 0.1, 0.2], between, own, 400, 2), 0.95).between.expect("sessions");
+            assert!((got - between).abs() < 0.02, "{got} for {between}, own errors {own}");
+        };
+        check(0.2, 0.02);
+        check(0.2, 0.2);
+        check(0.0, 0.02);
+    }
+
+    #[test]
+    fn two_sessions_bound_nothing() {
+        let two = across(&world(&[0.0, 0.1], 0.0, 0.001, 2, 3), 0.95);
+        assert_eq!((two.sessions, two.upper.is_none(), two.between.is_some()), (2, true, true));
+        let one = across(&world(&[0.0, 0.1], 0.0, 0.001, 1, 3), 0.95);
+        assert_eq!((one.upper, one.between), (None, None));
+        assert_eq!(across(&[], 0.95).sessions, 0);
+    }
+
+    #[test]
+    fn the_least_is_never_dearer_than_itself() {
+        let alone = across(&world(&[0.3], 0.1, 0.1, 4, 4), 0.95);
+        assert_eq!((alone.excess, alone.upper), (vec![0.0], Some(vec![0.0])));
+    }
+}
