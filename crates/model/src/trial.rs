@@ -13,6 +13,7 @@ use crate::datagram::{DatagramReport, UdpUse};
 use crate::end::EndRole;
 use crate::ends::EndReports;
 use crate::level::Level;
+use crate::relay::RelayReport;
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::workload::Workload;
@@ -239,6 +240,9 @@ pub struct EndReport {
     /// What a ring counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingReport>,
+    /// What a relay counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayReport>,
 }
 
 /// What one flow of one end counted.
