@@ -8,7 +8,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytegauge_model::catalog::NameError;
 use bytegauge_model::{Engine, EngineReport, RelayMethod};
 
 use crate::engine::{self, Station};
@@ -21,9 +20,8 @@ use crate::relay::socket::unconnected;
 
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let Carrying { hall, setup, flags, meter } = carrying;
-    let engine: Engine = if setup.method == RelayMethod::Uring { "uring" } else { "epoll:edge" }
-        .parse()
-        .map_err(|error: NameError| Fault::Impossible(format!("{error}")))?;
+    let impossible = || Fault::Impossible(format!("{} is no engine's", setup.method));
+    let engine = engine_of(setup.method).ok_or_else(impossible)?;
     if let Some(reason) = engine::lacks(engine) {
         return Err(Fault::Missing(reason));
     }
@@ -33,6 +31,16 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let station = Station { listener: Some(hall.listener()), buffer_size, abort: flags.abort, told };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)
+}
+
+/// The engine that carries a method.
+pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
+    let name = match method {
+        RelayMethod::Epoll => "epoll:edge",
+        RelayMethod::Uring => "uring:plain",
+        _ => return None,
+    };
+    name.parse().ok()
 }
 
 /// What the two sides of a connection share.
@@ -223,6 +231,6 @@ impl Party for Pairs<'_> {
         let passage =
             |side: usize| Passage { taken: joint.taken[side], given: joint.given[1 - side], in_order: in_order(side) };
         let legs = if side == 0 { [&other, &connection] } else { [&connection, &other] };
-        self.hall.settle([passage(0), passage(1)], legs.map(|leg| leg.as_ref().map(AsFd::as_fd)));
+        self.hall.settle([passage(0), passage(1)], joint.broken, legs.map(|leg| leg.as_ref().map(AsFd::as_fd)));
     }
 }

@@ -98,8 +98,8 @@ impl Hall {
         self.ends(&mut books);
     }
 
-    /// A connection has ended: what passed, and its legs, which are still open.
-    pub(super) fn settle(&self, [up, down]: [Passage; 2], legs: [Option<BorrowedFd<'_>>; 2]) {
+    /// A connection has ended: what passed, whether a side failed, and its legs, which are still open.
+    pub(super) fn settle(&self, [up, down]: [Passage; 2], failed: bool, legs: [Option<BorrowedFd<'_>>; 2]) {
         let in_order = up.in_order && down.in_order;
         let kernel = legs.map(|leg| tcp_info::tcp_info(leg?).ok()?.bytes_received);
         let mut books = self.books();
@@ -107,7 +107,7 @@ impl Hall {
         books.fault = books.fault.take().or(wrong);
         let Books { report, kernel_is_partial, .. } = &mut *books;
         report.connections += 1;
-        report.broken += u64::from(!in_order && !self.closes.load(Ordering::Relaxed));
+        report.broken += u64::from(failed && !self.closes.load(Ordering::Relaxed));
         report.taken_up += up.taken;
         report.given_up += up.given;
         report.taken_down += down.taken;

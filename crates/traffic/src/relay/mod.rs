@@ -26,13 +26,14 @@ use serde::{Deserialize, Serialize};
 pub use hall::Hall;
 pub use socket::{Upstream, listen};
 
+use crate::engine;
 use crate::fault::Fault;
-use crate::plant::Plant;
-use crate::setup::parsed;
 use crate::meter::Meter;
+use crate::plant::Plant;
 use crate::relay::methods::{
     bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, splice, std_copy, tokio,
 };
+use crate::setup::parsed;
 
 /// Buffer of a direction where no level says: what read(2) and write(2) on loopback need for their best rate.
 const BUFFER: usize = 64 << 10;
@@ -117,6 +118,11 @@ pub fn carry(
         RelayMethod::Epoll | RelayMethod::Uring => flow::carry(carrying),
         RelayMethod::Tokio => tokio::carry(carrying),
     }
+}
+
+/// What this machine lacks for a method, if anything, with the next step: asked before a plan is made.
+pub fn lacks(method: RelayMethod) -> Option<String> {
+    flow::engine_of(method).and_then(engine::lacks)
 }
 
 /// What a method is carried with.

@@ -246,6 +246,7 @@ impl<H: Hands> Desk<'_, '_, H> {
         }
         self.hall.settle(
             [pair.ways[0].passed, pair.ways[1].passed],
+            broken,
             [Some(pair.legs[0].fd.as_fd()), Some(pair.legs[1].fd.as_fd())],
         );
     }

@@ -200,7 +200,11 @@ impl Desk<'_> {
         let mut over = lock(&pair.passed);
         over[way.number] = Some(way.passed);
         if let [Some(up), Some(down)] = *over {
-            hall.settle([up, down], [0, 1].map(|leg: usize| Some(pair.legs[leg].as_fd())));
+            hall.settle(
+                [up, down],
+                pair.broken.load(Ordering::Acquire),
+                [0, 1].map(|leg: usize| Some(pair.legs[leg].as_fd())),
+            );
             lock(open).remove(&number);
         }
     }

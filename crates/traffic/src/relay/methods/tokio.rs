@@ -125,7 +125,7 @@ impl Drop for Pair {
         }
         let up = Passage { taken: front.taken, given: back.given, in_order };
         let down = Passage { taken: back.taken, given: front.given, in_order };
-        self.hall.settle([up, down], [Some(front.fd()), Some(back.fd())]);
+        self.hall.settle([up, down], !in_order, [Some(front.fd()), Some(back.fd())]);
     }
 }
 
