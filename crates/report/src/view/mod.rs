@@ -29,6 +29,7 @@ mod notes;
 mod options;
 mod progress;
 mod receive_buffer;
+pub mod relays;
 mod rings;
 mod settled;
 mod signs;

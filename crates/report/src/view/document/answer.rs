@@ -22,6 +22,9 @@ pub struct AnswerView {
     pub avoid: Vec<AvoidLine>,
     /// What limits the cells that are named: a line a limit, the most frequent first.
     pub why: Vec<String>,
+    /// What relays are worth: the path without one, what the fastest keeps of it, and which cost the least CPU time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub relays: Vec<String>,
     /// What the answer holds for, and what was not looked at.
     pub holds: Vec<String>,
     /// What disturbed, and whom; never empty.

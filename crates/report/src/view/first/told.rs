@@ -5,6 +5,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, Level, Nanos, SessionStatus, Stage, factor};
 
 use super::super::document::{AvoidLevel, AvoidLine, GroupView, Standing, UseView, View};
+use super::super::relays;
 use super::{Questions, levels};
 use crate::phrase::{self, counted};
 use crate::sentence::{budget, percent};
@@ -94,6 +95,17 @@ pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
         [(limit, ..)] => vec![format!("{}, everywhere", name(limit))],
         several => several.iter().map(|(limit, labels, _)| format!("{}: {}", name(limit), said(labels))).collect(),
     }
+}
+
+/// What relays are worth, where there are any: the question, and the lines of its group.
+pub fn relays(view: &View, questions: &Questions) -> Vec<String> {
+    let alone = view.groups.len() == 1;
+    let told = |group: &GroupView| {
+        let lines = relays::lines(view, group);
+        let label = if alone { String::new() } else { format!("{}: ", questions.of_group(group)) };
+        (!lines.is_empty()).then(|| label + &lines.join("; "))
+    };
+    view.groups.iter().filter_map(told).collect()
 }
 
 /// What the answer holds for, and what was not looked at.
