@@ -41,6 +41,14 @@ pub fn command() -> Command {
         .about("Which socket settings should your program use on this machine, what do they cost, and when does the answer stop holding?")
         .arg(store_arg())
         .subcommands(WORKLOADS.iter().map(|row| measuring(Command::new(row.name).about(row.about), Some(row.value))))
+        .subcommand(measuring(
+            Command::new("relay")
+                .about("Relays between two sockets: which way to pass bytes on, for bulk or for messages")
+                .arg(choice("as", &["stream", "call"]).value_name("WORKLOAD").default_value("stream").help(
+                    "What goes through: a stream (the plan relay-copy), or calls (relay-calls)",
+                )),
+            None,
+        ))
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
             Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
         ).arg(

@@ -55,6 +55,7 @@ fn plain_on_dumb_terminals() {
 
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
+        Some(("relay", matches)) => measure::relay(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),

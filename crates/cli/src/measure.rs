@@ -1,4 +1,4 @@
-//! `stream`, `call`, `ring` and `run`: from flags or a plan to a session, and its report.
+//! `stream`, `call`, `relay`, `ring` and `run`: from flags or a plan to a session, and its report.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -22,6 +22,15 @@ use crate::{args, connect, dry_run, interrupt, look, print, resume, stored};
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
     measure(Spec::named(workload.row().name, workload), matches)
+}
+
+/// `bytegauge relay`: the ready plan of what goes through.
+pub fn relay(matches: &ArgMatches) -> Result<u8, Failure> {
+    let plan = match args::text(matches, "as") {
+        Some("call") => "relay-calls",
+        _ => "relay-copy",
+    };
+    measure(ready::find(plan)?, matches)
 }
 
 /// `bytegauge run PLAN`.
@@ -92,6 +101,7 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
 fn command_of(matches: &ArgMatches, view: &View) -> String {
     match matches.try_get_one::<String>("plan") {
         Ok(Some(plan)) => format!("bytegauge run {plan}"),
+        _ if view.plan.name.starts_with("relay-") => format!("bytegauge run {}", view.plan.name),
         _ => format!("bytegauge {}", view.plan.workload),
     }
 }
@@ -218,7 +228,7 @@ fn options(matches: &ArgMatches, spec: &Spec) -> Result<RunOptions, Failure> {
 
 /// The faults that can be planted.
 pub const PLANTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:NS, \
-                          untaken:ROUNDS, wrong-user-data:ROUNDS";
+                          untaken:ROUNDS, wrong-user-data:ROUNDS, relay-loses:OFFSET, relay-corrupts:OFFSET";
 
 /// `die:1000`, or `c3@spin:20` for one cell.
 fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
@@ -238,6 +248,8 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
         "spin" => Plant::Spin { ns: number },
         "modes" => Plant::Modes { ns: number },
         "cold" => Plant::Cold { ns: count },
+        "relay-loses" => Plant::RelayLoses { offset: count },
+        "relay-corrupts" => Plant::RelayCorrupts { offset: count },
         "untaken" => Plant::Untaken { after_rounds: count },
         "wrong-user-data" => Plant::WrongUserData { after_rounds: count },
         _ => return Err(bad()),

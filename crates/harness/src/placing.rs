@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndRole, Levels, Placement, Side};
+use bytegauge_model::{EndRole, Levels, Placement, RelayPlacement, Side};
 use bytegauge_sys::topology::{Relation, Topology};
 
 /// The CPUs of each end's flows, cyclically; empty leaves it to the scheduler.
@@ -14,13 +14,8 @@ use bytegauge_sys::topology::{Relation, Topology};
 /// One-ended sources have no placement: their one end is pinned, so that it does not wander. Clients that compete
 /// stand where the measured ones do.
 pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<EndRole, Vec<usize>> {
-    let relation = match factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok()) {
-        Some(Placement::Unpinned) => return BTreeMap::new(),
-        Some(Placement::SameCpu) | None => Relation::SameCpu,
-        Some(Placement::SmtSibling) => Relation::SmtSibling,
-        Some(Placement::CrossCore) => Relation::CrossCore,
-        Some(Placement::CrossNode) => Relation::CrossNode,
-    };
+    let placement = factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
+    let Some(relation) = relation(placement.unwrap_or(Placement::SameCpu)) else { return BTreeMap::new() };
     let mut pairs = topology.pairs(relation);
     if swapped {
         if relation == Relation::SameCpu {
@@ -31,12 +26,54 @@ pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<En
             }
         }
     }
+    let own = own_cpu(&pairs, topology);
     let (here, there): (Vec<usize>, Vec<usize>) = pairs.into_iter().unzip();
+    let relays = match factors.get("relay_placement").name().and_then(|name| name.parse().ok()) {
+        Some(RelayPlacement::Own) => own.into_iter().collect(),
+        Some(RelayPlacement::Client) => here.clone(),
+        Some(RelayPlacement::Server) => there.clone(),
+        Some(RelayPlacement::Unpinned) | None => Vec::new(),
+    };
     let cpus = |role: &EndRole| match role.side() {
         Side::Source => (*role, here.clone()),
         Side::Sink => (*role, there.clone()),
     };
-    factors.workload().row().roles.iter().map(cpus).collect()
+    factors
+        .workload()
+        .row()
+        .roles
+        .iter()
+        .map(cpus)
+        .chain((!relays.is_empty()).then_some((EndRole::Relay, relays)))
+        .collect()
+}
+
+/// A CPU that neither end of the first flow has: the last one, which others are the least likely to want.
+fn own_cpu(pairs: &[(usize, usize)], topology: &Topology) -> Option<usize> {
+    let (here, there) = pairs.first()?;
+    topology.cpus.iter().map(|place| place.cpu).rfind(|cpu| cpu != here && cpu != there)
+}
+
+/// Why a placement of the ends leaves a relay no CPU of its own, or `None` if it does.
+pub fn relay_missing(placement: Placement, topology: &Topology) -> Option<String> {
+    let pairs = topology.pairs(relation(placement)?);
+    own_cpu(&pairs, topology).is_none().then(|| {
+        format!(
+            "--relay-placement own: with --placement {placement} the ends have all the CPUs that are allowed: use \
+             --placement same-cpu, or another --relay-placement"
+        )
+    })
+}
+
+/// How two CPUs are related under a placement that pins.
+fn relation(placement: Placement) -> Option<Relation> {
+    Some(match placement {
+        Placement::Unpinned => return None,
+        Placement::SameCpu => Relation::SameCpu,
+        Placement::SmtSibling => Relation::SmtSibling,
+        Placement::CrossCore => Relation::CrossCore,
+        Placement::CrossNode => Relation::CrossNode,
+    })
 }
 
 /// Why a placement cannot be had on this machine, or `None` if it can.

@@ -3,12 +3,13 @@
 use std::fs;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
+use bytegauge_model::relay::RELAY_METHODS;
 use bytegauge_model::{Level, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, Spec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
 use bytegauge_traffic::transport::source;
-use bytegauge_traffic::{engine, ring};
+use bytegauge_traffic::{engine, relay, ring};
 
 use crate::placing;
 
@@ -28,6 +29,8 @@ pub fn catalog(spec: &Spec) -> Catalog {
     }
     let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
     catalog.missing_engines.extend(lacking);
+    let lacking = RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), relay::lacks(row.value)?)));
+    catalog.missing_relays.extend(lacking);
     for level in spec.parts.iter().filter_map(|part| part.levels.get("transport")).flatten() {
         probe_transport(&mut catalog, level);
     }
@@ -64,6 +67,9 @@ fn probe_placements(catalog: &mut Catalog) {
         };
         if let Some(reason) = missing {
             catalog.missing_placements.insert(row.name.into(), reason);
+        }
+        if let Some(reason) = topology.as_ref().ok().and_then(|topology| placing::relay_missing(row.value, topology)) {
+            catalog.missing_relay_cpus.insert(row.name.into(), reason);
         }
     }
 }

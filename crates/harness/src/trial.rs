@@ -5,6 +5,7 @@
 
 mod call;
 mod datagram;
+mod relay;
 mod ring;
 mod stream;
 
@@ -87,6 +88,8 @@ struct Script {
     first: Option<EndRole>,
     /// Where the others connect to, if nobody of ours listens.
     elsewhere: Option<Address>,
+    /// Whether somebody stands between: it connects to the first one, and the others to it.
+    relayed: bool,
     /// Those that connect, in the order in which they are opened and let go.
     others: Vec<(EndRole, Setup)>,
     measures: EndRole,
@@ -96,22 +99,33 @@ struct Script {
 
 impl Script {
     fn of(setup: &Setup) -> Script {
-        match &setup.task {
+        let script = match &setup.task {
             Task::Stream(stream) => stream::script(setup, stream),
             Task::Call(call) => call::script(setup, call),
             Task::Ring(_) => Script::alone(EndRole::Ring),
-        }
+        };
+        let is_asked = setup.path().is_some_and(|path| path.relay.is_some());
+        // Between an end that is alone and nobody there is nothing to pass on.
+        let joins = !script.others.is_empty() && script.elsewhere != Some(Address::Alone);
+        Script { relayed: is_asked && joins, ..script }
     }
 
     /// An end that nobody else connects to.
     fn alone(role: EndRole) -> Script {
-        Script { first: Some(role), elsewhere: None, others: Vec::new(), measures: role, longer_ns: 0 }
+        let others = Vec::new();
+        Script { first: Some(role), elsewhere: None, relayed: false, others, measures: role, longer_ns: 0 }
     }
 
     /// Everybody, in the order in which they are let go: of calls the server's schedule begins first, and the measured
     /// client's last.
     fn roles(&self) -> impl Iterator<Item = EndRole> {
-        self.first.into_iter().chain(self.others.iter().map(|(role, _)| *role))
+        let others = self.others.iter().map(|(role, _)| *role);
+        self.first.into_iter().chain(self.relay()).chain(others)
+    }
+
+    /// The end that stands between, if there is one.
+    fn relay(&self) -> Option<EndRole> {
+        self.relayed.then_some(EndRole::Relay)
     }
 
     /// Carries the trial. `None` if `stop` was set in the middle of a long one.
@@ -160,6 +174,13 @@ impl Script {
                 other => return Err(stopped(other)),
             }
         }
+        if let Some(role) = self.relay() {
+            let end = cast.end(role)?;
+            end.send(Command::Open(role, at(end, setup), address.take()))?;
+            address = Some(listening(end)?);
+            // It serves from now on, too.
+            ready(end)?;
+        }
         for (role, setup) in &self.others {
             let opened = connect(cast.end(*role)?, *role, setup, address.clone());
             opened.map_err(|stopped| self.explained(cast, patience, stopped))?;
@@ -183,9 +204,10 @@ impl Script {
         };
         let closed = matches!(first, Ok(Reply::Closed));
         let mut answers = BTreeMap::new();
-        // Whatever it says, it needs no more data. Those who connect leave first, so that a server misses nothing.
+        // Whatever it says, it needs no more data. Those who connect leave first, so that a relay passes all on and a
+        // server misses nothing.
         let others: Vec<EndRole> = self.others.iter().map(|(role, _)| *role).collect();
-        let rest = others.into_iter().chain(self.first);
+        let rest = others.into_iter().chain(self.relay()).chain(self.first);
         for role in rest.filter(|role| *role != self.measures) {
             answers.insert(role, Answer::of(stop_end(cast, role, patience)));
         }
@@ -235,6 +257,13 @@ impl From<ChannelError> for Stopped {
 fn ready(end: &mut Channel) -> Result<(), Stopped> {
     match end.reply(PREPARE)? {
         Reply::Ready => Ok(()),
+        other => Err(stopped(other)),
+    }
+}
+
+fn listening(end: &mut Channel) -> Result<Address, Stopped> {
+    match end.reply(PREPARE)? {
+        Reply::Listening(address) => Ok(address),
         other => Err(stopped(other)),
     }
 }
@@ -309,7 +338,8 @@ impl Answers {
     /// see their peer go, then the end that is read from or that measures calls, then the others.
     fn trouble(&self) -> Option<Outcome> {
         let mut answers: Vec<(&EndRole, &Answer)> = self.0.iter().collect();
-        let explains = |role: &EndRole| matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring);
+        let explains =
+            |role: &EndRole| matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring | EndRole::Relay);
         answers.sort_by_key(|(role, answer)| {
             (
                 !answer.gone,

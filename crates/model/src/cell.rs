@@ -177,6 +177,8 @@ pub enum CellKind {
     Twin,
     /// The null engine: what the harness itself costs.
     Floor,
+    /// A path without the relays that are compared: what they could reach at most, never compared.
+    Ceiling,
     /// A published loop that measures something else than it seems to: shown beside, never compared.
     Artefact,
 }

@@ -20,11 +20,20 @@ pub enum EndRole {
     Competitor,
     /// Runs a ring, without a path.
     Ring,
+    /// Stands between the two sides of a path, and passes on what each of them sends.
+    Relay,
 }
 
 /// Every role, in their order.
-pub const END_ROLES: [EndRole; 6] =
-    [EndRole::Source, EndRole::Sink, EndRole::Client, EndRole::Server, EndRole::Competitor, EndRole::Ring];
+pub const END_ROLES: [EndRole; 7] = [
+    EndRole::Source,
+    EndRole::Sink,
+    EndRole::Client,
+    EndRole::Server,
+    EndRole::Competitor,
+    EndRole::Ring,
+    EndRole::Relay,
+];
 
 /// Which side of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +55,7 @@ impl EndRole {
             EndRole::Server => "server",
             EndRole::Competitor => "competitor",
             EndRole::Ring => "ring",
+            EndRole::Relay => "relay",
         }
     }
 
@@ -54,11 +64,12 @@ impl EndRole {
         END_ROLES.into_iter().find(|role| role.name() == name)
     }
 
-    /// The side of a path that it is on. A ring has no path: it is where something arrives.
+    /// The side of a path that it is on. A ring has no path: it is where something arrives, and so is a relay, to which
+    /// others connect.
     pub fn side(self) -> Side {
         match self {
             EndRole::Source | EndRole::Client | EndRole::Competitor => Side::Source,
-            EndRole::Sink | EndRole::Server | EndRole::Ring => Side::Sink,
+            EndRole::Sink | EndRole::Server | EndRole::Ring | EndRole::Relay => Side::Sink,
         }
     }
 }

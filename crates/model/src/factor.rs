@@ -15,6 +15,7 @@ use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Tra
 use crate::level::Kind;
 use crate::place::Place;
 use crate::program::{Age, IAm};
+use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::workload::{WORKLOADS, Workload};
@@ -409,6 +410,16 @@ pub const FACTORS: &[Factor] = &[
         fits: SOCKETS,
     },
     Factor {
+        name: "relay_placement",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<RelayPlacement>().map(|place| place.to_string())),
+        defaults: both("unpinned"),
+        heading: "relay at",
+        summary: "where the relay runs: unpinned, own (a CPU that neither end has), client, server; needs --relay",
+        fits: CONNECTIONS,
+    },
+    Factor {
         name: "duration",
         flag: None,
         role: Role::Condition,
@@ -438,6 +449,47 @@ pub const FACTORS: &[Factor] = &[
         heading: "server at",
         summary: "a server that is not ours: HOST:PORT or unix:/path; called, it echoes or sends --response bytes; of a stream, it reads",
         fits: SOCKETS,
+    },
+    // Whoever writes a relay chooses how it passes bytes on.
+    Factor {
+        name: "relay",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Name(|s| s.parse::<RelayMethod>().map(|method| method.to_string())),
+        defaults: both("direct"),
+        heading: "relay",
+        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods); direct: there is none",
+        fits: CONNECTIONS,
+    },
+    Factor {
+        name: "relay_threads",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Name(|s| s.parse::<RelayThreads>().map(|threads| threads.to_string())),
+        defaults: both("direction"),
+        heading: "relay threads",
+        summary: "direction: a thread for each direction of each connection; one: one thread for all, on epoll",
+        fits: CONNECTIONS,
+    },
+    Factor {
+        name: "relay_buffer",
+        flag: None,
+        role: Role::Choice,
+        kind: Kind::Size { min: 1, max: SIZE_MAX, auto: true },
+        defaults: both("auto"),
+        heading: "relay buffer",
+        summary: "bytes of the buffer of each direction of a relay, or auto: 64 KiB, of tokio its own 8 KiB",
+        fits: CONNECTIONS,
+    },
+    Factor {
+        name: "relay_pipe",
+        flag: None,
+        role: Role::Choice,
+        kind: SOCKET_BUFFER,
+        defaults: both("auto"),
+        heading: "relay pipe",
+        summary: "capacity of each pipe that a relay splices through (F_SETPIPE_SZ), or auto: the system's 64 KiB",
+        fits: CONNECTIONS,
     },
     Factor {
         name: "server_engine",

@@ -13,6 +13,7 @@ use crate::datagram::{DatagramReport, UdpUse};
 use crate::end::EndRole;
 use crate::ends::EndReports;
 use crate::level::Level;
+use crate::relay::RelayReport;
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::workload::Workload;
@@ -162,6 +163,18 @@ impl Trial {
         (end.calls > 0 && ns > 0.0).then(|| ns / end.calls as f64)
     }
 
+    /// CPU time of the relay for each byte, or call, that went through it, nanoseconds: what its process used within its
+    /// window, at the rate of the trial's.
+    pub fn relay_cpu_ns_per_unit(&self) -> Option<f64> {
+        Some(self.relay_cpus()? * 1e9 / self.rate()?)
+    }
+
+    /// CPU time of the relay's process over its window, in CPUs.
+    pub fn relay_cpus(&self) -> Option<f64> {
+        let relay = self.end(EndRole::Relay)?;
+        (relay.window_ns > 0 && relay.cpu_time_ns() > 0).then(|| relay.cpu_time_ns() as f64 / relay.window_ns as f64)
+    }
+
     /// CPU time of the server for each request that it served, nanoseconds, threads that the kernel runs for it
     /// included: a ring's polling thread is not free because another account pays for it.
     pub fn server_cpu_ns_per_call(&self) -> Option<f64> {
@@ -239,6 +252,9 @@ pub struct EndReport {
     /// What a ring counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingReport>,
+    /// What a relay counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayReport>,
 }
 
 /// What one flow of one end counted.

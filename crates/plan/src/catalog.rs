@@ -15,6 +15,10 @@ pub struct Catalog {
     pub missing_engines: BTreeMap<String, String>,
     /// Rings, by implementation and set-up, that this machine or this build does not have, and why.
     pub missing_rings: BTreeMap<(String, String), String>,
+    /// Methods of a relay that this machine does not have, and why.
+    pub missing_relays: BTreeMap<String, String>,
+    /// Placements of the ends that leave a relay no CPU of its own, and why.
+    pub missing_relay_cpus: BTreeMap<String, String>,
     /// Congestion controls that the kernel offers; empty if unknown.
     pub congestion: Vec<String>,
     /// Files that the process may have open at most, after raising its soft limit.

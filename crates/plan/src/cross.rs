@@ -9,6 +9,7 @@ use bytegauge_model::{Level, Levels, Transport, Workload};
 use crate::engines::suiting;
 use crate::foreign;
 use crate::meaning::{decides, is_moot, joints};
+use crate::relay;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
@@ -85,6 +86,7 @@ fn axes(
         name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, name) => {
             vec![Level::Absent]
         }
+        name if relay::is_left_out(part, name) => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
         name => match transport {
             Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {

@@ -6,6 +6,7 @@
 use bytegauge_model::option::{self, OptionRow, Setter};
 use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload, factor};
 
+use crate::relay;
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
@@ -47,6 +48,7 @@ pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
         if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, name)) {
             return refused(name, of_the_server(name));
         }
+        relay::refuse_foreign(workload, part)?;
         settle_transport(part)?;
         settle_placement(part)?;
         if workload == Workload::Stream {

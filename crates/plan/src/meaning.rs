@@ -3,8 +3,9 @@
 
 use bytegauge_model::catalog::{Abilities, Batches, ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Engine, Level, Levels, Transport, Workload};
+use bytegauge_model::{Engine, Level, Levels, RelayMethod, Transport, Workload};
 
+use crate::relay;
 use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
@@ -58,6 +59,25 @@ const DEPENDENT: &[Dependent] = &[
         beside: &["client_engine"],
         when: |levels| has_threads(levels, "client_engine"),
         needs: Needs::Said("another --client-engine"),
+    },
+    Dependent { factor: "relay_placement", beside: &[], when: |_| true, needs: Needs::Said("--relay METHOD") },
+    Dependent {
+        factor: "relay_threads",
+        beside: &["relay"],
+        when: |levels| relay::has(levels, RelayMethod::has_threads),
+        needs: Needs::Said("a --relay that leaves the choice (read-write, readv-writev, splice, sendfile, hybrid)"),
+    },
+    Dependent {
+        factor: "relay_buffer",
+        beside: &["relay"],
+        when: |levels| relay::has(levels, RelayMethod::has_buffer),
+        needs: Needs::Said("a --relay with a buffer (read-write, copy-buffer, hybrid, epoll, …)"),
+    },
+    Dependent {
+        factor: "relay_pipe",
+        beside: &["relay"],
+        when: |levels| relay::has(levels, RelayMethod::has_pipe),
+        needs: Needs::Said("a --relay that goes through a pipe (splice, sendfile, hybrid)"),
     },
     Dependent {
         factor: "batch",

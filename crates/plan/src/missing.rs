@@ -5,6 +5,7 @@ use bytegauge_model::{Bytes, Cell, Ends, Levels, Outcome, Placement, Workload};
 
 use crate::catalog::Catalog;
 use crate::datagram;
+use crate::relay;
 use crate::resolve::Plan;
 use crate::spec::PlanError;
 
@@ -53,6 +54,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
     if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
         return Some(reason.to_owned());
+    }
+    if let Some(reason) = relay::missing(&cell.factors, catalog) {
+        return Some(reason);
     }
     let congestion = cell.factors.get("congestion").name().filter(|name| *name != "auto");
     if let Some(name) =

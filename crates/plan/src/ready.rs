@@ -14,6 +14,8 @@ pub const PLANS: &[(&str, &str)] = &[
     ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),
     ("udp-echo", include_str!("../../../plans/udp-echo.toml")),
     ("receive-buffer", include_str!("../../../plans/receive-buffer.toml")),
+    ("relay-copy", include_str!("../../../plans/relay-copy.toml")),
+    ("relay-calls", include_str!("../../../plans/relay-calls.toml")),
     ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
 ];
 

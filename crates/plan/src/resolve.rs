@@ -15,6 +15,7 @@ use crate::foreign;
 use crate::index::Index;
 use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
 use crate::missing::skip_what_is_missing;
+use crate::relay;
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
@@ -234,7 +235,11 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels
                 plan.notes.push(note);
             }
         }
-        let (artefacts, choices): (Vec<_>, Vec<_>) = fitting.into_iter().partition(is_artefact);
+        let beside = |choice: &Levels| match is_artefact(choice) {
+            true => CellKind::Artefact,
+            false => relay::kind(part, choice),
+        };
+        let (choices, shown): (Vec<_>, Vec<_>) = fitting.into_iter().partition(|c| beside(c) == CellKind::Candidate);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
             if !seen.insert(conditions.clone()) {
@@ -247,14 +252,15 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels
                 let id = CellId(format!("c{}", plan.cells.len() + 1));
                 plan.cells.push(Cell { id, group: group.clone(), kind: CellKind::Candidate, twin_of: None, factors });
             }
-            if shows_artefacts(&conditions) {
-                for artefact in &artefacts {
-                    let mut factors = conditions.clone();
-                    factors.by_name.extend(artefact.by_name.clone());
-                    let id = CellId(format!("a{}", plan.artefacts.len() + 1));
-                    let (group, kind) = (group.clone(), CellKind::Artefact);
-                    plan.artefacts.push(Cell { id, group, kind, twin_of: None, factors });
+            for choice in &shown {
+                let kind = beside(choice);
+                if kind == CellKind::Artefact && !shows_artefacts(&conditions) {
+                    continue;
                 }
+                let mut factors = conditions.clone();
+                factors.by_name.extend(choice.by_name.clone());
+                let id = CellId(format!("a{}", plan.artefacts.len() + 1));
+                plan.artefacts.push(Cell { id, group: group.clone(), kind, twin_of: None, factors });
             }
             let mut key = conditions.clone();
             key.by_name.retain(|name, _| !WITHIN_FAMILY.contains(&name.as_str()));

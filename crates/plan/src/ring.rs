@@ -1,7 +1,7 @@
 //! What a ring asks of a plan: batches that fit it, nothing about bytes, and artefacts that are shown beside the cells
 //! and never among them.
 
-use bytegauge_model::{Implementation, Level, Levels, Workload, factor};
+use bytegauge_model::{CellKind, Implementation, Level, Levels, Workload, factor};
 
 use crate::resolve::Plan;
 use crate::spec::{PlanError, Spec};
@@ -26,8 +26,9 @@ pub(crate) fn shows_artefacts(conditions: &Levels) -> bool {
 
 /// Says what is measured beside the cells.
 pub(crate) fn note_artefacts(plan: &mut Plan) {
-    if let Some(artefact) = plan.artefacts.first() {
-        let (count, name) = (plan.artefacts.len(), artefact.factors.get("implementation"));
+    let artefacts = plan.artefacts.iter().filter(|cell| cell.kind == CellKind::Artefact);
+    if let Some(artefact) = artefacts.clone().next() {
+        let (count, name) = (artefacts.count(), artefact.factors.get("implementation"));
         plan.notes.push(format!("{name} is shown beside the others ({count} cells) and never compared"));
     }
 }
@@ -56,8 +57,6 @@ pub(crate) fn refuse_what_no_ring_can(spec: &Spec) -> Result<(), PlanError> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::CellKind;
-
     use super::*;
     use crate::file::parse;
     use crate::{Catalog, resolve};

@@ -4,12 +4,14 @@
 //! guesses, never reads a factor's level as a proof of what it did.
 
 pub mod call;
+pub mod relay;
 pub mod ring;
 
 use std::collections::BTreeMap;
 
 use bytegauge_model::unit::{byte_rate, significant};
 
+use self::relay::RelaySigns;
 use crate::view::document::LimitView;
 
 /// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
@@ -55,6 +57,8 @@ pub struct Signs {
     pub think_share: Option<f64>,
     /// The harness's floor over the cell's time per call.
     pub floor_share: Option<f64>,
+    /// What stands between the ends, if anything does.
+    pub relay: Option<RelaySigns>,
 }
 
 /// A floor above this share of a call is no longer noise: 1 % is the aim, 5 % is the margin within
@@ -109,6 +113,8 @@ pub const RULES: &[Rule] = &[
     Rule { name: "both CPUs", test: both_cpus },
     Rule { name: "sender CPU", test: sender_cpu },
     Rule { name: "receiver CPU", test: receiver_cpu },
+    Rule { name: relay::RELAY, test: |signs| relay::relay_cpu(signs.relay.as_ref()) },
+    Rule { name: relay::ALL, test: |signs| relay::all_cpus(signs.relay.as_ref()) },
     Rule { name: "other programs", test: other_programs },
     Rule { name: "softirq", test: softirq },
     Rule { name: "window", test: window },

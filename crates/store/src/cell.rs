@@ -216,7 +216,8 @@ pub(crate) fn outcome(name: &str, reason: Option<String>) -> Option<Outcome> {
         .find(|outcome| outcome.name() == name)
 }
 
-const KINDS: [CellKind; 4] = [CellKind::Candidate, CellKind::Twin, CellKind::Floor, CellKind::Artefact];
+const KINDS: [CellKind; 5] =
+    [CellKind::Candidate, CellKind::Twin, CellKind::Floor, CellKind::Ceiling, CellKind::Artefact];
 
 /// The name of a kind of cell.
 pub(crate) fn kind_name(kind: CellKind) -> &'static str {
@@ -224,6 +225,7 @@ pub(crate) fn kind_name(kind: CellKind) -> &'static str {
         CellKind::Candidate => "candidate",
         CellKind::Twin => "twin",
         CellKind::Floor => "floor",
+        CellKind::Ceiling => "ceiling",
         CellKind::Artefact => "artefact",
     }
 }

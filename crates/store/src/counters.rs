@@ -43,6 +43,7 @@ pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
         engine: _,
         datagrams: _,
         ring: _,
+        relay: _,
     } = *end;
     [
         bytes,
@@ -92,6 +93,7 @@ pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
         engine: None,
         datagrams: None,
         ring: None,
+        relay: None,
     }
 }
 

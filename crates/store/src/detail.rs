@@ -4,7 +4,8 @@
 //! thousand trials are read for one report. Interval series are never in here.
 
 use bytegauge_model::{
-    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RingReport, TcpReport,
+    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RelayReport, RingReport,
+    TcpReport,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,6 +26,8 @@ pub(crate) struct EndDetail {
     datagrams: Option<DatagramReport>,
     /// What a ring counted.
     ring: Option<RingReport>,
+    /// What a relay counted.
+    relay: Option<RelayReport>,
     /// The only flow, whose counters are the end's.
     only: Option<Kernel>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -65,13 +68,14 @@ impl EndDetail {
 
     /// Everything but the flows.
     fn beside(end: &EndReport) -> EndDetail {
-        let EndReport { queued_ns, call, engine, datagrams, ring, .. } = end;
+        let EndReport { queued_ns, call, engine, datagrams, ring, relay, .. } = end;
         EndDetail {
             queued_ns: *queued_ns,
             call: call.clone(),
             engine: *engine,
             datagrams: *datagrams,
             ring: *ring,
+            relay: *relay,
             only: None,
             flows: Vec::new(),
         }
@@ -84,8 +88,9 @@ impl EndDetail {
 
     /// The end again, from its counters and this.
     pub(crate) fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let EndDetail { queued_ns, call, engine, datagrams, ring, .. } = self;
-        let mut end = EndReport { queued_ns, call, engine, datagrams, ring, ..counters::end(numbers, self.flows) };
+        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, .. } = self;
+        let mut end =
+            EndReport { queued_ns, call, engine, datagrams, ring, relay, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }

@@ -6,7 +6,7 @@
 //!
 //! Never loops, never allocates, never copies.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -38,6 +38,35 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // `bytes.len()` bytes of `bytes`.
     outcome::of_count(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
 }
+
+/// readv(2): as [`read`], into one buffer after the other.
+///
+/// # Errors
+///
+/// The kernel's error untouched, `EINTR` and `EAGAIN` included.
+#[inline]
+pub fn read_vectored(fd: BorrowedFd<'_>, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let count = buffers.len().min(IOV_MAX) as libc::c_int;
+    // SAFETY: `IoSliceMut` is an iovec by its own guarantee; the kernel writes within the buffers, which are borrowed
+    // exclusively, and the descriptor is open for as long as it is borrowed.
+    outcome::of_count(unsafe { libc::readv(fd.as_raw_fd(), buffers.as_mut_ptr().cast(), count) })
+}
+
+/// writev(2): as [`write()`], from one buffer after the other.
+///
+/// # Errors
+///
+/// The kernel's error untouched, `EINTR` and `EAGAIN` included.
+#[inline]
+pub fn write_vectored(fd: BorrowedFd<'_>, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    let count = buffers.len().min(IOV_MAX) as libc::c_int;
+    // SAFETY: `IoSlice` is an iovec by its own guarantee, of which the kernel only reads; the descriptor is open for as
+    // long as it is borrowed.
+    outcome::of_count(unsafe { libc::writev(fd.as_raw_fd(), buffers.as_ptr().cast(), count) })
+}
+
+/// Most buffers of one vectored call (`UIO_MAXIOV`, include/uapi/linux/uio.h).
+const IOV_MAX: usize = 1024;
 
 /// shutdown(2): ends one or both directions of a connected socket; the descriptor stays open.
 ///
@@ -89,6 +118,17 @@ mod tests {
         assert_eq!(read(right.as_fd(), &mut buffer).unwrap(), 5);
         assert_eq!(&buffer[..5], b"hello");
         assert_eq!(read(right.as_fd(), &mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn several_buffers_are_filled_and_emptied_in_order() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let parts = [IoSlice::new(b"in "), IoSlice::new(b""), IoSlice::new(b"order")];
+        assert_eq!(write_vectored(left.as_fd(), &parts).unwrap(), 8);
+        let (mut first, mut second) = ([0; 2], [0; 16]);
+        let mut room = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(read_vectored(right.as_fd(), &mut room).unwrap(), 8);
+        assert_eq!((&first[..], &second[..6]), (&b"in"[..], &b" order"[..]));
     }
 
     #[test]

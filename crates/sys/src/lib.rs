@@ -38,6 +38,7 @@ pub mod run_delay;
 pub mod snmp;
 pub mod socket;
 pub mod socket_memory;
+pub mod splice;
 pub mod tcp_info;
 pub mod topology;
 pub mod uring;

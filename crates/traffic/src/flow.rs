@@ -106,7 +106,8 @@ pub trait Flow {
     /// The connection came to an end that the flow did not ask for. The engine asks again what is wanted and
     /// closes the connection, with one exception: a peer that only shut down its writing side ([`End::Eof`])
     /// can still be sent to, so the connection stays for as long as the flow goes on wanting to send, or, where its
-    /// partner may still bring it something to send, pauses. Wanting to receive from it once more ends it a second
+    /// partner may still bring it something to send, pauses; a flow with a partner that is done takes its connection
+    /// along. Wanting to receive from it once more ends it a second
     /// time.
     fn ended(&mut self, _end: End, _now_ns: u64) {}
 }

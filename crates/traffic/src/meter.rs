@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytegauge_model::FlowReport;
 use bytegauge_model::trial::Bin;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
+use bytegauge_sys::cpu_time::{ThreadUsage, process_usage, thread_usage};
 use bytegauge_sys::run_delay::RunDelay;
 use bytegauge_sys::socket_memory::queued_out;
 
@@ -134,6 +134,8 @@ pub struct Meter {
     run_delay: Option<RunDelay>,
     tally: Option<Arc<Tally>>,
     watched: Option<Arc<AtomicU64>>,
+    /// Whether marks hold what the whole process has used, rather than this thread.
+    of_process: bool,
     /// Connections of which only what the peer acknowledged counts.
     unacknowledged: Vec<OwnedFd>,
     /// Until the loop is told when its schedule began: that moment, 0 before it is known.
@@ -172,6 +174,7 @@ impl Meter {
             run_delay,
             tally: None,
             watched: None,
+            of_process: false,
             unacknowledged: Vec::new(),
             held: None,
             shared: false,
@@ -273,6 +276,14 @@ impl Meter {
         self.calls += calls;
     }
 
+    /// Marks hold what the whole process has used: of an end that has one to itself, whatever threads it runs.
+    pub fn charge_process(&mut self) {
+        self.of_process = true;
+        if self.opened.is_some() {
+            self.opened = Some(self.mark(self.start_ns));
+        }
+    }
+
     /// Where threads or tasks that work for this meter count. Their counts are in every mark from now on, and
     /// their CPU time is in the window once they have ended.
     pub fn tally(&mut self) -> Arc<Tally> {
@@ -347,7 +358,9 @@ impl Meter {
         let mut usage = closed.usage.since(&opened.usage);
         let mut queued_ns =
             closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier));
-        if let Some(tally) = self.tally.as_ref().filter(|tally| tally.has_threads()) {
+        if self.of_process {
+            queued_ns = None;
+        } else if let Some(tally) = self.tally.as_ref().filter(|tally| tally.has_threads()) {
             usage += tally.usage();
             // The other threads' waiting is not known, and this one's alone says nothing.
             queued_ns = None;
@@ -413,7 +426,7 @@ impl Meter {
             short_calls: self.short_calls + others.short_calls,
             datagrams: self.datagrams,
             packets: self.packets,
-            usage: thread_usage(),
+            usage: if self.of_process { process_usage() } else { thread_usage() },
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
             watched: self.watched.as_ref().map_or(0, |count| count.load(Ordering::Relaxed)),
         }

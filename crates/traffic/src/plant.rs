@@ -75,6 +75,16 @@ pub enum Plant {
         /// Rounds before.
         after_rounds: u64,
     },
+    /// A relay drops the byte at this offset of each direction of a connection, and counts it as given.
+    RelayLoses {
+        /// Offset in the stream.
+        offset: u64,
+    },
+    /// A relay flips a bit of the byte at this offset.
+    RelayCorrupts {
+        /// Offset in the stream.
+        offset: u64,
+    },
     /// The reader spins after each read, by the clock.
     Spin {
         /// Nanoseconds a read.
@@ -96,5 +106,10 @@ impl Plant {
     /// Whether the source carries it out: what a path does to datagrams, it does before they leave.
     pub fn is_of_source(&self) -> bool {
         matches!(self, Plant::Corrupt { .. } | Plant::Lose { .. } | Plant::Swap { .. } | Plant::Repeat { .. })
+    }
+
+    /// Whether a relay carries it out.
+    pub fn is_of_relay(&self) -> bool {
+        matches!(self, Plant::RelayLoses { .. } | Plant::RelayCorrupts { .. })
     }
 }

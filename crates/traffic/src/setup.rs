@@ -13,6 +13,7 @@ use crate::call::CallSetup;
 use crate::fault::Fault;
 use crate::place;
 use crate::plant::Plant;
+use crate::relay::RelaySetup;
 use crate::ring::RingSetup;
 use crate::stream::StreamSetup;
 
@@ -87,6 +88,15 @@ impl Setup {
     }
 
     /// The path, if there is one.
+    pub fn path(&self) -> Option<&PathSetup> {
+        match &self.task {
+            Task::Stream(stream) => Some(&stream.path),
+            Task::Call(call) => Some(&call.path),
+            Task::Ring(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
     pub fn path_mut(&mut self) -> Option<&mut PathSetup> {
         match &mut self.task {
             Task::Stream(stream) => Some(&mut stream.path),
@@ -156,6 +166,9 @@ pub struct PathSetup {
     /// Where a server listens that is not ours: then only the end that writes or calls is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Address>,
+    /// How what is said is passed on, where a relay stands between the ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelaySetup>,
 }
 
 impl PathSetup {
@@ -178,6 +191,7 @@ impl PathSetup {
             options: option::requested(levels),
             host: Host::default(),
             foreign,
+            relay: RelaySetup::of(levels)?,
         })
     }
 }

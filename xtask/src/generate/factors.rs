@@ -6,6 +6,7 @@ use bytegauge_model::catalog::{
 };
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::Kind;
+use bytegauge_model::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS};
 use bytegauge_model::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
 use bytegauge_model::{Bytes, Nanos, Transport, WORKLOADS, Workload};
 
@@ -13,7 +14,7 @@ use crate::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 
-Everything that `bytegauge stream`, `bytegauge call`, `bytegauge ring` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
+Everything that `bytegauge stream`, `bytegauge call`, `bytegauge relay`, `bytegauge ring` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
 a plan file. It takes one level, a list (`4K,64K,1M`), or, where levels are numbers, a range (`4K..1M`: doubling, both
 ends included). A **choice** is what you may set: choices are compared. A **condition** is what life imposes: it is
 never compared, it tells where an answer holds.
@@ -42,6 +43,12 @@ pub fn text() -> Result<String> {
     text.push_str(&names(ARRIVALS));
     text.push_str("\n## Sockets (`--rcvbuf-on`)\n\n");
     text.push_str(&names(RCVBUF_ON));
+    text.push_str("\n## Relays (`--relay`)\n\nWhat each of them does in the kernel: [relays.md](relays.md).\n\n");
+    text.push_str(&names(RELAY_METHODS));
+    text.push_str("\n## Threads of a relay (`--relay-threads`)\n\n");
+    text.push_str(&names(RELAY_THREADS));
+    text.push_str("\n## Places of a relay (`--relay-placement`)\n\n");
+    text.push_str(&names(RELAY_PLACEMENTS));
     text.push_str("\n## Rings (`--implementation`)\n\n");
     text.push_str(&names(IMPLEMENTATIONS));
     text.push_str("\n## Ring set-ups (`--setup`)\n\nSeveral go together: `single-issuer+no-sqarray`.\n\n");

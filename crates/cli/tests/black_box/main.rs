@@ -27,6 +27,7 @@ mod output;
 mod plans;
 mod quiet;
 mod raw;
+mod relay;
 mod ring;
 mod selftest;
 mod serve;

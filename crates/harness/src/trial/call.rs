@@ -7,7 +7,7 @@ use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorP
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Address, CallSetup, Setup};
 
-use super::{Answers, Script, not_in_mode};
+use super::{Answers, Script, not_in_mode, relay};
 
 /// Clients and their server, and those that compete, if there are any.
 pub(super) fn script(setup: &Setup, call: &CallSetup) -> Script {
@@ -17,6 +17,7 @@ pub(super) fn script(setup: &Setup, call: &CallSetup) -> Script {
         first: both.then_some(EndRole::Server),
         // Clients that nobody serves are alone.
         elsewhere: call.path.foreign.clone().or((!both).then_some(Address::Alone)),
+        relayed: false,
         others: rival.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
         measures: EndRole::Client,
         longer_ns: call.timeout_ns,
@@ -71,6 +72,10 @@ fn added_up(call: &CallSetup, answers: &Answers) -> Outcome {
                 server.begun, server.completed
             ));
         }
+    }
+    let relay = answers.report(EndRole::Relay).and_then(|end| end.relay);
+    if let Some(reason) = relay.and_then(|relay| relay::of_calls(&relay)) {
+        return Outcome::Failed(reason);
     }
     if let Some(reason) = invented(client, server, rival) {
         return Outcome::Failed(reason);

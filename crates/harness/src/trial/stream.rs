@@ -7,7 +7,7 @@ use bytegauge_model::{EndReport, EndRole, Outcome};
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Setup, StreamSetup};
 
-use super::{Answers, Script, datagram, not_in_mode};
+use super::{Answers, Script, datagram, not_in_mode, relay};
 
 /// A connection's SYN and FIN count as a byte each (RFC 4898, which `TCP_INFO` follows).
 const NO_PAYLOAD: u64 = 2;
@@ -24,23 +24,25 @@ pub(super) fn script(setup: &Setup, stream: &StreamSetup) -> Script {
 
 /// The outcome of a trial in which no end had trouble of its own.
 pub(super) fn judge(stream: &StreamSetup, verify: bool, answers: &Answers) -> Outcome {
-    let (sent, received) = (answers.report(EndRole::Source), answers.report(EndRole::Sink));
-    let wrong =
-        if stream.path.foreign.is_some() { written(stream, sent) } else { moved(stream, verify, sent, received) };
+    let wrong = match stream.path.foreign {
+        Some(_) => written(stream, answers.report(EndRole::Source)),
+        None => moved(stream, verify, answers),
+    };
     wrong.unwrap_or(Outcome::Measured)
 }
 
 /// What is wrong with what both ends, or a sink that is alone, counted.
-fn moved(
-    stream: &StreamSetup,
-    verify: bool,
-    sent: Option<&EndReport>,
-    received: Option<&EndReport>,
-) -> Option<Outcome> {
+fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcome> {
+    let (sent, received) = (answers.report(EndRole::Source), answers.report(EndRole::Sink));
+    let relay = answers.report(EndRole::Relay).and_then(|end| end.relay);
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(received) = received else { return failed("the sink reported nothing".into()) };
     if stream.path.transport.is_datagram() {
         if let Some(reason) = datagram::broken(stream, sent, received) {
+            return failed(reason);
+        }
+    } else if let (Some(sent), Some(relay)) = (sent, relay) {
+        if let Some(reason) = relay::of_stream(sent, &relay, received) {
             return failed(reason);
         }
     } else if let Some(sent) = sent.filter(|sent| sent.total_bytes != received.total_bytes) {

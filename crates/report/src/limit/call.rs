@@ -5,6 +5,7 @@
 
 use bytegauge_model::unit::{Nanos, call_rate, significant};
 
+use super::relay::{self, RelaySigns};
 use super::{
     BALANCED, BUSY, Finding, HARNESS_SHARE, OFFERED_SHARE, QUEUED, SHARED_BUSY, SOFTIRQ_BUSY, UNKNOWN, WAKE_UP_US,
 };
@@ -50,6 +51,8 @@ pub struct CallSigns {
     pub listen_overflows: Option<u64>,
     /// The harness's floor over the client's time per call.
     pub floor_share: Option<f64>,
+    /// What stands between the ends, if anything does.
+    pub relay: Option<RelaySigns>,
 }
 
 /// Calls that are as long as the timer of a delayed acknowledgement, which ran out as often.
@@ -109,6 +112,8 @@ pub const RULES: &[Rule] = &[
     Rule { name: "both CPUs", test: both_cpus },
     Rule { name: "client CPU", test: client_cpu },
     Rule { name: "server CPU", test: server_cpu },
+    Rule { name: relay::RELAY, test: |signs| relay::relay_cpu(signs.relay.as_ref()) },
+    Rule { name: relay::ALL, test: |signs| relay::all_cpus(signs.relay.as_ref()) },
     Rule { name: "other programs", test: other_programs },
     Rule { name: "softirq", test: softirq },
     Rule { name: "wake-ups", test: wake_ups },

@@ -6,6 +6,7 @@ use super::table::{columns, rows};
 use crate::View;
 use crate::sentence::percent;
 use crate::view::document::GroupView;
+use crate::view::relays;
 
 /// The whole report.
 pub fn render(view: &View) -> String {
@@ -71,6 +72,7 @@ fn group(view: &View, group: &GroupView) -> Vec<String> {
     }
     let mut beside = super::calls::lines(&rows, &marks);
     beside.extend(super::rings::lines(view, group, &rows, &marks));
+    beside.extend(relays::lines(view, group));
     if !beside.is_empty() {
         out.push(String::new());
         out.extend(beside.iter().map(|text| format!("- {}", escape(text))));

@@ -20,6 +20,8 @@ const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 const NAME: usize = 7;
 /// Longer questions are cut.
 const QUESTION_MAX: usize = 34;
+/// Questions of which it is told what relays are worth.
+const RELAYS_MAX: usize = 3;
 /// And never to less than this.
 const QUESTION_MIN: usize = 14;
 /// So many lines of what to avoid stand even where rows of what to use have to go.
@@ -39,6 +41,9 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     let mut below = Vec::new();
     below.extend(page.section("WHY", &answer.why.join(" · "), cap(2)));
     below.extend(page.section("AUDIT", &answer.audit.join("; "), cap(4)));
+    for line in answer.relays.iter().take(if limit.is_some() { RELAYS_MAX } else { usize::MAX }) {
+        below.extend(page.section("RELAYS", line, cap(3)));
+    }
     below.extend(page.section("HOLDS", &answer.holds.join("; "), cap(6)));
     below.extend(page.section("NOISE", &answer.noise.join("; "), cap(4)));
     below.push(String::new());

@@ -6,8 +6,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use super::cell_text::{
     Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rate_unit, share, time,
 };
-use crate::view::View;
 use crate::view::document::{CellView, DatagramView, GroupView};
+use crate::view::{View, relays};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Stage, factor};
 
@@ -92,6 +92,10 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     let mut columns: Vec<Column> = levels.collect();
     if of_calls(group) {
         columns.extend(columns_of_calls(&heading, group.varied.iter().any(|name| name == "rcvbuf")));
+        if has_relays(view, group) {
+            // Before what limits it.
+            columns.insert(columns.len() - 1, Column::new("relay s/M calls", true, 2, relay_cpu));
+        }
         return columns;
     }
     if view.cells_of(&group.id).any(|cell| cell.datagrams.is_some()) {
@@ -109,9 +113,21 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
         columns.push(Column::new("writes", true, 6, |cell| calls(cell, "write_calls_per_second")));
     }
     columns.push(Column::new("short", true, 5, |cell| share(cell.counters.short_read_share)));
+    if has_relays(view, group) {
+        columns.push(Column::new("relay s/GiB", true, 2, relay_cpu));
+        columns.push(Column::new("machine s/GiB", true, 3, |cell| number(cell.cpu.machine_busy_s_per_gib)));
+    }
     columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
     columns.push(Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()));
     columns
+}
+
+fn has_relays(view: &View, group: &GroupView) -> bool {
+    view.cells_of(&group.id).any(|cell| relays::cost(cell).is_some())
+}
+
+fn relay_cpu(cell: &CellView) -> String {
+    number(relays::cost(cell).and_then(|cost| cost.median))
 }
 
 /// What follows the levels of rings.

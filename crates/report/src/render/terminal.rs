@@ -13,6 +13,7 @@ use crate::limit::call::DELAYED_ACKS;
 use crate::phrase::counted;
 use crate::sentence::percent;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
+use crate::view::relays;
 use bytegauge_model::unit::{Bytes, Nanos, significant};
 use serde_json::Value;
 
@@ -177,7 +178,8 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
     let beside = super::calls::lines(&rows, &marks)
         .into_iter()
         .chain(super::datagrams::lines(&rows))
-        .chain(super::rings::lines(view, group, &rows, &marks));
+        .chain(super::rings::lines(view, group, &rows, &marks))
+        .chain(relays::lines(view, group));
     out.extend(beside.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
     let map = heatmap::lines(view, group, width - 2, paint);
     if !map.is_empty() {

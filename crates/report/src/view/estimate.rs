@@ -48,6 +48,21 @@ const MORE: &[Metric] = &[
     Metric { name: "packets_per_second", unit: "packets/s", of: |trial| per_second(trial, arrived(trial)?.packets) },
 ];
 
+/// Of relays, as a stream has them, both, and calls.
+const OF_RELAYS: &[Metric; 3] = &[
+    Metric {
+        name: "relay_cpu_s_per_gib",
+        unit: "s/GiB",
+        of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * (1u64 << 30) as f64 / 1e9),
+    },
+    Metric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus },
+    Metric {
+        name: "relay_cpu_s_per_million_calls",
+        unit: "s/M calls",
+        of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9),
+    },
+];
+
 /// What became of datagrams at the sink.
 fn arrived(trial: &Trial) -> Option<&DatagramReport> {
     trial.end(EndRole::Sink)?.datagrams.as_ref()
@@ -124,7 +139,11 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Call => MORE_OF_CALLS,
         Workload::Ring => MORE_OF_RINGS,
     };
-    let all = metrics.iter().map(|metric| (metric.name, estimate(metric, settled, level)));
+    let of_relay = match settled.workload() {
+        Workload::Stream => &OF_RELAYS[..2],
+        _ => &OF_RELAYS[1..],
+    };
+    let all = metrics.iter().chain(of_relay).map(|metric| (metric.name, estimate(metric, settled, level)));
     let known = all.filter(|(_, estimate)| estimate.median.is_some());
     known.chain(latency::estimates(settled, level)).collect()
 }

@@ -32,6 +32,7 @@ mod notes;
 mod options;
 mod progress;
 mod receive_buffer;
+pub mod relays;
 mod rings;
 mod settled;
 mod signs;

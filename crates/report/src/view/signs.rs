@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Level, Levels, Role, Workload};
+use bytegauge_model::{Level, Levels, RelayMethod, Role, Workload};
+use bytegauge_stats::quantile::median;
 
 use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
@@ -14,6 +15,7 @@ use super::knee::objective;
 use super::settled::Settled;
 use crate::limit::Signs;
 use crate::limit::call::{CallSigns, Waits};
+use crate::limit::relay::RelaySigns;
 use crate::limit::ring::RingSigns;
 
 /// What is known of a cell before its limit is looked for.
@@ -69,12 +71,31 @@ pub fn gather(known: &Known) -> Signs {
         rate: known.rate,
         think_share: source.and_then(|end| think_share(&end, levels, flows)),
         floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
+        relay: gather_of_relay(known),
     }
 }
 
 fn system_share(end: Option<EndSums>) -> Option<f64> {
     let spent = end.filter(|end| end.user_ns > 0 || end.system_ns > 0)?;
     Some(spent.system_ns as f64 / (spent.user_ns as f64 + spent.system_ns as f64))
+}
+
+/// Gathers the signs of a relay, where there is one.
+fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
+    let levels = &known.settled.cell.factors;
+    let per_trial: Vec<f64> = known.settled.trials.iter().filter_map(|trial| trial.relay_cpus()).collect();
+    let method: RelayMethod = levels.get("relay").name()?.parse().ok()?;
+    let alone = matches!(method, RelayMethod::Epoll | RelayMethod::Uring | RelayMethod::Tokio)
+        || levels.get("relay_threads").name() == Some("one");
+    let pinned = levels.get("relay_placement").name().is_some_and(|name| name != "unpinned");
+    let threads = flows(levels) * if levels.workload() == Workload::Call { 2 } else { 1 };
+    let ends = [source_sums(&known.settled.trials), sink_sums(&known.settled.trials)];
+    Some(RelaySigns {
+        cpus: median(&per_trial)?,
+        capacity: if alone || pinned { 1.0 } else { threads.min(known.cpus.unwrap_or(1).max(1)) as f64 },
+        ends_cpus: ends.into_iter().flatten().filter_map(|end| end.cpus()).sum(),
+        machine_cpus: known.cpus,
+    })
 }
 
 /// Gathers the signs of one cell of rings.
@@ -141,6 +162,7 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
         not_accepted_share: share(not_accepted(&call.errors, listen_overflows)),
         listen_overflows,
         floor_share: known.floor_ns.zip(client_call_ns).map(|(floor, call)| floor / call),
+        relay: gather_of_relay(known),
     }
 }
 

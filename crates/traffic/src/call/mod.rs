@@ -28,3 +28,4 @@ pub use socket::{Connector, listen};
 pub use terms::Terms;
 
 pub(crate) use floor::carry as carry_alone;
+pub(crate) use socket::{open, sock_addr, told, unbound};

@@ -78,12 +78,8 @@ impl Connector {
     /// [`Fault::Impossible`] if the address is none of the transport.
     pub fn new(address: &Address, call: &CallSetup) -> Result<Connector, Fault> {
         let path = &call.path;
-        let (address, v4) = match address {
-            Address::Ip(ip) => (SockAddr::from(*ip), ip.is_ipv4() && ip.ip().is_loopback()),
-            Address::Abstract(name) => (abstract_name(name)?, false),
-            Address::Path(path) => (SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?, false),
-            other => return Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
-        };
+        let v4 = matches!(address, Address::Ip(ip) if ip.is_ipv4() && ip.ip().is_loopback());
+        let address = sock_addr(address)?;
         let mut options = wanted(&path.options, (Setter::Client, Moment::Own), &path.transport);
         if path.transport.is_tcp() {
             // Bounds what no flow can see: an attempt to connect, or a send, that nobody answers.
@@ -157,8 +153,21 @@ impl Connector {
     }
 }
 
+/// An address as the kernel takes it.
+///
+/// # Errors
+/// [`Fault::Impossible`] if a connection cannot be made to it.
+pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, Fault> {
+    match address {
+        Address::Ip(ip) => Ok(SockAddr::from(*ip)),
+        Address::Abstract(name) => abstract_name(name),
+        Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a Unix socket")),
+        other => Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
+    }
+}
+
 /// An address of this host with a port, or a name, that is still to be chosen.
-pub(super) fn unbound(path: &PathSetup) -> Result<SockAddr, Fault> {
+pub(crate) fn unbound(path: &PathSetup) -> Result<SockAddr, Fault> {
     match path.transport {
         Transport::Tcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
             Ok(path.host.any_port(&path.transport).into())
@@ -176,7 +185,7 @@ fn next_name(what: &str) -> String {
 }
 
 /// A bound address as the client is told it.
-pub(super) fn told(address: &SockAddr) -> Result<Address, Fault> {
+pub(crate) fn told(address: &SockAddr) -> Result<Address, Fault> {
     if let Some(ip) = address.as_socket() {
         return Ok(Address::Ip(ip));
     }
@@ -189,7 +198,7 @@ fn abstract_name(name: &str) -> Result<SockAddr, Fault> {
     SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a Unix socket"))
 }
 
-pub(super) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, Fault> {
+pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, Fault> {
     let domain: Domain = address.domain();
     Socket::new(domain, kind_of(transport), None).map_err(|error| no_family(transport, error))
 }

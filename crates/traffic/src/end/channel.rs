@@ -80,14 +80,17 @@ impl Cast {
         Cast { ends, program: program.to_owned(), channels: BTreeMap::new() }
     }
 
-    /// The end of a role. Clients that compete are always a process of their own.
+    /// The end of a role. Clients that compete are always a process of their own, and so is a relay, which is charged for
+    /// whatever its process uses.
     ///
     /// # Errors
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
         let channel = match self.channels.remove(&role) {
             Some(channel) => channel,
-            None if self.ends == Ends::Threads && role != EndRole::Competitor => Channel::thread(role)?.greeted()?,
+            None if self.ends == Ends::Threads && !matches!(role, EndRole::Competitor | EndRole::Relay) => {
+                Channel::thread(role)?.greeted()?
+            }
             None => Channel::process(role, &self.program)?.greeted()?,
         };
         Ok(self.channels.entry(role).or_insert(channel))

@@ -7,6 +7,7 @@ mod datagram;
 mod duty;
 mod foreign;
 mod gate;
+mod relay;
 mod ring;
 mod serve;
 mod server;

@@ -9,6 +9,7 @@ use bytegauge_model::{EndReport, EndRole};
 use crate::address::Address;
 use crate::end::client::ClientEnd;
 use crate::end::duty::{self, Body, Ended};
+use crate::end::relay::RelayEnd;
 use crate::end::ring::RingEnd;
 use crate::end::server::ServerEnd;
 use crate::end::stream::StreamEnd;
@@ -93,6 +94,10 @@ fn open(
     address: Option<&Address>,
     body: Body,
 ) -> Result<Option<Ended>, Fault> {
+    if role == EndRole::Relay {
+        let opened = RelayEnd::open(peer, setup, address, body)?;
+        return opened.map_or(Ok(None), |end| duty::carry(peer, end));
+    }
     match setup.task.clone() {
         Task::Stream(stream) => {
             let opened = StreamEnd::open(peer, role, &Arc::new(setup.with(stream)), address, body)?;

@@ -12,6 +12,8 @@ pub(crate) mod timers;
 mod tokio;
 mod uring;
 
+pub(crate) use tokio::{Door, Stream};
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
@@ -141,13 +143,13 @@ pub fn lacks(engine: Engine) -> Option<String> {
 pub(crate) const WAIT_MAX_NS: u64 = 50_000_000;
 
 /// How long an end that has run out of descriptors leaves its listener alone, unless a connection closes first.
-const ACCEPT_PAUSE_NS: u64 = 10_000_000;
+pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
 /// Connections that a batch accepts before those that are open have their turn.
 const ACCEPTS_MAX: u64 = 1024;
 
 /// Whether an error of accept(2) says no more than that there is no connection to take now.
-fn is_passing(error: &io::Error) -> bool {
+pub(crate) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
 }

@@ -13,4 +13,5 @@ mod engines_calls;
 mod engines_exhausted;
 mod engines_relay;
 mod engines_storm;
+mod relays;
 mod support;

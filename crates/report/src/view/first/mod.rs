@@ -30,6 +30,7 @@ pub fn answer(view: &View) -> AnswerView {
         noise: told::noise(view, &questions),
         next: told::next(view, &to_use),
         more: told::more(view),
+        relays: told::relays(view, &questions),
         to_use,
     }
 }

@@ -5,6 +5,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, Level, Levels, Nanos, SessionStatus, Stage, factor};
 
 use super::super::document::{AuditView, AvoidLevel, AvoidLine, GroupView, LeverView, Standing, UseView, View};
+use super::super::relays;
 use super::{Questions, levels};
 use crate::phrase::{self, counted};
 use crate::sentence::{budget, percent};
@@ -209,6 +210,17 @@ fn cheaper(dearer: f64) -> f64 {
 fn range(lower: f64, upper: f64) -> String {
     let whole = |share: f64| significant((share * 100.0).round(), 3);
     format!("{} to {} %", whole(lower), whole(upper))
+}
+
+/// What relays are worth, where there are any: the question, and the lines of its group.
+pub fn relays(view: &View, questions: &Questions) -> Vec<String> {
+    let alone = view.groups.len() == 1;
+    let told = |group: &GroupView| {
+        let lines = relays::lines(view, group);
+        let label = if alone { String::new() } else { format!("{}: ", questions.of_group(group)) };
+        (!lines.is_empty()).then(|| label + &lines.join("; "))
+    };
+    view.groups.iter().filter_map(told).collect()
 }
 
 /// What the answer holds for, and what was not looked at.

@@ -237,6 +237,7 @@ fn end() -> impl Strategy<Value = EndReport> {
             engine: differs.then(|| EngineReport { accepted: first.calls, ..EngineReport::default() }),
             datagrams: first.datagrams,
             ring: differs.then(|| RingReport { left: first.calls, ..Default::default() }),
+            relay: differs.then(|| RelayReport { taken_up: first.calls, kernel_up: Some(7), ..Default::default() }),
         }
     })
 }

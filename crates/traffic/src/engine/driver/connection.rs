@@ -392,9 +392,9 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
 }
 
 /// Whether a connection whose peer sends no more stays open for what its flow wants. One of a pair may still be given
-/// something to send by the other.
+/// something to send by the other, and one that is done takes its connection along.
 fn survives_eof<F: Flow>(want: Want) -> bool {
-    matches!(want, Want::Send | Want::Both | Want::Finish) || F::PAIRED && matches!(want, Want::Pause(_))
+    matches!(want, Want::Send | Want::Both | Want::Finish) || F::PAIRED && matches!(want, Want::Pause(_) | Want::Done)
 }
 
 /// Whether nothing is sent on the connection after that.

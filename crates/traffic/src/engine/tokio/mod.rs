@@ -24,7 +24,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::{io as sys_io, socket};
 use tokio::time::{Instant, sleep_until};
 
-use crate::engine::tokio::stream::{Door, Stream};
+pub(crate) use crate::engine::tokio::stream::{Door, Stream};
 use crate::engine::tokio::task::{Desk, Held, Mail, carry};
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, is_passing};
 use crate::fault::Fault;

@@ -10,14 +10,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// A connection that Tokio's driver watches.
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
     /// Registers a connection that does not block.
-    pub(super) fn new(fd: OwnedFd) -> io::Result<Stream> {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Stream> {
         match is_unix(fd.as_fd())? {
             true => UnixStream::from_std(fd.into()).map(Stream::Unix),
             false => TcpStream::from_std(fd.into()).map(Stream::Tcp),
@@ -25,14 +25,14 @@ impl Stream {
     }
 
     /// The connection alone, which the driver no longer watches.
-    pub(super) fn into_fd(self) -> io::Result<OwnedFd> {
+    pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
         match self {
             Stream::Tcp(stream) => stream.into_std().map(OwnedFd::from),
             Stream::Unix(stream) => stream.into_std().map(OwnedFd::from),
         }
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    pub(crate) async fn writable(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.writable().await,
             Stream::Unix(stream) => stream.writable().await,
@@ -40,17 +40,22 @@ impl Stream {
     }
 
     #[inline]
-    pub(super) fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(buffer);
-        ready!(match self {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-        })?;
+        ready!(self.poll_fill(context, &mut buffer))?;
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
     #[inline]
-    pub(super) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_fill(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
@@ -68,14 +73,14 @@ impl AsFd for Stream {
 }
 
 /// A listener that Tokio's driver watches.
-pub(super) enum Door {
+pub(crate) enum Door {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl Door {
     /// Registers a duplicate of a listener that does not block.
-    pub(super) fn new(listener: BorrowedFd<'_>) -> io::Result<Door> {
+    pub(crate) fn new(listener: BorrowedFd<'_>) -> io::Result<Door> {
         let fd = listener.try_clone_to_owned()?;
         match is_unix(listener)? {
             true => UnixListener::from_std(fd.into()).map(Door::Unix),
@@ -83,7 +88,7 @@ impl Door {
         }
     }
 
-    pub(super) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+    pub(crate) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         match self {
             Door::Tcp(door) => door.poll_accept(context).map_ok(|(stream, _)| Stream::Tcp(stream)),
             Door::Unix(door) => door.poll_accept(context).map_ok(|(stream, _)| Stream::Unix(stream)),

@@ -1,0 +1,171 @@
+//! Relays as their users meet them: wrong words, bytes on both legs, planted faults, and ends that go.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::contract::check_schema;
+use crate::raw::{Raw, name, number};
+
+/// Short, and everything but the relay fixed.
+const SHORT: &str = "--duration 60ms --blocks 2 --looks 1 --budget 2s --seed 1 --quiet --format json";
+
+const METHODS: &str =
+    "read-write,std-copy,copy-buffer,bufio,readv-writev,pipe,splice,sendfile,hybrid,epoll,uring,tokio";
+
+const STREAM: &str = "stream --profile drain --read-size 64K --write-size 64K";
+
+const CALL: &str = "call --profile echo --flows 4 --request 10K --server-engine epoll";
+
+#[track_caller]
+fn check_refused(words: &str, expected: &[&str]) {
+    let bench = Bench::new();
+    let ran = bench.run(words).exits(2).complains(expected);
+    assert_eq!(ran.stdout, "", "{ran}");
+    assert!(!bench.path("data").exists(), "wrong usage makes no store: {ran}");
+}
+
+#[test]
+fn wrong_words_name_the_next_step() {
+    check_refused("stream --relay splyce", &["--relay", "did you mean `splice`?"]);
+    check_refused("stream --relay-buffer 4K", &["--relay-buffer means nothing without a --relay"]);
+    check_refused("stream --relay-placement own", &["--relay-placement means nothing without --relay METHOD"]);
+    check_refused(
+        "stream --relay read-write --relay-pipe 1M",
+        &["--relay-pipe means nothing", "splice, sendfile, hybrid"],
+    );
+    check_refused("stream --relay std-copy --relay-buffer 1M", &["--relay-buffer means nothing"]);
+    check_refused("stream --relay tokio --relay-threads one", &["--relay-threads means nothing"]);
+    check_refused("stream --relay splice --relay-buffer 0", &["--relay-buffer", "out of range"]);
+    check_refused("stream --relay splice --transport pipe", &["--relay fits none", "unix, tcp, tcp6"]);
+    check_refused("call --relay splice --transport udp", &["--relay fits none"]);
+    check_refused("ring --relay splice", &["--relay"]);
+    check_refused("relay --as both", &["--as"]);
+    check_refused(
+        "stream --relay splice --connect 127.0.0.1:9",
+        &["--relay does not go with --connect", "use the workload call"],
+    );
+    check_refused(
+        "stream --relay splice --placement unpinned --relay-placement own",
+        &["the ends, and those are unpinned", "use --relay-placement unpinned"],
+    );
+}
+
+#[test]
+fn what_a_plan_holds_is_said_before_it_runs() {
+    let bench = Bench::new();
+    let words = format!("{STREAM} --transport tcp --relay direct,splice,read-write --relay-buffer 16K,64K --dry-run");
+    // Splicing has no buffer, and the path without a relay stands beside.
+    bench.run(&words).exits(0).prints(&["3 cells in 1 groups"]);
+    bench.run("relay --dry-run").exits(0).prints(&["relay-copy", "hybrid"]);
+    bench.run("relay --as call --dry-run").exits(0).prints(&["relay-calls", "request  condition  10K"]);
+}
+
+/// The trials of a session of which the relay is a method, with what each end counted.
+fn relayed(bench: &Bench) -> Vec<Value> {
+    let raw = Raw::of(bench, 1);
+    let failed: Vec<&Value> = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "failed").collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    raw.trials.into_iter().filter(|trial| !trial["ends"]["relay"].is_null()).collect()
+}
+
+#[test]
+fn what_goes_into_a_relay_comes_out_of_it() {
+    let bench = Bench::new();
+    let words = format!("{STREAM} --transport tcp,unix --verify --relay direct,{METHODS} {SHORT}");
+    let document = bench.run(&words).exits(0).json();
+    check_schema(&document);
+    let cells = document["cells"].as_array().expect("a list");
+    let of_kind = |kind: &str| cells.iter().filter(|cell| cell["kind"] == kind).count();
+    assert_eq!((of_kind("candidate"), of_kind("ceiling")), (2 * METHODS.split(',').count(), 2));
+    let told = document["answer"]["relays"].as_array().expect("lines");
+    assert_eq!(told.len(), 2, "{told:?}");
+    for line in told {
+        let line = line.as_str().unwrap_or_default();
+        assert!(line.contains("without a relay") && line.contains("least CPU of the relay alone"), "{line}");
+    }
+    let trials = relayed(&bench);
+    let cells: BTreeSet<String> = trials.iter().map(|trial| name(&trial["cell"])).collect();
+    assert!(cells.len() >= 2 * METHODS.split(',').count());
+    for trial in &trials {
+        let (ends, relay) = (&trial["ends"], &trial["ends"]["relay"]["relay"]);
+        assert_eq!(trial["outcome"]["kind"], "measured", "{trial}");
+        let sent = number(&ends["source"]["total_bytes"]);
+        let through = [&relay["taken_up"], &relay["given_up"], &ends["sink"]["total_bytes"]].map(number);
+        assert_eq!(through, [sent; 3], "{trial}");
+        assert_eq!(number(&ends["sink"]["verified_bytes"]), sent, "{trial}");
+        assert_eq!((number(&relay["connections"]), number(&relay["broken"])), (1, 0), "{trial}");
+        assert!(number(&ends["relay"]["cpu_ns"]) > 0, "{trial}");
+    }
+    assert!(trials.iter().any(|trial| number(&trial["ends"]["relay"]["relay"]["kernel_up"]) > 0), "TCP counts, too");
+    bench.run("report --full").exits(0).prints(&["relay s/GiB", "without a relay", "least CPU of the relay alone"]);
+    bench.run("report --format markdown").exits(0).prints(&["without a relay"]);
+}
+
+#[test]
+fn calls_go_through_relays() {
+    for per_call in ["off", "on"] {
+        let bench = Bench::new();
+        let words =
+            format!("{CALL} --transport tcp --connect-per-call {per_call} --verify --relay direct,{METHODS} {SHORT}");
+        bench.run(&words).exits(0);
+        let trials = relayed(&bench);
+        assert!(trials.len() >= METHODS.split(',').count());
+        // What a first look at a path skipped was measured once more.
+        for trial in trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured") {
+            let (client, relay) = (&trial["ends"]["client"]["call"], &trial["ends"]["relay"]["relay"]);
+            let completed = number(&client["completed"]);
+            assert!(completed > 0 && client["errors"].as_array().is_none_or(Vec::is_empty), "{trial}");
+            assert!(number(&relay["given_down"]) >= completed * 10_240, "{trial}");
+            let connections = number(&relay["connections"]);
+            assert!(if per_call == "on" { connections >= completed } else { connections == 4 }, "{trial}");
+        }
+    }
+}
+
+#[test]
+fn one_thread_carries_many_connections_and_places_are_kept() {
+    let bench = Bench::new();
+    let words = format!(
+        "{CALL} --transport tcp --relay read-write,readv-writev,splice,sendfile,hybrid --relay-threads direction,one \
+         --relay-placement client,server {SHORT}"
+    );
+    bench.run(&words).exits(0);
+    for trial in relayed(&bench) {
+        let cpus = &trial["cpus"];
+        let beside = ["client", "server"].into_iter().find(|end| cpus[end] == cpus["relay"]);
+        assert!(beside.is_some() && !cpus["relay"].is_null(), "{trial}");
+    }
+}
+
+#[test]
+fn a_broken_relay_is_caught() {
+    let check = |words: &str, expected: &str| {
+        let bench = Bench::new();
+        let ran = bench.run(&format!("{words} --relay read-write {SHORT}")).exits(5);
+        assert!(!ran.stderr.contains("panicked"), "{ran}");
+        let raw = Raw::of(&bench, 1);
+        let said = |trial: &Value| trial["outcome"]["reason"].as_str().is_some_and(|reason| reason.contains(expected));
+        assert!(raw.trials.iter().any(said), "{words}: {:?}", raw.trials);
+    };
+    check(&format!("{STREAM} --transport tcp --plant relay-loses:20000"), "the relay loses or invents data");
+    check(&format!("{STREAM} --transport tcp --verify --plant relay-corrupts:20000"), "the path corrupts data");
+    check(&format!("{CALL} --transport tcp --verify --plant relay-corrupts:20000"), "the path corrupts data");
+}
+
+#[test]
+fn an_end_behind_a_relay_that_goes_or_stalls_is_a_failed_trial_and_no_hang() {
+    for (plant, expected) in [("die:100000", "the sink died"), ("stall:100000", "stalled")] {
+        for relay in ["splice", "read-write --relay-threads one", "uring", "tokio"] {
+            let bench = Bench::new();
+            let words = format!("{STREAM} --transport tcp --ends processes --grace 1s --plant {plant} --relay {relay}");
+            let ran = bench.run(&format!("{words} {SHORT}")).exits(5);
+            assert!(!ran.stderr.contains("panicked"), "{ran}");
+            let raw = Raw::of(&bench, 1);
+            let said = |trial: &Value| trial["outcome"]["reason"].as_str().is_some_and(|why| why.contains(expected));
+            assert!(raw.trials.iter().any(said), "{words}: {:?}", raw.trials);
+            assert_eq!(bench.processes(), [0; 0], "nobody is left");
+        }
+    }
+}

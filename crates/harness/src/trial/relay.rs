@@ -1,0 +1,67 @@
+//! What a relay must agree on with the ends on both sides of it: it passed on all that it took, and took what was sent.
+
+use bytegauge_model::{EndReport, RelayReport};
+
+/// What is wrong with the counts of a stream's relay, if anything.
+pub(super) fn of_stream(sent: &EndReport, relay: &RelayReport, received: &EndReport) -> Option<String> {
+    let RelayReport { taken_up, given_up, kernel_up, .. } = *relay;
+    let kernel = kernel_up.unwrap_or(taken_up);
+    let counts = [sent.total_bytes, taken_up, kernel, given_up, received.total_bytes];
+    if counts.iter().all(|count| *count == counts[0]) {
+        return back(relay);
+    }
+    Some(format!(
+        "{} bytes were sent, the relay took {taken_up} (TCP_INFO: {kernel}) and gave {given_up}, {} arrived: the relay loses \
+         or invents data",
+        sent.total_bytes, received.total_bytes
+    ))
+}
+
+/// Nobody answers a stream.
+fn back(relay: &RelayReport) -> Option<String> {
+    let RelayReport { taken_down, given_down, .. } = *relay;
+    (taken_down != 0 || given_down != 0)
+        .then(|| format!("the relay took {taken_down} and gave {given_down} bytes that nobody sent: it invents data"))
+}
+
+/// What is wrong with the counts of a relay of calls, if anything. Connections may be cut off at the end with bytes on
+/// their way, so that the relay may have taken what nobody took from it, and never the other way round.
+pub(super) fn of_calls(relay: &RelayReport) -> Option<String> {
+    let RelayReport { taken_up, given_up, taken_down, given_down, .. } = *relay;
+    (given_up > taken_up || given_down > taken_down).then(|| {
+        format!(
+            "the relay took {taken_up} and {taken_down} bytes of requests and replies and gave {given_up} and {given_down}: \
+             it invents data"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(total_bytes: u64) -> EndReport {
+        EndReport { total_bytes, ..EndReport::default() }
+    }
+
+    fn relay(taken_up: u64, given_up: u64) -> RelayReport {
+        RelayReport { taken_up, given_up, ..RelayReport::default() }
+    }
+
+    #[test]
+    fn what_is_sent_goes_through_and_arrives() {
+        let wrong = |sent, relay: RelayReport, received| of_stream(&end(sent), &relay, &end(received)).is_some();
+        assert!(!wrong(10, relay(10, 10), 10));
+        assert!(!wrong(10, RelayReport { kernel_up: Some(10), ..relay(10, 10) }, 10));
+        assert!(wrong(10, RelayReport { kernel_up: Some(11), ..relay(10, 10) }, 10));
+        assert!(wrong(11, relay(10, 10), 10) && wrong(10, relay(10, 9), 9) && wrong(10, relay(10, 10), 9));
+        assert!(wrong(10, RelayReport { taken_down: 1, given_down: 1, ..relay(10, 10) }, 10));
+    }
+
+    #[test]
+    fn a_relay_of_calls_gives_no_more_than_it_took() {
+        let calls = |taken_down, given_down| RelayReport { taken_down, given_down, ..relay(10, 10) };
+        assert!(of_calls(&calls(7, 5)).is_none() && of_calls(&calls(7, 8)).is_some());
+        assert!(of_calls(&relay(9, 10)).is_some());
+    }
+}

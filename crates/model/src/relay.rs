@@ -1,0 +1,227 @@
+//! Relays: the ways to move bytes from one socket to another, by name, what each of them makes use of, and what a relay
+//! counts.
+//!
+//! Walked by help, documents, plans and the conformance tests; how each is carried out is a file in
+//! `traffic/src/relay/`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{NameError, Row, lookup, name_of, named, text_serde};
+
+/// How bytes get from one socket to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum RelayMethod {
+    /// There is no relay.
+    Direct,
+    /// read(2) and write(2).
+    ReadWrite,
+    /// `std::io::copy`.
+    StdCopy,
+    /// A loop over `Read` and `Write` with a buffer on the heap.
+    CopyBuffer,
+    /// `BufReader` and `BufWriter`.
+    Bufio,
+    /// readv(2) and writev(2).
+    ReadvWritev,
+    /// Two threads and a bounded pipe within the process.
+    Pipe,
+    /// splice(2) through a pipe of the kernel.
+    Splice,
+    /// sendfile(2) into a pipe of the kernel, splice(2) out of it.
+    Sendfile,
+    /// Copies, or splices once a connection turns out to carry bulk.
+    Hybrid,
+    /// The epoll engine.
+    Epoll,
+    /// The io_uring engine.
+    Uring,
+    /// `tokio::io::copy_bidirectional`.
+    Tokio,
+}
+
+/// The methods.
+pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
+    Row { value: RelayMethod::Direct, name: "direct", summary: "no relay: what the path can do without one" },
+    Row { value: RelayMethod::ReadWrite, name: "read-write", summary: "read(2) and write(2) with one buffer" },
+    Row {
+        value: RelayMethod::StdCopy,
+        name: "std-copy",
+        summary: "std::io::copy between two sockets: between sockets a loop with a buffer of 8 KiB, no splice",
+    },
+    Row {
+        value: RelayMethod::CopyBuffer,
+        name: "copy-buffer",
+        summary: "a loop over the traits Read and Write with a buffer on the heap: recv(2) and send(2)",
+    },
+    Row {
+        value: RelayMethod::Bufio,
+        name: "bufio",
+        summary: "BufReader into BufWriter: what does not fill the buffer is copied once more",
+    },
+    Row {
+        value: RelayMethod::ReadvWritev,
+        name: "readv-writev",
+        summary: "readv(2) and writev(2) with the buffer in four parts",
+    },
+    Row {
+        value: RelayMethod::Pipe,
+        name: "pipe",
+        summary: "a thread that reads, a thread that writes, and a bounded pipe in memory between them",
+    },
+    Row {
+        value: RelayMethod::Splice,
+        name: "splice",
+        summary: "splice(2) into a pipe of the kernel and out of it: the relay itself copies nothing",
+    },
+    Row {
+        value: RelayMethod::Sendfile,
+        name: "sendfile",
+        summary: "sendfile(2) into a pipe of the kernel, splice(2) out of it: between sockets the kernel refuses it",
+    },
+    Row {
+        value: RelayMethod::Hybrid,
+        name: "hybrid",
+        summary: "read(2) and write(2), and splice(2) while reads fill the buffer again and again",
+    },
+    Row {
+        value: RelayMethod::Epoll,
+        name: "epoll",
+        summary: "the epoll engine: one thread, copies through a buffer a connection",
+    },
+    Row {
+        value: RelayMethod::Uring,
+        name: "uring",
+        summary: "the io_uring engine: one thread, one ring, copies through a buffer a connection",
+    },
+    Row {
+        value: RelayMethod::Tokio,
+        name: "tokio",
+        summary: "tokio::io::copy_bidirectional, a task a connection on one thread; 8 KiB each way unless told otherwise",
+    },
+];
+named!(RelayMethod, "relay", RELAY_METHODS);
+text_serde!(RelayMethod);
+
+impl RelayMethod {
+    /// Whether the size of a buffer is its user's to choose.
+    pub fn has_buffer(self) -> bool {
+        !matches!(self, RelayMethod::Direct | RelayMethod::StdCopy | RelayMethod::Splice | RelayMethod::Sendfile)
+    }
+
+    /// Whether it moves bytes through a pipe of the kernel.
+    pub fn has_pipe(self) -> bool {
+        matches!(self, RelayMethod::Splice | RelayMethod::Sendfile | RelayMethod::Hybrid)
+    }
+
+    /// Whether it can be carried by a thread a direction and by one thread for all: of others it is given.
+    pub fn has_threads(self) -> bool {
+        use RelayMethod::{Hybrid, ReadWrite, ReadvWritev, Sendfile, Splice};
+        matches!(self, ReadWrite | ReadvWritev | Splice | Sendfile | Hybrid)
+    }
+}
+
+/// How many threads a relay has, of a method that leaves the choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RelayThreads {
+    /// One for each direction of each connection, in calls that block.
+    #[default]
+    Direction,
+    /// One for all connections, woken by epoll(7).
+    One,
+}
+
+/// The kinds of threading.
+pub const RELAY_THREADS: &[Row<RelayThreads>] = &[
+    Row {
+        value: RelayThreads::Direction,
+        name: "direction",
+        summary: "a thread for each direction of each connection, in calls that block",
+    },
+    Row { value: RelayThreads::One, name: "one", summary: "one thread for all connections, woken by epoll (edges)" },
+];
+named!(RelayThreads, "threading of a relay", RELAY_THREADS);
+
+/// Where a relay runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RelayPlacement {
+    /// The scheduler decides.
+    #[default]
+    Unpinned,
+    /// On a CPU that neither end has.
+    Own,
+    /// On the CPU of the end that connects.
+    Client,
+    /// On the CPU of the end that is connected to.
+    Server,
+}
+
+/// The places of a relay.
+pub const RELAY_PLACEMENTS: &[Row<RelayPlacement>] = &[
+    Row { value: RelayPlacement::Unpinned, name: "unpinned", summary: "the scheduler decides" },
+    Row { value: RelayPlacement::Own, name: "own", summary: "a CPU that neither end has" },
+    Row {
+        value: RelayPlacement::Client,
+        name: "client",
+        summary: "the CPU of the end that connects: source or client",
+    },
+    Row {
+        value: RelayPlacement::Server,
+        name: "server",
+        summary: "the CPU of the end that is connected to: sink or server",
+    },
+];
+named!(RelayPlacement, "place of a relay", RELAY_PLACEMENTS);
+
+/// What a relay counted over its whole life. `up` is the direction from the end that connects, `down` the other one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelayReport {
+    /// Connections that it took.
+    pub connections: u64,
+    /// Part of them for which nobody could be connected to: they were reset.
+    pub unconnected: u64,
+    /// Part of them that ended by a failure on either side, which was passed on as a reset.
+    pub broken: u64,
+    /// Bytes that came from the ends that connect.
+    pub taken_up: u64,
+    /// Bytes that were handed on to the end that is connected to.
+    pub given_up: u64,
+    /// Bytes that came back.
+    pub taken_down: u64,
+    /// Bytes that were handed on to the ends that connect.
+    pub given_down: u64,
+    /// Bytes that `TCP_INFO` says arrived from the ends that connect, of connections that ended in order; absent where
+    /// that is not known of all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_up: Option<u64>,
+    /// Capacity of each of its pipes as the kernel made it, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipe_size: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for row in RELAY_METHODS {
+            assert_eq!(row.name.parse::<RelayMethod>().unwrap().to_string(), row.name);
+            assert!(!row.value.has_threads() || row.value != RelayMethod::Direct);
+        }
+        for row in RELAY_THREADS {
+            assert_eq!(row.name.parse::<RelayThreads>().unwrap().to_string(), row.name);
+        }
+        for row in RELAY_PLACEMENTS {
+            assert_eq!(row.name.parse::<RelayPlacement>().unwrap().to_string(), row.name);
+        }
+        let error = "splyce".parse::<RelayMethod>().unwrap_err().to_string();
+        assert!(error.contains("did you mean `splice`?"), "{error}");
+    }
+}

@@ -1,0 +1,73 @@
+//! What limits a path with a relay: its thread, or that three programs share the CPUs of two.
+
+use super::{BUSY, Finding, percent, significant};
+
+/// What the rules look at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RelaySigns {
+    /// CPU time of the relay's process over its window, in CPUs.
+    pub cpus: f64,
+    /// CPUs that its threads could keep busy: one that works for all of them has one.
+    pub capacity: f64,
+    /// CPU time of both ends, in CPUs.
+    pub ends_cpus: f64,
+    /// CPUs that the session might use.
+    pub machine_cpus: Option<u64>,
+}
+
+/// The limit of a relay whose threads have no more time.
+pub const RELAY: &str = "relay CPU";
+/// The limit of three programs on too few CPUs.
+pub const ALL: &str = "all CPUs";
+
+pub(super) fn relay_cpu(signs: Option<&RelaySigns>) -> Option<Finding> {
+    let RelaySigns { cpus, capacity, .. } = *signs?;
+    let busy = (capacity > 0.0).then(|| cpus / capacity)?;
+    (busy >= BUSY).then(|| Finding {
+        sentence: format!(
+            "the relay's threads run {} of the time that they can ({} CPUs)",
+            percent(busy.min(1.0)),
+            significant(cpus, 2)
+        ),
+        evidence: vec![("relay_busy", busy), ("relay_cpus", cpus)],
+    })
+}
+
+pub(super) fn all_cpus(signs: Option<&RelaySigns>) -> Option<Finding> {
+    let RelaySigns { cpus, ends_cpus, machine_cpus, .. } = *signs?;
+    let all = machine_cpus? as f64;
+    (cpus + ends_cpus >= BUSY * all).then(|| Finding {
+        sentence: format!(
+            "relay and ends together keep {} of {} CPUs busy (the relay {}): on a machine with more the relay may do better",
+            significant(cpus + ends_cpus, 2),
+            all,
+            significant(cpus, 2)
+        ),
+        evidence: vec![("relay_cpus", cpus), ("ends_cpus", ends_cpus)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signs(cpus: f64, ends_cpus: f64) -> RelaySigns {
+        RelaySigns { cpus, capacity: 1.0, ends_cpus, machine_cpus: Some(2) }
+    }
+
+    #[test]
+    fn a_full_thread_and_a_full_machine_are_told_apart() {
+        let check = |signs: RelaySigns, relay: bool, all: bool| {
+            assert_eq!(
+                (relay_cpu(Some(&signs)).is_some(), all_cpus(Some(&signs)).is_some()),
+                (relay, all),
+                "{signs:?}"
+            );
+        };
+        check(signs(0.95, 0.5), true, false);
+        check(signs(0.7, 1.2), false, true);
+        check(signs(0.7, 0.9), false, false);
+        check(RelaySigns { capacity: 2.0, machine_cpus: Some(8), ..signs(0.95, 0.5) }, false, false);
+        assert!(relay_cpu(None).is_none() && all_cpus(None).is_none());
+    }
+}

@@ -1,0 +1,61 @@
+//! What relays are worth, in words: what the path does without one, what the fastest of them keeps of it, and which of
+//! them cost the least CPU time.
+
+use bytegauge_model::unit::{byte_rate, call_rate, significant};
+use bytegauge_model::{CellKind, Level};
+
+use super::document::{CellView, Estimate, GroupView, View};
+use crate::sentence::percent;
+
+/// So many of the cheapest are named.
+const CHEAPEST: usize = 3;
+
+/// The lines of a group; none where there is no relay.
+pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
+    let relays: Vec<&CellView> =
+        view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate && cost(cell).is_some()).collect();
+    [reach(view, group, &relays), cheapest(&relays)].into_iter().flatten().collect()
+}
+
+/// What a relay's CPU time is told by.
+pub fn cost(cell: &CellView) -> Option<&Estimate> {
+    ["relay_cpu_s_per_gib", "relay_cpu_s_per_million_calls"].into_iter().find_map(|name| cell.more.get(name))
+}
+
+fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String> {
+    let rate = |cell: &CellView| cell.estimate.median;
+    let (most, fastest) =
+        relays.iter().filter_map(|cell| Some((rate(cell)?, *cell))).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
+    let without = rate(ceiling)?;
+    let told = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
+    Some(format!("without a relay {told}; the fastest, {}, keeps {} of it", name(fastest), percent(most / without)))
+}
+
+fn cheapest(relays: &[&CellView]) -> Option<String> {
+    let costed = relays.iter().filter_map(|cell| cost(cell).and_then(|cost| Some((cost.median?, *cell, cost))));
+    let mut by_cost: Vec<(f64, &CellView, &Estimate)> = costed.collect();
+    if by_cost.len() < 2 {
+        return None;
+    }
+    by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let unit = by_cost.first()?.2.unit;
+    let told = by_cost.iter().take(CHEAPEST).map(|(median, cell, cost)| {
+        let interval = cost
+            .lower
+            .zip(cost.upper)
+            .map(|(lower, upper)| format!(" ({} to {})", significant(lower, 2), significant(upper, 2)));
+        format!("{} {}{}", name(cell), significant(*median, 2), interval.unwrap_or_default())
+    });
+    Some(format!("least CPU of the relay alone, {unit}: {}", told.collect::<Vec<_>>().join(", ")))
+}
+
+/// The method, and what else was chosen of it.
+fn name(cell: &CellView) -> String {
+    let parts = ["relay", "relay_threads", "relay_buffer", "relay_pipe"].into_iter().filter_map(|factor| {
+        let level = cell.level(factor);
+        let is_usual = matches!(level, Level::Absent) || level.is_auto() || level.name() == Some("direction");
+        (!is_usual).then(|| bytegauge_model::factor::find(factor).map_or(level.to_string(), |f| f.kind.compact(&level)))
+    });
+    parts.collect::<Vec<_>>().join(" ")
+}

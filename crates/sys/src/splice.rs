@@ -1,0 +1,86 @@
+//! Moving bytes between descriptors without a buffer of the program: splice(2), and sendfile(2) into a pipe.
+//!
+//! One of two descriptors of splice(2) must be a pipe: between two sockets the kernel answers `EINVAL`
+//! (fs/splice.c, `do_splice`), and so it does for sendfile(2) unless its target is a pipe or its source a file
+//! (fs/read_write.c, `do_sendfile`; fs/splice.c, `splice_direct_to_actor`). So bytes go from a socket into a pipe and
+//! from there into the other socket: pages change hands twice, and are copied only where they arrive.
+//!
+//! Never loops and never retries: counts and errors are the kernel's.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::outcome;
+
+/// Moves at most `most` bytes from one descriptor to another, of which at least one is a pipe; 0 at the end of the
+/// stream. Blocks as the sockets do, and for a pipe that is full or empty unless that one does not block.
+/// `more` says that more follows at once (`SPLICE_F_MORE`, which a socket treats as `MSG_MORE`).
+///
+/// # Errors
+///
+/// `EINVAL` if neither is a pipe, or one cannot be spliced; otherwise the kernel's error untouched, `EINTR` and
+/// `EAGAIN` included. What a socket of which the peer is gone raises as `SIGPIPE`, Rust's runtime ignores.
+#[inline]
+pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool) -> io::Result<usize> {
+    let flags = if more { libc::SPLICE_F_MORE } else { 0 };
+    let nowhere = std::ptr::null_mut();
+    // SAFETY: both descriptors are open for as long as they are borrowed, and null offsets are allowed (splice(2)).
+    outcome::of_count(unsafe { libc::splice(from.as_raw_fd(), nowhere, to.as_raw_fd(), nowhere, most, flags) })
+}
+
+/// Moves at most `most` bytes from a socket into a pipe by sendfile(2), which has no further use between sockets; 0 at
+/// the end of the stream.
+///
+/// # Errors
+///
+/// As [`splice`].
+#[inline]
+pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    // SAFETY: both descriptors are open for as long as they are borrowed; without an offset no memory is passed.
+    outcome::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), std::ptr::null_mut(), most) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::pipe;
+
+    fn joined() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    fn check(fill: impl Fn(BorrowedFd<'_>, BorrowedFd<'_>) -> io::Result<usize>) {
+        let ((mut source, front), (back, mut sink)) = (joined(), joined());
+        let (reader, writer) = pipe::anonymous().unwrap();
+        source.write_all(b"through a pipe").unwrap();
+        assert_eq!(fill(front.as_fd(), writer.as_fd()).unwrap(), 14);
+        assert_eq!(splice(reader.as_fd(), back.as_fd(), 9, true).unwrap(), 9);
+        assert_eq!(splice(reader.as_fd(), back.as_fd(), 100, false).unwrap(), 5);
+        let mut found = [0; 14];
+        sink.read_exact(&mut found).unwrap();
+        assert_eq!(&found, b"through a pipe");
+        source.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(fill(front.as_fd(), writer.as_fd()).unwrap(), 0, "the end of the stream");
+    }
+
+    #[test]
+    fn bytes_go_from_socket_to_socket_through_a_pipe() {
+        check(|from, to| splice(from, to, 1 << 16, false));
+        check(|from, to| sendfile(from, to, 1 << 16));
+    }
+
+    #[test]
+    fn without_a_pipe_the_kernel_refuses() {
+        let ((mut source, front), (back, _sink)) = (joined(), joined());
+        source.write_all(b"x").unwrap();
+        for refused in [splice(front.as_fd(), back.as_fd(), 1, false), sendfile(front.as_fd(), back.as_fd(), 1)] {
+            assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The end between the two sides of a path: it serves from the moment it listens, and is charged for all that its process
+//! uses within the window.
+
+use std::sync::Arc;
+
+use bytegauge_model::{EndRole, FlowReport, Workload};
+
+use crate::address::Address;
+use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
+use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, summed};
+use crate::end::serve::Peer;
+use crate::end::server::enough_files;
+use crate::fault::Fault;
+use crate::message::Reply;
+use crate::meter::{Meter, Schedule};
+use crate::relay::{self, Hall, RelaySetup, Upstream};
+use crate::setup::{PathSetup, Setup, Task};
+
+/// Descriptors of a connection: its two sockets, two more where a method has types of its own for them, and the pipes of
+/// both directions.
+const FILES_A_CONNECTION: usize = 8;
+
+/// A relay that listens.
+pub(super) struct RelayEnd {
+    setup: Arc<Setup>,
+    path: PathSetup,
+    relay: RelaySetup,
+    hall: Arc<Hall>,
+}
+
+impl RelayEnd {
+    /// Listens. `Ok(None)` when nobody listens to its first word.
+    pub(super) fn open(
+        peer: &mut impl Peer,
+        setup: Setup,
+        upstream: Option<&Address>,
+        body: Body,
+    ) -> Result<Option<RelayEnd>, Fault> {
+        let impossible = |what: &str| Fault::Impossible(format!("a relay was opened without {what}"));
+        let path = setup.path().cloned().ok_or_else(|| impossible("a path"))?;
+        let relay = path.relay.clone().ok_or_else(|| impossible("a method"))?;
+        // Of a stream every connection ends when its writer has said all; of calls, clients keep theirs.
+        let (workload, beside, expected) = match &setup.task {
+            Task::Call(call) => (Workload::Call, call.idle_flows + call.competing_flows, None),
+            _ => (Workload::Stream, 0, Some(path.flows)),
+        };
+        let upstream = Upstream::new(upstream.ok_or_else(|| impossible("an address"))?, &path, workload)?;
+        enough_files((path.flows + beside) * FILES_A_CONNECTION, body)?;
+        let (listener, address) = relay::listen(&path, workload)?;
+        if !peer.reply(Reply::Listening(address)) {
+            return Ok(None);
+        }
+        let hall = Arc::new(Hall::new(listener, upstream, expected));
+        Ok(Some(RelayEnd { setup: Arc::new(setup), path, relay, hall }))
+    }
+}
+
+impl Duty for RelayEnd {
+    type Hand = RelayHand;
+
+    const WORKS_BEFORE: bool = true;
+
+    fn roster(&self) -> Roster {
+        Roster {
+            what: format!("passing bytes on by {} over {}", self.relay.method, self.path.transport),
+            name: EndRole::Relay.name(),
+            // Threads that it starts inherit the place of this one.
+            cpus: vec![self.setup.cpu(EndRole::Relay, 0)],
+            fewer: "--flows",
+            stack: LARGE_STACK,
+        }
+    }
+
+    fn hand(&mut self, _thread: usize, _flags: &Flags) -> RelayHand {
+        RelayHand { setup: Arc::clone(&self.setup), relay: self.relay.clone(), hall: Arc::clone(&self.hall) }
+    }
+
+    fn lasting(&self) -> Lasting {
+        Lasting { until_told: true, patience_ns: self.setup.grace_ns }
+    }
+
+    fn report(self, left: Left<Part>) -> Ended {
+        let (mut report, fault) = summed(left);
+        let (books, wrong) = self.hall.take_books();
+        report.total_bytes = books.taken_up + books.given_up + books.taken_down + books.given_down;
+        report.relay = Some(books);
+        Ended { report, fault: fault.or(wrong), ..Ended::default() }
+    }
+}
+
+/// The thread that accepts, or that does everything.
+pub(super) struct RelayHand {
+    setup: Arc<Setup>,
+    relay: RelaySetup,
+    hall: Arc<Hall>,
+}
+
+impl Hand for RelayHand {
+    type Part = Part;
+
+    fn carry(self, mut post: Post<Part>) -> Part {
+        let RelayHand { setup, relay, hall } = self;
+        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
+        let mut meter = Meter::start(&schedule, 0);
+        meter.charge_process();
+        meter.hold(post.opened_ns(), &schedule);
+        post.ready();
+        let flags = relay::Flags { abort: &post.flags.abort, told: &post.flags.told };
+        let carried = relay::carry(&hall, &relay, setup.plant, flags, &mut meter);
+        meter.close_early();
+        let (engine, fault) = match carried {
+            Ok(engine) => (Some(engine), None),
+            Err(fault) => (None, Some(fault)),
+        };
+        Part { fault, ..Part::of(meter, vec![(0, FlowReport::default())], engine) }
+    }
+}

@@ -1,0 +1,41 @@
+//! A relay that is broken on purpose, and says that all is well: whoever measures must notice.
+
+use std::io;
+
+use bytegauge_sys::io as sys_io;
+
+use crate::plant::Plant;
+use crate::relay::threads::Way;
+
+/// Buffer of a direction.
+const BUFFER: usize = 16 << 10;
+
+/// One direction, with the fault in it: bytes that are dropped and counted as given, or one of which a bit is flipped.
+pub(in crate::relay) fn copy(way: &mut Way<'_>, plant: Plant) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    let mut share = way.share();
+    loop {
+        let n = match sys_io::read(way.from(), &mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(error) if way.goes_on_after(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        let before = way.passed.taken;
+        way.passed.taken += n as u64;
+        share.count(n, buffer.len());
+        let reaches = |offset: u64| (before..before + n as u64).contains(&offset);
+        let mut rest = &mut buffer[..n];
+        match plant {
+            Plant::RelayLoses { offset } if reaches(offset) => rest = &mut rest[1..],
+            Plant::RelayCorrupts { offset } if reaches(offset) => rest[(offset - before) as usize] ^= 1,
+            _ => {}
+        }
+        let mut rest: &[u8] = rest;
+        while !rest.is_empty() {
+            rest = &rest[sys_io::write(way.to(), rest)?..];
+        }
+        share.count(n, n);
+        way.passed.given += n as u64;
+    }
+}

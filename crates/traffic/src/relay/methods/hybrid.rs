@@ -1,0 +1,78 @@
+//! Copies while messages are small, splices while the data is bulk.
+//!
+//! A copy of a few KiB costs less than the four descriptors' worth of work around a pipe; a copy of megabytes costs more.
+//! Which of the two it is, reads tell: several in a row that fill the buffer are bulk, and a splice that brings less than
+//! a buffer is the end of it. The pipe is made when it is first needed: idle connections have none.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::fault::Fault;
+use crate::relay::methods::read_write::ReadWrite;
+use crate::relay::methods::splice::Splice;
+use crate::relay::{Hands, RelaySetup};
+
+/// So many reads in a row that fill the buffer make a connection one of bulk.
+const FULL_READS: u32 = 3;
+
+/// Both ways, and which of them is in use.
+pub(in crate::relay) struct Hybrid {
+    setup: RelaySetup,
+    copies: ReadWrite,
+    splices: Option<Splice<false>>,
+    /// Reads in a row that filled the buffer; of a connection of bulk at least [`FULL_READS`].
+    full: u32,
+    /// Whether a pipe could not be made: then it goes on copying.
+    is_short_of_pipes: bool,
+}
+
+impl Hybrid {
+    fn pipe(&mut self) -> Option<&mut Splice<false>> {
+        if self.full < FULL_READS || self.is_short_of_pipes {
+            return None;
+        }
+        if self.splices.is_none() {
+            self.splices = Splice::new(&self.setup).ok();
+            self.is_short_of_pipes = self.splices.is_none();
+        }
+        self.splices.as_mut()
+    }
+}
+
+impl Hands for Hybrid {
+    const SHORT_IS_EMPTY: bool = false;
+
+    fn new(setup: &RelaySetup) -> Result<Hybrid, Fault> {
+        let copies = ReadWrite::new(setup)?;
+        Ok(Hybrid { setup: setup.clone(), copies, splices: None, full: 0, is_short_of_pipes: false })
+    }
+
+    fn room(&self) -> usize {
+        self.copies.room()
+    }
+
+    fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
+        let room = self.copies.room();
+        let taken = match self.pipe() {
+            Some(pipe) => pipe.take(from)?,
+            None => self.copies.take(from)?,
+        };
+        self.full = if taken >= room { self.full.saturating_add(1) } else { 0 };
+        Ok(taken)
+    }
+
+    fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize> {
+        match &mut self.splices {
+            Some(pipe) if pipe.held() > 0 => pipe.give(to),
+            _ => self.copies.give(to),
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.copies.held() + self.splices.as_ref().map_or(0, Hands::held)
+    }
+
+    fn pipe_size(&self) -> Option<usize> {
+        self.splices.as_ref().and_then(Hands::pipe_size)
+    }
+}

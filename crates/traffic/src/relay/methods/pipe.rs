@@ -1,0 +1,96 @@
+//! Two threads and a bounded pipe in memory between them: one reads, the other one writes, and buffers go round.
+//!
+//! What a pipe between two loops costs (waking a thread for every buffer) beside what it brings (a read may run while a
+//! write does).
+
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use bytegauge_sys::io as sys_io;
+
+use crate::relay::threads::Way;
+
+/// Buffers that go round: the reader may be so far ahead.
+const BUFFERS: usize = 4;
+
+/// One direction: the calling thread reads, another one writes.
+pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
+    let (full, filled) = sync_channel::<(Vec<u8>, usize)>(BUFFERS);
+    let (empty, emptied) = sync_channel(BUFFERS);
+    for _ in 0..BUFFERS {
+        // There is room for all of them.
+        let _ = empty.send(vec![0; way.setup.buffer()]);
+    }
+    let mut taken = 0;
+    let way_now: &Way<'_> = way;
+    let (read, written, given) = std::thread::scope(|scope| {
+        let writing = std::thread::Builder::new().name("relay-pipe".into()).spawn_scoped(scope, move || {
+            let mut given = 0;
+            let written = write(way_now, &filled, &empty, &mut given);
+            if written.is_err() {
+                way_now.breaks();
+            }
+            (written, given)
+        });
+        let writing = match writing {
+            Ok(writing) => writing,
+            Err(error) => return (Err(error), Ok(()), 0),
+        };
+        let read = read(way_now, &emptied, &full, &mut taken);
+        // The writer ends when nothing more can come.
+        drop(full);
+        let (written, given) = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (read, written, given)
+    });
+    (way.passed.taken, way.passed.given) = (taken, given);
+    written.and(read)
+}
+
+fn read(
+    way: &Way<'_>,
+    emptied: &Receiver<Vec<u8>>,
+    full: &SyncSender<(Vec<u8>, usize)>,
+    taken: &mut u64,
+) -> io::Result<()> {
+    let mut share = way.share();
+    while let Ok(mut buffer) = emptied.recv() {
+        let n = loop {
+            match sys_io::read(way.from(), &mut buffer) {
+                Err(error) if way.goes_on_after(&error) => {}
+                done => break done?,
+            }
+        };
+        share.count(n, buffer.len());
+        *taken += n as u64;
+        if n == 0 || full.send((buffer, n)).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn write(
+    way: &Way<'_>,
+    filled: &Receiver<(Vec<u8>, usize)>,
+    empty: &SyncSender<Vec<u8>>,
+    given: &mut u64,
+) -> io::Result<()> {
+    let mut share = way.share();
+    while let Ok((buffer, len)) = filled.recv() {
+        let mut rest = &buffer[..len];
+        while !rest.is_empty() {
+            match sys_io::write(way.to(), rest) {
+                Ok(n) => {
+                    share.count(n, rest.len());
+                    *given += n as u64;
+                    rest = &rest[n..];
+                }
+                Err(error) if way.goes_on_after(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Nobody reads any more: what is still on its way is written all the same.
+        let _ = empty.send(buffer);
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! readv(2) into a buffer in parts, writev(2) out of it: what scattered memory costs beside one piece.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+
+use bytegauge_sys::io as sys_io;
+
+use crate::fault::Fault;
+use crate::relay::{Hands, RelaySetup};
+
+/// Into how many parts the buffer is cut.
+const PARTS: usize = 4;
+
+/// A buffer in parts, and which bytes of it are still to be given.
+pub(in crate::relay) struct Vectored {
+    buffer: Vec<u8>,
+    part: usize,
+    from: usize,
+    to: usize,
+}
+
+impl Hands for Vectored {
+    const SHORT_IS_EMPTY: bool = true;
+
+    fn new(setup: &RelaySetup) -> Result<Vectored, Fault> {
+        let part = setup.buffer().div_ceil(PARTS);
+        Ok(Vectored { buffer: vec![0; setup.buffer()], part, from: 0, to: 0 })
+    }
+
+    fn room(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
+        let mut parts = [(); PARTS].map(|()| IoSliceMut::new(&mut []));
+        for (slot, part) in parts.iter_mut().zip(self.buffer.chunks_mut(self.part)) {
+            *slot = IoSliceMut::new(part);
+        }
+        let n = sys_io::read_vectored(from, &mut parts)?;
+        (self.from, self.to) = (0, n);
+        Ok(n)
+    }
+
+    fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize> {
+        let within = |bytes: usize| bytes.clamp(self.from, self.to);
+        let parts: [IoSlice<'_>; PARTS] = std::array::from_fn(|number| {
+            IoSlice::new(&self.buffer[within(number * self.part)..within((number + 1) * self.part)])
+        });
+        let n = sys_io::write_vectored(to, &parts)?;
+        self.from += n;
+        Ok(n)
+    }
+
+    fn held(&self) -> usize {
+        self.to - self.from
+    }
+}

@@ -1,0 +1,80 @@
+//! splice(2) from a socket into a pipe and out of it into the other one; or sendfile(2) into the pipe, which does the
+//! same within the kernel (fs/splice.c, `splice_file_to_pipe`).
+//!
+//! A pipe is filled only when it is empty: a call that would block then means that the socket is empty, never that the
+//! pipe is full.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use bytegauge_sys::{io as sys_io, pipe, splice};
+
+use crate::fault::Fault;
+use crate::relay::{Hands, RelaySetup};
+
+/// A pipe and how many bytes are in it. `BY_SENDFILE`: what fills it.
+pub(in crate::relay) struct Splice<const BY_SENDFILE: bool> {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    size: usize,
+    held: usize,
+}
+
+impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
+    /// Takes through the pipe, which is empty, at most `most` bytes.
+    pub(super) fn take_up_to(&mut self, from: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        let n = match BY_SENDFILE {
+            true => splice::sendfile(from, self.writer.as_fd(), most)?,
+            false => splice::splice(from, self.writer.as_fd(), most, false)?,
+        };
+        self.held = n;
+        Ok(n)
+    }
+}
+
+impl<const BY_SENDFILE: bool> Hands for Splice<BY_SENDFILE> {
+    // A pipe counts fragments: it may be full with a few bytes.
+    const SHORT_IS_EMPTY: bool = false;
+
+    fn new(setup: &RelaySetup) -> Result<Self, Fault> {
+        let (reader, writer) = pipe::anonymous().map_err(|error| lacking(&error))?;
+        let size = match setup.pipe_size {
+            Some(bytes) => pipe::set_pipe_size(writer.as_fd(), bytes),
+            None => pipe::pipe_size(writer.as_fd()),
+        };
+        // A pipe that does not block leaves it to the sockets whether a call does.
+        let size = size.map_err(|error| Fault::Missing(format!("the relay's pipe: {error}")))?;
+        for end in [&reader, &writer] {
+            sys_io::set_nonblocking(end.as_fd(), false).map_err(Fault::io("preparing the relay's pipe"))?;
+        }
+        Ok(Splice { reader, writer, size, held: 0 })
+    }
+
+    fn room(&self) -> usize {
+        self.size
+    }
+
+    fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
+        self.take_up_to(from, self.size)
+    }
+
+    fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize> {
+        let n = splice::splice(self.reader.as_fd(), to, self.held, false)?;
+        self.held -= n;
+        Ok(n)
+    }
+
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    fn pipe_size(&self) -> Option<usize> {
+        Some(self.size)
+    }
+}
+
+fn lacking(error: &io::Error) -> Fault {
+    Fault::Missing(format!(
+        "no pipe could be made for the relay ({error}): raise ulimit -n, use fewer --flows, or another --relay"
+    ))
+}

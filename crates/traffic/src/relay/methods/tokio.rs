@@ -1,0 +1,186 @@
+//! `tokio::io::copy_bidirectional`: a task a connection, all of them on one thread.
+//!
+//! Without a word about it each direction has a buffer of 8 KiB (tokio/src/io/util/mod.rs, `DEFAULT_BUF_SIZE`).
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::{option, socket};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
+
+use crate::engine::{ACCEPT_PAUSE_NS, Door, Stream, is_passing};
+use crate::fault::Fault;
+use crate::relay::Carrying;
+use crate::relay::hall::{Hall, Passage};
+use crate::relay::socket::unconnected;
+use crate::tally::Tally;
+
+/// What `copy_bidirectional` takes for each direction.
+const BUFFER: usize = 8 << 10;
+
+/// How long the loop sleeps at most: nobody can wake it to look at a flag.
+const LOOK_NS: u64 = 5_000_000;
+
+pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+    let Carrying { hall, setup, flags, meter } = carrying;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(Fault::io("starting a Tokio runtime"))?;
+    let (tally, size) = (meter.tally(), setup.buffer.unwrap_or(BUFFER));
+    let mut report = EngineReport::default();
+    // Being told does not end it by itself.
+    let never = AtomicBool::new(false);
+    let carried = runtime.block_on(async {
+        let door = Door::new(hall.listener()).map_err(Fault::io("registering the relay's listener with Tokio"))?;
+        loop {
+            let now_ns = monotonic_ns();
+            if now_ns >= meter.next_mark_ns() {
+                meter.lap(&never);
+            }
+            if flags.abort.load(Ordering::Relaxed) || hall.is_over(flags.told) {
+                return Ok(());
+            }
+            let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
+            match accepted(&door, until_ns - now_ns).await {
+                None => {}
+                Some(Ok(stream)) => {
+                    report.accepted += 1;
+                    report.accepted_at_once = 1;
+                    tokio::spawn(carry_one(Arc::clone(hall), Leg::new(stream, &tally), Arc::clone(&tally), size));
+                }
+                Some(Err(error)) if socket::is_exhausted(&error) => {
+                    tokio::time::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)).await;
+                }
+                Some(Err(error)) if is_passing(&error) => {}
+                Some(Err(source)) => {
+                    return Err(Fault::Io { doing: "accepting a connection for the relay".into(), source });
+                }
+            }
+        }
+    });
+    hall.closes();
+    // Drops every task, and each enters what passed.
+    drop(runtime);
+    carried.map(|()| report)
+}
+
+/// The next connection, if one comes in time.
+async fn accepted(door: &Door, timeout_ns: u64) -> Option<io::Result<Stream>> {
+    let mut time = pin!(tokio::time::sleep(Duration::from_nanos(timeout_ns)));
+    poll_fn(|context| match door.poll_accept(context) {
+        Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+        Poll::Pending => time.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+async fn carry_one(hall: Arc<Hall>, front: Leg, tally: Arc<Tally>, size: usize) {
+    let back = match connected(&hall, &front.stream).await {
+        Ok(stream) => Leg::new(stream, &tally),
+        Err(fault) => {
+            front.resets();
+            return hall.unconnected(fault);
+        }
+    };
+    let mut pair = Pair { hall, legs: [front, back], in_order: false };
+    let [front, back] = &mut pair.legs;
+    pair.in_order = copy_bidirectional_with_sizes(front, back, size, size).await.is_ok();
+}
+
+async fn connected(hall: &Hall, front: &Stream) -> Result<Stream, Fault> {
+    hall.upstream.welcome(front)?;
+    let stream = hall.upstream.begin().and_then(Stream::new).map_err(unconnected)?;
+    stream.writable().await.map_err(unconnected)?;
+    match socket::take_error(stream.as_fd()) {
+        Ok(None) => Ok(stream),
+        Ok(Some(errno)) => Err(unconnected(io::Error::from_raw_os_error(errno))),
+        Err(error) => Err(unconnected(error)),
+    }
+}
+
+/// A connection, which enters what passed when it is dropped, by its task's end or with the runtime.
+struct Pair {
+    hall: Arc<Hall>,
+    legs: [Leg; 2],
+    in_order: bool,
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let [front, back] = &self.legs;
+        let in_order = self.in_order;
+        if !in_order {
+            front.resets();
+            back.resets();
+        }
+        let up = Passage { taken: front.taken, given: back.given, in_order };
+        let down = Passage { taken: back.taken, given: front.given, in_order };
+        self.hall.settle([up, down], !in_order, [Some(front.fd()), Some(back.fd())]);
+    }
+}
+
+/// One socket, and what went through it.
+struct Leg {
+    stream: Stream,
+    tally: Arc<Tally>,
+    taken: u64,
+    given: u64,
+}
+
+impl Leg {
+    fn new(stream: Stream, tally: &Arc<Tally>) -> Leg {
+        Leg { stream, tally: Arc::clone(tally), taken: 0, given: 0 }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Makes its close a reset.
+    fn resets(&self) {
+        // What knows no resets, as a Unix socket does, is just closed.
+        let _ = option::set(self.fd(), &option::LINGER.to(0));
+    }
+}
+
+impl AsyncRead for Leg {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let (leg, before) = (self.get_mut(), buffer.remaining());
+        ready!(leg.stream.poll_fill(context, buffer))?;
+        let n = before - buffer.remaining();
+        leg.tally.count_alone(n, before);
+        leg.taken += n as u64;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Leg {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let leg = self.get_mut();
+        let n = ready!(leg.stream.poll_write(context, bytes))?;
+        leg.tally.count_alone(n, bytes.len());
+        leg.given += n as u64;
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A socket holds nothing back.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A peer that is gone already is found out by the other direction.
+        let _ = bytegauge_sys::io::shutdown(self.fd(), std::net::Shutdown::Write);
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,311 @@
+//! One thread for all connections of a method that takes and gives by hand, woken by epoll(7).
+//!
+//! Both sockets of a connection are registered once, for edges, and never again: what is ready is remembered until a call
+//! says otherwise. A connection that could go on has its turn and stands in line again.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::{io as sys_io, option, socket};
+
+use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
+use crate::fault::Fault;
+use crate::meter::Meter;
+use crate::relay::hall::{Hall, Passage};
+use crate::relay::socket::unconnected;
+use crate::relay::{Carrying, Hands, RelaySetup};
+
+/// The listener's token; connections carry a slot, a generation and a side.
+const LISTENER: u64 = u64::MAX;
+
+/// Events taken at one wake-up.
+const EVENTS_MAX: usize = 256;
+
+/// Calls that a direction may make before others have their turn.
+const TURN_CALLS: usize = 32;
+
+/// A socket of a connection.
+struct Leg {
+    fd: OwnedFd,
+    readable: bool,
+    writable: bool,
+    /// The peer has said all that it had to say: a short read is not the last one.
+    peer_shut: bool,
+}
+
+/// A connection: its two sockets, and its two directions.
+struct Pair<H> {
+    legs: [Leg; 2],
+    ways: [Way<H>; 2],
+    /// The connection to the other side is not there yet.
+    connecting: bool,
+}
+
+struct Way<H> {
+    hands: H,
+    passed: Passage,
+    /// Its end was passed on.
+    over: bool,
+}
+
+struct Slot<H> {
+    generation: u32,
+    pair: Option<Pair<H>>,
+    queued: bool,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It waits for its sockets.
+    Rests,
+    /// It could go on.
+    Wants,
+    /// Both directions have ended.
+    Over,
+    /// It has failed.
+    Broken,
+}
+
+struct Desk<'a, 'm, H> {
+    hall: &'a Hall,
+    setup: &'a RelaySetup,
+    meter: &'m mut Meter,
+    epoll: Epoll,
+    slots: Vec<Slot<H>>,
+    free: Vec<u32>,
+    again: VecDeque<u32>,
+    report: EngineReport,
+}
+
+pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+    let Carrying { hall, setup, flags, meter } = carrying;
+    let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
+    epoll.add(hall.listener(), Ready::READ, LISTENER).map_err(Fault::io("waiting for connections"))?;
+    let report = EngineReport::default();
+    let (slots, free, again) = (Vec::new(), Vec::new(), VecDeque::new());
+    let mut desk = Desk::<H> { hall, setup, meter, epoll, slots, free, again, report };
+    let carried = desk.run(flags.told, flags.abort);
+    hall.closes();
+    for index in 0..desk.slots.len() {
+        desk.close(index as u32, true);
+    }
+    carried.map(|()| desk.report)
+}
+
+impl<H: Hands> Desk<'_, '_, H> {
+    fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
+        let mut events = Events::with_room(EVENTS_MAX);
+        // Being told does not end it by itself.
+        let never = AtomicBool::new(false);
+        loop {
+            let now_ns = monotonic_ns();
+            if now_ns >= self.meter.next_mark_ns() || self.meter.is_lap_used_up() {
+                self.meter.lap(&never);
+            }
+            if abort.load(Ordering::Relaxed) || self.hall.is_over(told) {
+                return Ok(());
+            }
+            let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
+            let timeout_ns = if self.again.is_empty() { until_ns - now_ns } else { 0 };
+            self.report.system_calls += 1;
+            let count = match self.epoll.wait(&mut events, timeout_ns) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(source) => return Err(Fault::Io { doing: "waiting in epoll".into(), source }),
+            };
+            self.report.wakeups += u64::from(count > 0);
+            for index in 0..count {
+                match events.at(index) {
+                    (LISTENER, _) => self.accept()?,
+                    (token, ready) => self.on_event(token, ready),
+                }
+            }
+            for _ in 0..self.again.len() {
+                let Some(index) = self.again.pop_front() else { break };
+                self.slots[index as usize].queued = false;
+                self.turn(index);
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Result<(), Fault> {
+        self.report.system_calls += 1;
+        match socket::accept(self.hall.listener(), true) {
+            Ok(fd) => {
+                self.report.accepted += 1;
+                self.report.accepted_at_once = 1;
+                self.welcome(fd)
+            }
+            Err(error) if socket::is_exhausted(&error) => {
+                // A level-triggered listener would be reported again at once.
+                std::thread::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS));
+                Ok(())
+            }
+            Err(error) if is_passing(&error) => Ok(()),
+            Err(source) => Err(Fault::Io { doing: "accepting a connection for the relay".into(), source }),
+        }
+    }
+
+    fn welcome(&mut self, front: OwnedFd) -> Result<(), Fault> {
+        self.report.system_calls += 2;
+        let hall = self.hall;
+        let joined = hall.upstream.welcome(&front).and_then(|()| hall.upstream.begin().map_err(unconnected));
+        let back = match joined {
+            Ok(back) => back,
+            Err(fault) => {
+                let _ = option::set(front.as_fd(), &option::LINGER.to(0));
+                hall.unconnected(fault);
+                return Ok(());
+            }
+        };
+        let way = || Ok(Way { hands: H::new(self.setup)?, passed: Passage::default(), over: false });
+        let ways = [way()?, way()?];
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, pair: None, queued: false });
+            (self.slots.len() - 1) as u32
+        });
+        let leg = |fd| Leg { fd, readable: false, writable: false, peer_shut: false };
+        let legs = [leg(front), leg(back)];
+        for (side, leg) in legs.iter().enumerate() {
+            let ready = Ready::READ | Ready::WRITE | Ready::PEER_SHUT | Ready::EDGE;
+            let token = self.token(index, side);
+            self.report.system_calls += 1;
+            self.epoll.add(leg.fd.as_fd(), ready, token).map_err(Fault::io("waiting for a connection"))?;
+        }
+        self.slots[index as usize].pair = Some(Pair { legs, ways, connecting: true });
+        Ok(())
+    }
+
+    /// Slot, side, and the generation of the slot, so that an event of an older connection is told apart.
+    fn token(&self, index: u32, side: usize) -> u64 {
+        u64::from(self.slots[index as usize].generation & (u32::MAX >> 1)) << 32 | u64::from(index) << 1 | side as u64
+    }
+
+    fn on_event(&mut self, token: u64, ready: Ready) {
+        let (index, side) = ((token as u32) >> 1, (token & 1) as usize);
+        if self.token(index, side) != token {
+            return;
+        }
+        let Some(pair) = &mut self.slots[index as usize].pair else { return };
+        let gone = ready.any(Ready::ERROR | Ready::HANG_UP);
+        let leg = &mut pair.legs[side];
+        leg.readable |= gone || ready.any(Ready::READ | Ready::PEER_SHUT);
+        leg.writable |= gone || ready.any(Ready::WRITE);
+        leg.peer_shut |= gone || ready.any(Ready::PEER_SHUT);
+        if side == 1 && pair.connecting && (gone || ready.any(Ready::WRITE)) {
+            self.report.system_calls += 1;
+            match socket::take_error(pair.legs[1].fd.as_fd()) {
+                Ok(None) => pair.connecting = false,
+                Ok(Some(errno)) => return self.fail_to_connect(index, io::Error::from_raw_os_error(errno)),
+                Err(error) => return self.fail_to_connect(index, error),
+            }
+        }
+        self.turn(index);
+    }
+
+    fn fail_to_connect(&mut self, index: u32, error: io::Error) {
+        if let Some(pair) = self.vacate(index) {
+            let _ = option::set(pair.legs[0].fd.as_fd(), &option::LINGER.to(0));
+            self.hall.unconnected(unconnected(error));
+        }
+    }
+
+    /// Lets both directions of a connection do what they can.
+    fn turn(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let Some(pair) = slot.pair.as_mut().filter(|pair| !pair.connecting) else { return };
+        let mut turns = [Turn::Rests; 2];
+        for (way, turn) in turns.iter_mut().enumerate() {
+            *turn = advance(pair, way, self.meter, &mut self.report);
+        }
+        if turns.contains(&Turn::Broken) {
+            self.close(index, true);
+        } else if turns == [Turn::Over; 2] {
+            self.close(index, false);
+        } else if turns.contains(&Turn::Wants) && !std::mem::replace(&mut slot.queued, true) {
+            self.again.push_back(index);
+        }
+    }
+
+    /// Closes a connection, and enters what passed.
+    fn close(&mut self, index: u32, broken: bool) {
+        let Some(pair) = self.vacate(index) else { return };
+        if broken {
+            for leg in &pair.legs {
+                // What knows no resets, as a Unix socket does, is just closed.
+                let _ = option::set(leg.fd.as_fd(), &option::LINGER.to(0));
+            }
+        }
+        self.hall.settle(
+            [pair.ways[0].passed, pair.ways[1].passed],
+            broken,
+            [Some(pair.legs[0].fd.as_fd()), Some(pair.legs[1].fd.as_fd())],
+        );
+    }
+
+    fn vacate(&mut self, index: u32) -> Option<Pair<H>> {
+        let slot = &mut self.slots[index as usize];
+        let pair = slot.pair.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        Some(pair)
+    }
+}
+
+/// Lets one direction do what it can: gives what it holds, then takes.
+fn advance<H: Hands>(pair: &mut Pair<H>, number: usize, meter: &mut Meter, report: &mut EngineReport) -> Turn {
+    let Pair { legs: [front, back], ways, .. } = pair;
+    let (from, to) = if number == 0 { (front, back) } else { (back, front) };
+    let way = &mut ways[number];
+    if way.over {
+        return Turn::Over;
+    }
+    for _ in 0..TURN_CALLS {
+        let held = way.hands.held();
+        let done = match (held > 0, to.writable, from.readable) {
+            (true, false, _) | (false, _, false) => return Turn::Rests,
+            (true, true, _) => way.hands.give(to.fd.as_fd()),
+            (false, _, true) => way.hands.take(from.fd.as_fd()),
+        };
+        report.system_calls += 1;
+        match done {
+            Ok(0) if held > 0 => return Turn::Broken,
+            Ok(0) => {
+                way.over = true;
+                way.passed.in_order = true;
+                report.system_calls += 1;
+                // A peer that is gone already is found out by the other direction.
+                let _ = sys_io::shutdown(to.fd.as_fd(), Shutdown::Write);
+                return Turn::Over;
+            }
+            Ok(n) if held > 0 => {
+                way.passed.given += n as u64;
+                meter.count(n, held);
+            }
+            Ok(n) => {
+                way.passed.taken += n as u64;
+                meter.count(n, way.hands.room());
+                // Whatever comes after this read makes an edge of its own; an end that came before it made its own, too.
+                from.readable = !H::SHORT_IS_EMPTY || n == way.hands.room() || from.peer_shut;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if held > 0 {
+                    to.writable = false;
+                } else {
+                    from.readable = false;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Turn::Broken,
+        }
+    }
+    Turn::Wants
+}

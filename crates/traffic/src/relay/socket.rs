@@ -1,0 +1,119 @@
+//! The sockets of a relay: the listener that takes the place of the other side, and connections to that side.
+//!
+//! What is asked of an end's sockets is asked of the relay's too, each towards the end that it faces. Over TCP both of its
+//! sockets have `TCP_NODELAY`, as every proxy sets it: whoever passes bytes on must not wait for more of them.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use bytegauge_model::Workload;
+use bytegauge_model::option::Setter;
+use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_sys::{errno, socket};
+use socket2::{SockAddr, Socket, Type};
+
+use crate::address::Address;
+use crate::call::{open, sock_addr, told, unbound};
+use crate::fault::Fault;
+use crate::setup::PathSetup;
+use crate::transport::connect_in_time;
+use crate::transport::options::{Moment, set_all, wanted};
+
+/// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Listens where the other side would. The listener does not block.
+///
+/// # Errors
+/// [`Fault::Missing`] if the machine lacks the transport or an option.
+pub fn listen(path: &PathSetup, workload: Workload) -> Result<(OwnedFd, Address), Fault> {
+    let address = unbound(path)?;
+    let socket = open(&path.transport, &address)?;
+    let (_, theirs) = setters(workload);
+    set_all(&socket, &wanted(&path.options, (theirs, Moment::Listening), &path.transport))?;
+    socket.bind(&address).map_err(Fault::io("binding the relay's listener"))?;
+    socket.listen(BACKLOG).map_err(Fault::io("listening for a relay"))?;
+    socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
+    let bound = socket.local_addr().map_err(Fault::io("reading the relay's address"))?;
+    Ok((socket.into(), told(&bound)?))
+}
+
+/// Where a relay connects to.
+#[derive(Debug)]
+pub struct Upstream {
+    address: SockAddr,
+    foreign: bool,
+    /// Of a socket towards the other side.
+    options: Vec<SocketOption>,
+    /// Of one that was accepted.
+    accepted: Vec<SocketOption>,
+}
+
+impl Upstream {
+    /// The side that a relay stands before.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if a socket cannot connect to the address.
+    pub fn new(address: &Address, path: &PathSetup, workload: Workload) -> Result<Upstream, Fault> {
+        let (ours, theirs) = setters(workload);
+        let of = |setter, moment| {
+            let mut options = wanted(&path.options, (setter, moment), &path.transport);
+            options.extend(path.transport.is_tcp().then(|| option::NO_DELAY.to(true)));
+            options
+        };
+        Ok(Upstream {
+            address: sock_addr(address)?,
+            foreign: path.foreign.is_some(),
+            options: of(ours, Moment::Own),
+            accepted: of(theirs, Moment::Accepted),
+        })
+    }
+
+    /// Prepares a connection that was accepted.
+    pub(super) fn welcome(&self, fd: impl AsFd) -> Result<(), Fault> {
+        set_all(fd, &self.accepted)
+    }
+
+    /// Connects, and waits for it.
+    pub(super) fn join(&self) -> Result<OwnedFd, Fault> {
+        let joined = self.socket().and_then(|socket| {
+            connect_in_time(&socket, &self.address, self.foreign)?;
+            Ok(socket.into())
+        });
+        joined.map_err(unconnected)
+    }
+
+    /// Begins to connect.
+    pub(super) fn begin(&self) -> io::Result<OwnedFd> {
+        let socket = self.socket()?;
+        socket.set_nonblocking(true)?;
+        match socket.connect(&self.address) {
+            Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
+            _ => Ok(socket.into()),
+        }
+    }
+
+    fn socket(&self) -> io::Result<Socket> {
+        let socket = Socket::new(self.address.domain(), Type::STREAM, None)?;
+        set_all(&socket, &self.options).map_err(|fault| io::Error::other(fault.to_string()))?;
+        Ok(socket)
+    }
+}
+
+/// Who asks for the options of the socket towards the end behind the relay, and of those that it accepts.
+fn setters(workload: Workload) -> (Setter, Setter) {
+    match workload {
+        Workload::Call => (Setter::Client, Setter::Server),
+        Workload::Stream | Workload::Ring => (Setter::Source, Setter::Sink),
+    }
+}
+
+/// The relay could not reach the other side.
+pub(super) fn unconnected(error: io::Error) -> Fault {
+    if socket::is_exhausted(&error) {
+        return Fault::Missing(format!(
+            "no descriptor is left for another connection of the relay ({error}): raise ulimit -n or use fewer --flows"
+        ));
+    }
+    Fault::Io { doing: "connecting from the relay to the end behind it".into(), source: error }
+}

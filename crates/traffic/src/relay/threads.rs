@@ -1,0 +1,244 @@
+//! A thread for each direction of each connection, in calls that block; the relay's own thread accepts and connects.
+//!
+//! A direction that ends in order shuts down what it writes to. One that fails marks the connection, so that closing it
+//! resets both sides, and wakes the other direction by shutting down the *reading* of both sockets, of which a peer sees
+//! nothing (shutdown(2) on TCP: `SHUT_RD` sends no segment).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+use std::time::Duration;
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::io as sys_io;
+use bytegauge_sys::option;
+use bytegauge_sys::socket::{self, Until};
+
+use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
+use crate::fault::Fault;
+use crate::meter::Meter;
+use crate::relay::hall::{Hall, Passage};
+use crate::relay::{Carrying, Hands, RelaySetup};
+use crate::tally::{Share, Tally};
+
+/// What a thread's stack needs that carries one direction: there may be thousands of them.
+const STACK: usize = 256 << 10;
+
+/// One direction of a connection, as its thread sees it.
+pub(super) struct Way<'a> {
+    pub(super) setup: &'a RelaySetup,
+    pair: &'a Pair,
+    /// 0 is up: from the end that connects.
+    number: usize,
+    tally: &'a Arc<Tally>,
+    abort: &'a AtomicBool,
+    /// What came and went.
+    pub(super) passed: Passage,
+}
+
+/// Carries a direction to the end of its stream.
+pub(super) type Copy<'a> = dyn Fn(&mut Way<'_>) -> io::Result<()> + Sync + 'a;
+
+/// The two sockets of a connection: the one that was accepted, and the one to the other side.
+struct Pair {
+    legs: [OwnedFd; 2],
+    broken: AtomicBool,
+    /// Directions that are over.
+    passed: Mutex<[Option<Passage>; 2]>,
+}
+
+/// Connections that are open, by number.
+type Open = Mutex<BTreeMap<u64, Arc<Pair>>>;
+
+impl Way<'_> {
+    pub(super) fn from(&self) -> BorrowedFd<'_> {
+        self.pair.legs[self.number].as_fd()
+    }
+
+    pub(super) fn to(&self) -> BorrowedFd<'_> {
+        self.pair.legs[1 - self.number].as_fd()
+    }
+
+    /// The calling thread's share of what is counted within the window.
+    pub(super) fn share(&self) -> Share {
+        self.tally.share()
+    }
+
+    /// Whether a call that was interrupted is made again.
+    pub(super) fn goes_on_after(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::Interrupted && !self.abort.load(Ordering::Relaxed)
+    }
+
+    /// Wakes whoever works on this connection, which has failed.
+    pub(super) fn breaks(&self) {
+        self.pair.breaks();
+    }
+}
+
+impl Pair {
+    fn breaks(&self) {
+        self.broken.store(true, Ordering::Release);
+        for leg in &self.legs {
+            // What knows no resets, as a Unix socket does, is just closed.
+            let _ = option::set(leg.as_fd(), &option::LINGER.to(0));
+            let _ = sys_io::shutdown(leg.as_fd(), Shutdown::Read);
+        }
+    }
+
+    /// Ends both directions, whatever they wait for.
+    fn ends(&self) {
+        self.broken.store(true, Ordering::Release);
+        for leg in &self.legs {
+            let _ = option::set(leg.as_fd(), &option::LINGER.to(0));
+            let _ = sys_io::shutdown(leg.as_fd(), Shutdown::Both);
+        }
+    }
+}
+
+/// Accepts connections and carries them until it is over.
+pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<EngineReport, Fault> {
+    let Carrying { hall, setup, flags, meter } = carrying;
+    let (open, tally) = (Open::default(), meter.tally());
+    let desk = Desk { hall, setup, copy, tally: &tally, abort: flags.abort, open: &open };
+    std::thread::scope(|scope| {
+        let report = accept(scope, &desk, flags.told, meter);
+        // Of calls nobody waits for a reply any more; of a stream everything has ended, or was aborted.
+        hall.closes();
+        lock(&open).values().for_each(|pair| pair.ends());
+        report
+    })
+}
+
+/// What all threads look at.
+#[derive(Clone, Copy)]
+struct Desk<'a> {
+    hall: &'a Hall,
+    setup: &'a RelaySetup,
+    copy: &'a Copy<'a>,
+    tally: &'a Arc<Tally>,
+    abort: &'a AtomicBool,
+    open: &'a Open,
+}
+
+fn accept<'s>(
+    scope: &'s Scope<'s, '_>,
+    desk: &'s Desk<'_>,
+    told: &AtomicBool,
+    meter: &mut Meter,
+) -> Result<EngineReport, Fault> {
+    let (hall, mut report) = (desk.hall, EngineReport::default());
+    // Being told does not end it by itself.
+    let never = AtomicBool::new(false);
+    loop {
+        let now_ns = monotonic_ns();
+        if now_ns >= meter.next_mark_ns() {
+            meter.lap(&never);
+        }
+        if desk.abort.load(Ordering::Relaxed) || hall.is_over(told) {
+            return Ok(report);
+        }
+        let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
+        if !matches!(socket::wait(hall.listener(), Until::Readable, until_ns - now_ns), Ok(Some(_))) {
+            continue;
+        }
+        match socket::accept(hall.listener(), false) {
+            Ok(fd) => {
+                report.accepted += 1;
+                report.accepted_at_once = 1;
+                desk.welcome(scope, fd, report.accepted)?;
+            }
+            Err(error) if socket::is_exhausted(&error) => std::thread::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)),
+            Err(error) if is_passing(&error) => {}
+            Err(source) => return Err(Fault::Io { doing: "accepting a connection for the relay".into(), source }),
+        }
+    }
+}
+
+impl Desk<'_> {
+    /// Connects a connection that was accepted to the other side, and starts its two threads.
+    fn welcome<'s>(&'s self, scope: &'s Scope<'s, '_>, fd: OwnedFd, number: u64) -> Result<(), Fault> {
+        let joined = self.hall.upstream.welcome(&fd).and_then(|()| self.hall.upstream.join());
+        let upstream = match joined {
+            Ok(upstream) => upstream,
+            Err(fault) => {
+                let _ = option::set(fd.as_fd(), &option::LINGER.to(0));
+                self.hall.unconnected(fault);
+                return Ok(());
+            }
+        };
+        let pair = Arc::new(Pair { legs: [fd, upstream], broken: AtomicBool::new(false), passed: Mutex::default() });
+        lock(self.open).insert(number, Arc::clone(&pair));
+        for way in 0..2 {
+            let its = Arc::clone(&pair);
+            let named = std::thread::Builder::new().name(format!("relay-{number}-{way}")).stack_size(STACK);
+            if let Err(source) = named.spawn_scoped(scope, move || self.carry(&its, number, way)) {
+                pair.breaks();
+                let doing = format!("starting a thread for the relay's connection {number}: use fewer --flows");
+                return Err(Fault::Io { doing, source });
+            }
+        }
+        Ok(())
+    }
+
+    /// One direction, from its first byte to its end.
+    fn carry(&self, pair: &Pair, number: u64, way: usize) {
+        let Desk { hall, setup, copy, tally, abort, open } = *self;
+        let mut way = Way { setup, pair, number: way, tally, abort, passed: Passage::default() };
+        match copy(&mut way) {
+            Ok(()) if !pair.broken.load(Ordering::Acquire) => {
+                way.passed.in_order = true;
+                // A peer that is gone already is found out by the other direction.
+                let _ = sys_io::shutdown(way.to(), Shutdown::Write);
+            }
+            Ok(()) | Err(_) => pair.breaks(),
+        }
+        let mut over = lock(&pair.passed);
+        over[way.number] = Some(way.passed);
+        if let [Some(up), Some(down)] = *over {
+            hall.settle(
+                [up, down],
+                pair.broken.load(Ordering::Acquire),
+                [0, 1].map(|leg: usize| Some(pair.legs[leg].as_fd())),
+            );
+            lock(open).remove(&number);
+        }
+    }
+}
+
+/// Takes and gives by hand, in calls that block.
+pub(super) fn by_hand<H: Hands>(way: &mut Way<'_>) -> io::Result<()> {
+    let mut hands = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
+    let mut share = way.share();
+    loop {
+        match hands.take(way.from()) {
+            Ok(0) => return Ok(()),
+            Ok(n) => {
+                share.count(n, hands.room());
+                way.passed.taken += n as u64;
+            }
+            Err(error) if way.goes_on_after(&error) => continue,
+            Err(error) => return Err(error),
+        }
+        while hands.held() > 0 {
+            let held = hands.held();
+            match hands.give(way.to()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    share.count(n, held);
+                    way.passed.given += n as u64;
+                }
+                Err(error) if way.goes_on_after(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,391 @@
+//! Every method of a relay, in every threading that it has, between plain clients and servers of the standard library.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
+use bytegauge_model::{Level, Levels, RelayMethod, RelayReport, Workload};
+use bytegauge_traffic::meter::{Meter, Schedule};
+use bytegauge_traffic::pattern::Pattern;
+use bytegauge_traffic::relay::{self, Flags, Hall, RelaySetup, Upstream};
+use bytegauge_traffic::{Address, Fault, PathSetup, Plant, Setup};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::support::{PATIENCE, expect, listener, message, plain, plain_call, reset, wait_until};
+
+/// Every method with every threading, and one of an odd buffer.
+fn setups() -> Vec<RelaySetup> {
+    let methods = RELAY_METHODS.iter().map(|row| row.value).filter(|method| *method != RelayMethod::Direct);
+    let mut setups = Vec::new();
+    for method in methods {
+        let threads = RELAY_THREADS.iter().map(|row| row.value);
+        let kinds: Vec<_> =
+            if method.has_threads() { threads.collect() } else { vec![RelaySetup::new(method).threads] };
+        setups.extend(kinds.into_iter().map(|threads| RelaySetup { threads, ..RelaySetup::new(method) }));
+    }
+    setups.push(RelaySetup { buffer: Some(777), ..RelaySetup::new(RelayMethod::ReadvWritev) });
+    setups.push(RelaySetup { buffer: Some(777), pipe_size: Some(4096), ..RelaySetup::new(RelayMethod::Hybrid) });
+    setups
+}
+
+fn for_all(check: impl Fn(&RelaySetup)) {
+    for setup in setups() {
+        println!("{setup:?}");
+        check(&setup);
+    }
+}
+
+/// A relay that runs.
+struct Running {
+    hall: Arc<Hall>,
+    told: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), Fault>>,
+    address: Address,
+}
+
+fn path(transport: &str) -> PathSetup {
+    let mut levels = Levels::default();
+    levels.set("transport", Level::Name(transport.into()));
+    levels.set("read_size", Level::Number(4096));
+    levels.set("write_size", Level::Number(4096));
+    Setup::of(&levels).unwrap().path().unwrap().clone()
+}
+
+impl Running {
+    /// A relay in front of an address, until `expected` connections have ended, or until it is told.
+    fn over(
+        transport: &str,
+        relay: &RelaySetup,
+        to: &Address,
+        expected: Option<usize>,
+        plant: Option<Plant>,
+    ) -> Running {
+        let path = path(transport);
+        let (listener, address) = relay::listen(&path, Workload::Call).unwrap();
+        let hall = Arc::new(Hall::new(listener, Upstream::new(to, &path, Workload::Call).unwrap(), expected));
+        let told = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let (hall, told, relay) = (Arc::clone(&hall), Arc::clone(&told), relay.clone());
+            move || {
+                let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_told: true };
+                let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
+                relay::carry(&hall, &relay, plant, Flags { abort: &abort, told: &told }, &mut meter).map(drop)
+            }
+        });
+        Running { hall, told, thread, address }
+    }
+
+    /// Over TCP, until it is told.
+    fn start(relay: &RelaySetup, to: SocketAddr) -> (Running, SocketAddr) {
+        let running = Running::over("tcp", relay, &Address::Ip(to), None, None);
+        let Address::Ip(address) = running.address else { panic!("TCP has an address") };
+        (running, address)
+    }
+
+    fn tell(self) -> (RelayReport, Option<Fault>) {
+        self.told.store(true, Ordering::Relaxed);
+        self.finish()
+    }
+
+    /// What it counted when it was over.
+    fn finish(self) -> (RelayReport, Option<Fault>) {
+        self.thread.join().unwrap().unwrap();
+        self.hall.take_books()
+    }
+}
+
+/// A server that hands every connection to a thread, for so many of them.
+fn server(connections: usize, serve: fn(TcpStream)) -> (SocketAddr, JoinHandle<()>) {
+    let (listener, address) = listener();
+    listener.set_nonblocking(false).unwrap();
+    let serving = std::thread::spawn(move || {
+        let threads: Vec<_> = (0..connections)
+            .map(|_| {
+                let stream = listener.accept().unwrap().0;
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                std::thread::spawn(move || serve(stream))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    (address, serving)
+}
+
+fn echo(mut stream: TcpStream) {
+    let mut buffer = [0; 3000];
+    loop {
+        match stream.read(&mut buffer).unwrap() {
+            0 => return,
+            n => stream.write_all(&buffer[..n]).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn what_arrives_at_one_side_leaves_at_the_other() {
+    for_all(|setup| {
+        let connections = 6;
+        let (to, serving) = server(connections, echo);
+        let (running, address) = Running::start(setup, to);
+        std::thread::scope(|scope| {
+            for flow in 0..connections {
+                scope.spawn(move || {
+                    let mut stream = plain(address);
+                    for len in [1, 100, 5000, 700_000] {
+                        plain_call(&mut stream, flow, len);
+                    }
+                    stream.shutdown(Shutdown::Write).unwrap();
+                    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and then the end");
+                });
+            }
+        });
+        serving.join().unwrap();
+        let (report, fault) = running.tell();
+        assert!(fault.is_none(), "{fault:?}");
+        let bytes = (connections * (4 * 4 + 1 + 100 + 5000 + 700_000)) as u64;
+        let RelayReport { taken_up, given_up, taken_down, given_down, .. } = report;
+        assert_eq!([taken_up, given_up, taken_down, given_down], [bytes; 4]);
+        assert_eq!((report.connections, report.broken, report.unconnected), (connections as u64, 0, 0));
+        assert_eq!(report.kernel_up, Some(bytes));
+        assert_eq!(report.pipe_size.is_some(), setup.method.has_pipe() && setup.method != RelayMethod::Hybrid);
+    });
+}
+
+#[test]
+fn the_end_of_a_stream_is_passed_on_in_both_directions() {
+    // Replies only when it knows that nothing more comes.
+    fn replies_at_the_end(mut stream: TcpStream) {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+    }
+    // Says first that it has nothing to say.
+    fn listens_alone(mut stream: TcpStream) {
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        assert_eq!(all, message(3, 2_000_000));
+    }
+    for_all(|setup| {
+        let (to, serving) = server(3, replies_at_the_end);
+        let (running, address) = Running::start(setup, to);
+        for len in [0, 10, 2_000_000] {
+            let mut stream = plain(address);
+            let sent = message(len, len);
+            stream.write_all(&sent).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            expect(&mut stream, &sent);
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and then the end");
+        }
+        serving.join().unwrap();
+        assert_eq!(running.tell().0.broken, 0);
+
+        let (to, serving) = server(1, listens_alone);
+        let (running, address) = Running::start(setup, to);
+        let mut stream = plain(address);
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server says nothing");
+        stream.write_all(&message(3, 2_000_000)).unwrap();
+        drop(stream);
+        serving.join().unwrap();
+        running.tell();
+    });
+}
+
+#[test]
+fn a_reset_is_passed_on_as_a_reset() {
+    for_all(|setup| {
+        for breaks in ["client", "server"] {
+            let (behind, to) = listener();
+            behind.set_nonblocking(false).unwrap();
+            let (running, address) = Running::start(setup, to);
+            let mut client = plain(address);
+            client.write_all(b"x").unwrap();
+            let mut server = behind.accept().unwrap().0;
+            server.set_read_timeout(Some(PATIENCE)).unwrap();
+            server.read_exact(&mut [0]).unwrap();
+            let (gone, mut stays) = if breaks == "client" { (client, server) } else { (server, client) };
+            reset(gone);
+            let error = stays.read(&mut [0]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "the {breaks} breaks");
+            let (report, fault) = running.tell();
+            assert_eq!((report.connections, report.broken), (1, 1));
+            assert!(fault.is_none(), "what is passed on is no fault of the relay: {fault:?}");
+        }
+    });
+}
+
+#[test]
+fn who_cannot_be_passed_on_is_reset_and_the_reason_is_kept() {
+    for_all(|setup| {
+        let (nobody, to) = listener();
+        drop(nobody);
+        let (running, address) = Running::start(setup, to);
+        let error = plain(address).read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        let (report, fault) = running.tell();
+        assert_eq!((report.connections, report.unconnected), (1, 1));
+        let reason = fault.unwrap().to_string();
+        assert!(reason.contains("from the relay to the end behind it") && reason.contains("refused"), "{reason}");
+    });
+}
+
+#[test]
+fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
+    for_all(|setup| {
+        let (behind, to) = listener();
+        behind.set_nonblocking(false).unwrap();
+        let (running, address) = Running::start(setup, to);
+        let mut client = plain(address);
+        let sent = Pattern::new(1, 7);
+        // Far more than the sockets of both legs and the relay hold.
+        let len = 32 << 20;
+        let mut bytes = vec![0; len];
+        sent.fill(0, &mut bytes);
+        let taken = Arc::new(AtomicUsize::new(0));
+        let writing = std::thread::spawn({
+            let taken = Arc::clone(&taken);
+            move || {
+                for piece in bytes.chunks(100_000) {
+                    client.write_all(piece).unwrap();
+                    taken.fetch_add(piece.len(), Ordering::Relaxed);
+                }
+                client.shutdown(Shutdown::Write).unwrap();
+                client
+            }
+        });
+        let mut server = behind.accept().unwrap().0;
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        // Until nothing moves any more.
+        let mut before = usize::MAX;
+        wait_until("the client is held up", || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let now = taken.load(Ordering::Relaxed);
+            now > 0 && std::mem::replace(&mut before, now) == now
+        });
+        assert!(before < len, "all of it was taken although nobody reads");
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).unwrap();
+        assert_eq!(got.len(), len);
+        sent.check(0, &got).unwrap();
+        drop(server);
+        drop(writing.join().unwrap());
+        let (report, fault) = running.tell();
+        assert!(fault.is_none() && report.given_up == len as u64, "{report:?} {fault:?}");
+    });
+}
+
+#[test]
+fn a_client_that_vanishes_in_the_middle_takes_nobody_along() {
+    // Writes more than anybody takes.
+    fn talks(mut stream: TcpStream) {
+        while stream.write_all(&[7; 50_000]).is_ok() {}
+    }
+    for_all(|setup| {
+        let (to, talking) = server(1, talks);
+        let (running, address) = Running::start(setup, to);
+        let mut client = plain(address);
+        client.read_exact(&mut [0; 100_000]).unwrap();
+        drop(client);
+        talking.join().unwrap();
+        // The next one is served, by whoever listens there now.
+        let mut next = plain(address);
+        assert_eq!(next.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        let (report, _) = running.tell();
+        assert_eq!((report.connections, report.broken, report.unconnected), (2, 1, 1));
+    });
+}
+
+#[test]
+fn it_is_over_when_it_is_told_or_when_all_have_ended() {
+    for_all(|setup| {
+        let (to, serving) = server(1, |mut stream| {
+            let _ = stream.read(&mut [0]);
+        });
+        let (running, address) = Running::start(setup, to);
+        let mut idle = plain(address);
+        idle.write_all(b"x").unwrap();
+        serving.join().unwrap();
+        running.tell();
+        assert!(!matches!(idle.read(&mut [0]), Ok(n) if n > 0), "nobody holds the connection any more");
+
+        let (to, serving) = server(2, echo);
+        let running = Running::over("tcp", setup, &Address::Ip(to), Some(2), None);
+        let Address::Ip(address) = running.address else { panic!("TCP has an address") };
+        for flow in 0..2 {
+            plain_call(&mut plain(address), flow, 10_000);
+        }
+        serving.join().unwrap();
+        let (report, fault) = running.finish();
+        assert_eq!((report.connections, fault.map(|fault| fault.to_string())), (2, None));
+    });
+}
+
+#[test]
+fn unix_sockets_are_relayed_as_tcp_is() {
+    let name = |name: &str| SockAddr::unix(format!("\0{name}")).unwrap();
+    for_all(|setup| {
+        let behind = format!("bytegauge-behind-{}", std::process::id());
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&name(&behind)).unwrap();
+        listener.listen(4).unwrap();
+        let running = Running::over("unix", setup, &Address::Abstract(behind), Some(1), None);
+        let Address::Abstract(front) = &running.address else { panic!("a Unix socket has a name") };
+        let mut client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        client.connect(&name(front)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let sent = message(1, 500_000);
+        std::thread::scope(|scope| {
+            let sent = &sent;
+            scope.spawn(move || {
+                let mut all = vec![0; sent.len()];
+                server.read_exact(&mut all).unwrap();
+                server.write_all(&all).unwrap();
+            });
+            client.write_all(sent).unwrap();
+            let mut back = Vec::new();
+            client.shutdown(Shutdown::Write).unwrap();
+            client.read_to_end(&mut back).unwrap();
+            assert!(back == *sent);
+        });
+        let (report, fault) = running.finish();
+        assert_eq!((report.given_up, report.given_down), (sent.len() as u64, sent.len() as u64), "{fault:?}");
+    });
+}
+
+#[test]
+fn a_pipe_that_cannot_be_had_is_a_reason_to_skip() {
+    for method in [RelayMethod::Splice, RelayMethod::Sendfile] {
+        let setup = RelaySetup { pipe_size: Some(1 << 32), ..RelaySetup::new(method) };
+        let (_behind, to) = listener();
+        let (running, _) = Running::start(&setup, to);
+        match running.thread.join().unwrap() {
+            Err(Fault::Missing(reason)) => assert!(reason.contains("less than 2 GiB"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_planted_fault_is_in_the_bytes_and_not_in_the_books() {
+    for (plant, differs) in [(Plant::RelayLoses { offset: 5 }, "lost"), (Plant::RelayCorrupts { offset: 5 }, "wrong")] {
+        let (behind, to) = listener();
+        behind.set_nonblocking(false).unwrap();
+        let setup = RelaySetup::new(RelayMethod::ReadWrite);
+        let running = Running::over("tcp", &setup, &Address::Ip(to), Some(1), Some(plant));
+        let Address::Ip(address) = running.address else { panic!("TCP has an address") };
+        let sent = message(2, 100_000);
+        let mut client = plain(address);
+        client.write_all(&sent).unwrap();
+        drop(client);
+        let mut got = Vec::new();
+        behind.accept().unwrap().0.read_to_end(&mut got).unwrap();
+        let (report, fault) = running.finish();
+        assert_eq!((report.taken_up, report.given_up), (sent.len() as u64, sent.len() as u64));
+        assert!(fault.is_none());
+        assert!(got != sent, "{differs}");
+        assert_eq!(got.len(), sent.len() - usize::from(differs == "lost"));
+    }
+}
