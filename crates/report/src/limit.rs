@@ -90,11 +90,11 @@ const QUEUED: f64 = 0.20;
 /// machine); longer pieces are waits for something else.
 const WAKE_UP_US: f64 = 200.0;
 
-/// One rule: its name and its test.
-pub struct Rule {
+/// One rule: its name, and its test of what the trials of a workload show.
+pub struct Rule<S> {
     /// The limit that it finds.
     pub name: &'static str,
-    test: fn(&Signs) -> Option<Finding>,
+    test: fn(&S) -> Option<Finding>,
 }
 
 struct Finding {
@@ -105,7 +105,7 @@ struct Finding {
 /// The rules in their order: what the plan or the harness imposes comes before what a CPU shows, a full
 /// CPU before a full window (a slow reader fills the window, not the other way round), and waiting for
 /// each other last, since every blocked pair looks like that.
-pub const RULES: &[Rule] = &[
+pub const RULES: &[Rule<Signs>] = &[
     Rule { name: "the harness", test: harness },
     Rule { name: "offered load", test: offered_load },
     Rule { name: "the source itself", test: source_itself },
@@ -127,10 +127,8 @@ pub const UNKNOWN: &str = "unknown";
 
 /// Every name that a cell's limit can have.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let of_calls = call::RULES.iter().map(|rule| rule.name);
-    let others = of_calls.chain(ring::RULES.iter().map(|rule| rule.name));
-    let mut names: Vec<&'static str> = RULES.iter().map(|rule| rule.name).collect();
-    for name in others {
+    let mut names: Vec<&'static str> = Vec::new();
+    for name in [of(RULES), of(call::RULES), of(ring::RULES)].concat() {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -138,11 +136,19 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     names.into_iter().chain([UNKNOWN])
 }
 
+fn of<S>(rules: &[Rule<S>]) -> Vec<&'static str> {
+    rules.iter().map(|rule| rule.name).collect()
+}
+
 /// The first rule that fires, with its evidence.
 pub fn find(signs: &Signs) -> LimitView {
-    let fired = RULES.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
-    let (name, finding) = fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)));
+    let (name, finding) = first(RULES, signs, unknown);
     view(name, finding)
+}
+
+fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Finding) -> (&'static str, Finding) {
+    let fired = rules.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
+    fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)))
 }
 
 fn view(name: &'static str, finding: Finding) -> LimitView {

@@ -7,9 +7,9 @@ use bytegauge_model::unit::{Nanos, call_rate, significant};
 
 use super::relay::{self, RelaySigns};
 use super::{
-    BALANCED, BUSY, Finding, HARNESS_SHARE, OFFERED_SHARE, QUEUED, SHARED_BUSY, SOFTIRQ_BUSY, UNKNOWN, WAKE_UP_US,
+    BALANCED, BUSY, Finding, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, SOFTIRQ_BUSY, THINK_SHARE,
+    WAKE_UP_US, first, view,
 };
-use super::{THINK_SHARE, view};
 use crate::view::document::LimitView;
 
 /// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
@@ -83,13 +83,6 @@ pub struct Objective {
     pub closed_per_second: f64,
 }
 
-/// One rule: its name and its test.
-pub struct Rule {
-    /// The limit that it finds.
-    pub name: &'static str,
-    test: fn(&CallSigns) -> Option<Finding>,
-}
-
 /// The limit of a client that waits for acknowledgements.
 pub const DELAYED_ACKS: &str = "delayed acknowledgements";
 
@@ -101,7 +94,7 @@ const FAILED_SHARE: f64 = 0.05;
 
 /// The rules in their order: what went wrong, what the plan or the harness imposes, whose CPU is full, and waiting
 /// for each other last, since every closed loop with few flows looks like that.
-pub const RULES: &[Rule] = &[
+pub const RULES: &[Rule<CallSigns>] = &[
     Rule { name: "the harness", test: harness },
     Rule { name: "backlog", test: backlog },
     Rule { name: "errors", test: errors },
@@ -121,8 +114,7 @@ pub const RULES: &[Rule] = &[
 
 /// The first rule that fires, with its evidence. An offered load that was not reached is said with it.
 pub fn find(signs: &CallSigns) -> LimitView {
-    let fired = RULES.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
-    let (name, mut finding) = fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)));
+    let (name, mut finding) = first(RULES, signs, unknown);
     if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate).filter(|(o, rate)| *rate < OFFERED_SHARE * o) {
         finding.sentence =
             format!("{} were offered and {} answered: {}", call_rate(offered), call_rate(rate), finding.sentence);
@@ -335,6 +327,7 @@ fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::UNKNOWN;
     use super::*;
 
     fn ends(client: f64, server: f64) -> CallSigns {

@@ -5,7 +5,7 @@
 
 use bytegauge_model::unit::significant;
 
-use super::{BUSY, Finding, HARNESS_SHARE, QUEUED, UNKNOWN, percent, view};
+use super::{BUSY, Finding, HARNESS_SHARE, QUEUED, Rule, UNKNOWN, first, percent, view};
 use crate::view::document::LimitView;
 
 /// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
@@ -31,18 +31,11 @@ pub struct RingSigns {
     pub floor_share: Option<f64>,
 }
 
-/// One rule: its name and its test.
-pub struct Rule {
-    /// The limit that it finds.
-    pub name: &'static str,
-    test: fn(&RingSigns) -> Option<Finding>,
-}
-
 /// An operation that costs so much more than one that shares its system call with many pays mostly for the call.
 const CALL_SHARE: f64 = 0.5;
 
 /// The rules in their order.
-pub const RULES: &[Rule] = &[
+pub const RULES: &[Rule<RingSigns>] = &[
     Rule { name: "the harness", test: harness },
     Rule { name: "other programs", test: other_programs },
     Rule { name: "the kernel's thread", test: kernels_thread },
@@ -53,15 +46,16 @@ pub const RULES: &[Rule] = &[
 
 /// The first rule that fires, with its evidence.
 pub fn find(signs: &RingSigns) -> LimitView {
-    let fired = RULES.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
-    let (name, finding) = fired.unwrap_or_else(|| {
-        let sentence = match signs.busy {
-            Some(busy) => format!("the thread runs {}: no recorded number explains the rest", percent(busy)),
-            None => "CPU time was not recorded".into(),
-        };
-        (UNKNOWN, Finding { sentence, evidence: signs.busy.map(|busy| ("busy", busy)).into_iter().collect() })
-    });
+    let (name, finding) = first(RULES, signs, unknown);
     view(name, finding)
+}
+
+fn unknown(signs: &RingSigns) -> Finding {
+    let sentence = match signs.busy {
+        Some(busy) => format!("the thread runs {}: no recorded number explains the rest", percent(busy)),
+        None => "CPU time was not recorded".into(),
+    };
+    Finding { sentence, evidence: signs.busy.map(|busy| ("busy", busy)).into_iter().collect() }
 }
 
 /// A loop that takes no completion has no rate.
