@@ -27,7 +27,7 @@ impl Plan {
             placements.sort_unstable();
             placements.dedup();
             if conditions().any(|levels| design.calibrates(levels)) {
-                let trial_ns = design.calibration_ns + design.warmup_ns + overhead_ns;
+                let trial_ns = design.calibration_ns + design.fresh.warmup_ns + overhead_ns;
                 schedule.calibrate_ns += placements.len() as u64 * design.calibration_trials * trial_ns;
             }
             if family.is_screened() {
@@ -98,8 +98,9 @@ impl Plan {
         let steps: [fn(&mut Plan); 4] = [
             |plan| plan.design.narrow_blocks = 1,
             |plan| {
-                let design = &mut plan.design;
-                (design.screen_ns, design.steady.screen_ns) = (design.shortest_ns.0, design.steady.shortest_ns.0);
+                for lengths in [&mut plan.design.fresh, &mut plan.design.steady] {
+                    lengths.screen_ns = lengths.shortest_ns.0;
+                }
             },
             |plan| plan.design.screen_blocks = 1,
             |plan| {

@@ -30,18 +30,15 @@ pub struct Design {
     pub narrow_blocks: u64,
     /// How many cells a family keeps for them.
     pub narrow_cells: usize,
-    /// Length of a screening trial, nanoseconds.
-    pub screen_ns: u64,
-    /// Length of a confirmation trial, nanoseconds.
-    pub confirm_ns: u64,
-    /// To fit a budget, trials of screening and of confirmation become no shorter than this, nanoseconds.
-    pub shortest_ns: (u64, u64),
+    /// Lengths of trials on fresh paths.
+    #[serde(flatten)]
+    pub fresh: Lengths,
+    /// Lengths of trials on paths that have left their first moments behind: by experiment (docs/statistics.md, "How old
+    /// a path is"), paths of 2.5 ms ranked sizes over TCP with bbr the wrong way round, those of 50 ms as trials of a
+    /// second did.
+    pub steady: Lengths,
     /// Length of the null engine's trial in a block, nanoseconds.
     pub floor_ns: u64,
-    /// Warm-up assumed before it was measured, nanoseconds.
-    pub warmup_ns: u64,
-    /// The same lengths where paths are measured that are no longer fresh.
-    pub steady: Steady,
     /// What a trial costs besides its warm-up and window (sockets, threads, memory), nanoseconds.
     pub overhead_ns: u64,
     /// What each connection of a trial costs besides (opening and closing it at both ends), nanoseconds.
@@ -58,15 +55,15 @@ pub struct Design {
     pub blocks_max: u64,
 }
 
-/// Lengths of trials on paths that have left their first moments behind, nanoseconds.
+/// Lengths of trials on paths of one age, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Steady {
-    /// From this age on a path counts as steady: the warm-up of a confirmation trial.
+pub struct Lengths {
+    /// Warm-up of a confirmation trial: what makes a path steady, or what is assumed before it was measured.
     pub warmup_ns: u64,
     /// Length of a confirmation trial.
     pub confirm_ns: u64,
-    /// Warm-up of a screening trial, which ranks and never speaks.
+    /// Most of the warm-up of a screening trial, which ranks and never speaks.
     pub screen_warmup_ns: u64,
     /// Length of a screening trial.
     pub screen_ns: u64,
@@ -74,16 +71,14 @@ pub struct Steady {
     pub shortest_ns: (u64, u64),
 }
 
-impl Default for Steady {
-    /// By experiment (docs/statistics.md, "How old a path is"): paths of 2.5 ms ranked sizes over TCP with bbr the wrong
-    /// way round, those of 50 ms as trials of a second did.
-    fn default() -> Steady {
-        Steady {
-            warmup_ns: 50_000_000,
-            confirm_ns: 25_000_000,
-            screen_warmup_ns: 10_000_000,
-            screen_ns: 10_000_000,
-            shortest_ns: (5_000_000, 10_000_000),
+impl Default for Lengths {
+    fn default() -> Lengths {
+        Lengths {
+            warmup_ns: 2_000_000,
+            confirm_ns: CONFIRM_NS,
+            screen_warmup_ns: 1_250_000,
+            screen_ns: 5_000_000,
+            shortest_ns: (3_000_000, 5_000_000),
         }
     }
 }
@@ -135,12 +130,15 @@ impl Default for Design {
             screen_blocks: 2,
             narrow_blocks: 2,
             narrow_cells: 20,
-            screen_ns: 5_000_000,
-            confirm_ns: CONFIRM_NS,
-            shortest_ns: (3_000_000, 5_000_000),
+            fresh: Lengths::default(),
+            steady: Lengths {
+                warmup_ns: 50_000_000,
+                confirm_ns: 25_000_000,
+                screen_warmup_ns: 10_000_000,
+                screen_ns: 10_000_000,
+                shortest_ns: (5_000_000, 10_000_000),
+            },
             floor_ns: 1_000_000,
-            warmup_ns: 2_000_000,
-            steady: Steady::default(),
             overhead_ns: 2_500_000,
             flow_overhead_ns: 0,
             reserve: 0.03,
@@ -164,12 +162,19 @@ impl Design {
         match workload {
             Workload::Stream => Design::default(),
             // One thread that never waits: nothing is opened but a ring.
-            Workload::Ring => Design { warmup_ns: 1_000_000, overhead_ns: 1_000_000, ..Design::default() },
+            Workload::Ring => Design {
+                fresh: Lengths { warmup_ns: 1_000_000, ..Lengths::default() },
+                overhead_ns: 1_000_000,
+                ..Design::default()
+            },
             Workload::Call => Design {
-                screen_ns: 20_000_000,
-                confirm_ns: CONFIRM_CALLS_NS,
-                shortest_ns: (10_000_000, 20_000_000),
-                warmup_ns: 5_000_000,
+                fresh: Lengths {
+                    warmup_ns: 5_000_000,
+                    confirm_ns: CONFIRM_CALLS_NS,
+                    screen_warmup_ns: 5_000_000,
+                    screen_ns: 20_000_000,
+                    shortest_ns: (10_000_000, 20_000_000),
+                },
                 overhead_ns: 5_000_000,
                 // connect(2), accept(2), registering and closing at both ends; a thread for each end where the
                 // engine is blocking.
@@ -181,29 +186,35 @@ impl Design {
 }
 
 impl Design {
-    /// Warm-up of a confirmation trial, where calibration found that a path settles within `found_ns`, nanoseconds.
-    pub fn confirm_warmup_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> u64 {
-        let found_ns = found_ns.unwrap_or(self.warmup_ns);
-        if is_steady(conditions) { found_ns.max(self.steady.warmup_ns) } else { found_ns }
+    /// Lengths on paths of the age that is asked about.
+    pub fn lengths(&self, conditions: &Levels) -> &Lengths {
+        match conditions.age() {
+            Age::Fresh => &self.fresh,
+            Age::Steady => &self.steady,
+        }
     }
 
     /// Whether calibration looks for the warm-up: paths that are measured late have one that outlasts what it finds.
     pub fn calibrates(&self, conditions: &Levels) -> bool {
-        !is_steady(conditions)
+        conditions.age() == Age::Fresh
+    }
+
+    /// Warm-up of a confirmation trial, where calibration found that a path settles within `found_ns`, nanoseconds.
+    pub fn confirm_warmup_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> u64 {
+        let found_ns = found_ns.filter(|_| self.calibrates(conditions));
+        found_ns.unwrap_or(self.lengths(conditions).warmup_ns)
     }
 
     /// Length of a confirmation trial unless someone says otherwise, nanoseconds.
     pub fn confirm_length_ns(&self, conditions: &Levels) -> u64 {
-        if is_steady(conditions) { self.steady.confirm_ns } else { self.confirm_ns }
+        self.lengths(conditions).confirm_ns
     }
 
     /// Warm-up and length of a screening trial, where calibration found that a path settles within `found_ns`,
     /// nanoseconds. Screening ranks within a block, where a rest of drift is common to all.
     pub fn screening_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> (u64, u64) {
-        if is_steady(conditions) {
-            return (self.steady.screen_warmup_ns, self.steady.screen_ns);
-        }
-        (found_ns.unwrap_or(self.warmup_ns).min(self.screen_ns / 4), self.screen_ns)
+        let Lengths { screen_warmup_ns, screen_ns, .. } = *self.lengths(conditions);
+        (self.confirm_warmup_ns(conditions, found_ns).min(screen_warmup_ns), screen_ns)
     }
 
     /// Whether longer trials could say something else of a group: it has a path, trials that are not as long already, and
@@ -221,12 +232,8 @@ impl Design {
 
     /// The shortest useful confirmation trial, nanoseconds.
     pub fn shortest_confirm_ns(&self, conditions: &Levels) -> u64 {
-        if is_steady(conditions) { self.steady.shortest_ns.1 } else { self.shortest_ns.1 }
+        self.lengths(conditions).shortest_ns.1
     }
-}
-
-fn is_steady(conditions: &Levels) -> bool {
-    conditions.age() == Age::Steady
 }
 
 /// Finalists of a family unless the plan says otherwise.
