@@ -281,6 +281,10 @@ pub(super) fn run<P: Postbox>(
                     if let Some(stop) = judge(&error, packer.size(), run.abort)? {
                         return Ok(stop);
                     }
+                    if error.kind() == io::ErrorKind::Interrupted {
+                        // Whoever was woken, or waited in vain, looks at the clock and at what it was told.
+                        break;
+                    }
                 }
             }
             if paced {
@@ -349,5 +353,42 @@ mod tests {
         check(Some(Plant::Lose { every: 10 }), (10, 0, 0));
         check(Some(Plant::Swap { every: 10 }), (0, 9, 0));
         check(Some(Plant::Repeat { every: 10 }), (0, 0, 9));
+    }
+
+    /// Sends at once for a while, then waits in vain, and is told to stop meanwhile.
+    struct Slow<'a> {
+        sends: u64,
+        waits: u64,
+        told: &'a AtomicBool,
+    }
+
+    impl Postbox for Slow<'_> {
+        fn send(&mut self, _fd: BorrowedFd<'_>, _packer: &mut Packer) -> io::Result<Moved> {
+            self.sends += 1;
+            if self.sends < 5000 {
+                return Ok(Moved { bytes: 8, datagrams: 1, packets: 1, full: true });
+            }
+            self.waits += 1;
+            self.told.store(true, Ordering::Relaxed);
+            Err(io::ErrorKind::Interrupted.into())
+        }
+    }
+
+    #[test]
+    fn who_waited_in_vain_hears_at_once_that_it_is_enough() {
+        let (told, abort) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut postbox = Slow { sends: 0, waits: 0, told: &told };
+        let plant = None;
+        let mut packer =
+            Packer { size: 8, next: 0, sent: 0, fill: Fill::None, turn: 0, verify: None, plant, put_off: None };
+        let schedule = crate::meter::Schedule { warmup_ns: 0, window_ns: 3_600_000_000_000, until_told: true };
+        let mut meter = Meter::start(&schedule, 0);
+        let input = io::stdin();
+        let run = Run { fd: std::os::fd::AsFd::as_fd(&input), abort: &abort, told: &told };
+        let (pace, mut sent) = (Pace::of(None, 1, 0), Sent::default());
+        let stopped = super::run(&mut postbox, &mut packer, run, pace, &mut meter, &mut sent);
+        assert!(matches!(stopped, Ok(Stop::Time)));
+        // By now a lap is thousands of calls, each of which may wait for 50 ms.
+        assert_eq!((postbox.sends, postbox.waits), (5000, 1));
     }
 }
