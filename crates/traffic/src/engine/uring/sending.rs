@@ -31,9 +31,14 @@ const SEND_MAX: usize = 1 << 20;
 /// Send buffers grow in steps of this many bytes.
 const STEP: usize = 4096;
 
-/// Chunks that one bundle sends, and the length of each.
+/// Chunks that one bundle sends, and the least length of each.
 const OUTBOX_CHUNKS: u16 = 16;
 const OUTBOX_CHUNK_SIZE: usize = 4096;
+
+/// The length of a chunk of an outbox that holds a message of `len` bytes, as long as one send may be.
+fn chunk_size(len: usize) -> usize {
+    len.min(SEND_MAX).div_ceil(usize::from(OUTBOX_CHUNKS)).next_multiple_of(OUTBOX_CHUNK_SIZE).max(OUTBOX_CHUNK_SIZE)
+}
 
 /// The memory of the ring that belongs to a slot, connection after connection.
 #[derive(Debug, Default)]
@@ -307,9 +312,11 @@ impl<P: Party> Loop<'_, P> {
         }
     }
 
-    /// The slot's outbox, empty: its own, one that another slot left behind, or a new one.
+    /// The slot's outbox, empty: its own, one that another slot left behind, or a new one that holds what the flow sends.
     fn outbox(&mut self, index: u32) -> Result<PoolId, Fault> {
-        let memory = &mut self.slots[index as usize].link.memory;
+        let slot = &mut self.slots[index as usize];
+        let len = slot.flow.as_mut().map_or(0, |flow| flow.outgoing().len());
+        let memory = &mut slot.link.memory;
         let soiled = std::mem::take(&mut memory.soiled);
         if let Some(outbox) = memory.outbox {
             if soiled {
@@ -323,7 +330,7 @@ impl<P: Party> Loop<'_, P> {
                 self.port.ring.empty_pool(outbox).map_err(missing)?;
                 outbox
             }
-            None => self.port.ring.new_pool(OUTBOX_CHUNKS, OUTBOX_CHUNK_SIZE).map_err(missing)?,
+            None => self.port.ring.new_pool(OUTBOX_CHUNKS, chunk_size(len)).map_err(missing)?,
         };
         self.slots[index as usize].link.memory.outbox = Some(outbox);
         Ok(outbox)
@@ -344,5 +351,22 @@ fn lack(kind: UringKind, errno: Errno) -> Option<&'static str> {
              fewer flows",
         ),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outbox_holds_a_write_whole() {
+        let outbox = |len: usize| usize::from(OUTBOX_CHUNKS) * chunk_size(len);
+        for len in [1, 4096, 65_536] {
+            assert_eq!(outbox(len), 65_536, "{len}");
+        }
+        for len in [65_537, 131_072, 262_144, SEND_MAX] {
+            assert!((len..len + 65_536).contains(&outbox(len)), "{len}");
+        }
+        assert_eq!(outbox(16 << 20), SEND_MAX);
     }
 }
