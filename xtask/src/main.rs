@@ -10,9 +10,11 @@ mod edges;
 mod generate;
 mod lab;
 mod markdown;
+mod modules;
 mod page;
 mod peers;
 mod real_life;
+mod rules;
 mod section;
 mod setup;
 mod skips;
@@ -34,6 +36,7 @@ struct Task {
 
 const TASKS: &[Task] = &[
     Task { command: test::command, run: test::run },
+    Task { command: rules::command, run: rules::run },
     Task { command: generate::command, run: generate::run },
     Task { command: page::command, run: page::run },
     Task { command: audit::command, run: audit::run },

@@ -76,7 +76,8 @@ fn crate_roots() -> Result<Vec<PathBuf>> {
     Ok(targets.filter(|target| target.kind.iter().any(is_shipped)).map(|target| target.src_path).collect())
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Every source file below a folder.
+pub fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     if !folder.is_dir() {
         return Ok(());
     }

@@ -8,7 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Levels;
+use crate::factor::{Factor, Role};
 use crate::level::Level;
+use crate::program::IAm;
 
 /// Which end of a path a socket belongs to, by what the end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,6 +187,29 @@ impl OptionRow {
     }
 }
 
+impl IAm {
+    /// The role of a factor for the program: what its peer decides is a condition.
+    pub fn role_of(self, factor: &Factor) -> Role {
+        let is_the_peers = self != IAm::Both && owner(factor.name).is_some_and(|owner| owner != self);
+        if is_the_peers { Role::Condition } else { factor.role }
+    }
+}
+
+/// The end of a stream at which a factor is set, where it is one of them alone.
+fn owner(factor: &str) -> Option<IAm> {
+    match factor {
+        "read_size" => return Some(IAm::Reader),
+        "write_size" => return Some(IAm::Writer),
+        _ => {}
+    }
+    let (setters, _) = (of_factor(factor)?.sites)(&Default::default());
+    match (setters.contains(&Setter::Source), setters.contains(&Setter::Sink)) {
+        (true, false) => Some(IAm::Writer),
+        (false, true) => Some(IAm::Reader),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,5 +260,25 @@ mod tests {
         check("busy_poll", "1500ns", Level::Number(2000));
         check("nodelay", "on", Level::Switch(true));
         check("congestion", "reno", Level::Name("reno".into()));
+    }
+
+    fn check_role(i_am: IAm, factor: &str, expected: Role) {
+        let factor = factor::find(factor).unwrap();
+        assert_eq!(i_am.role_of(factor), expected, "{i_am} {}", factor.name);
+    }
+
+    #[test]
+    fn what_the_peer_decides_is_a_condition() {
+        check_role(IAm::Reader, "read_size", Role::Choice);
+        check_role(IAm::Reader, "write_size", Role::Condition);
+        check_role(IAm::Reader, "congestion", Role::Condition);
+        check_role(IAm::Reader, "rcvlowat", Role::Choice);
+        check_role(IAm::Writer, "write_size", Role::Choice);
+        check_role(IAm::Writer, "read_size", Role::Condition);
+        check_role(IAm::Writer, "rcvbuf", Role::Condition);
+        check_role(IAm::Writer, "sndbuf", Role::Choice);
+        check_role(IAm::Both, "write_size", Role::Choice);
+        check_role(IAm::Reader, "transport", Role::Condition);
+        check_role(IAm::Reader, "engine", Role::Choice);
     }
 }

@@ -7,8 +7,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::catalog::{NameError, Row, lookup, name_of, named};
-use crate::factor::{Factor, Role};
-use crate::option::{self, Setter};
 
 /// Which end of a stream the program controls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,56 +42,12 @@ pub const AGES: &[Row<Age>] = &[
     Row { value: Age::Steady, name: "steady", summary: "after its first 50 ms, as most bytes are moved" },
 ];
 
-impl IAm {
-    /// The role of a factor for the program: what its peer decides is a condition.
-    pub fn role_of(self, factor: &Factor) -> Role {
-        let is_the_peers = self != IAm::Both && owner(factor.name).is_some_and(|owner| owner != self);
-        if is_the_peers { Role::Condition } else { factor.role }
-    }
-}
-
-/// The end of a stream at which a factor is set, where it is one of them alone.
-fn owner(factor: &str) -> Option<IAm> {
-    match factor {
-        "read_size" => return Some(IAm::Reader),
-        "write_size" => return Some(IAm::Writer),
-        _ => {}
-    }
-    let (setters, _) = (option::of_factor(factor)?.sites)(&Default::default());
-    match (setters.contains(&Setter::Source), setters.contains(&Setter::Sink)) {
-        (true, false) => Some(IAm::Writer),
-        (false, true) => Some(IAm::Reader),
-        _ => None,
-    }
-}
-
 named!(IAm, "end of a path", PROGRAMS);
 named!(Age, "age", AGES);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::factor::FACTORS;
-
-    fn check(i_am: IAm, factor: &str, expected: Role) {
-        let factor = FACTORS.iter().find(|row| row.name == factor).unwrap();
-        assert_eq!(i_am.role_of(factor), expected, "{i_am} {}", factor.name);
-    }
-
-    #[test]
-    fn what_the_peer_decides_is_a_condition() {
-        check(IAm::Reader, "read_size", Role::Choice);
-        check(IAm::Reader, "write_size", Role::Condition);
-        check(IAm::Reader, "congestion", Role::Condition);
-        check(IAm::Reader, "rcvlowat", Role::Choice);
-        check(IAm::Writer, "write_size", Role::Choice);
-        check(IAm::Writer, "read_size", Role::Condition);
-        check(IAm::Writer, "rcvbuf", Role::Condition);
-        check(IAm::Writer, "sndbuf", Role::Choice);
-        check(IAm::Both, "write_size", Role::Choice);
-        check(IAm::Reader, "transport", Role::Condition);
-        check(IAm::Reader, "engine", Role::Choice);
-    }
 
     #[test]
     fn names_are_read_as_they_are_printed() {

@@ -152,4 +152,7 @@ pub struct SessionRecord {
     pub machine_after: serde_json::Value,
     /// What the plan collapsed or refused, and what the import could not read.
     pub notes: Vec<String>,
+    /// Brought in by `import`, whatever its status: it is never resumed here. Of the store, and never exported.
+    #[serde(skip)]
+    pub imported: bool,
 }

@@ -69,6 +69,8 @@ pub enum Answer {
         blocks: u64,
         /// How many there were to be.
         planned: Option<u64>,
+        /// Whether it may go on here.
+        goes_on: bool,
     },
     /// Shown, but only for a reader that throws the bytes away.
     DrainOnly {
@@ -149,12 +151,13 @@ impl Verdict {
                 let (rates, bound) = (self.rates_in_brackets(), self.bound_text());
                 format!("not proven{why}; the best confirmed is to {best}{rates}{bound}; {settle}.")
             }
-            Answer::Interrupted { choice, blocks, planned } => {
+            Answer::Interrupted { choice, blocks, planned, goes_on } => {
+                let next = if *goes_on { "; go on with --resume" } else { "" };
                 let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
                 let rates = self.rates_in_brackets();
                 format!(
                     "not proven (interrupted after {blocks}{of} blocks, and only the number fixed beforehand proves \
-                     anything); the choice so far is to {choice}{rates}; go on with --resume."
+                     anything); the choice so far is to {choice}{rates}{next}."
                 )
             }
             Answer::DrainOnly { choice, proven } => {
@@ -433,7 +436,7 @@ mod tests {
     #[test]
     fn an_interrupted_session_says_how_far_it_came() {
         for (planned, expected) in [(Some(40), "12 of 40 blocks"), (None, "12 blocks")] {
-            let answer = Answer::Interrupted { choice: both(), blocks: 12, planned };
+            let answer = Answer::Interrupted { choice: both(), blocks: 12, planned, goes_on: true };
             check(
                 &verdict(answer, vec![rate("sum", 3.9, 0.06)]),
                 &format!(

@@ -78,8 +78,9 @@ impl Store {
             machine: new.machine.clone(),
             machine_after: Value::Null,
             notes: new.notes.clone(),
+            imported: false,
         };
-        self.write(|connection| insert(connection, &record, false))
+        self.write(|connection| insert(connection, &record))
     }
 
     /// Marks a session as running again.
@@ -149,7 +150,7 @@ impl Store {
     /// When there is no such session, or the store cannot be read.
     pub fn session(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
         let sql = "SELECT id, started_unix_ns, finished_unix_ns, status, plan_name, workload, seed, margin, version,
-                   plan, machine, machine_after, notes FROM sessions WHERE id = ?1";
+                   plan, machine, machine_after, notes, imported FROM sessions WHERE id = ?1";
         let found = self.read(|c| Ok(c.query_row(sql, [id.0], record).optional()?))?;
         found.ok_or_else(|| self.no_session(id))
     }
@@ -184,7 +185,7 @@ impl Store {
 }
 
 /// Writes a session as given, but for its number.
-pub(crate) fn insert(connection: &Connection, record: &SessionRecord, imported: bool) -> Result<SessionId, StoreError> {
+pub(crate) fn insert(connection: &Connection, record: &SessionRecord) -> Result<SessionId, StoreError> {
     connection.execute(
         "INSERT INTO sessions (started_unix_ns, finished_unix_ns, status, plan_name, workload, seed, margin, version,
          plan, machine, machine_after, notes, imported)
@@ -202,7 +203,7 @@ pub(crate) fn insert(connection: &Connection, record: &SessionRecord, imported: 
             Json(&record.machine),
             Json(&record.machine_after),
             Json(&record.notes),
-            imported,
+            record.imported,
         ],
     )?;
     Ok(SessionId(connection.last_insert_rowid()))
@@ -239,5 +240,6 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
         machine: row.get::<_, Json<_>>(10)?.0,
         machine_after: row.get::<_, Json<_>>(11)?.0,
         notes: row.get::<_, Json<_>>(12)?.0,
+        imported: row.get(13)?,
     })
 }

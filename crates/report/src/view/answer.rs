@@ -29,6 +29,8 @@ pub struct Conditions<'a> {
     pub blocks: &'a Blocks<'a>,
     /// The session was cut off.
     pub unfinished: bool,
+    /// It was measured here, and may go on here.
+    pub resumable: bool,
     /// The time that the session was given or took, seconds.
     pub budget_s: Option<f64>,
     /// How confirmation went round by round.
@@ -123,7 +125,7 @@ pub fn decide(
     let choice = format!("{}{failing}", phrase::choice(named, varied));
     if confirmed.iter().any(|group| !group.standing.proves) {
         let Rounds { most, planned, .. } = conditions.rounds;
-        let answer = Answer::Interrupted { choice, blocks: most as u64, planned };
+        let answer = Answer::Interrupted { choice, blocks: most as u64, planned, goes_on: conditions.resumable };
         return Decision::unjudged(answer, recommendation.cell);
     }
     let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
@@ -199,7 +201,11 @@ fn too_little(
             Some((_, levels)) => format!(
                 "nothing was confirmed; the fastest look was to {}, which may be luck ({})",
                 phrase::choice(levels, varied),
-                if conditions.unfinished { "go on with --resume" } else { "a longer --budget leaves time to confirm" }
+                if conditions.unfinished && conditions.resumable {
+                    "go on with --resume"
+                } else {
+                    "a longer --budget leaves time to confirm"
+                }
             ),
         }));
     }
@@ -295,7 +301,7 @@ fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &C
         blocks,
         seconds: own.map(|seconds| seconds * blocks as f64),
         budget_s: conditions.budget_s.zip(all).map(|(budget, more)| budget + more),
-        by_looks: confirmed.iter().all(|group| group.standing.has_room_for(blocks)),
+        by_looks: conditions.resumable && confirmed.iter().all(|group| group.standing.has_room_for(blocks)),
     })
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, to_value};
 use super::compare::{Judged, moves_nothing};
 use super::document::AvoidView;
 use super::settled::Settled;
-use crate::view::Scope;
+use crate::view::scope::Scope;
 
 /// The levels that are shown to be dearer than the level of the cell `reference` by more than the margin, factor by
 /// factor, ascending. Nothing where the group was not screened or varies nothing.

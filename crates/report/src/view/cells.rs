@@ -73,7 +73,7 @@ struct Beside {
 fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
     let machine = &context.data.record.machine;
-    let (outcome, reason) = settled.outcome(row.outcome.as_ref());
+    let (outcome, reason) = settled.outcome(row.outcome.as_ref(), !context.data.record.imported);
     let counters = counters(levels, &settled.trials);
     let cpu = cpu(&settled.trials, flows(levels), irq_accounting(machine));
     let total_rate = total_rate(settled);

@@ -11,7 +11,7 @@ use bytegauge_stats::recommend::{Recommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
 use super::footprint::footprint;
-use super::groups::GroupBlocks;
+use super::group_blocks::GroupBlocks;
 use super::looks::{Looks, Standing};
 use super::settled::{Blocks, Settled};
 use crate::phrase::PROFILE_FACTORS;

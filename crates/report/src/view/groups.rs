@@ -1,8 +1,6 @@
 //! One group: its best set, its twin, its recommendation and its cost model.
 
-use std::collections::HashMap;
-
-use bytegauge_model::{BlockRecord, CellId, GroupId, Level, Stage, Trial};
+use bytegauge_model::{CellId, Level, Trial};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
@@ -11,41 +9,12 @@ use super::answer::{Conditions, decide, rate, rates};
 use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
-use super::document::{BlocksView, CourseView, GroupRecommendation, GroupView, SerialView, TwinView};
+use super::document::{CourseView, GroupRecommendation, GroupView, SerialView, TwinView};
+use super::group_blocks::GroupBlocks;
 use super::{audit, avoid, course, stolen};
 use crate::phrase;
 use crate::sentence::{Answer, Verdict};
-use crate::view::Scope;
-
-/// Confirmation blocks of each group: how they stand and how long they took.
-pub struct GroupBlocks(HashMap<GroupId, BlocksView>);
-
-impl GroupBlocks {
-    /// Counts the blocks of a session.
-    pub fn of(blocks: &[BlockRecord]) -> GroupBlocks {
-        let mut sums: HashMap<GroupId, (BlocksView, u64, u64)> = HashMap::new();
-        for block in blocks.iter().filter(|block| block.stage == Stage::Confirm) {
-            let (view, ns, timed) = sums.entry(block.group.clone()).or_default();
-            match block.complete {
-                true => view.used += 1,
-                false => view.broken += 1,
-            }
-            if block.complete && block.surroundings.wall_ns > 0 {
-                *ns = ns.saturating_add(block.surroundings.wall_ns);
-                *timed += 1;
-            }
-        }
-        let mean = |(id, (view, ns, timed)): (GroupId, (BlocksView, u64, u64))| {
-            (id, BlocksView { mean_ns: ns.checked_div(timed), ..view })
-        };
-        GroupBlocks(sums.into_iter().map(mean).collect())
-    }
-
-    /// The blocks of a group.
-    pub fn of_group(&self, group: &GroupId) -> BlocksView {
-        self.0.get(group).cloned().unwrap_or_default()
-    }
-}
+use crate::view::scope::Scope;
 
 /// Puts together what is printed of one group.
 pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &GroupBlocks, fit: &Fit) -> GroupView {

@@ -23,6 +23,7 @@ mod estimate;
 mod first;
 mod floor;
 mod footprint;
+mod group_blocks;
 mod groups;
 pub(crate) mod knee;
 mod latency;
@@ -34,6 +35,7 @@ mod progress;
 mod receive_buffer;
 pub mod relays;
 mod rings;
+mod scope;
 mod settled;
 mod signs;
 mod stolen;
@@ -53,9 +55,10 @@ use cost::Fit;
 pub use document::View;
 use document::{AnswerView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
-use groups::GroupBlocks;
+use group_blocks::GroupBlocks;
 use looks::Looks;
 pub use progress::Progress;
+use scope::Scope;
 use settled::{Blocks, Settled, settle};
 pub(crate) use time::rfc3339;
 
@@ -74,24 +77,6 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings { level: 0.95, margin: None, fit_max: None }
     }
-}
-
-/// What every sentence of a session says of its claims.
-pub(crate) struct Scope {
-    /// "Within x of the best", as a share.
-    pub margin: f64,
-    /// Confidence level, as a share.
-    pub level: f64,
-    /// Seed of the statistics.
-    pub seed: u64,
-    /// The trials are somebody else's.
-    pub imported: bool,
-    /// From the first trial to the last, seconds.
-    pub seconds: Option<f64>,
-    /// The environment's grade.
-    pub grade: Option<char>,
-    /// Share of CPU time that the hypervisor gave to others.
-    pub steal_share: Option<f64>,
 }
 
 impl View {
@@ -126,6 +111,7 @@ impl View {
             settled: &settled,
             blocks: &blocks,
             unfinished: matches!(record.status, SessionStatus::Incomplete | SessionStatus::Running),
+            resumable: !record.imported,
             budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
             rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
             margin,
@@ -177,7 +163,7 @@ impl View {
             cells,
             groups,
         };
-        view.answer = first::answer(&view);
+        view.answer = first::answer(&view, record.imported);
         view
     }
 }

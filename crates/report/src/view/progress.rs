@@ -8,7 +8,7 @@ use bytegauge_stats::looks;
 
 use super::audit::{Subject, subjects};
 use super::compare::{Family, Judged, Scene, families};
-use super::groups::GroupBlocks;
+use super::group_blocks::GroupBlocks;
 use super::looks::Looks;
 use super::settled::{Blocks, Settled};
 use super::{Settings, method, plan_varied, settled};

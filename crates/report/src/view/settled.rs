@@ -128,7 +128,7 @@ impl<'a> Settled<'a> {
     }
 
     /// `measured`, `skipped` or `failed`, and why it was not measured or left its group.
-    pub fn outcome(&self, recorded: Option<&Outcome>) -> (&'static str, Option<String>) {
+    pub fn outcome(&self, recorded: Option<&Outcome>, resumable: bool) -> (&'static str, Option<String>) {
         if let Some(contradiction) = &self.contradiction {
             return ("failed", Some(format!("its numbers contradict each other: {contradiction}")));
         }
@@ -137,7 +137,10 @@ impl<'a> Settled<'a> {
             (Some(_), None) => ("measured", None),
             (Some(_), Some(outcome)) => ("measured", self.why_it_left(recorded, outcome)),
             (None, Some(outcome)) => (outcome.name(), outcome.reason().map(str::to_owned)),
-            (None, None) => ("skipped", Some("the session ended before it was measured: go on with --resume".into())),
+            (None, None) => {
+                let next = if resumable { ": go on with --resume" } else { "" };
+                ("skipped", Some(format!("the session ended before it was measured{next}")))
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use super::lever::{apart, spread_of_choices};
 use super::receive_buffer;
 use crate::phrase;
 use crate::sentence::{Answer, Placement, Verdict, percent};
-use crate::view::Scope;
+use crate::view::scope::Scope;
 
 /// One verdict a family, in the order of the plan.
 pub fn verdicts(families: &[Family], conditions: &Conditions, scope: &Scope) -> Vec<VerdictView> {

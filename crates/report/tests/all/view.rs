@@ -275,6 +275,23 @@ fn a_completed_look_proves_and_what_follows_reads_so_far() {
 }
 
 #[test]
+fn a_copy_of_a_session_is_never_told_to_resume() {
+    for status in [SessionStatus::Complete, SessionStatus::Incomplete] {
+        let open = Plan { noise: 0.05, confirm_blocks: 8, profiles: vec!["sum"], finalists: 4, ..small() };
+        let mut data = session(&open);
+        for row in &mut data.groups {
+            row.facts.insert("looks".into(), json!(3));
+            row.facts.insert("blocks_fixed".into(), json!(8));
+        }
+        data.record.status = status;
+        let said = |data: &SessionData| serde_json::to_string(&view(data)).unwrap();
+        assert!(said(&data).contains("--resume"), "{status:?}");
+        data.record.imported = true;
+        assert!(!said(&data).contains("--resume"), "{status:?}: {:?}", view(&data).answer);
+    }
+}
+
+#[test]
 fn blocks_after_a_look_change_nothing_of_it() {
     let short = view(&with_looks(32, 3, SessionStatus::Complete));
     let long = view(&with_looks(40, 3, SessionStatus::Complete));

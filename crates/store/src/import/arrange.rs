@@ -226,5 +226,6 @@ fn session(name: Option<String>, workload: Workload, warnings: &[String]) -> Ses
         machine: Value::Null,
         machine_after: Value::Null,
         notes: warnings.to_vec(),
+        imported: true,
     }
 }

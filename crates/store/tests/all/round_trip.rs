@@ -66,6 +66,7 @@ fn a_session_comes_back() {
         machine: new.machine,
         machine_after: json!({"load": 0.25}),
         notes: vec![new.notes[0].clone(), "a note".into()],
+        imported: false,
     };
     assert_eq!(store.session(id).unwrap(), expected);
 }

@@ -11,12 +11,8 @@ mod ring;
 mod sink;
 mod source;
 
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsFd;
-
 use bytegauge_model::{DatagramReport, Engine, EngineReport};
 use bytegauge_sys::datagram::Inbox;
-use bytegauge_sys::option;
 use bytegauge_sys::socket_memory::socket_memory;
 
 use crate::engine::Stop;
@@ -226,32 +222,4 @@ impl<E: Effort> Sink<E> {
 
 fn does_not_carry(engine: Engine) -> Fault {
     Fault::Impossible(format!("engine {engine} does not carry datagrams"))
-}
-
-/// What this machine lacks for the engine `gso`, if anything, with the next step.
-pub fn lacks_segmentation() -> Option<String> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-    let wanted = [
-        (option::UDP_SEGMENT.to(1000), "UDP_SEGMENT, which came with Linux 4.18"),
-        (option::UDP_COALESCE.to(true), "UDP_GRO, which came with Linux 5.0"),
-    ];
-    let tried = wanted.into_iter().map(|(option, since)| (option::set(socket.as_fd(), &option), since));
-    lacking(tried)
-}
-
-fn lacking<E>(tried: impl IntoIterator<Item = (Result<(), E>, &'static str)>) -> Option<String> {
-    let (_, since) = tried.into_iter().find(|(set, _)| set.is_err())?;
-    Some(format!("engine gso: this kernel has no {since}: use --engine mmsg"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kernel_that_cannot_cut_is_named_with_what_it_lacks() {
-        assert_eq!(lacking([(Ok::<(), ()>(()), "A"), (Ok(()), "B")]), None);
-        let expected = "engine gso: this kernel has no B: use --engine mmsg";
-        assert_eq!(lacking([(Ok(()), "A"), (Err(()), "B")]).as_deref(), Some(expected));
-    }
 }

@@ -11,7 +11,8 @@ use bytegauge_model::{EndReport, EngineReport, FlowReport};
 
 use crate::call::Samples;
 use crate::end::crew::{Crew, Flags, Left, Post, Roster};
-use crate::end::serve::Peer;
+pub use crate::end::peer::Body;
+use crate::end::peer::Peer;
 use crate::fault::Fault;
 use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
@@ -19,15 +20,6 @@ use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::spin;
 use bytegauge_model::Side;
-
-/// Whether an end runs as a thread or as a process of its own; a planted death differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// A thread of the measuring process.
-    Thread,
-    /// A process.
-    Process,
-}
 
 /// What an end does: everything is joined, nothing has begun.
 pub(super) trait Duty {

@@ -7,6 +7,7 @@ mod datagram;
 mod duty;
 mod foreign;
 mod gate;
+mod peer;
 mod relay;
 mod ring;
 mod serve;
@@ -14,5 +15,5 @@ mod server;
 mod stream;
 
 pub use channel::{Cast, Channel, ChannelError};
-pub use duty::Body;
+pub use peer::Body;
 pub use serve::serve_stdio;

@@ -7,8 +7,8 @@ use bytegauge_model::{EndRole, FlowReport, Workload};
 
 use crate::address::Address;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, summed};
-use crate::end::serve::Peer;
+use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
+use crate::end::peer::{Body, Peer};
 use crate::end::server::enough_files;
 use crate::fault::Fault;
 use crate::message::Reply;

@@ -8,7 +8,9 @@ use bytegauge_model::{EndReport, EndRole};
 
 use crate::address::Address;
 use crate::end::client::ClientEnd;
-use crate::end::duty::{self, Body, Ended};
+use crate::end::duty::{self, Ended};
+use crate::end::peer::Body;
+pub use crate::end::peer::Peer;
 use crate::end::relay::RelayEnd;
 use crate::end::ring::RingEnd;
 use crate::end::server::ServerEnd;
@@ -17,14 +19,6 @@ use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
 use crate::setup::{Setup, Task};
 use bytegauge_model::Side;
-
-/// Where commands come from and replies go to.
-pub trait Peer {
-    /// The next command; `None` when nobody commands any more.
-    fn command(&mut self) -> Option<Command>;
-    /// Answers. `false` when nobody listens any more.
-    fn reply(&mut self, reply: Reply) -> bool;
-}
 
 /// Serves commands until told to quit or left alone.
 pub fn serve(peer: &mut impl Peer, body: Body) {

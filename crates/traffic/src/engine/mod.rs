@@ -5,6 +5,7 @@
 mod blocking;
 mod driver;
 mod epoll;
+mod gso;
 mod null;
 mod plain;
 pub mod proof;
@@ -20,7 +21,6 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{Engine, EngineReport, UringKind};
 
-use crate::datagram;
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
 use crate::meter::Meter;
@@ -134,7 +134,7 @@ pub fn can_pair(engine: Engine) -> bool {
 pub fn lacks(engine: Engine) -> Option<String> {
     match engine {
         Engine::Uring(mode) => uring::lacks(mode),
-        Engine::Gso => datagram::lacks_segmentation(),
+        Engine::Gso => gso::lacks(),
         Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio | Engine::Plain | Engine::Mmsg => None,
     }
 }

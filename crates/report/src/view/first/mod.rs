@@ -16,8 +16,8 @@ use crate::sentence::percent;
 /// Steal below this share is not worth the first line.
 const STEAL_TOLD: f64 = 0.0005;
 
-/// Everything that the first screen says.
-pub fn answer(view: &View) -> AnswerView {
+/// Everything that the first screen says. What was imported cannot be resumed here.
+pub fn answer(view: &View, imported: bool) -> AnswerView {
     let questions = Questions::of(view);
     let to_use = rows::to_use(view, &questions);
     AnswerView {
@@ -28,7 +28,7 @@ pub fn answer(view: &View) -> AnswerView {
         audit: told::audit(view, &questions),
         holds: told::holds(view, &questions),
         noise: told::noise(view, &questions),
-        next: told::next(view, &to_use),
+        next: told::next(view, &to_use, imported),
         more: told::more(view),
         relays: told::relays(view, &questions),
         to_use,

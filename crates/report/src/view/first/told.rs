@@ -418,14 +418,17 @@ fn twins(view: &View, questions: &Questions) -> Vec<String> {
     said
 }
 
-/// What to do next.
-pub fn next(view: &View, to_use: &UseView) -> Vec<String> {
-    let resume = match view.status {
-        SessionStatus::Incomplete | SessionStatus::Running => Some(format!("--resume {}", view.session)),
-        _ => None,
-    };
-    if let Some(resume) = resume {
-        return vec![format!("the same command with {resume} goes on; until then nothing more is proven")];
+/// What to do next. A copy of a session goes on where it was begun, and not here.
+pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
+    match view.status {
+        SessionStatus::Incomplete | SessionStatus::Running if imported => {
+            return vec!["it was interrupted where it was measured, and goes on only there".into()];
+        }
+        SessionStatus::Incomplete | SessionStatus::Running => {
+            let resume = format!("--resume {}", view.session);
+            return vec![format!("the same command with {resume} goes on; until then nothing more is proven")];
+        }
+        SessionStatus::Complete | SessionStatus::Imported => {}
     }
     if view.status == SessionStatus::Imported {
         return vec!["measure here: bytegauge run buffer-size".into()];
@@ -442,7 +445,7 @@ pub fn next(view: &View, to_use: &UseView) -> Vec<String> {
             false => "all is shown; the same command in another hour tells whether it lasts".into(),
         }];
     }
-    longer(view, &open).unwrap_or_else(|| {
+    longer(view, &open, imported).unwrap_or_else(|| {
         vec![
             "more time alone would hardly prove more: take the choice with its bound, or ask".into(),
             "less at once (one --transport, one --placement, fewer levels)".into(),
@@ -451,7 +454,7 @@ pub fn next(view: &View, to_use: &UseView) -> Vec<String> {
 }
 
 /// The shortest of the longer budgets that likely proves half of what the longest would.
-fn longer(view: &View, open: &[&GroupView]) -> Option<Vec<String>> {
+fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
     let given_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9);
     // Every group gets blocks in proportion.
@@ -470,7 +473,7 @@ fn longer(view: &View, open: &[&GroupView]) -> Option<Vec<String>> {
         return None;
     }
     let looks = view.groups.iter().any(|group| group.look.as_ref().is_some_and(|look| look.next_blocks.is_some()));
-    let how = if looks { format!("--resume {} ", view.session) } else { String::new() };
+    let how = if looks && !imported { format!("--resume {} ", view.session) } else { String::new() };
     // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
     let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
     let what = match 2 * unbounded > open.len() {

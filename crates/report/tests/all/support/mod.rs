@@ -239,6 +239,7 @@ pub fn record(seed: u64) -> SessionRecord {
         }),
         machine_after: json!(null),
         notes: vec!["write_size was left out for /dev/zero: nobody writes there".into()],
+        imported: false,
     }
 }
 

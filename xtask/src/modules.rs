@@ -1,0 +1,304 @@
+//! What the modules of a crate know of each other, and which names two crates give.
+//!
+//! Files that know each other in a circle can only be read together. Two that do are one thought in two files; of more,
+//! each circle stands below with its reason, and none may be added or grow. The same holds for public types of one name.
+//!
+//! Looks at text: `use` and paths that begin with `crate`, `super` or `self`, as rustfmt leaves them; a name that is
+//! passed on (`pub use`) is known where it stands. Tests know whom they like.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::cargo;
+use crate::sources::collect;
+
+/// Circles of more than two files: the crate, one of its files, how many there are, and why.
+const CIRCLES: &[(&str, &str, usize, &str)] = &[
+    ("cli", "args", 7, "the command line is put together from what each command asks for, and each reads it back"),
+    ("harness", "run", 7, "the stages are parts of one run"),
+    ("plan", "resolve", 8, "a plan is resolved by steps that look at the plan"),
+    ("report", "render::terminal", 4, "what paints stands with the first that painted"),
+    ("traffic", "setup", 6, "a setup is of tasks, which are resolved from the same levels"),
+    ("traffic", "engine::uring", 4, "the parts of one loop"),
+];
+
+/// Public types that have a name in common.
+const TWICE: &[(&str, &str)] = &[
+    ("Arm Effort Found Group Server Session Sum", "a task of the repository names what it does by the product's words"),
+    ("Environment Design Session", "the simulator has what it simulates"),
+    ("CostModel Estimate Recommendation Verdict Standing", "a number as it is found, and as it is printed"),
+    ("Counts Event Mode Place Reason Role Row Schedule Search Terms Times Unix", "words of two fields that never meet"),
+    ("Family Known Placement", "what is asked, and what is said of it"),
+];
+
+type Module = Vec<String>;
+
+/// What is beyond the lists, in words; empty if all is well.
+pub fn breaches() -> Result<Vec<String>> {
+    let mut breaches = Vec::new();
+    let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, folder) in crates()? {
+        let sources = Sources::read(&folder)?;
+        for (module, text) in &sources.0 {
+            types_of(text).for_each(|found| {
+                types.entry(found).or_default().insert(format!("{name}::{}", module.join("::")));
+            });
+        }
+        breaches.extend(sources.circles().iter().filter_map(|circle| beyond(&name, circle)));
+    }
+    let is_known = |name: &str| TWICE.iter().any(|(names, _)| names.split(' ').any(|known| known == name));
+    let twice = types.into_iter().filter(|(name, places)| places.len() > 1 && !is_known(name));
+    breaches.extend(twice.map(|(name, places)| {
+        let places: Vec<String> = places.into_iter().collect();
+        format!("{name} is a public type twice: {}: give one of them another name", places.join(", "))
+    }));
+    Ok(breaches)
+}
+
+/// What is wrong with a circle, if anything.
+fn beyond(name: &str, circle: &[String]) -> Option<String> {
+    if circle.len() <= 2 {
+        return None;
+    }
+    let known = CIRCLES.iter().find(|(of, file, ..)| *of == name && circle.iter().any(|module| module == file));
+    let most = known.map_or(2, |(_, _, files, _)| *files);
+    (circle.len() > most).then(|| {
+        format!(
+            "{name}: {} know each other in a circle of {} files (at most {most}): let what all need stand by itself",
+            circle.join(", "),
+            circle.len()
+        )
+    })
+}
+
+fn crates() -> Result<Vec<(String, std::path::PathBuf)>> {
+    let mut all = vec![("xtask".to_owned(), cargo::root().join("xtask/src"))];
+    for entry in fs::read_dir(cargo::root().join("crates"))? {
+        let path = entry?.path();
+        all.push((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), path.join("src")));
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// The modules of a crate, each with its code: no comment, no test.
+struct Sources(BTreeMap<Module, String>);
+
+impl Sources {
+    fn read(folder: &Path) -> Result<Sources> {
+        let mut files = Vec::new();
+        collect(folder, &mut files)?;
+        let mut modules = BTreeMap::new();
+        for file in files {
+            let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+            let name = file.strip_prefix(folder).unwrap_or(&file).with_extension("");
+            let mut module: Module = name.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            if module.last().is_some_and(|last| ["lib", "main", "mod"].contains(&last.as_str())) {
+                module.pop();
+            }
+            if !module.last().is_some_and(|last| last.ends_with("tests")) {
+                modules.insert(module, code_of(&text));
+            }
+        }
+        Ok(Sources(modules))
+    }
+
+    /// Modules that reach each other.
+    fn circles(&self) -> Vec<Vec<String>> {
+        let passed: BTreeMap<&Module, BTreeMap<String, Module>> =
+            self.0.iter().map(|(module, text)| (module, self.passed_on(module, text))).collect();
+        let edges: BTreeMap<&Module, BTreeSet<&Module>> = self
+            .0
+            .iter()
+            .map(|(module, text)| {
+                let known = self.known_to(module, text).into_iter().filter(|(is_passed, _)| !is_passed);
+                let homes = known.map(|(_, path)| self.home(&path, &passed, 0));
+                (module, homes.filter(|home| *home != module).collect())
+            })
+            .collect();
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+            edges.keys().map(|module| (*module, reach(module, &edges))).collect();
+        let mut circles: BTreeSet<Vec<String>> = BTreeSet::new();
+        for (module, others) in &reached {
+            let circle: Vec<String> =
+                others.iter().filter(|other| reached[*other].contains(module)).map(|other| other.join("::")).collect();
+            if circle.len() > 1 {
+                circles.insert(circle);
+            }
+        }
+        circles.into_iter().collect()
+    }
+
+    /// Paths that a module names, from the crate's root, and whether it only passes them on.
+    fn known_to(&self, module: &Module, text: &str) -> Vec<(bool, Module)> {
+        let mut known = Vec::new();
+        let mut rest = String::new();
+        for statement in text.split_inclusive(';') {
+            let found = statement.rfind("use ").filter(|at| starts_a_word(statement, *at));
+            let (before, named) = found.map_or((statement, None), |at| (&statement[..at], Some(&statement[at + 4..])));
+            rest.push_str(before);
+            let is_passed = before.trim_end().ends_with("pub") || before.trim_end().ends_with("pub(crate)");
+            known.extend(named.into_iter().flat_map(expanded).map(|path| (is_passed, path)));
+        }
+        let words = rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+        let inline = words.filter(|word| ["crate::", "super::", "self::"].iter().any(|head| word.starts_with(head)));
+        known.extend(inline.map(|path| (false, path.split("::").map(str::to_owned).collect())));
+        known.into_iter().filter_map(|(is_passed, path)| Some((is_passed, self.rooted(module, path)?))).collect()
+    }
+
+    fn passed_on(&self, module: &Module, text: &str) -> BTreeMap<String, Module> {
+        let passed = self.known_to(module, text).into_iter().filter(|(is_passed, _)| *is_passed);
+        passed.filter_map(|(_, path)| Some((path.last()?.clone(), path))).collect()
+    }
+
+    /// A path from the root; `None` of what is not of this crate.
+    fn rooted(&self, module: &Module, path: Module) -> Option<Module> {
+        let mut base = module.clone();
+        let mut path = path.into_iter().peekable();
+        match path.peek()?.as_str() {
+            "crate" => {
+                base.clear();
+                path.next();
+            }
+            "self" => {
+                path.next();
+            }
+            "super" => {
+                while path.next_if(|part| part == "super").is_some() {
+                    base.pop();
+                }
+            }
+            first => {
+                let child = [base.as_slice(), &[first.to_owned()]].concat();
+                self.0.contains_key(&child).then_some(())?;
+            }
+        }
+        base.extend(path);
+        Some(base)
+    }
+
+    /// The module in which what a path names stands.
+    fn home<'a>(
+        &'a self,
+        path: &[String],
+        passed: &BTreeMap<&Module, BTreeMap<String, Module>>,
+        deep: u32,
+    ) -> &'a Module {
+        for len in (0..=path.len()).rev() {
+            let Some((module, _)) = self.0.get_key_value(&path[..len]) else { continue };
+            let further = path.get(len).and_then(|name| passed[module].get(name)).filter(|target| *target != path);
+            return match further {
+                Some(target) if deep < 8 => self.home(&[target, &path[len + 1..]].concat(), passed, deep + 1),
+                _ => module,
+            };
+        }
+        unreachable!("a crate has a root")
+    }
+}
+
+fn reach<'a>(from: &'a Module, edges: &BTreeMap<&'a Module, BTreeSet<&'a Module>>) -> BTreeSet<&'a Module> {
+    let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        next.extend(edges[module].iter().filter(|other| reached.insert(**other)));
+    }
+    reached
+}
+
+/// Code without comments and tests, which stand last.
+fn code_of(text: &str) -> String {
+    let before_tests = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    before_tests.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+fn starts_a_word(text: &str, at: usize) -> bool {
+    text[..at].chars().next_back().is_none_or(char::is_whitespace)
+}
+
+/// The paths of a tree of names: `a::{b, c::d}` are `a::b` and `a::c::d`.
+fn expanded(tree: &str) -> Vec<Module> {
+    fn split(tree: &str) -> Vec<&str> {
+        let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
+        for (at, c) in tree.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    parts.push(&tree[from..at]);
+                    from = at + 1;
+                }
+                _ => {}
+            }
+        }
+        parts.push(&tree[from..]);
+        parts
+    }
+    let branches = split(tree).into_iter().map(|part| part.trim().trim_end_matches(';').trim());
+    branches
+        .filter(|branch| !branch.is_empty())
+        .flat_map(|branch| match branch.split_once('{') {
+            Some((head, inner)) => {
+                let head: Vec<String> =
+                    head.split("::").map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect();
+                let inner = inner.trim_end().trim_end_matches('}');
+                expanded(inner).into_iter().map(|rest| [head.clone(), rest].concat()).collect()
+            }
+            None => {
+                let path = branch.split(" as ").next().unwrap_or_default();
+                vec![path.split("::").map(|part| part.trim().to_owned()).filter(|part| part != "self").collect()]
+            }
+        })
+        .collect()
+}
+
+/// Names of a file's public types.
+fn types_of(text: &str) -> impl Iterator<Item = String> + '_ {
+    const KINDS: [&str; 5] = ["struct ", "enum ", "trait ", "type ", "union "];
+    text.lines().filter_map(|line| {
+        let declared = line.trim_start().strip_prefix("pub ")?;
+        let name = KINDS.iter().find_map(|kind| declared.strip_prefix(kind))?;
+        Some(name.chars().take_while(|c| c.is_alphanumeric()).collect())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_modules_keep_to_the_lists() {
+        assert_eq!(breaches().unwrap(), Vec::<String>::new());
+    }
+
+    fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        let module = |name: &str| name.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        Sources(files.iter().map(|(name, text)| (module(name), code_of(text))).collect()).circles()
+    }
+
+    #[test]
+    fn circles_are_found_through_whatever_names_a_module() {
+        let three = [("", ""), ("a", "use crate::{b::{B, C}, d};"), ("b", "fn f() { super::c::g() }")];
+        assert_eq!(circles(&[&three[..], &[("c", "use crate::a::A;"), ("d", "")]].concat()), [["a", "b", "c"]]);
+        assert!(circles(&[&three[..], &[("c", "// crate::a"), ("d", "")]].concat()).is_empty());
+        let tested = "\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}";
+        assert!(circles(&[&three[..], &[("c", tested), ("d", "")]].concat()).is_empty());
+    }
+
+    #[test]
+    fn what_is_passed_on_is_known_where_it_stands() {
+        let files = [("", ""), ("a", "mod b;\nmod c;\npub use b::B;"), ("a::b", ""), ("a::c", "use crate::a::B;")];
+        assert!(circles(&files).is_empty());
+    }
+
+    #[test]
+    fn a_circle_that_grows_is_a_breach() {
+        let circle = |files: &[&str]| files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>();
+        assert_eq!(beyond("stats", &circle(&["a", "b"])), None);
+        assert!(beyond("stats", &circle(&["a", "b", "c"])).unwrap().contains("a circle of 3 files (at most 2)"));
+        let (name, file, files, _) = CIRCLES[0];
+        let grown: Vec<String> = (1..=files).map(|n| n.to_string()).chain([file.to_owned()]).collect();
+        assert!(beyond(name, &grown).is_some() && beyond(name, &grown[1..]).is_none());
+    }
+}
