@@ -14,7 +14,7 @@ use super::answer::Conditions;
 use super::compare::{Family, Judged};
 use super::document::LeverView;
 use super::groups::id_of;
-use crate::view::Scope;
+use crate::view::scope::Scope;
 
 /// Conditions that somebody could set otherwise for the same work.
 const LEVERS: &[&str] = &["placement", "transport", "write_size", "read_size", "flows", "client_threads"];

@@ -14,7 +14,7 @@ use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
 use crate::address::Host;
-use crate::end::duty::Body;
+use crate::end::peer::Body;
 use crate::end::serve::{Peer, serve};
 use crate::message::{Command, Hello, PROTOCOL, Reply};
 
