@@ -38,10 +38,13 @@ impl Pairs {
     #[must_use]
     pub fn of(ln_cost: &[Vec<f64>]) -> Self {
         let (_, squares, mean) = centred(ln_cost);
-        let blocks = ln_cost.len();
+        Self::from_squares(ln_cost.len(), squares, mean)
+    }
+
+    fn from_squares(blocks: usize, squares: Vec<f64>, mean: Vec<f64>) -> Self {
         let n = blocks as f64;
-        let error = |square: &f64| (square / (n * (n - 1.0))).sqrt();
-        Self { cells: mean.len(), blocks, error: squares.iter().map(error).collect(), mean }
+        let error = |square: f64| (square / (n * (n - 1.0))).sqrt();
+        Self { cells: mean.len(), blocks, error: squares.into_iter().map(error).collect(), mean }
     }
 
     /// d̄ᵢⱼ: the mean of ln(cost i / cost j).
@@ -98,8 +101,7 @@ pub struct BestSet {
 /// If the rows differ in length.
 #[must_use]
 pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
-    let (rows, squares, _) = centred(ln_cost);
-    let pairs = Pairs::of(ln_cost);
+    let (rows, squares, mean) = centred(ln_cost);
     let flips = FlipMethod {
         level: method.level,
         seed: method.seed,
@@ -108,6 +110,7 @@ pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
         studentise_each_flip: method.studentise_each_flip,
     };
     let critical = critical_values(&rows, &squares, &flips);
+    let pairs = Pairs::from_squares(rows.len(), squares, mean);
     // A pair without spread has no error to multiply; an infinite critical value must not make it NaN.
     let reach = |c: f64, error: f64| if error > 0.0 { c * error } else { 0.0 };
     let cells = 0..pairs.cells();
