@@ -17,11 +17,16 @@ use crate::sources::collect;
 
 /// Circles of more than two files: the crate, one of its files, how many there are, and why.
 const CIRCLES: &[(&str, &str, usize, &str)] = &[
-    ("cli", "args", 7, "the command line is put together from what each command asks for, and each reads it back"),
+    ("cli", "args", 9, "the command line is put together from what each command asks for, and each reads it back"),
     ("harness", "run", 7, "the stages are parts of one run"),
     ("plan", "resolve", 8, "a plan is resolved by steps that look at the plan"),
     ("report", "render::terminal", 4, "what paints stands with the first that painted"),
-    ("traffic", "setup", 6, "a setup is of tasks, which are resolved from the same levels"),
+    (
+        "traffic",
+        "setup",
+        21,
+        "a setup is of tasks and a relay, which are resolved from the same levels; relays by method",
+    ),
     ("traffic", "engine::uring", 4, "the parts of one loop"),
 ];
 
@@ -30,7 +35,10 @@ const TWICE: &[(&str, &str)] = &[
     ("Arm Effort Found Group Server Session Sum", "a task of the repository names what it does by the product's words"),
     ("Environment Design Session", "the simulator has what it simulates"),
     ("CostModel Estimate Recommendation Verdict Standing", "a number as it is found, and as it is printed"),
-    ("Counts Event Mode Place Reason Role Row Schedule Search Terms Times Unix", "words of two fields that never meet"),
+    (
+        "Against Counts Event Mode Place Reason Role Row Schedule Search Subject Terms Times Unix",
+        "words of two fields that never meet",
+    ),
     ("Family Known Placement", "what is asked, and what is said of it"),
 ];
 
