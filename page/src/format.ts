@@ -38,11 +38,13 @@ export function axisUnit(unit: string, most: number): { name: string; divisor: n
   return { name: unit, divisor: 1 };
 }
 
-/** Ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers alone where there are many. */
-export function logTicks(low: number, top: number): number[] {
-  const powers = Array.from({ length: Math.ceil(Math.log10(top)) - Math.floor(Math.log10(low)) + 1 }, (_, at) => 10 ** (Math.floor(Math.log10(low)) + at));
-  const ticks = powers.flatMap((power) => (top / low > 1000 ? [power] : [power, 2 * power, 5 * power]));
-  return ticks.filter((tick) => tick >= low * 0.999 && tick <= top * 1.001);
+/** Ticks of a logarithmic axis: as many as there is room for, at round numbers. */
+export function logTicks(low: number, top: number, room = 8): number[] {
+  const first = Math.floor(Math.log10(low));
+  const powers = Array.from({ length: Math.ceil(Math.log10(top)) - first + 1 }, (_, at) => 10 ** (first + at));
+  const within = (steps: number[]) => powers.flatMap((power) => steps.map((step) => step * power)).filter((tick) => tick >= low * 0.999 && tick <= top * 1.001);
+  const choices = [[1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1, 3], [1]].map(within);
+  return choices.find((ticks) => ticks.length <= room) ?? choices.at(-1) ?? [];
 }
 
 /** The first letter as it begins a heading. */

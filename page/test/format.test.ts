@@ -36,7 +36,8 @@ describe("axes", () => {
     expect(axisUnit("s/GiB", 0.4)).toEqual({ name: "s/GiB", divisor: 1 });
   });
   test("logarithmic ticks lie within, and become fewer over many decades", () => {
-    expect(logTicks(8, 60)).toEqual([10, 20, 50]);
+    expect(logTicks(8, 900)).toEqual([10, 20, 50, 100, 200, 500]);
+    expect(logTicks(8, 35)).toEqual([10, 15, 20, 30]);
     expect(logTicks(1, 1e6)).toEqual([1, 10, 100, 1000, 1e4, 1e5, 1e6]);
   });
 });

@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { duration, percent, quantity } from "../format";
 import type { Figure } from "../frame";
-import { colours, draw, fromZero, ink, legend, SERIES_MAX, SYMBOLS, warn } from "../look";
+import { colours, draw, fromZero, ink, legend, paper, SERIES_MAX, SYMBOLS, warn } from "../look";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -46,10 +46,10 @@ export function course({ view, group }: Looking): Figure | null {
               const stroke = tone[s % tone.length] ?? ink();
               return [
                 s === 0 ? Plot.line(own, { x: "at", y: "rate", stroke, strokeOpacity: 0.4 }) : null,
-                Plot.dot(own, { x: "at", y: "rate", symbol: SYMBOLS[s], r: 3.2, stroke, fill: one.cell === twin ? "var(--paper)" : stroke } as Plot.DotOptions),
+                Plot.dot(own, { x: "at", y: "rate", symbol: SYMBOLS[s], r: 3.2, stroke, fill: one.cell === twin ? paper() : stroke } as Plot.DotOptions),
               ];
             }),
-            Plot.tip(points, Plot.pointer({ x: "at", y: "rate", title: (point) => `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`, fill: "var(--paper)" })),
+            Plot.tip(points, Plot.pointer({ x: "at", y: "rate", title: (point) => `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`, fill: paper(), lineHeight: 1.3 })),
           ],
         }),
       ];

@@ -5,7 +5,7 @@ import { type CellView, candidates, isConfirmed, isMeasured } from "../data";
 import { axisUnit, capital, digits, percent, quantity } from "../format";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
-import { accent, draw, faint, fromZero, ink, rows, warn } from "../look";
+import { accent, draw, faint, fromZero, ink, paper, rows, warn } from "../look";
 import { costOf, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -53,11 +53,11 @@ export function forest({ view, group }: Looking): Figure | null {
       const laid = rows(cells, mark, width);
       const { narrow, left } = laid;
       const tip = (text: (cell: CellView) => string, x: (cell: CellView) => number | null) =>
-        Plot.tip(cells, Plot.pointerY({ y: "id", x, title: text, fill: "var(--paper)" }));
+        Plot.tip(cells, Plot.pointerY({ y: "id", x, title: text, fill: paper(), lineHeight: 1.3 }));
       const symbols = (x: (cell: CellView) => number | null | undefined) =>
         Plot.dot(cells, {
           x, y: "id", symbol: "square", r: 4.5, stroke: accent(), strokeWidth: 1.6,
-          fill: (cell: CellView) => (best.has(cell.id) ? accent() : "var(--paper)"),
+          fill: (cell: CellView) => (best.has(cell.id) ? accent() : paper()),
         } as Plot.DotOptions);
       const scale = (share: number | null | undefined) => (share == null ? null : Math.min(share, reach));
       const dearer = () => [

@@ -7,7 +7,7 @@ import { h, svg } from "../dom";
 import { axisUnit, capital, digits, percent, quantity } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { draw, faint, ink, isDark, thinned } from "../look";
+import { draw, faint, ink, isDark, paper, thinned } from "../look";
 import { measures } from "../measure";
 import type { Looking, State } from "../state";
 import { slice } from "./slice";
@@ -70,14 +70,14 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     }),
   );
 
-  const told = (cell: CellView): string => {
+  const told = (cell: CellView): string[] => {
     const value = measure.of(cell);
     const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
-    if (!isMeasured(cell) || !value) return `${at}: ${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`;
+    if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
     const interval = value.lower != null && value.upper != null ? ` (${quantity(value.lower, measure.unit)} to ${quantity(value.upper, measure.unit)})` : "";
     const standing = isConfirmed(cell) ? `confirmed in ${cell.trials} trials` : `screened in ${cell.trials} trials, not confirmed`;
-    const above = cell.above_best_upper != null ? `; at most ${percent(cell.above_best_upper)} dearer than the best` : "";
-    return `${at}: ${quantity(value.mid, measure.unit)}${interval}, ${standing}${above}; limited by ${cell.limit.name}`;
+    const above = cell.above_best_upper != null ? [`at most ${percent(cell.above_best_upper)} dearer than the best`] : [];
+    return [at, `${quantity(value.mid, measure.unit)}${interval}`, standing, ...above, `limited by ${cell.limit.name}`];
   };
 
   return {
@@ -129,7 +129,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           Plot.dot(cells.filter((cell) => best.has(cell.id)), { ...place, r: roomy ? 3 : Math.min(2.5, high / 4), dx: roomy ? tile / 2 - 11 : 0, dy: roomy ? -high / 2 + 9 : 0, fill: "#fff", stroke: "#000" } as Plot.DotOptions),
           // The halo in the tile's own colour keeps the hatching away from the number; brackets as on the terminal's screen.
           roomy ? Plot.text(measured, { ...place, text: (cell: CellView) => { const value = digits((measure.of(cell)?.mid ?? 0) / unit.divisor); return isConfirmed(cell) ? value : `(${value})`; }, fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"), stroke: bright, strokeWidth: 7 } as Plot.TextOptions) : null,
-          cells.length <= CELLS_WITH_TIP ? Plot.tip(cells, Plot.pointer({ ...place, title: told, lineWidth: 30, fill: "var(--paper)" } as Plot.TipOptions)) : null,
+          cells.length <= CELLS_WITH_TIP ? Plot.tip(cells, Plot.pointer({ ...place, title: (cell: CellView) => told(cell).join("\n"), fill: paper(), lineHeight: 1.3 } as Plot.TipOptions)) : null,
         ],
       });
       const paint = isDark() ? "#000" : "#fff";
@@ -139,13 +139,15 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const scaleX = drawing && scaleOf(drawing, "x");
       const scaleY = drawing && scaleOf(drawing, "y");
       const ring = svg("rect", { fill: "none", class: "chosen", "stroke-width": 3, stroke: isDark() ? "#fff" : "#d6006c", rx: 3, "pointer-events": "none" });
-      drawing.append(ring);
+      // Below the tip, which is drawn last.
+      drawing.insertBefore(ring, cells.length <= CELLS_WITH_TIP ? drawing.lastElementChild : null);
       const said = h("p", { class: "said", "aria-live": "polite" });
       const lines = h("div", { class: "side slices" });
       const show = () => {
         const [left, top] = [scaleX.apply(level(chosen, wish.x)) as number, scaleY.apply(level(chosen, wish.y)) as number];
         for (const [key, value] of Object.entries({ x: left - 1, y: top - 1, width: (scaleX.bandwidth ?? 0) + 2, height: (scaleY.bandwidth ?? 0) + 2 })) ring.setAttribute(key, String(value));
-        said.textContent = told(chosen);
+        const [where, ...what] = told(chosen);
+        said.textContent = `${where}: ${what.join("; ")}`;
         const half = beside ? width - wide - 32 : width < 640 ? width : width / 2 - 8;
         const line = (free: string, fixed: string) => slice(along(cells, chosen, factors, [free]), factorOf(view, free), measure, chosen.id, `${factorOf(view, fixed).heading} ${named(level(chosen, fixed), factorOf(view, fixed))}`, half);
         lines.replaceChildren(line(wish.x, wish.y), line(wish.y, wish.x));
@@ -216,7 +218,7 @@ function key(low: number, top: number, logarithmic: boolean, less: boolean, labe
     color: { type: "linear", scheme: "cividis", domain: [0, 1] },
     marks: [
       Plot.text([`${capital(label)}, ${name}`], { frameAnchor: "top-left", dy: -16, textAnchor: "start", fill: ink() }),
-      Plot.rect(Array.from({ length: steps }, (_, n) => n / steps), { x1: (n: number) => n, x2: (n: number) => n + 1.05 / steps, y1: 0, y2: 1, fill: (n: number) => (less ? 1 - n : n) }),
+      Plot.rect(Array.from({ length: steps }, (_, n) => n / steps), { x1: (n: number) => n, x2: (n: number) => Math.min(1, n + 2 / steps), y1: 0, y2: 1, fill: (n: number) => (less ? 1 - n : n) }),
       Plot.axisX([0, 0.5, 1], { tickFormat: (share: number) => digits(at(share) / divisor) }),
     ],
   });

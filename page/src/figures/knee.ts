@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { duration, logTicks, quantity } from "../format";
 import { type Figure, select } from "../frame";
 import { along, follows, levels, named, varying } from "../levels";
-import { colours, DASHES, draw, faint, ink, logarithmic, rows as laidOut, SERIES_MAX, SYMBOLS, warn } from "../look";
+import { accent, colours, DASHES, draw, faint, ink, logarithmic, paper, rows as laidOut, SERIES_MAX, SYMBOLS, warn } from "../look";
 import type { Looking } from "../state";
 import { percentileOf } from "./percentiles";
 
@@ -62,7 +62,7 @@ function curve(view: View, calls: CellView[], cell: CellView, redraw: () => void
                 colour ? Plot.text(own.slice(-1), { x: "rate", y: (point) => Math.log2(point.mid), dx: 12, text: () => named(value, factor), textAnchor: "start", fill: stroke, fontWeight: 600 }) : null,
               ];
             }),
-            Plot.tip(points, Plot.pointer({ x: "rate", y: (point) => Math.log2(point.mid), title: (point) => `${point.each.label}\noffered ${named(point.offered, factorOf(view, "call_rate"))}, reached ${quantity(point.rate, "calls/s")}\n${name} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`, fill: "var(--paper)" })),
+            Plot.tip(points, Plot.pointer({ x: "rate", y: (point) => Math.log2(point.mid), title: (point) => `${point.each.label}\noffered ${named(point.offered, factorOf(view, "call_rate"))}, reached ${quantity(point.rate, "calls/s")}\n${name} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`, fill: paper(), lineHeight: 1.3 })),
           ],
         }),
       ];
@@ -79,26 +79,55 @@ function knees(view: View, cells: CellView[]): Figure {
   return {
     id: "knee",
     title: `How far the load may go: ${slo?.slo ?? ""}`,
-    reading: `Filled: the highest rate that keeps ${slo?.percentile ?? "the percentile"} at ${duration(slo?.limit_ns ?? 0)}, with its interval and what the percentile is there. Crossed: the next rate that was tried and did not keep it. Hollow: what a closed loop reaches.`,
+    reading: `Filled: the highest rate that keeps ${slo?.percentile ?? "the percentile"} at ${duration(slo?.limit_ns ?? 0)}, with its interval and what the percentile is there. Crossed: the next rate that was tried and did not keep it. Hollow: what a closed loop reaches. Below: every probe of the searches, kept (dot) or not (cross); the dashed line is the objective, the shade the interval of the knee.`,
     table: () => ({ columns: ["cell", "label", "rate", "lower", "upper", "at_knee_ns", "beyond", "at_beyond_ns", "closed"], rows: rows.map(({ each, knee }) => [each.id, each.label, each.estimate.median, each.estimate.lower ?? null, each.estimate.upper ?? null, knee.at_knee_ns ?? null, knee.beyond_per_second ?? null, knee.at_beyond_ns ?? null, knee.closed_per_second ?? null]) }),
     draw(width) {
       const { left, y, names, height } = laidOut(rows, (row) => row.name, width, 34);
-      const tone = colours()[0] ?? ink();
-      return [
-        draw(width, {
-          height: 60 + height, marginLeft: left, marginRight: 40, marginTop: 10, marginBottom: 40,
-          x: { zero: true, grid: true, label: "calls per second", labelArrow: "none", labelAnchor: "center", ticks: Math.floor((width - left) / 90), tickFormat: (value: number) => quantity(value, null) },
-          y,
-          marks: [
-            names,
-            Plot.ruleY(rows, { y: "id", x1: (row) => row.each.estimate.lower ?? null, x2: (row) => row.each.estimate.upper ?? null, stroke: tone, strokeWidth: 3 }),
-            Plot.dot(rows, { y: "id", x: (row) => row.each.estimate.median, fill: tone, r: 5 }),
-            Plot.text(rows, { y: "id", x: (row) => row.each.estimate.median, text: (row) => (row.knee.at_knee_ns == null ? "" : duration(row.knee.at_knee_ns)), dy: -12, fill: ink() }),
-            Plot.dot(rows, { y: "id", x: (row) => row.knee.beyond_per_second ?? null, symbol: "times", stroke: warn(), strokeWidth: 2, r: 5 }),
-            Plot.dot(rows, { y: "id", x: (row) => row.knee.closed_per_second ?? null, stroke: faint(), r: 5 }),
-          ],
-        }),
-      ];
+      const tone = accent();
+      const overview = draw(width, {
+        height: 60 + height, marginLeft: left, marginRight: 40, marginTop: 10, marginBottom: 40,
+        x: { zero: true, grid: true, label: "calls per second", labelArrow: "none", labelAnchor: "center", ticks: Math.floor((width - left) / 90), tickFormat: (value: number) => quantity(value, null) },
+        y,
+        marks: [
+          names,
+          Plot.ruleY(rows, { y: "id", x1: (row) => row.each.estimate.lower ?? null, x2: (row) => row.each.estimate.upper ?? null, stroke: tone, strokeWidth: 3 }),
+          Plot.dot(rows, { y: "id", x: (row) => row.each.estimate.median, fill: tone, r: 5 }),
+          Plot.text(rows, { y: "id", x: (row) => row.each.estimate.median, text: (row) => (row.knee.at_knee_ns == null ? "" : duration(row.knee.at_knee_ns)), dy: -12, fill: ink() }),
+          Plot.dot(rows, { y: "id", x: (row) => row.knee.beyond_per_second ?? null, symbol: "times", stroke: warn(), strokeWidth: 2, r: 5 }),
+          Plot.dot(rows, { y: "id", x: (row) => row.knee.closed_per_second ?? null, stroke: faint(), r: 5 }),
+        ],
+      });
+      const probed = rows.filter((row) => row.knee.probes.some((probe) => probe.percentile_ns != null)).slice(0, PANELS_MAX);
+      const columns = Math.min(probed.length, width < 640 ? 1 : 2);
+      const each = columns > 1 ? width / columns - 8 : width;
+      const top = Math.max(...probed.flatMap((row) => row.knee.probes.map((probe) => probe.offered_per_second)));
+      const times = probed.flatMap((row) => [row.knee.limit_ns, ...row.knee.probes.flatMap((probe) => probe.percentile_ns ?? [])]);
+      const range: [number, number] = [Math.min(...times), Math.max(...times)];
+      return probed.length === 0 ? [overview] : [overview, h("div", { class: "side" }, ...probed.map((row) => searched(row, each, top, range)))];
     },
   };
+}
+
+const PANELS_MAX = 6;
+
+type Row = { name: string; each: CellView; knee: NonNullable<NonNullable<CellView["call"]>["knee"]> };
+
+/** What the searches of one cell saw: the percentile against the rate that was offered, kept or not. */
+function searched({ name, each, knee }: Row, width: number, top: number, [low, high]: [number, number]): SVGSVGElement {
+  const probes = knee.probes.flatMap((probe) => (probe.percentile_ns == null ? [] : [{ ...probe, place: Math.log2(probe.percentile_ns) }]));
+  const { lower, upper, median } = each.estimate;
+  return draw(width, {
+    height: 250, marginLeft: 62, marginRight: 16, marginTop: 32, marginBottom: 40,
+    x: { domain: [0, top * 1.03], grid: true, label: `calls per second offered, ${knee.percentile} of each`, labelArrow: "none", labelAnchor: "center", ticks: Math.floor(width / 90), tickFormat: (value: number) => quantity(value, null) },
+    y: { ...logarithmic(logTicks(low, high), duration, 7), domain: [Math.log2(low) - 0.3, Math.log2(high) + 0.3], grid: true, label: null },
+    marks: [
+      Plot.text([name], { frameAnchor: "top-left", dy: -24, textAnchor: "start", fontWeight: 600, fill: ink() }),
+      lower != null && upper != null ? Plot.rect([0], { x1: lower, x2: upper, y1: Math.log2(low) - 0.3, y2: Math.log2(high) + 0.3, fill: accent(), fillOpacity: 0.13 }) : null,
+      median == null ? null : Plot.ruleX([median], { stroke: accent(), strokeWidth: 2 }),
+      Plot.ruleY([Math.log2(knee.limit_ns)], { stroke: warn(), strokeDasharray: "5 3", strokeWidth: 1.5 }),
+      Plot.dot(probes.filter((probe) => probe.kept), { x: "offered_per_second", y: "place", r: 3.5, fill: accent(), fillOpacity: 0.7 }),
+      Plot.dot(probes.filter((probe) => !probe.kept), { x: "offered_per_second", y: "place", symbol: "times", r: 4, stroke: warn(), strokeWidth: 1.8 }),
+      Plot.tip(probes, Plot.pointer({ x: "offered_per_second", y: "place", title: (probe) => `${quantity(probe.offered_per_second, "calls/s")}\n${knee.percentile} ${duration(probe.percentile_ns ?? 0)}\n${probe.kept ? "kept" : "not kept"}, search ${probe.search + 1}`, fill: paper(), lineHeight: 1.3 })),
+    ],
+  });
 }

@@ -5,7 +5,7 @@ import { type CellView, candidates, isMeasured } from "../data";
 import { h } from "../dom";
 import { capital, duration, logTicks } from "../format";
 import { type Figure, select } from "../frame";
-import { colours, DASHES, draw, ink, legend, logarithmic, SERIES_MAX, SYMBOLS } from "../look";
+import { colours, DASHES, draw, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -66,7 +66,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
         marks: [
           ...marks,
           width < 640 ? null : labels(last, tail, right),
-          Plot.tip(points, Plot.pointer({ x: (point) => tail(point.p), y: (point) => Math.log2(point.mid), title: (point) => `${point.each.label}\n${name(point.p)} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`, fill: "var(--paper)" })),
+          Plot.tip(points, Plot.pointer({ x: (point) => tail(point.p), y: (point) => Math.log2(point.mid), title: (point) => `${point.each.label}\n${name(point.p)} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`, fill: paper(), lineHeight: 1.3 })),
         ],
       });
       return width < 640 ? [drawing, legend("", cells.map((each, series) => ({ name: each.label, series })), width)] : [drawing];

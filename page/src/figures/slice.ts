@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { type CellView, type FactorView, isConfirmed, level } from "../data";
 import { quantity } from "../format";
 import { named } from "../levels";
-import { accent, draw, faint, fromZero, ink, logarithmic, thinned } from "../look";
+import { accent, draw, faint, fromZero, ink, logarithmic, paper, thinned } from "../look";
 import type { Measure } from "../measure";
 
 /** Draws cells that differ in one factor alone; `chosen` is marked. */
@@ -39,10 +39,10 @@ export function slice(cells: CellView[], factor: FactorView, measure: Measure, c
         : null,
       Plot.line(points, { x: at, y: "mid", stroke: accent(), strokeOpacity: numeric ? 1 : 0 }),
       Plot.ruleX(withInterval, { x: at, y1: "lower", y2: "upper", stroke: accent(), strokeWidth: 1.5 }),
-      Plot.dot(points, { x: at, y: "mid", r: 4, stroke: accent(), fill: (point) => (isConfirmed(point.cell) ? accent() : "var(--paper)") }),
+      Plot.dot(points, { x: at, y: "mid", r: 4, stroke: accent(), fill: (point) => (isConfirmed(point.cell) ? accent() : paper()) }),
       Plot.dot(points.filter((point) => point.cell.id === chosen), { x: at, y: "mid", r: 9, stroke: ink(), strokeWidth: 1.5 }),
       points.length === 0 ? Plot.text(["nothing was measured along this line"], { frameAnchor: "middle", fill: faint() }) : null,
-      Plot.tip(points, Plot.pointerX({ x: at, y: "mid", title: (point) => `${named(point.x, factor)}: ${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: "var(--paper)" })),
+      Plot.tip(points, Plot.pointerX({ x: at, y: "mid", title: (point) => `${named(point.x, factor)}: ${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: paper(), lineHeight: 1.3 })),
     ],
   });
 }

@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { capital, quantity } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { colours, DASHES, draw, faint, fromZero, ink, legend, logarithmic, SERIES_MAX, SYMBOLS, thinned } from "../look";
+import { colours, DASHES, draw, faint, fromZero, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS, thinned } from "../look";
 import { type Measure, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -114,7 +114,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         Plot.areaY(numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length > 1 ? own : [], { x: at, y1: "lower", y2: "upper", fill: stroke, fillOpacity: 0.13 }),
         Plot.line(own, { x: at, y: "mid", stroke, strokeDasharray: DASHES[s] || undefined, strokeWidth: 2, strokeOpacity: numeric ? 1 : 0.35 } as Plot.LineOptions),
         Plot.ruleX(own.filter((point) => point.lower != null), { x: at, y1: "lower", y2: "upper", stroke, strokeWidth: 1.5 }),
-        Plot.dot(own, { x: at, y: "mid", symbol: SYMBOLS[s], r: 4.5, stroke, fill: (point: { one: CellView }) => (isConfirmed(point.one) ? stroke : "var(--paper)") } as Plot.DotOptions),
+        Plot.dot(own, { x: at, y: "mid", symbol: SYMBOLS[s], r: 4.5, stroke, fill: (point: { one: CellView }) => (isConfirmed(point.one) ? stroke : paper()) } as Plot.DotOptions),
       );
     }
     return draw(width, {
@@ -135,7 +135,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         Plot.text([capital(`${title}, ${name}`)], { frameAnchor: "top-left", dy: -28, textAnchor: "start", fontWeight: 600, fill: ink() }),
         ...marks,
         points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
-        Plot.tip(points, Plot.pointer({ x: at, y: "mid", title: (point: (typeof points)[number]) => `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened only" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: "var(--paper)" })),
+        Plot.tip(points, Plot.pointer({ x: at, y: "mid", title: (point: (typeof points)[number]) => `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened only" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: paper(), lineHeight: 1.3 })),
       ],
     });
   }

@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { percent } from "../format";
 import type { Figure } from "../frame";
-import { accent, draw, faint, ink, rows as named, warn } from "../look";
+import { accent, draw, faint, ink, paper, rows as named, warn } from "../look";
 import type { Looking } from "../state";
 
 export function twins({ view, group }: Looking): Figure | null {
@@ -36,7 +36,7 @@ export function twins({ view, group }: Looking): Figure | null {
             Plot.text(rows.filter((row) => (row.lower ?? 0) < low), { y: "id", x: low, text: () => "◀", dx: -6, fill: faint() }),
             Plot.dot(rows, { y: "id", x: (row) => clip(row.difference), fill: tone, r: 4.5 }),
             Plot.dot(rows.filter((row) => row.alarm), { y: "id", x: (row) => clip(row.difference), symbol: "times", stroke: ink(), r: 8, strokeWidth: 2 }),
-            Plot.tip(rows, Plot.pointerY({ y: "id", x: (row) => clip(row.difference), title: (row) => `${row.label}\n${percent(row.difference ?? 0)} apart (${percent(row.lower ?? 0)} to ${percent(row.upper ?? 0)}), ${row.blocks} blocks`, fill: "var(--paper)" })),
+            Plot.tip(rows, Plot.pointerY({ y: "id", x: (row) => clip(row.difference), title: (row) => `${row.label}\n${percent(row.difference ?? 0)} apart (${percent(row.lower ?? 0)} to ${percent(row.upper ?? 0)}), ${row.blocks} blocks`, fill: paper(), lineHeight: 1.3 })),
           ],
         }),
       ];
