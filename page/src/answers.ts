@@ -1,7 +1,7 @@
 // The first screen: the same answers as the terminal's, each with its bound as a picture, and where its evidence is.
 
 import { inWords, picture, scale } from "./bound";
-import { cellOf, groupOf, type UseRow, type View } from "./data";
+import { cellOf, factorOf, groupOf, type UseRow, type View } from "./data";
 import { h } from "./dom";
 import { digits, duration, percent } from "./format";
 
@@ -42,6 +42,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       ),
       ...use.rows.map((row, at) => answer(view, row, at, open)),
     ),
+    use.grid ? overview(view, open) : null,
     h("ul", { class: "legend" }, ...standings.map((standing) => h("li", {}, h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]), ` ${MARKS[standing][1]}`))),
     avoid.length > 0 && h("section", { class: "told" }, h("h3", {}, "Avoid"), h("ul", {}, ...avoid.map((line) => h("li", {}, avoided(line))))),
     h(
@@ -66,6 +67,33 @@ function avoided(line: View["answer"]["avoid"][number]): string {
     return `${level.level}: ${percent(level.dearer_lower)} ${upper} dearer`;
   });
   return `${line.question}, ${line.heading} (against ${line.against}): ${levels.join("; ")}`;
+}
+
+/** Many questions that differ in two numbers: their answers by row and column. */
+function overview(view: View, open: (group: string) => void): HTMLElement | null {
+  const { use } = view.answer;
+  const { grid } = use;
+  if (!grid) return null;
+  const heading = (factor: string) => factorOf(view, factor).heading;
+  const place = (at: number | null): HTMLElement => {
+    const row = at == null ? undefined : use.rows[at];
+    const group = row?.groups[0];
+    if (!row || !group) return h("td", {});
+    const [mark, meaning] = MARKS[row.standing];
+    const shown = row.shown.filter((level) => level !== "" && level !== "–").join(", ") || "–";
+    return h("td", {}, h("a", { href: "#evidence", onclick: () => open(group), "aria-label": `${row.question}: ${shown}, ${meaning}` }, h("span", { class: `mark ${row.standing}` }, mark), ` ${shown}`), h("small", {}, row.within == null ? "" : ` ≤ ${percent(row.within)}`));
+  };
+  return h(
+    "div",
+    { class: "table grid", tabindex: 0, role: "group", "aria-label": "The answers by two conditions" },
+    h(
+      "table",
+      {},
+      h("caption", {}, `${heading(grid.down.factor)} down, ${heading(grid.across.factor)} across`),
+      h("thead", {}, h("tr", {}, h("td", {}), ...grid.across.levels.map((level) => h("th", { scope: "col" }, level)))),
+      h("tbody", {}, ...grid.cells.map((cells, at) => h("tr", {}, h("th", { scope: "row" }, grid.down.levels[at] ?? ""), ...cells.map(place)))),
+    ),
+  );
 }
 
 function answer(view: View, row: UseRow, at: number, open: (group: string) => void): HTMLElement {

@@ -14,6 +14,7 @@ import { forest } from "./figures/forest";
 import { heatmap } from "./figures/heatmap";
 import { knee } from "./figures/knee";
 import { percentiles } from "./figures/percentiles";
+import { sessions } from "./figures/sessions";
 import { sweep } from "./figures/sweep";
 import { twins } from "./figures/twins";
 import { type Looking, State } from "./state";
@@ -28,11 +29,11 @@ function start(): void {
   const views = read(data);
   if (!page || views.length === 0) return;
   const state = new State(views);
-  const makers: Maker[] = [forest, (looking, redraw) => heatmap(looking, state, redraw), sweep, percentiles, knee, course, cost, twins];
+  const makers: Maker[] = [forest, (looking) => sessions(looking, state), (looking, redraw) => heatmap(looking, state, redraw), sweep, percentiles, knee, course, cost, twins];
   const top = h("div", {});
   const evidence = h("section", { id: "evidence", "aria-labelledby": "evidence-title" });
   const beside = h("section", { id: "beside", "aria-label": "Machine, notes and what was not measured" });
-  page.replaceChildren(head(state, () => show()), h("main", {}, top, evidence, beside));
+  page.replaceChildren(head(state), h("main", {}, top, evidence, beside));
 
   function show(): void {
     const { view } = state;
@@ -103,7 +104,7 @@ function start(): void {
 }
 
 /** Name of the session, choice of the session, light and dark. */
-function head(state: State, changed: () => void): HTMLElement {
+function head(state: State): HTMLElement {
   const title = h("h1", {});
   const said = h("p", { class: "head" });
   const tell = () => {
@@ -123,7 +124,6 @@ function head(state: State, changed: () => void): HTMLElement {
     root.dataset["theme"] = dark ? "light" : "dark";
     dispatchEvent(new Event("themechange"));
   };
-  void changed;
   return h(
     "header",
     {},

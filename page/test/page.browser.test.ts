@@ -6,7 +6,7 @@ import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fileOf, open, program, start } from "./browser";
-import { cell, grid, session } from "./planted";
+import { cell, grid, long, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
 
@@ -161,6 +161,38 @@ describe.skipIf(!program)("the page in a browser", () => {
       await page.keyboard.press("ArrowRight");
       expect(trouble).toEqual([]);
     });
+  });
+
+  test("a hundred thousand trials are no more marks than can be seen", async () => {
+    const { page, trouble, elements } = await open(browser, fileOf([long(grid(5, 4))]));
+    const drawn = await page.locator("figure").evaluateAll((all) => all.map((each) => each.id));
+    expect(drawn).toEqual(expect.arrayContaining(["course", "cost", "twins"]));
+    expect(await elements()).toBeLessThan(6_000);
+    await page.locator("#cost select").selectOption("writer");
+    expect(await page.locator("#cost h3").textContent()).toContain("writer");
+    expect(trouble).toEqual([]);
+  });
+
+  test("several sessions stand side by side", async () => {
+    const other = grid(4, 4);
+    other.session = 2;
+    const { page, trouble } = await open(browser, fileOf([grid(5, 4), other]));
+    expect(await page.locator("#sessions h3").textContent()).toContain("other sessions");
+    await page.locator("#sessions .data summary").click();
+    expect(await page.locator("#sessions tbody tr").count()).toBe(32);
+    await page.locator("header select").selectOption("1");
+    expect(await page.title()).toContain("session 2");
+    expect(trouble).toEqual([]);
+  });
+
+  test("a grid of answers leads to each of them", async () => {
+    const cells = ["g1", "g2", "g3", "g4"].map((group, at) => cell({ id: group, group, factors: { transport: "unix", read_size: 1024 * (at + 1), write_size: 1024 } }));
+    const view = session(cells);
+    view.answer.use.grid = { down: { factor: "read_size", levels: ["1 KiB", "2 KiB"] }, across: { factor: "write_size", levels: ["a", "b"] }, cells: [[0, 1], [2, 3]] };
+    const { page, trouble } = await open(browser, fileOf([view]));
+    await page.locator(".grid a").nth(2).click();
+    expect(await page.locator(".picker select").inputValue()).toBe("g3");
+    expect(trouble).toEqual([]);
   });
 
   test("nothing sticks out on a narrow screen", async () => {

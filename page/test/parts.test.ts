@@ -3,6 +3,7 @@ import { inWords, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
 import { fitted } from "../src/figures/cost";
 import { percentileOf } from "../src/figures/percentiles";
+import { same } from "../src/figures/sessions";
 import { axes } from "../src/figures/sweep";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
@@ -58,6 +59,14 @@ test("what is looked at: the cell to use, else the fastest seen, else nothing", 
 
 test("axes: factors with many numbers first", () => {
   expect(axes(grid(2, 5).cells, ["transport", "read_size", "write_size"])).toEqual(["write_size", "read_size"]);
+});
+
+test("a cell is the same in another session by what it is, not by its name", () => {
+  const one = cell({ id: "c1", factors: { transport: "unix", read_size: 1024, rcvbuf: null } });
+  const same_ = cell({ id: "c9", factors: { read_size: 1024, transport: "unix" } });
+  const other = cell({ id: "c1", factors: { transport: "unix", read_size: 2048 } });
+  expect(same([session([one]), session([same_, other])], [one])[0]?.found.map((each) => each?.id)).toEqual(["c1", "c9"]);
+  expect(same([session([one]), session([other])], [one])).toEqual([]);
 });
 
 describe("CSV", () => {

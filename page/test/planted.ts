@@ -1,6 +1,6 @@
 // Documents made up for tests: shaped by the schema's types, small, and odd where a test asks for it.
 
-import type { CellView, GroupView, Level, View } from "../src/data";
+import { type CellView, type GroupView, type Level, level, type View } from "../src/data";
 
 export interface PlantedCell {
   id: string;
@@ -60,6 +60,30 @@ export function session(cells: CellView[], change: { name?: string; best?: strin
     verdicts: [], floor: { ns_per_call: null, trials: 0, fastest_cell: null, fastest_ns_per_call: null, share: null }, cells, groups: groups as GroupView[], notes: [],
   };
   return view as View;
+}
+
+/** The same session with all that a long one has: its course, its residuals, its twins, its probes' places. */
+export function long(view: View): View {
+  const points = 120;
+  for (const group of view.groups) {
+    const own = view.cells.filter((each) => each.group === group.id && each.stage === "confirm");
+    group.course = {
+      blocks_per_point: 40,
+      block: Array.from({ length: points }, (_, at) => at * 40),
+      at_ns: Array.from({ length: points }, (_, at) => at * 1e9),
+      steal_share: Array.from({ length: points }, (_, at) => (at % 10 === 0 ? 0.04 : 0)),
+      cells: own.map((each) => ({ cell: each.id, rate: Array.from({ length: points }, (_, at) => (at % 7 === 0 ? null : 1e9 + 1e7 * (at % 13))) })),
+    };
+    const residuals = Array.from({ length: 600 }, (_, at) => ({ cell: own[at % own.length]?.id ?? "", block: at, ln: ((at % 21) - 10) / 100 }));
+    const slice = { metric: "on_cpu_ns_per_call", trials: 24_000, per_call_ns: 900, segments: [{ from_bytes: 0, per_byte_ns: 0.2 }, { from_bytes: 2048, per_byte_ns: 0.3 }], breaks: [{ at_bytes: 2048, lower_bytes: 1500, upper_bytes: 3000, p: 0.01 }], relative_error: 0.05, residuals };
+    group.cost_model = { reader: slice, writer: slice } as unknown as GroupView["cost_model"];
+    group.twin = { cell: own[0]?.id ?? "", twin: "t", difference: 0.01, spread: 0.1, lower: -0.02, upper: 0.04, alarm: false, exchanged_bound: 0.04, blocks: 4800 };
+  }
+  for (const each of view.cells) {
+    each.counters.bytes_per_read = Number(level(each, "read_size"));
+    each.counters.bytes_per_write = Number(level(each, "write_size"));
+  }
+  return view;
 }
 
 /** A grid of sizes, `across` × `down`, the first of which is to be used. */
