@@ -9,8 +9,9 @@ const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", 
 export const SYMBOLS: Plot.SymbolType[] = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "asterisk"];
 export const DASHES = ["", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2"];
 
-/** Whether the page is dark now: by the reader's choice, else by the system's. */
+/** Whether the page is dark now: never on paper, else by the reader's choice, else by the system's. */
 export function isDark(): boolean {
+  if (matchMedia("print").matches) return false;
   const chosen = document.documentElement.dataset["theme"];
   if (chosen) return chosen === "dark";
   return matchMedia("(prefers-color-scheme: dark)").matches;

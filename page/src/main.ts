@@ -99,6 +99,7 @@ function start(): void {
     waiting = setTimeout(drawAll, RESIZED_MS);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  matchMedia("print").addEventListener("change", drawAll);
   addEventListener("themechange", drawAll);
   show();
 }

@@ -3,15 +3,12 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import axe from "axe-core";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fileOf, open, program, start } from "./browser";
 import { cell, grid, long, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
-
-/** Waits until an expression of the page is true; the time is that of a busy machine. */
-const until = (page: Page, condition: string) => page.waitForFunction(condition, undefined, { timeout: 30_000 });
 
 describe.skipIf(!program)("the page in a browser", () => {
   let browser: Browser;
@@ -28,7 +25,6 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
     expect(await elements()).toBeLessThan(2_000);
     await page.evaluate("fetch('https://example.org/').catch(() => {})");
-    await until(page, "true");
     expect(trouble.filter((each) => !each.includes("example.org"))).toEqual([]);
     expect(trouble.join(" ")).toMatch(/Content Security Policy/);
   });
@@ -200,9 +196,12 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
   });
 
-  test("print leaves the controls out", async () => {
-    const { page } = await open(browser, fileOf([grid(3, 3)]));
-    await page.emulateMedia({ media: "print" });
+  test("print is light and leaves the controls out", async () => {
+    const { page } = await open(browser, fileOf([grid(3, 3)]), { colorScheme: "dark" });
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(255, 255, 255)");
+    // The figures are drawn anew for paper, after the page has heard of it.
+    await expect.poll(() => page.locator("#forest svg").first().evaluate((drawing) => getComputedStyle(drawing).color), { timeout: 30_000 }).toBe("rgb(28, 25, 23)");
     expect(await page.locator(".tools").isVisible()).toBe(false);
     expect(await page.locator("#heatmap svg").first().isVisible()).toBe(true);
   });
