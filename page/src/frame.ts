@@ -86,7 +86,9 @@ export function tableOf(table: Table, caption: string): HTMLTableElement {
 
 function text(value: string | number | null): string {
   if (value == null) return "";
-  return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+  if (typeof value === "string") return value;
+  // A size is told to the byte, a rate to what can be known of it.
+  return String(Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? value : Number(value.toPrecision(6)));
 }
 
 /** A select with a label. */

@@ -1,7 +1,7 @@
 // How figures look: colours that colour-blind people tell apart in light and in dark, with a symbol and a dash for each.
 
 import * as Plot from "@observablehq/plot";
-import { axisUnit, trimmed } from "./format";
+import { axisUnit, duration, logTicks, trimmed } from "./format";
 
 const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#9d3c8e", "#7a5c00", "#4f46b5", "#3f3f46", "#b42318"];
 const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", "#d4d4d8", "#ff8f85"];
@@ -80,6 +80,18 @@ export function logarithmic(ticks: number[], named: (value: number) => string, r
   const places = shown.map((tick) => Math.log2(tick));
   return { ticks: places, tickFormat: (place: number) => named(shown[places.indexOf(place)] ?? 2 ** place), labelArrow: "none", labelAnchor: "center" };
 }
+
+/** An axis for values of a unit: from 0, but logarithmic for times that lie far apart, since a tail would flatten the rest. */
+export function valueAxis(unit: string, low: number, top: number): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
+  const known = (value: number | null) => value ?? Number.NaN;
+  if (unit === "ns" && low > 0 && top / low > FAR_APART) {
+    const axis: Plot.ScaleOptions = { ...logarithmic(logTicks(low, top), duration, 9), domain: [Math.log2(low) - 0.2, Math.log2(top) + 0.2], grid: true, label: null };
+    return { axis, name: "", place: (value) => Math.log2(known(value)) };
+  }
+  return { ...fromZero(unit, top), place: known };
+}
+
+const FAR_APART = 20;
 
 /** A line of a legend: the series it names, and whether its marks are hollow. */
 export interface Entry {

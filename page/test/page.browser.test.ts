@@ -85,6 +85,8 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(svg.name).toBe("bytegauge-heatmap.svg");
     const problems = await page.evaluate((text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("parsererror").length, svg.bytes.toString());
     expect(problems).toBe(0);
+    await page.locator("#heatmap .data summary").click();
+    expect(await page.locator("#heatmap tbody tr").last().locator("td").first().textContent(), "sizes to the byte").toBe("4096");
     const csv = (await saved("CSV")).bytes.toString().split("\r\n");
     expect(csv[0]).toBe("read_size,write_size,rate,lower,upper,stage,in_best_set,outcome,limit");
     expect(csv).toHaveLength(16 + 2);

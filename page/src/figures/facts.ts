@@ -81,7 +81,7 @@ function flat(value: Record<string, unknown>, path = ""): [string, string][] {
   return Object.entries(value).flatMap(([name, inner]): [string, string][] => {
     const key = path ? `${path} · ${name}` : name.replaceAll("_", " ");
     if (inner == null) return [];
-    if (Array.isArray(inner)) return inner.length > 0 ? [[key, inner.map((one) => (typeof one === "object" ? JSON.stringify(one) : String(one))).join(", ")]] : [];
+    if (Array.isArray(inner)) return inner.length > 0 ? [[key, inner.map((one) => (one && typeof one === "object" ? Object.entries(one).map(([name, part]) => `${name} ${String(part)}`).join(" ") : String(one))).join(", ")]] : [];
     return typeof inner === "object" ? flat(inner as Record<string, unknown>, key) : [[key, String(inner)]];
   });
 }

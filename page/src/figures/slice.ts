@@ -30,6 +30,7 @@ export function slice(cells: CellView[], factor: FactorView, measure: Measure, c
         ? logarithmic(points.map((point) => Number(point.x)), (value) => named(value, factor), width / 64)
         : { type: "point", domain: points.map((point) => point.x), ticks: thinned(points.map((point) => point.x), width / 64), tickFormat: (value: string | number) => named(value, factor), labelArrow: "none" }),
       label: factor.heading,
+        inset: 12,
     } as Plot.ScaleOptions,
     y: { ...axis, ticks: 5 },
     marks: [
