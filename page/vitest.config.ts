@@ -2,4 +2,6 @@
 
 import { defineConfig } from "vitest/config";
 
-export default defineConfig({ test: { include: ["test/**/*.test.ts"], testTimeout: 60_000, fileParallelism: false } });
+export default defineConfig({
+  test: { include: ["test/**/*.test.ts"], testTimeout: 60_000, bail: 1, fileParallelism: false },
+});

@@ -15,7 +15,15 @@ export const program = process.env["CHROMIUM"] ?? PLACES.find((place) => existsS
 export const start = (): Promise<Browser> =>
   chromium.launch({
     executablePath: program ?? "",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
   });
 
 const folder = mkdtempSync(join(tmpdir(), "page-"));
@@ -24,10 +32,17 @@ let files = 0;
 /** The page of some documents, as a file; absent and unknown are the same, as in the product's pages. */
 export function fileOf(views: View[]): string {
   const template = readFileSync(new URL("../dist/page.html", import.meta.url), "utf8");
-  const known = JSON.stringify(views, (_, value: unknown) => (value && typeof value === "object" && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).filter(([, inner]) => inner != null)) : value));
+  const known = JSON.stringify(views, (_, value: unknown) =>
+    value && typeof value === "object" && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).filter(([, inner]) => inner != null))
+      : value,
+  );
   const slot = '<script type="application/json" id="sessions">';
   const file = join(folder, `${(files += 1)}.html`);
-  writeFileSync(file, template.replace(`${slot}[]`, () => slot + known.replaceAll("<", "\\u003c")));
+  writeFileSync(
+    file,
+    template.replace(`${slot}[]`, () => slot + known.replaceAll("<", "\\u003c")),
+  );
   return file;
 }
 
@@ -45,11 +60,13 @@ export async function open(browser: Browser, file: string, options: BrowserConte
   const trouble: string[] = [];
   const own = pathToFileURL(file).href;
   page.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") trouble.push(`${message.type()}: ${message.text()}`);
+    if (message.type() === "error" || message.type() === "warning")
+      trouble.push(`${message.type()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => trouble.push(`thrown: ${error.message}`));
   page.on("request", (request) => {
-    if (request.url().split("#")[0] !== own && !request.url().startsWith("data:")) trouble.push(`asked for ${request.url()}`);
+    if (request.url().split("#")[0] !== own && !request.url().startsWith("data:"))
+      trouble.push(`asked for ${request.url()}`);
   });
   await page.goto(own);
   await page.waitForSelector("#environment");

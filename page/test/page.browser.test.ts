@@ -68,7 +68,11 @@ describe.skipIf(!program)("the page in a browser", () => {
   test("dark by the system, light by choice", async () => {
     const { page, trouble } = await open(browser, fileOf([grid(3, 3)]), { colorScheme: "dark" });
     const paper = () => page.evaluate("getComputedStyle(document.body).backgroundColor") as Promise<string>;
-    const sum = async () => (await paper()).match(/\d+/g)?.slice(0, 3).reduce((all, part) => all + Number(part), 0) ?? 0;
+    const sum = async () =>
+      (await paper())
+        .match(/\d+/g)
+        ?.slice(0, 3)
+        .reduce((all, part) => all + Number(part), 0) ?? 0;
     expect(await sum()).toBeLessThan(150);
     await page.locator("#theme").click();
     expect(await sum()).toBeGreaterThan(600);
@@ -78,15 +82,24 @@ describe.skipIf(!program)("the page in a browser", () => {
   test("figures and their data are saved", async () => {
     const { page, trouble } = await open(browser, fileOf([grid(4, 4)]));
     const saved = async (name: string) => {
-      const [download] = await Promise.all([page.waitForEvent("download"), page.locator("#heatmap .save button", { hasText: name }).click()]);
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.locator("#heatmap .save button", { hasText: name }).click(),
+      ]);
       return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
     };
     const svg = await saved("SVG");
     expect(svg.name).toBe("bytegauge-heatmap.svg");
-    const problems = await page.evaluate((text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("parsererror").length, svg.bytes.toString());
+    const problems = await page.evaluate(
+      (text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("parsererror").length,
+      svg.bytes.toString(),
+    );
     expect(problems).toBe(0);
     await page.locator("#heatmap .data summary").click();
-    expect(await page.locator("#heatmap tbody tr").last().locator("td").first().textContent(), "sizes to the byte").toBe("4096");
+    expect(
+      await page.locator("#heatmap tbody tr").last().locator("td").first().textContent(),
+      "sizes to the byte",
+    ).toBe("4096");
     const csv = (await saved("CSV")).bytes.toString().split("\r\n");
     expect(csv[0]).toBe("read_size,write_size,rate,lower,upper,stage,in_best_set,outcome,limit");
     expect(csv).toHaveLength(16 + 2);
@@ -95,7 +108,10 @@ describe.skipIf(!program)("the page in a browser", () => {
   });
 
   test("the keyboard alone leads from an answer to its evidence", async () => {
-    const cells = [...grid(3, 3).cells, cell({ id: "x", group: "g2", factors: { transport: "tcp", read_size: 1024, write_size: 1024 } })];
+    const cells = [
+      ...grid(3, 3).cells,
+      cell({ id: "x", group: "g2", factors: { transport: "tcp", read_size: 1024, write_size: 1024 } }),
+    ];
     const { page } = await open(browser, fileOf([session(cells)]));
     const names: string[] = [];
     for (let step = 0; step < 12; step += 1) {
@@ -121,12 +137,20 @@ describe.skipIf(!program)("the page in a browser", () => {
     await page.evaluate(axe.source);
     const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
     const serious = found.violations.filter((each) => each.impact === "serious" || each.impact === "critical");
-    expect(serious.map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`)).toEqual([]);
+    expect(serious.map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`)).toEqual(
+      [],
+    );
   });
 
   test("markup in names is text", async () => {
     const nasty = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>";
-    const view = session([cell({ id: "c1", label: nasty, factors: { transport: nasty, read_size: 1024, write_size: 1024 } }), cell({ id: "c2", label: nasty, factors: { transport: nasty, read_size: 2048, write_size: 1024 } })], { name: nasty, varied: ["transport", "read_size"] });
+    const view = session(
+      [
+        cell({ id: "c1", label: nasty, factors: { transport: nasty, read_size: 1024, write_size: 1024 } }),
+        cell({ id: "c2", label: nasty, factors: { transport: nasty, read_size: 2048, write_size: 1024 } }),
+      ],
+      { name: nasty, varied: ["transport", "read_size"] },
+    );
     view.notes.push(nasty);
     view.answer.why.push(nasty);
     const { page, trouble } = await open(browser, fileOf([view]));
@@ -137,18 +161,45 @@ describe.skipIf(!program)("the page in a browser", () => {
   });
 
   describe("odd sessions", () => {
-    const failed = (id: string) => cell({ id, factors: { transport: "unix", read_size: 1024, write_size: 1024 }, rate: null, outcome: "failed" });
-    const sized = (id: string, rate: number, bound: [number, number]) => cell({ id, factors: { transport: "unix", read_size: Number(id.slice(1)) * 1024, write_size: 1024 }, rate, bound });
+    const failed = (id: string) =>
+      cell({ id, factors: { transport: "unix", read_size: 1024, write_size: 1024 }, rate: null, outcome: "failed" });
+    const sized = (id: string, rate: number, bound: [number, number]) =>
+      cell({
+        id,
+        factors: { transport: "unix", read_size: Number(id.slice(1)) * 1024, write_size: 1024 },
+        rate,
+        bound,
+      });
     test.each([
       ["one cell", session([cell({ id: "c1", factors: { transport: "unix", read_size: 1024, write_size: 1024 } })])],
       ["all failed", session([failed("c1"), failed("c2")], { recommended: null })],
       ["nothing at all", session([], { recommended: null })],
-      ["extreme values", session([sized("c1", 1e300, [0, 0]), sized("c2", 1e-300, [1e12, 1e300]), sized("c3", 0, [0, 50])])],
-      ["a name of a thousand letters", session([cell({ id: "c1", label: "long ".repeat(200), factors: { transport: "x".repeat(1000), read_size: 1024, write_size: 1024 }, bound: [0, 0.1] })], { name: "y".repeat(1000) })],
+      [
+        "extreme values",
+        session([sized("c1", 1e300, [0, 0]), sized("c2", 1e-300, [1e12, 1e300]), sized("c3", 0, [0, 50])]),
+      ],
+      [
+        "a name of a thousand letters",
+        session(
+          [
+            cell({
+              id: "c1",
+              label: "long ".repeat(200),
+              factors: { transport: "x".repeat(1000), read_size: 1024, write_size: 1024 },
+              bound: [0, 0.1],
+            }),
+          ],
+          { name: "y".repeat(1000) },
+        ),
+      ],
     ])("%s", async (_, view) => {
       const { page, trouble } = await open(browser, fileOf([view]));
       expect(trouble).toEqual([]);
-      expect(await page.locator("svg[aria-label*=NaN], svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN]").count()).toBe(0);
+      expect(
+        await page
+          .locator("svg[aria-label*=NaN], svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN]")
+          .count(),
+      ).toBe(0);
     });
 
     test("ten thousand cells", async () => {
@@ -184,9 +235,18 @@ describe.skipIf(!program)("the page in a browser", () => {
   });
 
   test("a grid of answers leads to each of them", async () => {
-    const cells = ["g1", "g2", "g3", "g4"].map((group, at) => cell({ id: group, group, factors: { transport: "unix", read_size: 1024 * (at + 1), write_size: 1024 } }));
+    const cells = ["g1", "g2", "g3", "g4"].map((group, at) =>
+      cell({ id: group, group, factors: { transport: "unix", read_size: 1024 * (at + 1), write_size: 1024 } }),
+    );
     const view = session(cells);
-    view.answer.use.grid = { down: { factor: "read_size", levels: ["1 KiB", "2 KiB"] }, across: { factor: "write_size", levels: ["a", "b"] }, cells: [[0, 1], [2, 3]] };
+    view.answer.use.grid = {
+      down: { factor: "read_size", levels: ["1 KiB", "2 KiB"] },
+      across: { factor: "write_size", levels: ["a", "b"] },
+      cells: [
+        [0, 1],
+        [2, 3],
+      ],
+    };
     const { page, trouble } = await open(browser, fileOf([view]));
     await page.locator(".grid a").nth(2).click();
     expect(await page.locator(".picker select").inputValue()).toBe("g3");
@@ -203,7 +263,16 @@ describe.skipIf(!program)("the page in a browser", () => {
     await page.emulateMedia({ media: "print", colorScheme: "dark" });
     expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(255, 255, 255)");
     // The figures are drawn anew for paper, after the page has heard of it.
-    await expect.poll(() => page.locator("#forest svg").first().evaluate((drawing) => getComputedStyle(drawing).color), { timeout: 30_000 }).toBe("rgb(28, 25, 23)");
+    await expect
+      .poll(
+        () =>
+          page
+            .locator("#forest svg")
+            .first()
+            .evaluate((drawing) => getComputedStyle(drawing).color),
+        { timeout: 30_000 },
+      )
+      .toBe("rgb(28, 25, 23)");
     expect(await page.locator(".tools").isVisible()).toBe(false);
     expect(await page.locator("#heatmap svg").first().isVisible()).toBe(true);
   });
@@ -218,7 +287,9 @@ describe.skipIf(!program)("the page in a browser", () => {
     const { page, trouble, elements } = await open(browser, join(folder, "page.html"));
     for (const session of [0, 1, 2]) {
       await page.locator("header select").selectOption(String(session));
-      for (const group of await page.locator(".picker option").evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
+      for (const group of await page
+        .locator(".picker option")
+        .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
         await page.locator(".picker select").selectOption(group);
         expect(await page.locator("#cells tbody tr").count()).toBeGreaterThan(0);
       }
