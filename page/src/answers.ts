@@ -14,13 +14,14 @@ const MARKS: Record<UseRow["standing"], [string, string]> = {
 };
 
 export function answers(view: View, open: (group: string) => void): HTMLElement {
-  const { use, avoid, why, holds, noise, next, more } = view.answer;
+  const { use, lever, avoid, why, holds, audit, noise, next, more } = view.answer;
   const bounded = use.rows.some((row) => row.within != null);
   const standings = [...new Set(use.rows.map((row) => row.standing))];
   return h(
     "section",
     { id: "answers", "aria-labelledby": "answers-title" },
     h("h2", { id: "answers-title" }, "What to use"),
+    lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, line))),
     bounded &&
       h(
         "p",
@@ -69,6 +70,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       { class: "told-grid" },
       told("Why: what limits", why),
       told("Holds for", holds),
+      told("In long trials", audit),
       told("Noise", noise),
       told("Next", next),
       told("More", more.length > 0 ? [more.join(" · ")] : []),

@@ -7,6 +7,7 @@ import { candidates, read } from "./data";
 import { h } from "./dom";
 import { duration } from "./format";
 import { type Figure, frame, select } from "./frame";
+import { audit } from "./figures/audit";
 import { cost } from "./figures/cost";
 import { course } from "./figures/course";
 import { cells, environment, errors, missing, notes, options } from "./figures/facts";
@@ -38,6 +39,7 @@ function start(): void {
     percentiles,
     load,
     knee,
+    audit,
     course,
     cost,
     twins,

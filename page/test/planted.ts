@@ -101,6 +101,8 @@ export function session(
       margin: 0.05,
       level: 0.95,
       budget_ns: 6e10,
+      audit_share: null,
+      ends: null,
       varied,
       factors: FACTORS,
     },
@@ -144,6 +146,8 @@ export function session(
         })),
         grid: null,
       },
+      lever: ["placement matters more than buffers here"],
+      audit: ["the choice holds in long trials"],
       avoid: [],
       why: ["sender CPU: all"],
       holds: ["these 60 s"],
@@ -193,6 +197,19 @@ export function long(view: View): View {
       residuals,
     };
     group.cost_model = { reader: slice, writer: slice } as unknown as GroupView["cost_model"];
+    group.audit = {
+      choice: own[0]?.id ?? "",
+      finding: "contradicts",
+      bound: 0.2,
+      better: own[1]?.id ?? "",
+      rivals: own.slice(1).map((each, at) => ({
+        cell: each.id,
+        blocks: 12,
+        dearer: 0.1 - at / 20,
+        dearer_lower: 0.02,
+        dearer_upper: 0.2,
+      })),
+    };
     group.twin = {
       cell: own[0]?.id ?? "",
       twin: "t",

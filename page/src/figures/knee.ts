@@ -44,7 +44,7 @@ export function knee({ view }: Looking): Figure | null {
       ]),
     }),
     draw(width) {
-      const { left, y, names, height } = laidOut(rows, (row) => row.name, width, 34);
+      const { narrow, left, y, names, height } = laidOut(rows, (row) => row.name, width, 34);
       const tone = accent();
       const overview = draw(width, {
         height: 60 + height,
@@ -76,7 +76,7 @@ export function knee({ view }: Looking): Figure | null {
             y: "id",
             x: (row) => row.each.estimate.median,
             text: (row) => (row.knee.at_knee_ns == null ? "" : duration(row.knee.at_knee_ns)),
-            dy: -12,
+            dy: narrow ? 14 : -12,
             fill: ink(),
           }),
           Plot.dot(rows, {
