@@ -1,4 +1,5 @@
-// Transformations are tested in Node; `test/browser` drives a real Chromium and runs by itself, since it needs one.
+// Transformations are tested in Node, the page in a real Chromium. One file after the other, and no further after the first
+// failure: a page that draws nothing would keep every test waiting.
 
 import { defineConfig } from "vitest/config";
 
