@@ -4,5 +4,5 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  test: { include: ["test/**/*.test.ts"], testTimeout: 60_000, bail: 1, fileParallelism: false },
+  test: { include: ["test/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 300_000, bail: 1, fileParallelism: false },
 });

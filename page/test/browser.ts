@@ -15,6 +15,7 @@ export const program = process.env["CHROMIUM"] ?? PLACES.find((place) => existsS
 export const start = (): Promise<Browser> =>
   chromium.launch({
     executablePath: program ?? "",
+    timeout: PATIENCE_MS,
     args: [
       "--no-sandbox",
       "--disable-gpu",
@@ -25,6 +26,9 @@ export const start = (): Promise<Browser> =>
       "--disable-sync",
     ],
   });
+
+/** How long a busy machine may take for one thing. Nothing is said by it: only what never comes is told from what is late. */
+export const PATIENCE_MS = 120_000;
 
 const folder = mkdtempSync(join(tmpdir(), "page-"));
 let files = 0;
@@ -56,6 +60,7 @@ export interface Opened {
 /** Opens a file and waits until the figures are drawn. */
 export async function open(browser: Browser, file: string, options: BrowserContextOptions = {}): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const trouble: string[] = [];
   const own = pathToFileURL(file).href;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import axe from "axe-core";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fileOf, open, program, start } from "./browser";
+import { fileOf, open, PATIENCE_MS, program, start } from "./browser";
 import { cell, grid, long, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
@@ -270,7 +270,7 @@ describe.skipIf(!program)("the page in a browser", () => {
             .locator("#forest svg")
             .first()
             .evaluate((drawing) => getComputedStyle(drawing).color),
-        { timeout: 30_000 },
+        { timeout: PATIENCE_MS },
       )
       .toBe("rgb(28, 25, 23)");
     expect(await page.locator(".tools").isVisible()).toBe(false);
