@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { defineConfig, type Plugin } from "vite";
+import { notices } from "./notices.ts";
 
 /** What Plot writes into each drawing (its class is `plot` everywhere). A test in a browser would see another text refused. */
 const PLOT_STYLE = `:where(.plot) {
@@ -16,6 +17,9 @@ const PLOT_STYLE = `:where(.plot) {
   white-space: pre;
 }`;
 
+/** Where the program puts the documents; it looks for this text. */
+const SLOT = '<script type="application/json" id="sessions">[]</script>';
+
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
 /** Puts script and style into the page, and the policy before them. The data, which is no script, comes in later. */
@@ -28,9 +32,12 @@ function oneFile(): Plugin {
       if (page?.type !== "asset") throw new Error("the build has no page");
       let script = "";
       let style = "";
+      const modules: string[] = [];
       for (const file of Object.values(bundle)) {
-        if (file.type === "chunk") script += file.code;
-        else if (file.fileName.endsWith(".css")) style += file.source;
+        if (file.type === "chunk") {
+          script += file.code;
+          modules.push(...Object.keys(file.modules));
+        } else if (file.fileName.endsWith(".css")) style += file.source;
         if (file !== page) delete bundle[file.fileName];
       }
       // What ends a script element in HTML never stands in it.
@@ -47,9 +54,19 @@ function oneFile(): Plugin {
       const html = String(page.source)
         .replace(/\s*<script type="module"[^>]*><\/script>/, "")
         .replace(/\s*<link rel="stylesheet"[^>]*>/, "")
-        .replace(/(<meta charset="utf-8" \/>)/, (charset) => `${charset}\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`)
+        .replace(
+          /(<meta charset="utf-8" \/>)/,
+          (charset) => `${charset}\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`,
+        )
         .replace("</head>", () => `  <style>${style}</style>\n  </head>`)
-        .replace("</body>", () => `  <script>${script}</script>\n  </body>`);
+        .replace("</body>", () => `  <script>${script}</script>\n  </body>`)
+        // Two dashes would end the comment in old parsers.
+        .replace(
+          "</html>",
+          () =>
+            `<!--\nThe script of this page holds code of others:\n\n${notices(modules).replaceAll("--", "- -")}\n-->\n</html>`,
+        );
+      if (!html.includes(SLOT)) throw new Error(`the page has no ${SLOT} for the program to fill`);
       page.source = html;
       page.fileName = "page.html";
     },
@@ -57,6 +74,13 @@ function oneFile(): Plugin {
 }
 
 export default defineConfig({
-  build: { target: "es2022", modulePreload: false, cssCodeSplit: false, assetsInlineLimit: 0, outDir: "dist", rolldownOptions: { output: { format: "iife" } } },
+  build: {
+    target: "es2022",
+    modulePreload: false,
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    outDir: "dist",
+    rolldownOptions: { output: { format: "iife" } },
+  },
   plugins: [oneFile()],
 });

@@ -1,7 +1,7 @@
 // The first screen: the same answers as the terminal's, each with its bound as a picture, and where its evidence is.
 
 import { inWords, picture, scale } from "./bound";
-import { cellOf, groupOf, type UseRow, type View } from "./data";
+import { cellOf, factorOf, groupOf, type UseRow, type View } from "./data";
 import { h } from "./dom";
 import { digits, duration, percent } from "./format";
 
@@ -14,41 +14,63 @@ const MARKS: Record<UseRow["standing"], [string, string]> = {
 };
 
 export function answers(view: View, open: (group: string) => void): HTMLElement {
-  const { use, avoid, why, holds, noise, next, more } = view.answer;
+  const { use, lever, avoid, why, holds, audit, noise, next, more } = view.answer;
   const bounded = use.rows.some((row) => row.within != null);
   const standings = [...new Set(use.rows.map((row) => row.standing))];
   return h(
     "section",
     { id: "answers", "aria-labelledby": "answers-title" },
     h("h2", { id: "answers-title" }, "What to use"),
+    lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, line))),
     bounded &&
       h(
         "p",
         { class: "reading" },
         `The bar: how much dearer than the best confirmed the choice may be, at ${percent(use.level)} confidence. The line and shade: within ${percent(use.margin)}, the margin.`,
       ),
-    use.rows.length === 0 ? h("p", { class: "nothing" }, "Nothing was measured that could be recommended.") : h(
-      "ol",
-      { class: "answers" },
-      h(
-        "li",
-        { class: "answer heading", "aria-hidden": "true" },
-        h("span", {}),
-        h("span", {}, "under these conditions"),
-        h("span", {}, "use"),
-        h("span", { class: "number" }, use.rate_unit),
-        h("span", { class: "picture" }, bounded ? scale(use.margin) : ""),
-        h("span", {}, "limited by"),
+    use.rows.length === 0
+      ? h("p", { class: "nothing" }, "Nothing was measured that could be recommended.")
+      : h(
+          "ol",
+          { class: "answers" },
+          h(
+            "li",
+            { class: "answer heading", "aria-hidden": "true" },
+            h("span", {}),
+            h("span", {}, "under these conditions"),
+            h("span", {}, "use"),
+            h("span", { class: "number" }, use.rate_unit),
+            h("span", { class: "picture" }, bounded ? scale(use.margin) : ""),
+            h("span", {}, "limited by"),
+          ),
+          ...use.rows.map((row, at) => answer(view, row, at, open)),
+        ),
+    use.grid ? overview(view, open) : null,
+    h(
+      "ul",
+      { class: "legend" },
+      ...standings.map((standing) =>
+        h(
+          "li",
+          {},
+          h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]),
+          ` ${MARKS[standing][1]}`,
+        ),
       ),
-      ...use.rows.map((row, at) => answer(view, row, at, open)),
     ),
-    h("ul", { class: "legend" }, ...standings.map((standing) => h("li", {}, h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]), ` ${MARKS[standing][1]}`))),
-    avoid.length > 0 && h("section", { class: "told" }, h("h3", {}, "Avoid"), h("ul", {}, ...avoid.map((line) => h("li", {}, avoided(line))))),
+    avoid.length > 0 &&
+      h(
+        "section",
+        { class: "told" },
+        h("h3", {}, "Avoid"),
+        h("ul", {}, ...avoid.map((line) => h("li", {}, avoided(line)))),
+      ),
     h(
       "div",
       { class: "told-grid" },
       told("Why: what limits", why),
       told("Holds for", holds),
+      told("In long trials", audit),
       told("Noise", noise),
       told("Next", next),
       told("More", more.length > 0 ? [more.join(" · ")] : []),
@@ -57,7 +79,9 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
 }
 
 function told(heading: string, lines: string[]): HTMLElement | false {
-  return lines.length > 0 && h("section", { class: "told" }, h("h3", {}, heading), ...lines.map((line) => h("p", {}, line)));
+  return (
+    lines.length > 0 && h("section", { class: "told" }, h("h3", {}, heading), ...lines.map((line) => h("p", {}, line)))
+  );
 }
 
 function avoided(line: View["answer"]["avoid"][number]): string {
@@ -68,15 +92,62 @@ function avoided(line: View["answer"]["avoid"][number]): string {
   return `${line.question}, ${line.heading} (against ${line.against}): ${levels.join("; ")}`;
 }
 
+/** Many questions that differ in two numbers: their answers by row and column. */
+function overview(view: View, open: (group: string) => void): HTMLElement | null {
+  const { use } = view.answer;
+  const { grid } = use;
+  if (!grid) return null;
+  const heading = (factor: string) => factorOf(view, factor).heading;
+  const place = (at: number | null): HTMLElement => {
+    const row = at == null ? undefined : use.rows[at];
+    const group = row?.groups[0];
+    if (!row || !group) return h("td", {});
+    const [mark, meaning] = MARKS[row.standing];
+    const shown = row.shown.filter((level) => level !== "" && level !== "–").join(", ") || "–";
+    return h(
+      "td",
+      {},
+      h(
+        "a",
+        { href: "#evidence", onclick: () => open(group), "aria-label": `${row.question}: ${shown}, ${meaning}` },
+        h("span", { class: `mark ${row.standing}` }, mark),
+        ` ${shown}`,
+      ),
+      h("small", {}, row.within == null ? "" : ` ≤ ${percent(row.within)}`),
+    );
+  };
+  return h(
+    "div",
+    { class: "table grid", tabindex: 0, role: "group", "aria-label": "The answers by two conditions" },
+    h(
+      "table",
+      {},
+      h("caption", {}, `${heading(grid.down.factor)} down, ${heading(grid.across.factor)} across`),
+      h("thead", {}, h("tr", {}, h("td", {}), ...grid.across.levels.map((level) => h("th", { scope: "col" }, level)))),
+      h(
+        "tbody",
+        {},
+        ...grid.cells.map((cells, at) =>
+          h("tr", {}, h("th", { scope: "row" }, grid.down.levels[at] ?? ""), ...cells.map(place)),
+        ),
+      ),
+    ),
+  );
+}
+
 function answer(view: View, row: UseRow, at: number, open: (group: string) => void): HTMLElement {
   const { use } = view.answer;
   const group = row.groups[0];
   const cells = row.groups.map((id) => cellOf(view, groupOf(view, id)?.recommendation.cell));
-  const limits = [...new Map(cells.flatMap((cell) => (cell ? [[cell.limit.name as string, cell.limit.sentence] as const] : [])))];
+  const limits = [
+    ...new Map(cells.flatMap((cell) => (cell ? [[cell.limit.name as string, cell.limit.sentence] as const] : []))),
+  ];
   const lower = cells.length === 1 ? (cells[0]?.above_best_lower ?? null) : null;
   const bound = { lower, upper: row.within ?? null, margin: use.margin, proven: row.standing === "proven" };
   const [mark, meaning] = MARKS[row.standing];
-  const shown = use.choices.map((choice, at) => [choice.heading, row.shown[at] ?? ""] as const).filter(([, level]) => level !== "" && level !== "–");
+  const shown = use.choices
+    .map((choice, at) => [choice.heading, row.shown[at] ?? ""] as const)
+    .filter(([, level]) => level !== "" && level !== "–");
   const link = group
     ? h("a", { href: "#evidence", onclick: () => open(group), title: "See the evidence" }, row.question)
     : h("span", {}, row.question);
@@ -84,11 +155,18 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
     "li",
     { class: `answer ${row.standing}` },
     h("span", { class: `mark ${row.standing}`, role: "img", "aria-label": meaning, title: meaning }, mark),
-    h("span", { class: "question" }, link, row.who && row.who !== "any" ? h("small", {}, ` ${use.worker} ${row.who}`) : null),
+    h(
+      "span",
+      { class: "question" },
+      link,
+      row.who && row.who !== "any" ? h("small", {}, ` ${use.worker} ${row.who}`) : null,
+    ),
     h(
       "span",
       { class: "choice" },
-      ...(shown.length > 0 ? shown.map(([heading, level]) => h("span", { class: "pair" }, h("small", {}, heading), h("b", {}, level))) : ["–"]),
+      ...(shown.length > 0
+        ? shown.map(([heading, level]) => h("span", { class: "pair" }, h("small", {}, heading), h("b", {}, level)))
+        : ["–"]),
     ),
     h("span", { class: "rate number" }, ...rates(row, use.rate_divisor, use.rate_unit, use.cost_unit ?? null)),
     h(
@@ -97,7 +175,11 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
       row.within == null ? null : picture(bound, `hatch-${at}`),
       h("small", { class: "within" }, row.within == null ? "no bound" : `≤ ${percent(row.within)}`),
     ),
-    h("span", { class: "limit" }, ...limits.map(([name, sentence]) => h("span", { class: "tag", title: sentence }, name))),
+    h(
+      "span",
+      { class: "limit" },
+      ...limits.map(([name, sentence]) => h("span", { class: "tag", title: sentence }, name)),
+    ),
     row.note ? h("span", { class: "note" }, row.note) : null,
     row.code.length > 0 ? h("code", { class: "code" }, row.code.join("; ")) : null,
     h("span", { class: "unseen" }, inWords(bound)),
@@ -108,7 +190,8 @@ function rates(row: UseRow, divisor: number, unit: string, costUnit: string | nu
   if (row.rate == null) return ["–"];
   const count = row.rough ? 2 : 3;
   const one = (rate: number) => digits(rate / divisor, count);
-  const range = row.rate_max != null && row.rate_max !== row.rate ? `${one(row.rate)}–${one(row.rate_max)}` : one(row.rate);
+  const range =
+    row.rate_max != null && row.rate_max !== row.rate ? `${one(row.rate)}–${one(row.rate_max)}` : one(row.rate);
   const parts: (Node | string)[] = [row.rough ? `(${range})` : range, h("span", { class: "unit" }, ` ${unit}`)];
   if (costUnit && row.cost != null) parts.push(h("small", {}, `${digits(row.cost)} ${costUnit}`));
   if (row.p99_ns != null) parts.push(h("small", {}, `p99 ${duration(row.p99_ns)}`));

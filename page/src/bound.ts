@@ -33,7 +33,12 @@ export function inWords({ lower, upper, margin, proven }: Bound): string {
 /** The picture. `id` names its hatching. */
 export function picture(bound: Bound, id: string): SVGSVGElement {
   const { lower, upper, margin, proven } = bound;
-  const root = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "bound", role: "img", "aria-label": inWords(bound) });
+  const root = svg("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    class: "bound",
+    role: "img",
+    "aria-label": inWords(bound),
+  });
   const pattern = svg(
     "pattern",
     { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
@@ -49,7 +54,9 @@ export function picture(bound: Bound, id: string): SVGSVGElement {
   if (upper != null) {
     const [from, to] = [place(lower ?? 0), place(upper)];
     const bar = { x: from, y: 8, width: Math.max(to - from, 2.5), height: HEIGHT - 16, rx: 2 };
-    root.append(svg("rect", { ...bar, class: proven ? "bar proven" : "bar open", ...(proven ? {} : { fill: `url(#${id})` }) }));
+    root.append(
+      svg("rect", { ...bar, class: proven ? "bar proven" : "bar open", ...(proven ? {} : { fill: `url(#${id})` }) }),
+    );
     if (upper > REACH) root.append(svg("path", { d: `M${to},6 l9,7 l-9,7 z`, class: "beyond" }));
   }
   return root;
@@ -61,7 +68,9 @@ export function scale(margin: number): SVGSVGElement {
   const marks = [margin, 0.25, 1, REACH].filter((share, at) => at === 0 || place(share) - place(margin) > 30);
   for (const share of marks) {
     const anchor = share === REACH ? "end" : "middle";
-    root.append(svg("text", { x: share === REACH ? WIDTH - 2 : place(share), y: 12, "text-anchor": anchor }, percent(share)));
+    root.append(
+      svg("text", { x: share === REACH ? WIDTH - 2 : place(share), y: 12, "text-anchor": anchor }, percent(share)),
+    );
   }
   return root;
 }

@@ -8,7 +8,10 @@ export function digits(value: number, count = 3): string {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const places = Math.max(0, count - 1 - Math.floor(Math.log10(Math.abs(value))));
-  return value.toFixed(Math.min(places, 12)).replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
+  return value
+    .toFixed(Math.min(places, 12))
+    .replace(/^-(?=0(\.0*)?$)/, "")
+    .replace("-", "−");
 }
 
 /** A size that is a level: exact where it is a whole number of KiB or MiB. */
@@ -28,7 +31,10 @@ export function duration(ns: number): string {
 /** The unit in which an axis that reaches to `most` is labelled, and what its values are divided by. */
 export function axisUnit(unit: string, most: number): { name: string; divisor: number } {
   const step = (names: string[], base: number, rest: string) => {
-    const place = Math.max(0, Math.min(names.length - 1, Math.floor(Math.log(Math.max(most, 1) * 1.0001) / Math.log(base))));
+    const place = Math.max(
+      0,
+      Math.min(names.length - 1, Math.floor(Math.log(Math.max(most, 1) * 1.0001) / Math.log(base))),
+    );
     return { name: `${names[place] ?? ""}${rest}`, divisor: base ** place };
   };
   if (unit === "bytes/s") return step(BINARY, 1024, "B/s");
@@ -38,11 +44,16 @@ export function axisUnit(unit: string, most: number): { name: string; divisor: n
   return { name: unit, divisor: 1 };
 }
 
-/** Ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers alone where there are many. */
-export function logTicks(low: number, top: number): number[] {
-  const powers = Array.from({ length: Math.ceil(Math.log10(top)) - Math.floor(Math.log10(low)) + 1 }, (_, at) => 10 ** (Math.floor(Math.log10(low)) + at));
-  const ticks = powers.flatMap((power) => (top / low > 1000 ? [power] : [power, 2 * power, 5 * power]));
-  return ticks.filter((tick) => tick >= low * 0.999 && tick <= top * 1.001);
+/** Ticks of a logarithmic axis: as many as there is room for, at round numbers. */
+export function logTicks(low: number, top: number, room = 8): number[] {
+  const first = Math.floor(Math.log10(low));
+  const powers = Array.from({ length: Math.ceil(Math.log10(top)) - first + 1 }, (_, at) => 10 ** (first + at));
+  const within = (steps: number[]) =>
+    powers
+      .flatMap((power) => steps.map((step) => step * power))
+      .filter((tick) => tick >= low * 0.999 && tick <= top * 1.001);
+  const choices = [[1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1, 3], [1]].map(within);
+  return choices.find((ticks) => ticks.length <= room) ?? choices.at(-1) ?? [];
 }
 
 /** The first letter as it begins a heading. */

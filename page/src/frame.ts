@@ -27,7 +27,8 @@ export function frame(figure: Figure): { element: HTMLElement; redraw(): void } 
   const drawing = h("div", { class: "drawing" });
   const data = h("details", { class: "data", ontoggle: () => fill() }, h("summary", {}, "Data as a table"));
   const name = `bytegauge-${figure.id}`;
-  const svgs = () => [...drawing.querySelectorAll<SVGSVGElement>("svg")].filter((each) => !each.parentElement?.closest("svg"));
+  const svgs = () =>
+    [...drawing.querySelectorAll<SVGSVGElement>("svg")].filter((each) => !each.parentElement?.closest("svg"));
   const file = () => standalone(svgs(), figure.title, paper(), ink());
   const element = h(
     "figure",
@@ -40,7 +41,11 @@ export function frame(figure: Figure): { element: HTMLElement; redraw(): void } 
         "div",
         { class: "save", role: "group", "aria-label": `Save “${figure.title}”` },
         h("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", file()) }, "SVG"),
-        h("button", { type: "button", onclick: () => void png(file()).then((dots) => save(`${name}.png`, "image/png", dots)) }, "PNG"),
+        h(
+          "button",
+          { type: "button", onclick: () => void png(file()).then((dots) => save(`${name}.png`, "image/png", dots)) },
+          "PNG",
+        ),
         h("button", { type: "button", onclick: () => save(`${name}.csv`, "text/csv", csv(figure.table())) }, "CSV"),
       ),
     ),
@@ -52,7 +57,14 @@ export function frame(figure: Figure): { element: HTMLElement; redraw(): void } 
 
   function fill(): void {
     data.querySelector(".table")?.remove();
-    if (data.open) data.append(h("div", { class: "table", tabindex: 0, role: "group", "aria-label": `Data of “${figure.title}”` }, tableOf(figure.table(), figure.title)));
+    if (data.open)
+      data.append(
+        h(
+          "div",
+          { class: "table", tabindex: 0, role: "group", "aria-label": `Data of “${figure.title}”` },
+          tableOf(figure.table(), figure.title),
+        ),
+      );
   }
 
   return {
@@ -76,21 +88,44 @@ export function tableOf(table: Table, caption: string): HTMLTableElement {
     {},
     h("caption", { class: "unseen" }, caption),
     h("thead", {}, h("tr", {}, ...table.columns.map((column) => h("th", { scope: "col" }, column)))),
-    h("tbody", {}, ...shown.map((row) => h("tr", {}, ...row.map((value) => h("td", typeof value === "number" ? { class: "number" } : {}, text(value)))))),
+    h(
+      "tbody",
+      {},
+      ...shown.map((row) =>
+        h("tr", {}, ...row.map((value) => h("td", typeof value === "number" ? { class: "number" } : {}, text(value)))),
+      ),
+    ),
   );
   if (table.rows.length > shown.length) {
-    element.append(h("tfoot", {}, h("tr", {}, h("td", { colspan: table.columns.length }, `… ${table.rows.length - shown.length} rows more: save the CSV`))));
+    element.append(
+      h(
+        "tfoot",
+        {},
+        h(
+          "tr",
+          {},
+          h("td", { colspan: table.columns.length }, `… ${table.rows.length - shown.length} rows more: save the CSV`),
+        ),
+      ),
+    );
   }
   return element;
 }
 
 function text(value: string | number | null): string {
   if (value == null) return "";
-  return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+  if (typeof value === "string") return value;
+  // A size is told to the byte, a rate to what can be known of it.
+  return String(Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? value : Number(value.toPrecision(6)));
 }
 
 /** A select with a label. */
-export function select(label: string, choices: { value: string; text: string }[], chosen: string, changed: (value: string) => void): HTMLElement {
+export function select(
+  label: string,
+  choices: { value: string; text: string }[],
+  chosen: string,
+  changed: (value: string) => void,
+): HTMLElement {
   const list = h(
     "select",
     { onchange: (event) => changed((event.target as HTMLSelectElement).value) },

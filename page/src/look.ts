@@ -1,16 +1,26 @@
 // How figures look: colours that colour-blind people tell apart in light and in dark, with a symbol and a dash for each.
 
 import * as Plot from "@observablehq/plot";
-import { axisUnit, trimmed } from "./format";
+import { axisUnit, duration, logTicks, trimmed } from "./format";
 
 const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#9d3c8e", "#7a5c00", "#4f46b5", "#3f3f46", "#b42318"];
 const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", "#d4d4d8", "#ff8f85"];
 
-export const SYMBOLS: Plot.SymbolType[] = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "asterisk"];
+export const SYMBOLS: Plot.SymbolType[] = [
+  "circle",
+  "square",
+  "triangle",
+  "diamond",
+  "star",
+  "cross",
+  "wye",
+  "asterisk",
+];
 export const DASHES = ["", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2"];
 
-/** Whether the page is dark now: by the reader's choice, else by the system's. */
+/** Whether the page is dark now: never on paper, else by the reader's choice, else by the system's. */
 export function isDark(): boolean {
+  if (matchMedia("print").matches) return false;
   const chosen = document.documentElement.dataset["theme"];
   if (chosen) return chosen === "dark";
   return matchMedia("(prefers-color-scheme: dark)").matches;
@@ -23,8 +33,8 @@ export function colours(): string[] {
 export const ink = () => (isDark() ? "#e7e5e4" : "#1c1917");
 export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
-export const accent = () => (colours()[0] ?? "currentColor");
-export const warn = () => (colours()[1] ?? "currentColor");
+export const accent = () => colours()[0] ?? "currentColor";
+export const warn = () => colours()[1] ?? "currentColor";
 
 /** What all plots share. One class, so that the style element which Plot writes has one text, which the policy names. */
 export function options(width: number, more: Plot.PlotOptions): Plot.PlotOptions {
@@ -77,8 +87,34 @@ export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
 export function logarithmic(ticks: number[], named: (value: number) => string, room: number): Plot.ScaleOptions {
   const shown = thinned(ticks, room);
   const places = shown.map((tick) => Math.log2(tick));
-  return { ticks: places, tickFormat: (place: number) => named(shown[places.indexOf(place)] ?? 2 ** place), labelArrow: "none", labelAnchor: "center" };
+  return {
+    ticks: places,
+    tickFormat: (place: number) => named(shown[places.indexOf(place)] ?? 2 ** place),
+    labelArrow: "none",
+    labelAnchor: "center",
+  };
 }
+
+/** An axis for values of a unit: from 0, but logarithmic for times that lie far apart, since a tail would flatten the rest. */
+export function valueAxis(
+  unit: string,
+  low: number,
+  top: number,
+): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
+  const known = (value: number | null) => value ?? Number.NaN;
+  if (unit === "ns" && low > 0 && top / low > FAR_APART) {
+    const axis: Plot.ScaleOptions = {
+      ...logarithmic(logTicks(low, top), duration, 9),
+      domain: [Math.log2(low) - 0.2, Math.log2(top) + 0.2],
+      grid: true,
+      label: null,
+    };
+    return { axis, name: "", place: (value) => Math.log2(known(value)) };
+  }
+  return { ...fromZero(unit, top), place: known };
+}
+
+const FAR_APART = 20;
 
 /** A line of a legend: the series it names, and whether its marks are hollow. */
 export interface Entry {
@@ -92,7 +128,10 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
   const tone = colours();
   const step = Math.max(...entries.map((entry) => entry.name.length), 1) * 6.9 + 58;
   const columns = Math.max(1, Math.min(entries.length, Math.floor(width / step)));
-  const [wide, high] = [Math.min(columns * step + 10, width), Math.ceil(entries.length / columns) * 22 + (title ? 26 : 6)];
+  const [wide, high] = [
+    Math.min(columns * step + 10, width),
+    Math.ceil(entries.length / columns) * 22 + (title ? 26 : 6),
+  ];
   return draw(wide, {
     height: high,
     margin: 0,
@@ -105,9 +144,27 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
         const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
         const stroke = tone[series % tone.length] ?? ink();
         return [
-          Plot.ruleY([y], { x1: x, x2: x + 28, stroke, strokeWidth: 2, strokeDasharray: DASHES[series] || undefined } as Plot.RuleYOptions),
-          Plot.dot([[x + 14, y]], { symbol: SYMBOLS[series] as Plot.SymbolType, r: 4.5, fill: hollow ? paper() : stroke, stroke }),
-          Plot.text([name], { x: x + 36, y, textAnchor: "start", fill: ink(), lineWidth: (wide - 40) / 12, textOverflow: "ellipsis-end" }),
+          Plot.ruleY([y], {
+            x1: x,
+            x2: x + 28,
+            stroke,
+            strokeWidth: 2,
+            strokeDasharray: DASHES[series] || undefined,
+          } as Plot.RuleYOptions),
+          Plot.dot([[x + 14, y]], {
+            symbol: SYMBOLS[series] as Plot.SymbolType,
+            r: 4.5,
+            fill: hollow ? paper() : stroke,
+            stroke,
+          }),
+          Plot.text([name], {
+            x: x + 36,
+            y,
+            textAnchor: "start",
+            fill: ink(),
+            lineWidth: (wide - 40) / 12,
+            textOverflow: "ellipsis-end",
+          }),
         ];
       }),
     ],
@@ -121,7 +178,12 @@ export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) =>
   const narrow = width < NARROW;
   const longest = Math.max(...all.map((row) => name(row).length), 1);
   const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
-  const y: Plot.ScaleOptions = { type: "band", domain: all.map((row) => row.id), axis: null, padding: narrow ? 0.62 : 0.3 };
+  const y: Plot.ScaleOptions = {
+    type: "band",
+    domain: all.map((row) => row.id),
+    axis: null,
+    padding: narrow ? 0.62 : 0.3,
+  };
   const names = Plot.text(all, {
     y: "id",
     text: name,

@@ -7,13 +7,16 @@ import { candidates, read } from "./data";
 import { h } from "./dom";
 import { duration } from "./format";
 import { type Figure, frame, select } from "./frame";
+import { audit } from "./figures/audit";
 import { cost } from "./figures/cost";
 import { course } from "./figures/course";
 import { cells, environment, errors, missing, notes, options } from "./figures/facts";
 import { forest } from "./figures/forest";
 import { heatmap } from "./figures/heatmap";
 import { knee } from "./figures/knee";
+import { load } from "./figures/load";
 import { percentiles } from "./figures/percentiles";
+import { sessions } from "./figures/sessions";
 import { sweep } from "./figures/sweep";
 import { twins } from "./figures/twins";
 import { type Looking, State } from "./state";
@@ -28,11 +31,23 @@ function start(): void {
   const views = read(data);
   if (!page || views.length === 0) return;
   const state = new State(views);
-  const makers: Maker[] = [forest, (looking, redraw) => heatmap(looking, state, redraw), sweep, percentiles, knee, course, cost, twins];
+  const makers: Maker[] = [
+    forest,
+    (looking) => sessions(looking, state),
+    (looking, redraw) => heatmap(looking, state, redraw),
+    sweep,
+    percentiles,
+    load,
+    knee,
+    audit,
+    course,
+    cost,
+    twins,
+  ];
   const top = h("div", {});
   const evidence = h("section", { id: "evidence", "aria-labelledby": "evidence-title" });
   const beside = h("section", { id: "beside", "aria-label": "Machine, notes and what was not measured" });
-  page.replaceChildren(head(state, () => show()), h("main", {}, top, evidence, beside));
+  page.replaceChildren(head(state), h("main", {}, top, evidence, beside));
 
   function show(): void {
     const { view } = state;
@@ -45,7 +60,9 @@ function start(): void {
   function showEvidence(): void {
     const looking = state.looking();
     if (!looking) {
-      evidence.replaceChildren(h("p", { class: "nothing" }, "This session has no group of cells: there is no evidence to show."));
+      evidence.replaceChildren(
+        h("p", { class: "nothing" }, "This session has no group of cells: there is no evidence to show."),
+      );
       return;
     }
     evidence.replaceChildren(picker(state, looking), h("div", { class: "figures" }));
@@ -98,12 +115,13 @@ function start(): void {
     waiting = setTimeout(drawAll, RESIZED_MS);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  matchMedia("print").addEventListener("change", drawAll);
   addEventListener("themechange", drawAll);
   show();
 }
 
 /** Name of the session, choice of the session, light and dark. */
-function head(state: State, changed: () => void): HTMLElement {
+function head(state: State): HTMLElement {
   const title = h("h1", {});
   const said = h("p", { class: "head" });
   const tell = () => {
@@ -112,23 +130,48 @@ function head(state: State, changed: () => void): HTMLElement {
     const seconds = view.elapsed_ns == null ? "" : ` · ${duration(view.elapsed_ns)}`;
     said.textContent = view.answer.head || `session ${view.session}${seconds}`;
   };
-  const sessions = state.views.length > 1
-    ? select("session", state.views.map((view, at) => ({ value: String(at), text: `${view.session}: ${view.plan.name}, ${view.started}` })), String(state.at), (at) => { state.openSession(Number(at)); })
-    : null;
-  state.onChange(() => { tell(); });
+  const sessions =
+    state.views.length > 1
+      ? select(
+          "session",
+          state.views.map((view, at) => ({
+            value: String(at),
+            text: `${view.session}: ${view.plan.name}, ${view.started}`,
+          })),
+          String(state.at),
+          (at) => {
+            state.openSession(Number(at));
+          },
+        )
+      : null;
+  state.onChange(() => {
+    tell();
+  });
   tell();
   const flip = (): void => {
     const root = document.documentElement;
-    const dark = root.dataset["theme"] ? root.dataset["theme"] === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = root.dataset["theme"]
+      ? root.dataset["theme"] === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset["theme"] = dark ? "light" : "dark";
     dispatchEvent(new Event("themechange"));
   };
-  void changed;
   return h(
     "header",
     {},
     h("a", { class: "skip", href: "#evidence" }, "To the evidence"),
-    h("div", { class: "head-row" }, title, h("div", { class: "tools" }, sessions, h("button", { type: "button", id: "theme", onclick: flip }, "Light / dark"), h("button", { type: "button", onclick: () => print() }, "Print"))),
+    h(
+      "div",
+      { class: "head-row" },
+      title,
+      h(
+        "div",
+        { class: "tools" },
+        sessions,
+        h("button", { type: "button", id: "theme", onclick: flip }, "Light / dark"),
+        h("button", { type: "button", onclick: () => print() }, "Print"),
+      ),
+    ),
     said,
   );
 }
@@ -148,12 +191,23 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
     h(
       "div",
       { class: "controls" },
-      select("under these conditions", view.groups.map((each) => ({ value: each.id, text: each.label || each.id })), group.id, (id) => state.openGroup(id)),
-      view.groups.length > 1 && h("button", { type: "button", onclick: step(-1), "aria-label": "The conditions before" }, "‹"),
-      view.groups.length > 1 && h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
+      select(
+        "under these conditions",
+        view.groups.map((each) => ({ value: each.id, text: each.label || each.id })),
+        group.id,
+        (id) => state.openGroup(id),
+      ),
+      view.groups.length > 1 &&
+        h("button", { type: "button", onclick: step(-1), "aria-label": "The conditions before" }, "‹"),
+      view.groups.length > 1 &&
+        h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
     ),
     h("p", { class: "verdict" }, group.recommendation.text),
-    h("p", { class: "reading" }, `${measured} cells measured, ${group.blocks.used} blocks of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`),
+    h(
+      "p",
+      { class: "reading" },
+      `${measured} cells measured, ${group.blocks.used} blocks of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`,
+    ),
   );
 }
 

@@ -59,9 +59,16 @@ export function standalone(drawings: SVGSVGElement[], title: string, background:
   root.setAttribute("font-family", "system-ui, sans-serif");
   root.setAttribute("font-size", "12");
   const paper = document.createElementNS(root.namespaceURI, "rect") as SVGRectElement;
-  for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: background })) paper.setAttribute(key, value);
+  for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: background }))
+    paper.setAttribute(key, value);
   const heading = document.createElementNS(root.namespaceURI, "text") as SVGTextElement;
-  for (const [key, value] of Object.entries({ x: "16", y: "26", fill: colour, "font-size": "15", "font-weight": "600" })) {
+  for (const [key, value] of Object.entries({
+    x: "16",
+    y: "26",
+    fill: colour,
+    "font-size": "15",
+    "font-weight": "600",
+  })) {
     heading.setAttribute(key, value);
   }
   heading.textContent = title;

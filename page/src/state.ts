@@ -30,10 +30,15 @@ export class State {
   /** What is looked at; nothing in a session that measured nothing. */
   looking(): Looking | undefined {
     const view = this.view;
-    const group = groupOf(view, this.groupId) ?? view.groups.find((group) => group.recommendation.cell) ?? view.groups[0];
+    const group =
+      groupOf(view, this.groupId) ?? view.groups.find((group) => group.recommendation.cell) ?? view.groups[0];
     if (!group) return undefined;
     const chosen = cellOf(view, this.cellId);
-    return { view, group, cell: chosen?.group === group.id ? chosen : (pivot(view, group) ?? candidates(view, group)[0]) };
+    return {
+      view,
+      group,
+      cell: chosen?.group === group.id ? chosen : (pivot(view, group) ?? candidates(view, group)[0]),
+    };
   }
 
   openSession(index: number): void {

@@ -15,8 +15,20 @@ export const program = process.env["CHROMIUM"] ?? PLACES.find((place) => existsS
 export const start = (): Promise<Browser> =>
   chromium.launch({
     executablePath: program ?? "",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    timeout: PATIENCE_MS,
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
   });
+
+/** How long a busy machine may take for one thing. Nothing is said by it: only what never comes is told from what is late. */
+export const PATIENCE_MS = 120_000;
 
 const folder = mkdtempSync(join(tmpdir(), "page-"));
 let files = 0;
@@ -24,10 +36,17 @@ let files = 0;
 /** The page of some documents, as a file; absent and unknown are the same, as in the product's pages. */
 export function fileOf(views: View[]): string {
   const template = readFileSync(new URL("../dist/page.html", import.meta.url), "utf8");
-  const known = JSON.stringify(views, (_, value: unknown) => (value && typeof value === "object" && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).filter(([, inner]) => inner != null)) : value));
+  const known = JSON.stringify(views, (_, value: unknown) =>
+    value && typeof value === "object" && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).filter(([, inner]) => inner != null))
+      : value,
+  );
   const slot = '<script type="application/json" id="sessions">';
   const file = join(folder, `${(files += 1)}.html`);
-  writeFileSync(file, template.replace(`${slot}[]`, () => slot + known.replaceAll("<", "\\u003c")));
+  writeFileSync(
+    file,
+    template.replace(`${slot}[]`, () => slot + known.replaceAll("<", "\\u003c")),
+  );
   return file;
 }
 
@@ -41,15 +60,18 @@ export interface Opened {
 /** Opens a file and waits until the figures are drawn. */
 export async function open(browser: Browser, file: string, options: BrowserContextOptions = {}): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const trouble: string[] = [];
   const own = pathToFileURL(file).href;
   page.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") trouble.push(`${message.type()}: ${message.text()}`);
+    if (message.type() === "error" || message.type() === "warning")
+      trouble.push(`${message.type()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => trouble.push(`thrown: ${error.message}`));
   page.on("request", (request) => {
-    if (request.url().split("#")[0] !== own && !request.url().startsWith("data:")) trouble.push(`asked for ${request.url()}`);
+    if (request.url().split("#")[0] !== own && !request.url().startsWith("data:"))
+      trouble.push(`asked for ${request.url()}`);
   });
   await page.goto(own);
   await page.waitForSelector("#environment");

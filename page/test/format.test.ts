@@ -5,12 +5,26 @@ const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
 describe("numbers for people", () => {
   test("sizes are binary, and exact where they are no whole KiB", () => {
-    expect([0, 512, 5000, 4096, 65_536, 1 << 20, 3.5 * 2 ** 30].map((size) => plain(bytes(size)))).toEqual(["0 B", "512 B", "5000 B", "4 KiB", "64 KiB", "1 MiB", "3.5 GiB"]);
+    expect([0, 512, 5000, 4096, 65_536, 1 << 20, 3.5 * 2 ** 30].map((size) => plain(bytes(size)))).toEqual([
+      "0 B",
+      "512 B",
+      "5000 B",
+      "4 KiB",
+      "64 KiB",
+      "1 MiB",
+      "3.5 GiB",
+    ]);
   });
   test("durations, counts, shares", () => {
     expect([12, 1500, 2.5e6, 6e10].map((ns) => plain(duration(ns)))).toEqual(["12 ns", "1.5 µs", "2.5 ms", "60 s"]);
     expect([7, 20_000, 1_234_567].map((n) => plain(count(n)))).toEqual(["7", "20k", "1.23M"]);
-    expect([0, 0.0016, 0.05, 1, 3.04].map((share) => plain(percent(share)))).toEqual(["0 %", "0.16 %", "5 %", "100 %", "304 %"]);
+    expect([0, 0.0016, 0.05, 1, 3.04].map((share) => plain(percent(share)))).toEqual([
+      "0 %",
+      "0.16 %",
+      "5 %",
+      "100 %",
+      "304 %",
+    ]);
   });
   test("a zero within a number stays", () => {
     expect([100, 140, 20, 0, 1050].map((value) => trimmed(value))).toEqual(["100", "140", "20", "0", "1050"]);
@@ -36,7 +50,8 @@ describe("axes", () => {
     expect(axisUnit("s/GiB", 0.4)).toEqual({ name: "s/GiB", divisor: 1 });
   });
   test("logarithmic ticks lie within, and become fewer over many decades", () => {
-    expect(logTicks(8, 60)).toEqual([10, 20, 50]);
+    expect(logTicks(8, 900)).toEqual([10, 20, 50, 100, 200, 500]);
+    expect(logTicks(8, 35)).toEqual([10, 15, 20, 30]);
     expect(logTicks(1, 1e6)).toEqual([1, 10, 100, 1000, 1e4, 1e5, 1e6]);
   });
 });

@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { along, follows, levels, named, varying } from "../src/levels";
 import { cell, grid, session } from "./planted";
 
-const sized = (id: string, transport: string, read_size: number, congestion: string | null) => cell({ id, factors: { transport, read_size, congestion } });
+const sized = (id: string, transport: string, read_size: number, congestion: string | null) =>
+  cell({ id, factors: { transport, read_size, congestion } });
 
 describe("levels", () => {
   test("names come first, numbers ascend, what does not apply is last", () => {
@@ -12,7 +13,12 @@ describe("levels", () => {
   test("a level for people", () => {
     const factor = session([]).plan.factors.find((each) => each.name === "read_size");
     if (!factor) throw new Error("a factor");
-    expect([65_536, null, true, "auto"].map((value) => named(value, factor).replaceAll("\u00a0", " "))).toEqual(["64 KiB", "–", "on", "auto"]);
+    expect([65_536, null, true, "auto"].map((value) => named(value, factor).replaceAll("\u00a0", " "))).toEqual([
+      "64 KiB",
+      "–",
+      "on",
+      "auto",
+    ]);
   });
   test("a factor varies if two cells differ in it", () => {
     expect(varying(grid(3, 1).cells, ["transport", "read_size", "write_size"])).toEqual(["read_size"]);
@@ -20,9 +26,16 @@ describe("levels", () => {
 });
 
 describe("a line through the plan", () => {
-  const cells = [sized("a", "tcp", 4, "cubic"), sized("b", "tcp", 8, "cubic"), sized("c", "tcp", 4, "bbr"), sized("d", "unix", 4, null), sized("e", "unix", 8, null)];
+  const cells = [
+    sized("a", "tcp", 4, "cubic"),
+    sized("b", "tcp", 8, "cubic"),
+    sized("c", "tcp", 4, "bbr"),
+    sized("d", "unix", 4, null),
+    sized("e", "unix", 8, null),
+  ];
   const all = ["transport", "read_size", "congestion"];
-  const line = (pivot: number, free: string[]) => along(cells, cells[pivot] ?? cells[0]!, all, free).map((each) => each.id);
+  const line = (pivot: number, free: string[]) =>
+    along(cells, cells[pivot] ?? cells[0]!, all, free).map((each) => each.id);
 
   test("holds every other factor", () => {
     expect(line(0, ["read_size"])).toEqual(["a", "b"]);
@@ -36,7 +49,10 @@ describe("a line through the plan", () => {
     expect(line(3, ["transport"])).toEqual(["a", "d"]);
   });
   test("lets go what follows from a free factor", () => {
-    const tied = [["drain", "none"], ["sum", "sum"]].map(([profile, work], at) => cell({ id: `p${at}`, factors: { profile: profile!, work: work! } }));
+    const tied = [
+      ["drain", "none"],
+      ["sum", "sum"],
+    ].map(([profile, work], at) => cell({ id: `p${at}`, factors: { profile: profile!, work: work! } }));
     expect(follows(tied, "work", ["profile"])).toBe(true);
     expect(along(tied, tied[0]!, ["profile", "work"], ["profile"])).toHaveLength(2);
   });

@@ -3,15 +3,12 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import axe from "axe-core";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fileOf, open, program, start } from "./browser";
-import { cell, grid, session } from "./planted";
+import { fileOf, open, PATIENCE_MS, program, start } from "./browser";
+import { cell, grid, long, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
-
-/** Waits until an expression of the page is true; the time is that of a busy machine. */
-const until = (page: Page, condition: string) => page.waitForFunction(condition, undefined, { timeout: 30_000 });
 
 describe.skipIf(!program)("the page in a browser", () => {
   let browser: Browser;
@@ -28,7 +25,6 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
     expect(await elements()).toBeLessThan(2_000);
     await page.evaluate("fetch('https://example.org/').catch(() => {})");
-    await until(page, "true");
     expect(trouble.filter((each) => !each.includes("example.org"))).toEqual([]);
     expect(trouble.join(" ")).toMatch(/Content Security Policy/);
   });
@@ -72,7 +68,11 @@ describe.skipIf(!program)("the page in a browser", () => {
   test("dark by the system, light by choice", async () => {
     const { page, trouble } = await open(browser, fileOf([grid(3, 3)]), { colorScheme: "dark" });
     const paper = () => page.evaluate("getComputedStyle(document.body).backgroundColor") as Promise<string>;
-    const sum = async () => (await paper()).match(/\d+/g)?.slice(0, 3).reduce((all, part) => all + Number(part), 0) ?? 0;
+    const sum = async () =>
+      (await paper())
+        .match(/\d+/g)
+        ?.slice(0, 3)
+        .reduce((all, part) => all + Number(part), 0) ?? 0;
     expect(await sum()).toBeLessThan(150);
     await page.locator("#theme").click();
     expect(await sum()).toBeGreaterThan(600);
@@ -82,13 +82,24 @@ describe.skipIf(!program)("the page in a browser", () => {
   test("figures and their data are saved", async () => {
     const { page, trouble } = await open(browser, fileOf([grid(4, 4)]));
     const saved = async (name: string) => {
-      const [download] = await Promise.all([page.waitForEvent("download"), page.locator("#heatmap .save button", { hasText: name }).click()]);
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.locator("#heatmap .save button", { hasText: name }).click(),
+      ]);
       return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
     };
     const svg = await saved("SVG");
     expect(svg.name).toBe("bytegauge-heatmap.svg");
-    const problems = await page.evaluate((text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("parsererror").length, svg.bytes.toString());
+    const problems = await page.evaluate(
+      (text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("parsererror").length,
+      svg.bytes.toString(),
+    );
     expect(problems).toBe(0);
+    await page.locator("#heatmap .data summary").click();
+    expect(
+      await page.locator("#heatmap tbody tr").last().locator("td").first().textContent(),
+      "sizes to the byte",
+    ).toBe("4096");
     const csv = (await saved("CSV")).bytes.toString().split("\r\n");
     expect(csv[0]).toBe("read_size,write_size,rate,lower,upper,stage,in_best_set,outcome,limit");
     expect(csv).toHaveLength(16 + 2);
@@ -97,7 +108,10 @@ describe.skipIf(!program)("the page in a browser", () => {
   });
 
   test("the keyboard alone leads from an answer to its evidence", async () => {
-    const cells = [...grid(3, 3).cells, cell({ id: "x", group: "g2", factors: { transport: "tcp", read_size: 1024, write_size: 1024 } })];
+    const cells = [
+      ...grid(3, 3).cells,
+      cell({ id: "x", group: "g2", factors: { transport: "tcp", read_size: 1024, write_size: 1024 } }),
+    ];
     const { page } = await open(browser, fileOf([session(cells)]));
     const names: string[] = [];
     for (let step = 0; step < 12; step += 1) {
@@ -123,12 +137,20 @@ describe.skipIf(!program)("the page in a browser", () => {
     await page.evaluate(axe.source);
     const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
     const serious = found.violations.filter((each) => each.impact === "serious" || each.impact === "critical");
-    expect(serious.map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`)).toEqual([]);
+    expect(serious.map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`)).toEqual(
+      [],
+    );
   });
 
   test("markup in names is text", async () => {
     const nasty = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>";
-    const view = session([cell({ id: "c1", label: nasty, factors: { transport: nasty, read_size: 1024, write_size: 1024 } }), cell({ id: "c2", label: nasty, factors: { transport: nasty, read_size: 2048, write_size: 1024 } })], { name: nasty, varied: ["transport", "read_size"] });
+    const view = session(
+      [
+        cell({ id: "c1", label: nasty, factors: { transport: nasty, read_size: 1024, write_size: 1024 } }),
+        cell({ id: "c2", label: nasty, factors: { transport: nasty, read_size: 2048, write_size: 1024 } }),
+      ],
+      { name: nasty, varied: ["transport", "read_size"] },
+    );
     view.notes.push(nasty);
     view.answer.why.push(nasty);
     const { page, trouble } = await open(browser, fileOf([view]));
@@ -139,18 +161,45 @@ describe.skipIf(!program)("the page in a browser", () => {
   });
 
   describe("odd sessions", () => {
-    const failed = (id: string) => cell({ id, factors: { transport: "unix", read_size: 1024, write_size: 1024 }, rate: null, outcome: "failed" });
-    const sized = (id: string, rate: number, bound: [number, number]) => cell({ id, factors: { transport: "unix", read_size: Number(id.slice(1)) * 1024, write_size: 1024 }, rate, bound });
+    const failed = (id: string) =>
+      cell({ id, factors: { transport: "unix", read_size: 1024, write_size: 1024 }, rate: null, outcome: "failed" });
+    const sized = (id: string, rate: number, bound: [number, number]) =>
+      cell({
+        id,
+        factors: { transport: "unix", read_size: Number(id.slice(1)) * 1024, write_size: 1024 },
+        rate,
+        bound,
+      });
     test.each([
       ["one cell", session([cell({ id: "c1", factors: { transport: "unix", read_size: 1024, write_size: 1024 } })])],
       ["all failed", session([failed("c1"), failed("c2")], { recommended: null })],
       ["nothing at all", session([], { recommended: null })],
-      ["extreme values", session([sized("c1", 1e300, [0, 0]), sized("c2", 1e-300, [1e12, 1e300]), sized("c3", 0, [0, 50])])],
-      ["a name of a thousand letters", session([cell({ id: "c1", label: "long ".repeat(200), factors: { transport: "x".repeat(1000), read_size: 1024, write_size: 1024 }, bound: [0, 0.1] })], { name: "y".repeat(1000) })],
+      [
+        "extreme values",
+        session([sized("c1", 1e300, [0, 0]), sized("c2", 1e-300, [1e12, 1e300]), sized("c3", 0, [0, 50])]),
+      ],
+      [
+        "a name of a thousand letters",
+        session(
+          [
+            cell({
+              id: "c1",
+              label: "long ".repeat(200),
+              factors: { transport: "x".repeat(1000), read_size: 1024, write_size: 1024 },
+              bound: [0, 0.1],
+            }),
+          ],
+          { name: "y".repeat(1000) },
+        ),
+      ],
     ])("%s", async (_, view) => {
       const { page, trouble } = await open(browser, fileOf([view]));
       expect(trouble).toEqual([]);
-      expect(await page.locator("svg[aria-label*=NaN], svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN]").count()).toBe(0);
+      expect(
+        await page
+          .locator("svg[aria-label*=NaN], svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN]")
+          .count(),
+      ).toBe(0);
     });
 
     test("ten thousand cells", async () => {
@@ -163,14 +212,67 @@ describe.skipIf(!program)("the page in a browser", () => {
     });
   });
 
+  test("a hundred thousand trials are no more marks than can be seen", async () => {
+    const { page, trouble, elements } = await open(browser, fileOf([long(grid(5, 4))]));
+    const drawn = await page.locator("figure").evaluateAll((all) => all.map((each) => each.id));
+    expect(drawn).toEqual(expect.arrayContaining(["audit", "course", "cost", "twins"]));
+    expect(await elements()).toBeLessThan(6_000);
+    await page.locator("#cost select").selectOption("writer");
+    expect(await page.locator("#cost h3").textContent()).toContain("writer");
+    expect(trouble).toEqual([]);
+  });
+
+  test("several sessions stand side by side", async () => {
+    const other = grid(4, 4);
+    other.session = 2;
+    const { page, trouble } = await open(browser, fileOf([grid(5, 4), other]));
+    expect(await page.locator("#sessions h3").textContent()).toContain("other sessions");
+    await page.locator("#sessions .data summary").click();
+    expect(await page.locator("#sessions tbody tr").count()).toBe(32);
+    await page.locator("header select").selectOption("1");
+    expect(await page.title()).toContain("session 2");
+    expect(trouble).toEqual([]);
+  });
+
+  test("a grid of answers leads to each of them", async () => {
+    const cells = ["g1", "g2", "g3", "g4"].map((group, at) =>
+      cell({ id: group, group, factors: { transport: "unix", read_size: 1024 * (at + 1), write_size: 1024 } }),
+    );
+    const view = session(cells);
+    view.answer.use.grid = {
+      down: { factor: "read_size", levels: ["1 KiB", "2 KiB"] },
+      across: { factor: "write_size", levels: ["a", "b"] },
+      cells: [
+        [0, 1],
+        [2, 3],
+      ],
+    };
+    const { page, trouble } = await open(browser, fileOf([view]));
+    await page.locator(".grid a").nth(2).click();
+    expect(await page.locator(".picker select").inputValue()).toBe("g3");
+    expect(trouble).toEqual([]);
+  });
+
   test("nothing sticks out on a narrow screen", async () => {
     const { page } = await open(browser, fileOf([grid(5, 4)]), { viewport: { width: 360, height: 800 } });
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
   });
 
-  test("print leaves the controls out", async () => {
-    const { page } = await open(browser, fileOf([grid(3, 3)]));
-    await page.emulateMedia({ media: "print" });
+  test("print is light and leaves the controls out", async () => {
+    const { page } = await open(browser, fileOf([grid(3, 3)]), { colorScheme: "dark" });
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(255, 255, 255)");
+    // The figures are drawn anew for paper, after the page has heard of it.
+    await expect
+      .poll(
+        () =>
+          page
+            .locator("#forest svg")
+            .first()
+            .evaluate((drawing) => getComputedStyle(drawing).color),
+        { timeout: PATIENCE_MS },
+      )
+      .toBe("rgb(28, 25, 23)");
     expect(await page.locator(".tools").isVisible()).toBe(false);
     expect(await page.locator("#heatmap svg").first().isVisible()).toBe(true);
   });
@@ -185,7 +287,9 @@ describe.skipIf(!program)("the page in a browser", () => {
     const { page, trouble, elements } = await open(browser, join(folder, "page.html"));
     for (const session of [0, 1, 2]) {
       await page.locator("header select").selectOption(String(session));
-      for (const group of await page.locator(".picker option").evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
+      for (const group of await page
+        .locator(".picker option")
+        .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
         await page.locator(".picker select").selectOption(group);
         expect(await page.locator("#cells tbody tr").count()).toBeGreaterThan(0);
       }

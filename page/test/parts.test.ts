@@ -3,6 +3,7 @@ import { inWords, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
 import { fitted } from "../src/figures/cost";
 import { percentileOf } from "../src/figures/percentiles";
+import { same } from "../src/figures/sessions";
 import { axes } from "../src/figures/sweep";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
@@ -16,9 +17,12 @@ describe("a bound", () => {
     expect(place(-1)).toBe(place(0));
   });
   test("in words", () => {
-    const words = (lower: number | null, upper: number | null, proven: boolean) => inWords({ lower, upper, margin: 0.05, proven }).replaceAll("\u00a0", " ");
+    const words = (lower: number | null, upper: number | null, proven: boolean) =>
+      inWords({ lower, upper, margin: 0.05, proven }).replaceAll("\u00a0", " ");
     expect(words(null, 0.03, true)).toBe("at most 3 % dearer than the best confirmed, shown to be within 5 %");
-    expect(words(0.1, 0.2, false)).toBe("between 10 % and 20 % dearer than the best confirmed, not shown to be within 5 %");
+    expect(words(0.1, 0.2, false)).toBe(
+      "between 10 % and 20 % dearer than the best confirmed, not shown to be within 5 %",
+    );
     expect(words(null, null, false)).toMatch(/no bound/);
   });
 });
@@ -45,14 +49,27 @@ test("percentiles by their keys", () => {
 });
 
 test("the fitted curve is continuous and bends where the segments say", () => {
-  const slice = { per_call_ns: 100, segments: [{ from_bytes: 0, per_byte_ns: 1 }, { from_bytes: 1000, per_byte_ns: 2 }] };
+  const slice = {
+    per_call_ns: 100,
+    segments: [
+      { from_bytes: 0, per_byte_ns: 1 },
+      { from_bytes: 1000, per_byte_ns: 2 },
+    ],
+  };
   expect([0, 500, 1000, 1500].map((size) => fitted(slice, size))).toEqual([100, 600, 1100, 2100]);
   expect(fitted({ per_call_ns: null, segments: [] }, 5)).toBeNull();
 });
 
 test("what is looked at: the cell to use, else the fastest seen, else nothing", () => {
-  const cells = [cell({ id: "a", factors: {}, rate: 1 }), cell({ id: "b", factors: {}, rate: 2 }), cell({ id: "c", factors: {}, rate: null, outcome: "failed" })];
-  const of = (recommended: string | null) => { const view = session(cells, { recommended }); return pivot(view, view.groups[0]!)?.id; };
+  const cells = [
+    cell({ id: "a", factors: {}, rate: 1 }),
+    cell({ id: "b", factors: {}, rate: 2 }),
+    cell({ id: "c", factors: {}, rate: null, outcome: "failed" }),
+  ];
+  const of = (recommended: string | null) => {
+    const view = session(cells, { recommended });
+    return pivot(view, view.groups[0]!)?.id;
+  };
   expect([of("a"), of(null)]).toEqual(["a", "b"]);
 });
 
@@ -60,8 +77,27 @@ test("axes: factors with many numbers first", () => {
   expect(axes(grid(2, 5).cells, ["transport", "read_size", "write_size"])).toEqual(["write_size", "read_size"]);
 });
 
+test("a cell is the same in another session by what it is, not by its name", () => {
+  const one = cell({ id: "c1", factors: { transport: "unix", read_size: 1024, rcvbuf: null } });
+  const same_ = cell({ id: "c9", factors: { read_size: 1024, transport: "unix" } });
+  const other = cell({ id: "c1", factors: { transport: "unix", read_size: 2048 } });
+  expect(same([session([one]), session([same_, other])], [one])[0]?.found.map((each) => each?.id)).toEqual([
+    "c1",
+    "c9",
+  ]);
+  expect(same([session([one]), session([other])], [one])).toEqual([]);
+});
+
 describe("CSV", () => {
   test("quotes, and takes the sting out of formulas", () => {
-    expect(csv({ columns: ["a", "b"], rows: [['say "x", y', null], ["=1+1", -2]] })).toBe('a,b\r\n"say ""x"", y",\r\n\'=1+1,-2\r\n');
+    expect(
+      csv({
+        columns: ["a", "b"],
+        rows: [
+          ['say "x", y', null],
+          ["=1+1", -2],
+        ],
+      }),
+    ).toBe('a,b\r\n"say ""x"", y",\r\n\'=1+1,-2\r\n');
   });
 });

@@ -1,6 +1,6 @@
 // Documents made up for tests: shaped by the schema's types, small, and odd where a test asks for it.
 
-import type { CellView, GroupView, Level, View } from "../src/data";
+import { type CellView, type GroupView, type Level, level, type View } from "../src/data";
 
 export interface PlantedCell {
   id: string;
@@ -17,12 +17,31 @@ export function cell(planted: PlantedCell): CellView {
   const { id, group = "g1", factors, rate = 1e9, stage = "confirm", outcome = "measured", bound = null } = planted;
   const known = rate != null && stage === "confirm";
   const found: Partial<CellView> = {
-    id, group, kind: "candidate", label: planted.label ?? id, stage, outcome, trials: stage === "confirm" ? 12 : 2,
-    factors: factors as CellView["factors"], failed_trials: outcome === "failed" ? 3 : 0, stolen_trials: 0,
-    estimate: { metric: "throughput", unit: "bytes/s", median: rate, lower: known ? rate * 0.9 : null, upper: known ? rate * 1.1 : null },
-    more: {}, counters: { options: {} } as CellView["counters"], cpu: { ends_s_per_gib: rate == null ? null : 0.4 } as CellView["cpu"],
+    id,
+    group,
+    kind: "candidate",
+    label: planted.label ?? id,
+    stage,
+    outcome,
+    trials: stage === "confirm" ? 12 : 2,
+    factors: factors as CellView["factors"],
+    failed_trials: outcome === "failed" ? 3 : 0,
+    stolen_trials: 0,
+    estimate: {
+      metric: "throughput",
+      unit: "bytes/s",
+      median: rate,
+      lower: known ? rate * 0.9 : null,
+      upper: known ? rate * 1.1 : null,
+    },
+    more: {},
+    counters: { options: {} } as CellView["counters"],
+    cpu: { ends_s_per_gib: rate == null ? null : 0.4 } as CellView["cpu"],
     limit: { name: "sender CPU", sentence: "the writer runs all the time", evidence: {} } as CellView["limit"],
-    above_best_lower: bound?.[0] ?? null, above_best_upper: bound?.[1] ?? null, mean: rate, sd: rate == null ? null : rate * 0.05,
+    above_best_lower: bound?.[0] ?? null,
+    above_best_upper: bound?.[1] ?? null,
+    mean: rate,
+    sd: rate == null ? null : rate * 0.05,
   };
   return found as CellView;
 }
@@ -35,31 +54,179 @@ const FACTORS: View["plan"]["factors"] = [
 ];
 
 /** A session of one group, unless the cells name others. */
-export function session(cells: CellView[], change: { name?: string; best?: string[]; recommended?: string | null; varied?: string[] } = {}): View {
+export function session(
+  cells: CellView[],
+  change: { name?: string; best?: string[]; recommended?: string | null; varied?: string[] } = {},
+): View {
   const varied = change.varied ?? ["read_size", "write_size"];
   const recommended = change.recommended === undefined ? (cells[0]?.id ?? null) : change.recommended;
   const groups = [...new Set(cells.map((each) => each.group))].map((id, at): Partial<GroupView> => ({
-    id, label: `${change.name ?? "unix"} · ${id}`, factors: (cells.find((each) => each.group === id)?.factors ?? {}) as GroupView["factors"], varied, cost: "ns_per_byte",
-    best_set: at === 0 ? (change.best ?? (recommended ? [recommended] : [])) : [], undecided: [], spoken_against: [], avoid: [], blocks: { used: 12, broken: 0, mean_ns: 1e6 },
-    recommendation: { cell: at === 0 ? recommended : null, proven: true, margin: 0.05, bound: 0.03, survives_exchange: true, best: recommended, more_blocks: null, more_seconds: null, text: "Use it." },
-    cost_model: { reader: null, writer: null } as GroupView["cost_model"], twin: null, course: null, throws_away: false,
+    id,
+    label: `${change.name ?? "unix"} · ${id}`,
+    factors: (cells.find((each) => each.group === id)?.factors ?? {}) as GroupView["factors"],
+    varied,
+    cost: "ns_per_byte",
+    best_set: at === 0 ? (change.best ?? (recommended ? [recommended] : [])) : [],
+    undecided: [],
+    spoken_against: [],
+    avoid: [],
+    blocks: { used: 12, broken: 0, mean_ns: 1e6 },
+    recommendation: {
+      cell: at === 0 ? recommended : null,
+      proven: true,
+      margin: 0.05,
+      bound: 0.03,
+      survives_exchange: true,
+      best: recommended,
+      more_blocks: null,
+      more_seconds: null,
+      text: "Use it.",
+    },
+    cost_model: { reader: null, writer: null } as GroupView["cost_model"],
+    twin: null,
+    course: null,
+    throws_away: false,
   }));
   const view: Partial<View> = {
-    schema_version: 2, session: 1, status: "complete", started: "2026-01-01T00:00:00Z", elapsed_ns: 6e10, version: "0.1.0", seed: 1,
-    plan: { name: change.name ?? "buffer-size", workload: "stream", margin: 0.05, level: 0.95, budget_ns: 6e10, varied, factors: FACTORS },
-    environment: { grade: "A", reasons: [], steal_share: 0, steal_share_worst: 0, foreign_cpus: 0, throttled_us: 0, twin_reach: 0.02, os: { kernel: "6.1" } } as unknown as View["environment"],
+    schema_version: 2,
+    session: 1,
+    status: "complete",
+    started: "2026-01-01T00:00:00Z",
+    elapsed_ns: 6e10,
+    version: "0.1.0",
+    seed: 1,
+    plan: {
+      name: change.name ?? "buffer-size",
+      workload: "stream",
+      margin: 0.05,
+      level: 0.95,
+      budget_ns: 6e10,
+      audit_share: null,
+      ends: null,
+      varied,
+      factors: FACTORS,
+    },
+    environment: {
+      grade: "A",
+      reasons: [],
+      steal_share: 0,
+      steal_share_worst: 0,
+      foreign_cpus: 0,
+      throttled_us: 0,
+      twin_reach: 0.02,
+      os: { kernel: "6.1" },
+    } as unknown as View["environment"],
     answer: {
       head: `bytegauge ${change.name ?? "buffer-size"} · session 1`,
       use: {
-        worker: "reader", choices: [{ factor: "read_size", heading: "read" }], rate_unit: "GiB/s", rate_divisor: 2 ** 30, cost_unit: null, margin: 0.05, level: 0.95,
-        rows: groups.map((group) => ({ question: group.label ?? "", groups: [group.id ?? ""], profiles: ["sum"], who: "sums", one_for_all: false, standing: recommended ? "proven" : "nothing", choice: {}, shown: recommended ? ["64 KiB"] : [], code: [], rate: recommended ? 1e9 : null, rate_max: null, rough: false, cost: null, p99_ns: null, within: recommended ? 0.03 : null, note: null })),
+        worker: "reader",
+        choices: [{ factor: "read_size", heading: "read" }],
+        rate_unit: "GiB/s",
+        rate_divisor: 2 ** 30,
+        cost_unit: null,
+        margin: 0.05,
+        level: 0.95,
+        rows: groups.map((group) => ({
+          question: group.label ?? "",
+          groups: [group.id ?? ""],
+          profiles: ["sum"],
+          who: "sums",
+          one_for_all: false,
+          standing: recommended ? "proven" : "nothing",
+          choice: {},
+          shown: recommended ? ["64 KiB"] : [],
+          code: [],
+          rate: recommended ? 1e9 : null,
+          rate_max: null,
+          rough: false,
+          cost: null,
+          p99_ns: null,
+          within: recommended ? 0.03 : null,
+          note: null,
+        })),
         grid: null,
       },
-      avoid: [], why: ["sender CPU: all"], holds: ["these 60 s"], noise: ["nothing"], next: ["all is shown"], more: ["bytegauge report 1 --full"],
+      lever: ["placement matters more than buffers here"],
+      audit: ["the choice holds in long trials"],
+      avoid: [],
+      why: ["sender CPU: all"],
+      holds: ["these 60 s"],
+      noise: ["nothing"],
+      next: ["all is shown"],
+      more: ["bytegauge report 1 --full"],
     },
-    verdicts: [], floor: { ns_per_call: null, trials: 0, fastest_cell: null, fastest_ns_per_call: null, share: null }, cells, groups: groups as GroupView[], notes: [],
+    verdicts: [],
+    floor: { ns_per_call: null, trials: 0, fastest_cell: null, fastest_ns_per_call: null, share: null },
+    cells,
+    groups: groups as GroupView[],
+    notes: [],
   };
   return view as View;
+}
+
+/** The same session with all that a long one has: its course, its residuals, its twins, its probes' places. */
+export function long(view: View): View {
+  const points = 120;
+  for (const group of view.groups) {
+    const own = view.cells.filter((each) => each.group === group.id && each.stage === "confirm");
+    group.course = {
+      blocks_per_point: 40,
+      block: Array.from({ length: points }, (_, at) => at * 40),
+      at_ns: Array.from({ length: points }, (_, at) => at * 1e9),
+      steal_share: Array.from({ length: points }, (_, at) => (at % 10 === 0 ? 0.04 : 0)),
+      cells: own.map((each) => ({
+        cell: each.id,
+        rate: Array.from({ length: points }, (_, at) => (at % 7 === 0 ? null : 1e9 + 1e7 * (at % 13))),
+      })),
+    };
+    const residuals = Array.from({ length: 600 }, (_, at) => ({
+      cell: own[at % own.length]?.id ?? "",
+      block: at,
+      ln: ((at % 21) - 10) / 100,
+    }));
+    const slice = {
+      metric: "on_cpu_ns_per_call",
+      trials: 24_000,
+      per_call_ns: 900,
+      segments: [
+        { from_bytes: 0, per_byte_ns: 0.2 },
+        { from_bytes: 2048, per_byte_ns: 0.3 },
+      ],
+      breaks: [{ at_bytes: 2048, lower_bytes: 1500, upper_bytes: 3000, p: 0.01 }],
+      relative_error: 0.05,
+      residuals,
+    };
+    group.cost_model = { reader: slice, writer: slice } as unknown as GroupView["cost_model"];
+    group.audit = {
+      choice: own[0]?.id ?? "",
+      finding: "contradicts",
+      bound: 0.2,
+      better: own[1]?.id ?? "",
+      rivals: own.slice(1).map((each, at) => ({
+        cell: each.id,
+        blocks: 12,
+        dearer: 0.1 - at / 20,
+        dearer_lower: 0.02,
+        dearer_upper: 0.2,
+      })),
+    };
+    group.twin = {
+      cell: own[0]?.id ?? "",
+      twin: "t",
+      difference: 0.01,
+      spread: 0.1,
+      lower: -0.02,
+      upper: 0.04,
+      alarm: false,
+      exchanged_bound: 0.04,
+      blocks: 4800,
+    };
+  }
+  for (const each of view.cells) {
+    each.counters.bytes_per_read = Number(level(each, "read_size"));
+    each.counters.bytes_per_write = Number(level(each, "write_size"));
+  }
+  return view;
 }
 
 /** A grid of sizes, `across` × `down`, the first of which is to be used. */
@@ -68,7 +235,15 @@ export function grid(across: number, down: number): View {
   for (let x = 0; x < across; x += 1) {
     for (let y = 0; y < down; y += 1) {
       const confirmed = x < 2 && y < 2;
-      cells.push(cell({ id: `c${x}-${y}`, factors: { transport: "unix", read_size: 1024 * (x + 1), write_size: 1024 * (y + 1) }, rate: 1e9 + 1e7 * ((x * 7 + y * 3) % 100), stage: confirmed ? "confirm" : "screen", bound: confirmed ? [0, 0.02 + 0.03 * (x + y)] : null }));
+      cells.push(
+        cell({
+          id: `c${x}-${y}`,
+          factors: { transport: "unix", read_size: 1024 * (x + 1), write_size: 1024 * (y + 1) },
+          rate: 1e9 + 1e7 * ((x * 7 + y * 3) % 100),
+          stage: confirmed ? "confirm" : "screen",
+          bound: confirmed ? [0, 0.02 + 0.03 * (x + y)] : null,
+        }),
+      );
     }
   }
   return session(cells, { best: ["c0-0", "c1-0"] });

@@ -53,13 +53,15 @@ pub fn check() -> Result<Done> {
 }
 
 fn work(check: bool) -> Result<Done> {
-    if !answers("npm") {
-        return Ok(Done::Skipped(
-            "npm is not here, so the page cannot be built again: install Node.js 20 or later".into(),
-        ));
+    if let Some(reason) = no_npm() {
+        return Ok(Done::Skipped(format!("{reason}, so the page cannot be built again")));
     }
     let folder = cargo::root().join("page");
-    npm(&folder, &["ci", "--no-audit", "--no-fund"])?;
+    if let Err(error) = npm(&folder, &["ci", "--no-audit", "--no-fund"]) {
+        // Without a network nothing can be said; a lock file that does not fit its manifest is our mistake.
+        ensure!(!silent(Process::new("npm").current_dir(&folder).arg("ping")), error);
+        return Ok(Done::Skipped("npm's registry cannot be reached, so the page cannot be built again".into()));
+    }
     npm(&folder, &["run", "build"])?;
     let built = folder.join("dist/page.html");
     let committed = cargo::root().join(COMMITTED);
@@ -110,7 +112,45 @@ fn program() -> Result<PathBuf> {
     Ok(cargo::workspace()?.target_directory.join("debug/bytegauge"))
 }
 
-fn answers(program: &str) -> bool {
-    let status = Process::new(program).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+/// The oldest Node.js that the page's tools run on.
+const NODE_MIN: u32 = 20;
+
+/// Why the page's tools cannot run here; `None` where they can.
+fn no_npm() -> Option<String> {
+    if !silent(Process::new("npm").arg("--version")) {
+        return Some(format!("npm is not here: install Node.js {NODE_MIN} or later"));
+    }
+    let said = Process::new("node").arg("--version").output().ok()?;
+    let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    (major(&version)? < NODE_MIN).then(|| format!("Node.js is {version}: install {NODE_MIN} or later"))
+}
+
+/// `v20.11.1` → 20.
+fn major(version: &str) -> Option<u32> {
+    version.trim_start_matches('v').split('.').next()?.parse().ok()
+}
+
+/// Whether a program can be started and succeeds; what it prints is nobody's business.
+fn silent(command: &mut Process) -> bool {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_node() {
+        assert_eq!(major("v20.11.1"), Some(20));
+        assert_eq!(major("v9.0.0"), Some(9));
+        assert_eq!(major("what"), None);
+    }
+
+    /// Its `resolved` addresses would name whatever registry somebody has used.
+    #[test]
+    fn the_lock_file_names_no_registry() {
+        let lock = fs::read_to_string(cargo::root().join("page/package-lock.json")).unwrap();
+        assert!(lock.contains("\"integrity\"") && !lock.contains("\"resolved\""));
+    }
 }

@@ -28,45 +28,124 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
   const residuals = (model.residuals ?? [])
     .map((residual) => ({ ...residual, size: sizes.get(residual.cell) }))
     .filter((residual): residual is typeof residual & { size: number } => residual.size != null);
-  const points = residuals.map((residual) => ({ ...residual, ns: (fitted(model, residual.size) ?? 0) * Math.exp(residual.ln) })).filter((point) => point.ns > 0);
+  const points = residuals
+    .map((residual) => ({ ...residual, ns: (fitted(model, residual.size) ?? 0) * Math.exp(residual.ln) }))
+    .filter((point) => point.ns > 0);
   const first = Math.min(...points.map((point) => point.size));
   const last = Math.max(...points.map((point) => point.size));
-  const curve = Array.from({ length: 60 }, (_, at) => first * (last / first) ** (at / 59)).map((size) => ({ size, ns: fitted(model, size) }));
+  const curve = Array.from({ length: 60 }, (_, at) => first * (last / first) ** (at / 59)).map((size) => ({
+    size,
+    ns: fitted(model, size),
+  }));
   const metric = model.metric === "on_cpu_ns_per_call" ? "CPU time a call" : "time a call";
-  const pieces = model.segments.map((piece, at) => `${at === 0 ? "" : `from ${bytes(piece.from_bytes)} `}${digits(piece.per_byte_ns)} ns a byte`).join(", ");
+  const pieces = model.segments
+    .map((piece, at) => `${at === 0 ? "" : `from ${bytes(piece.from_bytes)} `}${digits(piece.per_byte_ns)} ns a byte`)
+    .join(", ");
   return {
     id: "cost",
     title: `What a call and a byte cost: the ${end}`,
     reading: `${capital(metric)} against the bytes that it moved, with the fitted curve: ${digits(model.per_call_ns ?? 0)} ns a call, ${pieces}. Typical error of the curve ${percent(model.relative_error ?? 0)}. Beneath: how far each trial is off it; a pattern there would mean that the curve is wrong. A description: no recommendation rests on it.`,
-    controls: has("reader") && has("writer") ? h("div", { class: "controls" }, select("end", [{ value: "reader", text: "reader" }, { value: "writer", text: "writer" }], end, (value) => { end = value as typeof end; redraw(); })) : null,
-    table: () => ({ columns: ["cell", "block", "bytes_per_call", "ns_per_call", "fitted_ns", "ln_residual"], rows: points.map((point) => [point.cell, point.block, point.size, point.ns, fitted(model, point.size), point.ln]) }),
+    controls:
+      has("reader") && has("writer")
+        ? h(
+            "div",
+            { class: "controls" },
+            select(
+              "end",
+              [
+                { value: "reader", text: "reader" },
+                { value: "writer", text: "writer" },
+              ],
+              end,
+              (value) => {
+                end = value as typeof end;
+                redraw();
+              },
+            ),
+          )
+        : null,
+    table: () => ({
+      columns: ["cell", "block", "bytes_per_call", "ns_per_call", "fitted_ns", "ln_residual"],
+      rows: points.map((point) => [point.cell, point.block, point.size, point.ns, fitted(model, point.size), point.ln]),
+    }),
     draw(width) {
       if (points.length === 0) return [nothing("No curve fits.")];
-      const powers = Array.from({ length: Math.floor(Math.log2(last)) - Math.ceil(Math.log2(first * 0.9)) + 1 }, (_, at) => 2 ** (Math.ceil(Math.log2(first * 0.9)) + at));
-      const x: Plot.ScaleOptions = { ...logarithmic(powers, bytes, width / 74), domain: [Math.log2(first * 0.85), Math.log2(last * 1.18)] };
+      const powers = Array.from(
+        { length: Math.floor(Math.log2(last)) - Math.ceil(Math.log2(first * 0.9)) + 1 },
+        (_, at) => 2 ** (Math.ceil(Math.log2(first * 0.9)) + at),
+      );
+      const x: Plot.ScaleOptions = {
+        ...logarithmic(powers, bytes, width / 74),
+        domain: [Math.log2(first * 0.85), Math.log2(last * 1.18)],
+      };
       const times = [...points.map((point) => point.ns), ...curve.map((point) => point.ns ?? 1)];
       const shared = { marginLeft: 62, marginRight: 20 };
       const reach = Math.max(...points.map((point) => Math.abs(point.ln)), 0.1);
       return [
         draw(width, {
-          ...shared, height: 260, marginTop: 16, marginBottom: 30,
+          ...shared,
+          height: 260,
+          marginTop: 16,
+          marginBottom: 30,
           x: { ...x, label: null },
           y: { ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 7), grid: true, label: null },
           marks: [
             Plot.ruleX(model.breaks, { x: (each) => Math.log2(each.at_bytes), stroke: warn(), strokeDasharray: "4 3" }),
-            Plot.text(model.breaks, { x: (each) => Math.log2(each.at_bytes), frameAnchor: "top", dy: -10, text: (each) => `break at ${bytes(each.at_bytes)}`, fill: warn() }),
-            Plot.dot(points, { x: (point) => Math.log2(point.size), y: (point) => Math.log2(point.ns ?? 1), r: 3, fill: faint(), fillOpacity: 0.35, stroke: faint(), strokeOpacity: 0.6 }),
-            Plot.line(curve, { x: (point) => Math.log2(point.size), y: (point) => Math.log2(point.ns ?? 1), stroke: accent(), strokeWidth: 2.5 }),
+            Plot.text(model.breaks, {
+              x: (each) => Math.log2(each.at_bytes),
+              frameAnchor: "top",
+              dy: -10,
+              text: (each) => `break at ${bytes(each.at_bytes)}`,
+              fill: warn(),
+            }),
+            Plot.dot(points, {
+              x: (point) => Math.log2(point.size),
+              y: (point) => Math.log2(point.ns ?? 1),
+              r: 3,
+              fill: faint(),
+              fillOpacity: 0.35,
+              stroke: faint(),
+              strokeOpacity: 0.6,
+            }),
+            Plot.line(curve, {
+              x: (point) => Math.log2(point.size),
+              y: (point) => Math.log2(point.ns ?? 1),
+              stroke: accent(),
+              strokeWidth: 2.5,
+            }),
           ],
         }),
         draw(width, {
-          ...shared, height: 140, marginTop: 22, marginBottom: 40,
-          x: { ...x, label: "bytes moved by a call"},
-          y: { domain: [-reach, reach], grid: true, label: null, ticks: 3, tickFormat: (ln: number) => `${ln > 0 ? "+" : ""}${percent(Math.expm1(ln))}` },
+          ...shared,
+          height: 140,
+          marginTop: 22,
+          marginBottom: 40,
+          x: { ...x, label: "bytes moved by a call" },
+          y: {
+            domain: [-reach, reach],
+            grid: true,
+            label: null,
+            ticks: 3,
+            tickFormat: (ln: number) => `${ln > 0 ? "+" : ""}${percent(Math.expm1(ln))}`,
+          },
           marks: [
-            Plot.text(["trial ÷ curve"], { frameAnchor: "top-left", dy: -18, textAnchor: "start", fontWeight: 600, fill: ink() }),
+            Plot.text(["trial ÷ curve"], {
+              frameAnchor: "top-left",
+              dy: -18,
+              textAnchor: "start",
+              fontWeight: 600,
+              fill: ink(),
+            }),
             Plot.ruleY([0], { stroke: accent(), strokeWidth: 2 }),
-            Plot.dot(points, { x: (point) => Math.log2(point.size), y: "ln", r: 3, fill: faint(), fillOpacity: 0.35, stroke: faint(), strokeOpacity: 0.6 }),
+            Plot.dot(points, {
+              x: (point) => Math.log2(point.size),
+              y: "ln",
+              r: 3,
+              fill: faint(),
+              fillOpacity: 0.35,
+              stroke: faint(),
+              strokeOpacity: 0.6,
+            }),
           ],
         }),
       ];
@@ -75,7 +154,15 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
 }
 
 /** Bytes that a call of an end really moved, by cell. */
-function sizesOf(cells: CellView[], end: keyof Pick<GroupView["cost_model"], "reader" | "writer">): Map<string, number> {
+function sizesOf(
+  cells: CellView[],
+  end: keyof Pick<GroupView["cost_model"], "reader" | "writer">,
+): Map<string, number> {
   const of = (cell: CellView) => (end === "reader" ? cell.counters.bytes_per_read : cell.counters.bytes_per_write);
-  return new Map(cells.flatMap((cell) => { const size = of(cell); return size == null ? [] : [[cell.id, size] as const]; }));
+  return new Map(
+    cells.flatMap((cell) => {
+      const size = of(cell);
+      return size == null ? [] : [[cell.id, size] as const];
+    }),
+  );
 }

@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { duration, percent, quantity } from "../format";
 import type { Figure } from "../frame";
-import { colours, draw, fromZero, ink, legend, SERIES_MAX, SYMBOLS, warn } from "../look";
+import { colours, draw, fromZero, ink, legend, paper, SERIES_MAX, SYMBOLS, warn } from "../look";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -15,59 +15,121 @@ export function course({ view, group }: Looking): Figure | null {
   const label = (id: string) => cellOf(view, id)?.label ?? id;
   const recommended = group.recommendation.cell ?? group.recommendation.best;
   const twin = group.twin?.twin;
-  const weight = (id: string) => (id === recommended ? 0 : id === twin ? 1 : 2 + (cellOf(view, id)?.above_best_upper ?? 9));
+  const weight = (id: string) =>
+    id === recommended ? 0 : id === twin ? 1 : 2 + (cellOf(view, id)?.above_best_upper ?? 9);
   const cells = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell)).slice(0, LINES_MAX);
   const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
   const name = (id: string) => (id === twin ? `${label(group.twin?.cell ?? id)}, its twin` : label(id));
-  const points = cells.flatMap((each, s) => each.rate.map((rate, at) => ({ s, id: each.cell, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate }))).filter((point): point is typeof point & { rate: number } => point.rate != null);
-  const steal = found.steal_share.map((share, at) => ({ at: found.at_ns[at] ?? 0, share })).filter((point): point is { at: number; share: number } => point.share != null);
-  const each = found.blocks_per_point === 1 ? "one trial" : `the median of ${found.blocks_per_point} neighbouring trials`;
+  const points = cells
+    .flatMap((each, s) =>
+      each.rate.map((rate, at) => ({ s, id: each.cell, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate })),
+    )
+    .filter((point): point is typeof point & { rate: number } => point.rate != null);
+  const steal = found.steal_share
+    .map((share, at) => ({ at: found.at_ns[at] ?? 0, share }))
+    .filter((point): point is { at: number; share: number } => point.share != null);
+  const each =
+    found.blocks_per_point === 1 ? "one trial" : `the median of ${found.blocks_per_point} neighbouring trials`;
   return {
     id: "course",
     title: "Trials in the order of measurement",
     reading: `Each mark is ${each} of a confirmed cell; a cell and its twin are the same measured twice. Beneath: the share of CPU time that the host took from this machine in that block. A slope here is drift; marks that fall together with steal were disturbed.`,
-    table: () => ({ columns: ["cell", "label", "block", "at_ns", "rate"], rows: points.map((point) => [point.id, name(point.id), point.block, point.at, point.rate]) }),
+    table: () => ({
+      columns: ["cell", "label", "block", "at_ns", "rate"],
+      rows: points.map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
+    }),
     draw(width) {
       const tone = colours();
       const { axis, name: unitName } = fromZero(unit, Math.max(...points.map((point) => point.rate)));
       const end = Math.max(...found.at_ns, 1);
-      const x: Plot.ScaleOptions = { domain: [Math.min(...found.at_ns), end], ticks: Math.max(3, Math.floor(width / 120)), tickFormat: (ns: number) => duration(ns) };
+      const x: Plot.ScaleOptions = {
+        domain: [Math.min(...found.at_ns), end],
+        ticks: Math.max(3, Math.floor(width / 120)),
+        tickFormat: (ns: number) => duration(ns),
+      };
       const shared = { marginLeft: 66, marginRight: 20 };
       const most = Math.max(...steal.map((point) => point.share), 0.02);
       const drawings: Node[] = [
         draw(width, {
-          ...shared, height: 270, marginTop: 26, marginBottom: 26,
+          ...shared,
+          height: 270,
+          marginTop: 26,
+          marginBottom: 26,
           x: { ...x, label: null },
           y: { ...axis, ticks: 5 },
           marks: [
-            Plot.text([unitName], { frameAnchor: "top-left", dy: -20, textAnchor: "start", fontWeight: 600, fill: ink() }),
+            Plot.text([unitName], {
+              frameAnchor: "top-left",
+              dy: -20,
+              textAnchor: "start",
+              fontWeight: 600,
+              fill: ink(),
+            }),
             ...cells.flatMap((one, s) => {
               const own = points.filter((point) => point.s === s);
               const stroke = tone[s % tone.length] ?? ink();
               return [
                 s === 0 ? Plot.line(own, { x: "at", y: "rate", stroke, strokeOpacity: 0.4 }) : null,
-                Plot.dot(own, { x: "at", y: "rate", symbol: SYMBOLS[s], r: 3.2, stroke, fill: one.cell === twin ? "var(--paper)" : stroke } as Plot.DotOptions),
+                Plot.dot(own, {
+                  x: "at",
+                  y: "rate",
+                  symbol: SYMBOLS[s],
+                  r: 3.2,
+                  stroke,
+                  fill: one.cell === twin ? paper() : stroke,
+                } as Plot.DotOptions),
               ];
             }),
-            Plot.tip(points, Plot.pointer({ x: "at", y: "rate", title: (point) => `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`, fill: "var(--paper)" })),
+            Plot.tip(
+              points,
+              Plot.pointer({
+                x: "at",
+                y: "rate",
+                title: (point) =>
+                  `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`,
+                fill: paper(),
+                lineHeight: 1.3,
+              }),
+            ),
           ],
         }),
       ];
       if (steal.length > 0) {
         drawings.push(
           draw(width, {
-            ...shared, height: 96, marginTop: 20, marginBottom: 38,
+            ...shared,
+            height: 96,
+            marginTop: 20,
+            marginBottom: 38,
             x: { ...x, label: "since the session began", labelArrow: "none", labelAnchor: "center" },
             y: { domain: [0, most], label: null, ticks: 2, grid: true, tickFormat: (share: number) => percent(share) },
             marks: [
-              Plot.text(["steal"], { frameAnchor: "top-left", dy: -16, textAnchor: "start", fontWeight: 600, fill: ink() }),
-              Plot.ruleX(steal, { x: "at", y1: 0, y2: "share", stroke: warn(), strokeWidth: Math.max(2, (width - 90) / Math.max(steal.length, 1) / 3) }),
+              Plot.text(["steal"], {
+                frameAnchor: "top-left",
+                dy: -16,
+                textAnchor: "start",
+                fontWeight: 600,
+                fill: ink(),
+              }),
+              Plot.ruleX(steal, {
+                x: "at",
+                y1: 0,
+                y2: "share",
+                stroke: warn(),
+                strokeWidth: Math.max(2, (width - 90) / Math.max(steal.length, 1) / 3),
+              }),
               Plot.ruleY([0], { stroke: ink() }),
             ],
           }),
         );
       }
-      drawings.push(legend("", cells.map((one, series) => ({ name: name(one.cell), series, hollow: one.cell === twin })), width));
+      drawings.push(
+        legend(
+          "",
+          cells.map((one, series) => ({ name: name(one.cell), series, hollow: one.cell === twin })),
+          width,
+        ),
+      );
       return drawings;
     },
   };

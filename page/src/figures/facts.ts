@@ -15,7 +15,16 @@ function panel(id: string, title: string, reading: string, table: Table): HTMLEl
   return h(
     "figure",
     { id, "aria-labelledby": `${id}-title` },
-    h("div", { class: "figure-head" }, h("h3", { id: `${id}-title` }, title), h("div", { class: "save", role: "group", "aria-label": `Save “${title}”` }, h("button", { type: "button", onclick: () => save(`bytegauge-${id}.csv`, "text/csv", csv(table)) }, "CSV"))),
+    h(
+      "div",
+      { class: "figure-head" },
+      h("h3", { id: `${id}-title` }, title),
+      h(
+        "div",
+        { class: "save", role: "group", "aria-label": `Save “${title}”` },
+        h("button", { type: "button", onclick: () => save(`bytegauge-${id}.csv`, "text/csv", csv(table)) }, "CSV"),
+      ),
+    ),
     reading ? h("p", { class: "reading" }, reading) : null,
     h("div", { class: "table", tabindex: 0, role: "group", "aria-label": title }, tableOf(table, title)),
   );
@@ -27,22 +36,48 @@ export function options({ view, cell }: Looking): HTMLElement | null {
   const rows = Object.entries(cell.counters.options).map(([name, option]) => {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
-    const verdict = option.as_asked == null ? "nobody asked, or nobody can tell" : option.as_asked ? "✓ in force" : "✗ not as asked";
+    const verdict =
+      option.as_asked == null ? "nobody asked, or nobody can tell" : option.as_asked ? "✓ in force" : "✗ not as asked";
     return [factor.heading, of(option.requested), of(option.source), of(option.sink), verdict];
   });
-  return panel("options", "Options: asked for and in force", `Of ${cell.label || cell.id}, as the kernel reported them while it was measured.`, { columns: ["option", "asked for", "writing end", "reading end", ""], rows });
+  return panel(
+    "options",
+    "Options: asked for and in force",
+    `Of ${cell.label || cell.id}, as the kernel reported them while it was measured.`,
+    { columns: ["option", "asked for", "writing end", "reading end", ""], rows },
+  );
 }
 
 /** Errors of every cell of the group, by class. */
 export function errors({ view, group }: Looking): HTMLElement | null {
-  const rows = candidates(view, group).flatMap((cell) => (cell.call?.errors ?? []).map((error) => [cell.label, error.class, error.phase, error.count, cell.call?.begun ? percent(error.count / cell.call.begun) : "–", error.explanation]));
+  const rows = candidates(view, group).flatMap((cell) =>
+    (cell.call?.errors ?? []).map((error) => [
+      cell.label,
+      error.class,
+      error.phase,
+      error.count,
+      cell.call?.begun ? percent(error.count / cell.call.begun) : "–",
+      error.explanation,
+    ]),
+  );
   rows.sort((a, b) => Number(b[3]) - Number(a[3]));
-  return panel("errors", "Calls that failed", "By what happened and what the client was doing then.", { columns: ["cell", "class", "phase", "calls", "of all", "what it means"], rows });
+  return panel("errors", "Calls that failed", "By what happened and what the client was doing then.", {
+    columns: ["cell", "class", "phase", "calls", "of all", "what it means"],
+    rows,
+  });
 }
 
 /** Cells that were not measured, and why. */
 export function missing(view: View): HTMLElement | null {
-  const rows = view.cells.filter((cell) => cell.outcome !== "measured").map((cell) => [cell.id, view.groups.find((group) => group.id === cell.group)?.label ?? cell.group, cell.label, cell.outcome, cell.reason ?? ""]);
+  const rows = view.cells
+    .filter((cell) => cell.outcome !== "measured")
+    .map((cell) => [
+      cell.id,
+      view.groups.find((group) => group.id === cell.group)?.label ?? cell.group,
+      cell.label,
+      cell.outcome,
+      cell.reason ?? "",
+    ]);
   return panel("missing", "Not measured", "", { columns: ["cell", "group", "label", "outcome", "reason"], rows });
 }
 
@@ -50,21 +85,53 @@ export function missing(view: View): HTMLElement | null {
 export function cells({ view, group }: Looking): HTMLElement | null {
   const best = new Set(group.best_set);
   const row = (cell: CellView) => [
-    cell.label || cell.id, cell.outcome, cell.stage ?? "–", cell.trials,
+    cell.label || cell.id,
+    cell.outcome,
+    cell.stage ?? "–",
+    cell.trials,
     cell.estimate.median == null ? "–" : quantity(cell.estimate.median, cell.estimate.unit),
-    cell.estimate.lower == null || cell.estimate.upper == null ? "–" : `${quantity(cell.estimate.lower, cell.estimate.unit)} to ${quantity(cell.estimate.upper, cell.estimate.unit)}`,
+    cell.estimate.lower == null || cell.estimate.upper == null
+      ? "–"
+      : `${quantity(cell.estimate.lower, cell.estimate.unit)} to ${quantity(cell.estimate.upper, cell.estimate.unit)}`,
     cell.above_best_upper == null ? "–" : `${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper)}`,
-    best.has(cell.id) ? "may be the best" : "", cell.limit.name, cell.limit.sentence,
+    best.has(cell.id) ? "may be the best" : "",
+    cell.limit.name,
+    cell.limit.sentence,
   ];
-  return panel("cells", "Every cell of these conditions", "", { columns: ["cell", "outcome", "stage", "trials", "rate", "interval", "dearer than the best", "", "limited by", "evidence"], rows: candidates(view, group).map(row) });
+  return panel("cells", "Every cell of these conditions", "", {
+    columns: [
+      "cell",
+      "outcome",
+      "stage",
+      "trials",
+      "rate",
+      "interval",
+      "dearer than the best",
+      "",
+      "limited by",
+      "evidence",
+    ],
+    rows: candidates(view, group).map(row),
+  });
 }
 
 /** The machine, and what went on beside the measurement. */
 export function environment(view: View): HTMLElement {
-  const { grade, reasons, steal_share, steal_share_worst, foreign_cpus, throttled_us, twin_reach, ...facts } = view.environment;
+  const { grade, reasons, steal_share, steal_share_worst, foreign_cpus, throttled_us, twin_reach, ...facts } =
+    view.environment;
   const rows: [string, string][] = [
-    ["grade", grade == null ? "nothing is known about the machine" : `${grade}${reasons.length > 0 ? `: ${reasons.join("; ")}` : ""}`],
-    ["taken by the host (steal)", steal_share == null ? "not known" : `${percent(steal_share)} on average, ${percent(steal_share_worst ?? steal_share)} in the worst block`],
+    [
+      "grade",
+      grade == null
+        ? "nothing is known about the machine"
+        : `${grade}${reasons.length > 0 ? `: ${reasons.join("; ")}` : ""}`,
+    ],
+    [
+      "taken by the host (steal)",
+      steal_share == null
+        ? "not known"
+        : `${percent(steal_share)} on average, ${percent(steal_share_worst ?? steal_share)} in the worst block`,
+    ],
     ["other programs", foreign_cpus == null ? "not known" : `${count(foreign_cpus)} CPUs on average`],
     ["throttled", throttled_us == null ? "not known" : duration(throttled_us * 1000)],
     ["twins apart by at most", twin_reach == null ? "no twin" : percent(twin_reach)],
@@ -73,7 +140,10 @@ export function environment(view: View): HTMLElement {
     ["began", view.started],
     ...flat(facts),
   ];
-  return panel("environment", "The machine and what went on beside", "What the answers hold for.", { columns: ["fact", "as it was read"], rows }) as HTMLElement;
+  return panel("environment", "The machine and what went on beside", "What the answers hold for.", {
+    columns: ["fact", "as it was read"],
+    rows,
+  }) as HTMLElement;
 }
 
 /** Facts as they were read, nested ones by their path. */
@@ -81,12 +151,35 @@ function flat(value: Record<string, unknown>, path = ""): [string, string][] {
   return Object.entries(value).flatMap(([name, inner]): [string, string][] => {
     const key = path ? `${path} · ${name}` : name.replaceAll("_", " ");
     if (inner == null) return [];
-    if (Array.isArray(inner)) return inner.length > 0 ? [[key, inner.map((one) => (typeof one === "object" ? JSON.stringify(one) : String(one))).join(", ")]] : [];
+    if (Array.isArray(inner))
+      return inner.length > 0
+        ? [
+            [
+              key,
+              inner
+                .map((one) =>
+                  one && typeof one === "object"
+                    ? Object.entries(one)
+                        .map(([name, part]) => `${name} ${String(part)}`)
+                        .join(" ")
+                    : String(one),
+                )
+                .join(", "),
+            ],
+          ]
+        : [];
     return typeof inner === "object" ? flat(inner as Record<string, unknown>, key) : [[key, String(inner)]];
   });
 }
 
 /** What a reader must know beside the numbers. */
 export function notes(view: View): HTMLElement | null {
-  return view.notes.length > 0 ? h("section", { class: "told", id: "notes" }, h("h3", {}, "Notes"), h("ul", {}, ...view.notes.map((note) => h("li", {}, note)))) : null;
+  return view.notes.length > 0
+    ? h(
+        "section",
+        { class: "told", id: "notes" },
+        h("h3", {}, "Notes"),
+        h("ul", {}, ...view.notes.map((note) => h("li", {}, note))),
+      )
+    : null;
 }

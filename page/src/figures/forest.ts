@@ -5,7 +5,7 @@ import { type CellView, candidates, isConfirmed, isMeasured } from "../data";
 import { axisUnit, capital, digits, percent, quantity } from "../format";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
-import { accent, draw, faint, fromZero, ink, rows, warn } from "../look";
+import { accent, draw, faint, fromZero, ink, paper, rows, warn } from "../look";
 import { costOf, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -18,14 +18,23 @@ export function forest({ view, group }: Looking): Figure | null {
   const all = candidates(view, group).filter((cell) => isMeasured(cell) && isConfirmed(cell));
   if (all.length === 0) return null;
   const order = (cell: CellView) => cell.above_best_upper ?? Number.POSITIVE_INFINITY;
-  const cells = all.sort((a, b) => order(a) - order(b) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0)).slice(0, ROWS_MAX);
+  const cells = all
+    .sort((a, b) => order(a) - order(b) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0))
+    .slice(0, ROWS_MAX);
   const rate = measures(cells)[0];
   const cost = costOf(cells);
   const compared = cells.some((cell) => cell.above_best_upper != null);
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
   const mark = (cell: CellView) => `${cell.id === group.recommendation.cell ? "▸ " : ""}${cell.label}`;
 
-  function panel(width: number, left: number, laid: Laid, title: string, marks: Plot.Markish[], x: Plot.ScaleOptions): SVGSVGElement {
+  function panel(
+    width: number,
+    left: number,
+    laid: Laid,
+    title: string,
+    marks: Plot.Markish[],
+    x: Plot.ScaleOptions,
+  ): SVGSVGElement {
     return draw(width, {
       height: 58 + laid.height,
       marginLeft: left,
@@ -34,7 +43,16 @@ export function forest({ view, group }: Looking): Figure | null {
       marginBottom: 24,
       x: { label: null, ticks: Math.max(2, Math.floor((width - left) / 70)), ...x, axis: "top", grid: true },
       y: laid.y,
-      marks: [Plot.text([capital(title)], { frameAnchor: "top-left", dy: -34, fontWeight: 600, textAnchor: "start", fill: ink() }), ...marks],
+      marks: [
+        Plot.text([capital(title)], {
+          frameAnchor: "top-left",
+          dy: -34,
+          fontWeight: 600,
+          textAnchor: "start",
+          fill: ink(),
+        }),
+        ...marks,
+      ],
     });
   }
 
@@ -43,21 +61,45 @@ export function forest({ view, group }: Looking): Figure | null {
     title: "What was confirmed, ranked",
     reading: `Bars are intervals at ${percent(view.plan.level)}: how much dearer than the best confirmed a choice is. The shade ends at the margin of ${percent(margin)}: a bar that ends in it is shown to be good enough. Filled squares may be the best, hollow ones are not; ▸ is what to use.`,
     table: () => ({
-      columns: ["cell", "label", "dearer_lower", "dearer_upper", "in_best_set", "rate", "rate_lower", "rate_upper", cost?.key ?? "cost", "limit"],
+      columns: [
+        "cell",
+        "label",
+        "dearer_lower",
+        "dearer_upper",
+        "in_best_set",
+        "rate",
+        "rate_lower",
+        "rate_upper",
+        cost?.key ?? "cost",
+        "limit",
+      ],
       rows: cells.map((cell) => [
-        cell.id, cell.label, cell.above_best_lower ?? null, cell.above_best_upper ?? null, best.has(cell.id) ? "yes" : "no",
-        cell.estimate.median, cell.estimate.lower ?? null, cell.estimate.upper ?? null, cost?.of(cell)?.mid ?? null, cell.limit.name,
+        cell.id,
+        cell.label,
+        cell.above_best_lower ?? null,
+        cell.above_best_upper ?? null,
+        best.has(cell.id) ? "yes" : "no",
+        cell.estimate.median,
+        cell.estimate.lower ?? null,
+        cell.estimate.upper ?? null,
+        cost?.of(cell)?.mid ?? null,
+        cell.limit.name,
       ]),
     }),
     draw(width) {
       const laid = rows(cells, mark, width);
       const { narrow, left } = laid;
       const tip = (text: (cell: CellView) => string, x: (cell: CellView) => number | null) =>
-        Plot.tip(cells, Plot.pointerY({ y: "id", x, title: text, fill: "var(--paper)" }));
+        Plot.tip(cells, Plot.pointerY({ y: "id", x, title: text, fill: paper(), lineHeight: 1.3 }));
       const symbols = (x: (cell: CellView) => number | null | undefined) =>
         Plot.dot(cells, {
-          x, y: "id", symbol: "square", r: 4.5, stroke: accent(), strokeWidth: 1.6,
-          fill: (cell: CellView) => (best.has(cell.id) ? accent() : "var(--paper)"),
+          x,
+          y: "id",
+          symbol: "square",
+          r: 4.5,
+          stroke: accent(),
+          strokeWidth: 1.6,
+          fill: (cell: CellView) => (best.has(cell.id) ? accent() : paper()),
         } as Plot.DotOptions);
       const scale = (share: number | null | undefined) => (share == null ? null : Math.min(share, reach));
       const dearer = () => [
@@ -65,36 +107,96 @@ export function forest({ view, group }: Looking): Figure | null {
         Plot.ruleX([margin], { stroke: accent(), strokeDasharray: "3 3" }),
         Plot.ruleX([0], { stroke: faint() }),
         Plot.ruleY(cells, {
-          y: "id", x1: (cell: CellView) => scale(cell.above_best_lower ?? 0), x2: (cell: CellView) => scale(cell.above_best_upper),
-          strokeWidth: 6, strokeLinecap: "butt",
-          stroke: (cell: CellView) => ((cell.above_best_upper ?? 9) <= margin ? accent() : (cell.above_best_lower ?? 0) > margin ? warn() : faint()),
+          y: "id",
+          x1: (cell: CellView) => scale(cell.above_best_lower ?? 0),
+          x2: (cell: CellView) => scale(cell.above_best_upper),
+          strokeWidth: 6,
+          strokeLinecap: "butt",
+          stroke: (cell: CellView) =>
+            (cell.above_best_upper ?? 9) <= margin
+              ? accent()
+              : (cell.above_best_lower ?? 0) > margin
+                ? warn()
+                : faint(),
         }),
-        Plot.text(cells.filter((cell) => (cell.above_best_upper ?? 0) > reach), { x: reach, y: "id", text: () => "▶", fill: faint() }),
-        tip((cell) => `${cell.label}\n${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper ?? 0)} dearer than the best\nlimited by ${cell.limit.name}`, (cell) => scale(cell.above_best_upper)),
+        Plot.text(
+          cells.filter((cell) => (cell.above_best_upper ?? 0) > reach),
+          { x: reach, y: "id", text: () => "▶", fill: faint() },
+        ),
+        tip(
+          (cell) =>
+            `${cell.label}\n${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper ?? 0)} dearer than the best\nlimited by ${cell.limit.name}`,
+          (cell) => scale(cell.above_best_upper),
+        ),
       ];
       const rates = () => [
-        Plot.ruleY(cells, { y: "id", x1: (cell: CellView) => cell.estimate.lower ?? null, x2: (cell: CellView) => cell.estimate.upper ?? null, stroke: accent(), strokeWidth: 2 }),
+        Plot.ruleY(cells, {
+          y: "id",
+          x1: (cell: CellView) => cell.estimate.lower ?? null,
+          x2: (cell: CellView) => cell.estimate.upper ?? null,
+          stroke: accent(),
+          strokeWidth: 2,
+        }),
         symbols((cell) => cell.estimate.median),
-        tip((cell) => `${cell.label}\n${quantity(cell.estimate.median ?? 0, cell.estimate.unit)}`, (cell) => cell.estimate.median ?? null),
+        tip(
+          (cell) => `${cell.label}\n${quantity(cell.estimate.median ?? 0, cell.estimate.unit)}`,
+          (cell) => cell.estimate.median ?? null,
+        ),
       ];
-      const costs = () => (cost ? [
-        Plot.barX(cells, { y: "id", x: (cell: CellView) => cost.of(cell)?.mid ?? null, fill: faint(), fillOpacity: 0.35, insetTop: 2, insetBottom: 2 }),
-        Plot.text(cells, { y: "id", x: (cell: CellView) => cost.of(cell)?.mid ?? null, text: (cell: CellView) => digits((cost.of(cell)?.mid ?? 0) / axisUnit(cost.unit, dearest).divisor), textAnchor: "end", dx: -5, fill: ink() }),
-        Plot.ruleX([0], { stroke: faint() }),
-      ] : []);
+      const costs = () =>
+        cost
+          ? [
+              Plot.barX(cells, {
+                y: "id",
+                x: (cell: CellView) => cost.of(cell)?.mid ?? null,
+                fill: faint(),
+                fillOpacity: 0.35,
+                insetTop: 2,
+                insetBottom: 2,
+              }),
+              Plot.text(cells, {
+                y: "id",
+                x: (cell: CellView) => cost.of(cell)?.mid ?? null,
+                text: (cell: CellView) => digits((cost.of(cell)?.mid ?? 0) / axisUnit(cost.unit, dearest).divisor),
+                textAnchor: "end",
+                dx: -5,
+                fill: ink(),
+              }),
+              Plot.ruleX([0], { stroke: faint() }),
+            ]
+          : [];
       const dearest = Math.max(...cells.map((cell) => cost?.of(cell)?.mid ?? 0));
-      const speed = fromZero(rate?.unit ?? "", Math.max(...cells.map((cell) => cell.estimate.upper ?? cell.estimate.median ?? 0)));
+      const speed = fromZero(
+        rate?.unit ?? "",
+        Math.max(...cells.map((cell) => cell.estimate.upper ?? cell.estimate.median ?? 0)),
+      );
       const price = fromZero(cost?.unit ?? "", dearest);
       const panels: ((width: number, left: number, extra: Plot.Markish[]) => SVGSVGElement)[] = [];
-      if (compared) panels.push((w, l, extra) => panel(w, l, laid, "dearer than the best", [...dearer(), ...extra], { domain: [0, reach], tickFormat: (share: number) => percent(share) }));
-      if (rate) panels.push((w, l, extra) => panel(w, l, laid, `${rate.label}, ${speed.name}`, [...rates(), ...extra], speed.axis));
-      if (cost) panels.push((w, l, extra) => panel(w, l, laid, `${cost.label}, ${price.name}`, [...costs(), ...extra], price.axis));
+      if (compared)
+        panels.push((w, l, extra) =>
+          panel(w, l, laid, "dearer than the best", [...dearer(), ...extra], {
+            domain: [0, reach],
+            tickFormat: (share: number) => percent(share),
+          }),
+        );
+      if (rate)
+        panels.push((w, l, extra) =>
+          panel(w, l, laid, `${rate.label}, ${speed.name}`, [...rates(), ...extra], speed.axis),
+        );
+      if (cost)
+        panels.push((w, l, extra) =>
+          panel(w, l, laid, `${cost.label}, ${price.name}`, [...costs(), ...extra], price.axis),
+        );
       if (panels.length === 0) return [nothing("No cell of this group was compared.")];
       if (narrow) return panels.map((make) => make(width, left, [laid.names]));
       const each = (width - left) / panels.length;
       const row = document.createElement("div");
       row.className = "side";
-      row.append(...panels.map((make, at) => make(at === 0 ? each + left : each, at === 0 ? left : 12, at === 0 ? [laid.names] : [])));
+      row.append(
+        ...panels.map((make, at) =>
+          make(at === 0 ? each + left : each, at === 0 ? left : 12, at === 0 ? [laid.names] : []),
+        ),
+      );
       return [row];
     },
   };

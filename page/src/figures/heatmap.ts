@@ -4,12 +4,13 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, candidates, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
 import { h, svg } from "../dom";
-import { axisUnit, capital, digits, percent, quantity } from "../format";
+import { axisUnit, digits, percent, quantity } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { draw, faint, ink, isDark, thinned } from "../look";
+import { draw, faint, ink, isDark, paper, thinned } from "../look";
 import { measures } from "../measure";
 import type { Looking, State } from "../state";
+import { colourKey } from "./key";
 import { slice } from "./slice";
 
 /** What the reader chose in this figure. Kept while the page is open, group by group. */
@@ -27,12 +28,17 @@ const BESIDE = 900;
 export function heatmap(looking: Looking, state: State, redraw: () => void): Figure | null {
   const { view, group } = looking;
   const all = candidates(view, group);
-  const factors = varying(all, group.varied).filter((factor) => levels(all, factor).filter((value) => value != null).length > 1);
+  const factors = varying(all, group.varied).filter(
+    (factor) => levels(all, factor).filter((value) => value != null).length > 1,
+  );
   const [first, second] = factors;
   if (!first || !second || !looking.cell) return null;
   const preferred = (wanted: string[], fallback: string) => wanted.find((name) => factors.includes(name)) ?? fallback;
   const x0 = preferred(["read_size", "request", "flows"], first);
-  const y0 = preferred(["write_size", "rcvbuf"].filter((name) => name !== x0), [second, first].find((name) => name !== x0) ?? second);
+  const y0 = preferred(
+    ["write_size", "rcvbuf"].filter((name) => name !== x0),
+    [second, first].find((name) => name !== x0) ?? second,
+  );
   const wish = wishes.get(group.id) ?? { x: x0, y: y0, measure: "rate" };
   const choose = (change: Partial<Wish>) => {
     const next = { ...wish, ...change };
@@ -47,7 +53,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   if (!measure) return null;
   const best = new Set(group.best_set);
   let chosen: CellView = looking.cell;
-  const plane = () => along(all, chosen, factors, [wish.x, wish.y]).filter((cell) => level(cell, wish.x) != null && level(cell, wish.y) != null);
+  const plane = () =>
+    along(all, chosen, factors, [wish.x, wish.y]).filter(
+      (cell) => level(cell, wish.x) != null && level(cell, wish.y) != null,
+    );
   const others = factors.filter((factor) => factor !== wish.x && factor !== wish.y);
   const option = (factor: string) => ({ value: factor, text: factorOf(view, factor).heading });
 
@@ -56,28 +65,47 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     { class: "controls" },
     select("across", factors.map(option), wish.x, (x) => choose({ x })),
     select("down", factors.map(option), wish.y, (y) => choose({ y })),
-    select("colour", known.map((each) => ({ value: each.key, text: each.label })), measure.key, (key) => choose({ measure: key })),
+    select(
+      "colour",
+      known.map((each) => ({ value: each.key, text: each.label })),
+      measure.key,
+      (key) => choose({ measure: key }),
+    ),
     ...others.map((factor) => {
       const fixed = factorOf(view, factor);
       const values = levels(all, factor);
-      return select(fixed.heading, values.map((value, at) => ({ value: String(at), text: named(value, fixed) })), String(values.indexOf(level(chosen, factor))), (at) => {
-        const wanted = values[Number(at)] ?? null;
-        const found = all.filter((cell) => level(cell, factor) === wanted);
-        const near = found.find((cell) => factors.every((name) => name === factor || level(cell, name) === level(chosen, name))) ?? found[0];
-        if (near) state.chooseCell(near.id);
-        redraw();
-      });
+      return select(
+        fixed.heading,
+        values.map((value, at) => ({ value: String(at), text: named(value, fixed) })),
+        String(values.indexOf(level(chosen, factor))),
+        (at) => {
+          const wanted = values[Number(at)] ?? null;
+          const found = all.filter((cell) => level(cell, factor) === wanted);
+          const near =
+            found.find((cell) =>
+              factors.every((name) => name === factor || level(cell, name) === level(chosen, name)),
+            ) ?? found[0];
+          if (near) state.chooseCell(near.id);
+          redraw();
+        },
+      );
     }),
   );
 
-  const told = (cell: CellView): string => {
+  const told = (cell: CellView): string[] => {
     const value = measure.of(cell);
     const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
-    if (!isMeasured(cell) || !value) return `${at}: ${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`;
-    const interval = value.lower != null && value.upper != null ? ` (${quantity(value.lower, measure.unit)} to ${quantity(value.upper, measure.unit)})` : "";
-    const standing = isConfirmed(cell) ? `confirmed in ${cell.trials} trials` : `screened in ${cell.trials} trials, not confirmed`;
-    const above = cell.above_best_upper != null ? `; at most ${percent(cell.above_best_upper)} dearer than the best` : "";
-    return `${at}: ${quantity(value.mid, measure.unit)}${interval}, ${standing}${above}; limited by ${cell.limit.name}`;
+    if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
+    const interval =
+      value.lower != null && value.upper != null
+        ? ` (${quantity(value.lower, measure.unit)} to ${quantity(value.upper, measure.unit)})`
+        : "";
+    const standing = isConfirmed(cell)
+      ? `confirmed in ${cell.trials} trials`
+      : `screened in ${cell.trials} trials, not confirmed`;
+    const above =
+      cell.above_best_upper != null ? [`at most ${percent(cell.above_best_upper)} dearer than the best`] : [];
+    return [at, `${quantity(value.mid, measure.unit)}${interval}`, standing, ...above, `limited by ${cell.limit.name}`];
   };
 
   return {
@@ -89,7 +117,17 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       columns: [wish.x, wish.y, measure.key, "lower", "upper", "stage", "in_best_set", "outcome", "limit"],
       rows: plane().map((cell) => {
         const value = measure.of(cell);
-        return [level(cell, wish.x) as string | number, level(cell, wish.y) as string | number, value?.mid ?? null, value?.lower ?? null, value?.upper ?? null, cell.stage ?? null, best.has(cell.id) ? "yes" : "no", cell.outcome, cell.limit.name];
+        return [
+          level(cell, wish.x) as string | number,
+          level(cell, wish.y) as string | number,
+          value?.mid ?? null,
+          value?.lower ?? null,
+          value?.upper ?? null,
+          cell.stage ?? null,
+          best.has(cell.id) ? "yes" : "no",
+          cell.outcome,
+          cell.limit.name,
+        ];
       }),
     }),
     draw(width) {
@@ -106,10 +144,12 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const values = measured.map((cell) => measure.of(cell)?.mid ?? 0);
       const [low, top] = [Math.min(...values), Math.max(...values)];
       const logarithmic = low > 0 && top / low > 30;
-      const share = (value: number) => (top === low ? 1 : logarithmic ? Math.log(value / low) / Math.log(top / low) : (value - low) / (top - low));
+      const share = (value: number) =>
+        top === low ? 1 : logarithmic ? Math.log(value / low) / Math.log(top / low) : (value - low) / (top - low);
       const place = { x: (cell: CellView) => level(cell, wish.x), y: (cell: CellView) => level(cell, wish.y) };
       const unit = axisUnit(measure.unit, top);
-      const bright = (cell: CellView) => (measure.less ? 1 - share(measure.of(cell)?.mid ?? 0) : share(measure.of(cell)?.mid ?? 0));
+      const bright = (cell: CellView) =>
+        measure.less ? 1 - share(measure.of(cell)?.mid ?? 0) : share(measure.of(cell)?.mid ?? 0);
       const hatch = `heat-hatch`;
       const roomy = tile >= TILE_WITH_TEXT && high >= 20;
       const drawing = draw(wide, {
@@ -118,36 +158,126 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         marginRight: 10,
         marginBottom: 42,
         marginTop: 20,
-        x: { type: "band", domain: xs, label: fx.heading, labelArrow: "none", tickFormat: (value: Level) => named(value, fx), ticks: thinned(xs, (wide - left) / 46), padding: cells.length > 500 ? 0 : 0.04 },
-        y: { type: "band", domain: ys, label: fy.heading, labelArrow: "none", tickFormat: (value: Level) => named(value, fy), ticks: thinned(ys, (ys.length * high) / 16), padding: cells.length > 500 ? 0 : 0.06 },
+        x: {
+          type: "band",
+          domain: xs,
+          label: fx.heading,
+          labelArrow: "none",
+          tickFormat: (value: Level) => named(value, fx),
+          ticks: thinned(xs, (wide - left) / 46),
+          padding: cells.length > 500 ? 0 : 0.04,
+        },
+        y: {
+          type: "band",
+          domain: ys,
+          label: fy.heading,
+          labelArrow: "none",
+          tickFormat: (value: Level) => named(value, fy),
+          ticks: thinned(ys, (ys.length * high) / 16),
+          padding: cells.length > 500 ? 0 : 0.06,
+        },
         color: { type: "linear", scheme: "cividis", domain: [0, 1] },
         marks: [
           Plot.cell(measured, { ...place, fill: bright } as Plot.CellOptions),
-          Plot.cell(measured.filter((cell) => !isConfirmed(cell)), { ...place, fill: `url(#${hatch})` }),
-          Plot.cell(cells.filter((cell) => !measured.includes(cell)), { ...place, fill: "none", stroke: faint(), strokeDasharray: "2 3" }),
-          Plot.cell(cells.filter((cell) => best.has(cell.id)), { ...place, fill: "none", stroke: ink(), strokeWidth: 2.5, inset: 1 }),
-          Plot.dot(cells.filter((cell) => best.has(cell.id)), { ...place, r: roomy ? 3 : Math.min(2.5, high / 4), dx: roomy ? tile / 2 - 11 : 0, dy: roomy ? -high / 2 + 9 : 0, fill: "#fff", stroke: "#000" } as Plot.DotOptions),
+          Plot.cell(
+            measured.filter((cell) => !isConfirmed(cell)),
+            { ...place, fill: `url(#${hatch})` },
+          ),
+          Plot.cell(
+            cells.filter((cell) => !measured.includes(cell)),
+            { ...place, fill: "none", stroke: faint(), strokeDasharray: "2 3" },
+          ),
+          Plot.cell(
+            cells.filter((cell) => best.has(cell.id)),
+            { ...place, fill: "none", stroke: ink(), strokeWidth: 2.5, inset: 1 },
+          ),
+          Plot.dot(
+            cells.filter((cell) => best.has(cell.id)),
+            {
+              ...place,
+              r: roomy ? 3 : Math.min(2.5, high / 4),
+              dx: roomy ? tile / 2 - 11 : 0,
+              dy: roomy ? -high / 2 + 9 : 0,
+              fill: "#fff",
+              stroke: "#000",
+            } as Plot.DotOptions,
+          ),
           // The halo in the tile's own colour keeps the hatching away from the number; brackets as on the terminal's screen.
-          roomy ? Plot.text(measured, { ...place, text: (cell: CellView) => { const value = digits((measure.of(cell)?.mid ?? 0) / unit.divisor); return isConfirmed(cell) ? value : `(${value})`; }, fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"), stroke: bright, strokeWidth: 7 } as Plot.TextOptions) : null,
-          cells.length <= CELLS_WITH_TIP ? Plot.tip(cells, Plot.pointer({ ...place, title: told, lineWidth: 30, fill: "var(--paper)" } as Plot.TipOptions)) : null,
+          roomy
+            ? Plot.text(measured, {
+                ...place,
+                text: (cell: CellView) => {
+                  const value = digits((measure.of(cell)?.mid ?? 0) / unit.divisor);
+                  return isConfirmed(cell) ? value : `(${value})`;
+                },
+                fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"),
+                stroke: bright,
+                strokeWidth: 7,
+              } as Plot.TextOptions)
+            : null,
+          cells.length <= CELLS_WITH_TIP
+            ? Plot.tip(
+                cells,
+                Plot.pointer({
+                  ...place,
+                  title: (cell: CellView) => told(cell).join("\n"),
+                  fill: paper(),
+                  lineHeight: 1.3,
+                } as Plot.TipOptions),
+              )
+            : null,
         ],
       });
       const paint = isDark() ? "#000" : "#fff";
       drawing.prepend(
-        svg("defs", {}, svg("pattern", { id: hatch, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("rect", { width: 2.2, height: 6, fill: paint, "fill-opacity": 0.38 }))),
+        svg(
+          "defs",
+          {},
+          svg(
+            "pattern",
+            { id: hatch, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+            svg("rect", { width: 2.2, height: 6, fill: paint, "fill-opacity": 0.38 }),
+          ),
+        ),
       );
       const scaleX = drawing && scaleOf(drawing, "x");
       const scaleY = drawing && scaleOf(drawing, "y");
-      const ring = svg("rect", { fill: "none", class: "chosen", "stroke-width": 3, stroke: isDark() ? "#fff" : "#d6006c", rx: 3, "pointer-events": "none" });
-      drawing.append(ring);
+      const ring = svg("rect", {
+        fill: "none",
+        class: "chosen",
+        "stroke-width": 3,
+        stroke: isDark() ? "#fff" : "#d6006c",
+        rx: 3,
+        "pointer-events": "none",
+      });
+      // Below the tip, which is drawn last.
+      drawing.insertBefore(ring, cells.length <= CELLS_WITH_TIP ? drawing.lastElementChild : null);
       const said = h("p", { class: "said", "aria-live": "polite" });
       const lines = h("div", { class: "side slices" });
       const show = () => {
-        const [left, top] = [scaleX.apply(level(chosen, wish.x)) as number, scaleY.apply(level(chosen, wish.y)) as number];
-        for (const [key, value] of Object.entries({ x: left - 1, y: top - 1, width: (scaleX.bandwidth ?? 0) + 2, height: (scaleY.bandwidth ?? 0) + 2 })) ring.setAttribute(key, String(value));
-        said.textContent = told(chosen);
+        const [left, top] = [
+          scaleX.apply(level(chosen, wish.x)) as number,
+          scaleY.apply(level(chosen, wish.y)) as number,
+        ];
+        for (const [key, value] of Object.entries({
+          x: left - 1,
+          y: top - 1,
+          width: (scaleX.bandwidth ?? 0) + 2,
+          height: (scaleY.bandwidth ?? 0) + 2,
+        }))
+          ring.setAttribute(key, String(value));
+        const [where, ...what] = told(chosen);
+        said.textContent = `${where}: ${what.join("; ")}`;
         const half = beside ? width - wide - 32 : width < 640 ? width : width / 2 - 8;
-        const line = (free: string, fixed: string) => slice(along(cells, chosen, factors, [free]), factorOf(view, free), measure, chosen.id, `${factorOf(view, fixed).heading} ${named(level(chosen, fixed), factorOf(view, fixed))}`, half);
+        const line = (free: string, fixed: string) =>
+          slice(
+            along(cells, chosen, factors, [free]),
+            factorOf(view, free),
+            measure,
+            chosen.id,
+            `${factorOf(view, fixed).heading} ${named(level(chosen, fixed), factorOf(view, fixed))}`,
+            half,
+          );
         lines.replaceChildren(line(wish.x, wish.y), line(wish.y, wish.x));
       };
       const go = (cell: CellView | undefined) => {
@@ -156,36 +286,59 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         state.chooseCell(cell.id);
         show();
       };
-      const at = (x: Level | undefined, y: Level | undefined) => cells.find((cell) => level(cell, wish.x) === x && level(cell, wish.y) === y);
+      const at = (x: Level | undefined, y: Level | undefined) =>
+        cells.find((cell) => level(cell, wish.x) === x && level(cell, wish.y) === y);
       const step = (dx: number, dy: number) => {
         // A plan with holes: the next cell in that direction, if there is one.
         for (let n = 1; n <= Math.max(xs.length, ys.length); n += 1) {
-          const next = at(xs[xs.indexOf(level(chosen, wish.x)) + dx * n], ys[ys.indexOf(level(chosen, wish.y)) + dy * n]);
+          const next = at(
+            xs[xs.indexOf(level(chosen, wish.x)) + dx * n],
+            ys[ys.indexOf(level(chosen, wish.y)) + dy * n],
+          );
           if (next) return go(next);
         }
       };
-      const steps: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-      const board = h("div", {
-        class: "board",
-        tabindex: 0,
-        role: "application",
-        "aria-label": `Heat map of ${measure.label}: the arrow keys go from cell to cell, and what is there is said below`,
-        onkeydown: (event) => {
-          const by = steps[(event as KeyboardEvent).key];
-          if (!by) return;
-          event.preventDefault();
-          step(...by);
+      const steps: Record<string, [number, number]> = {
+        ArrowLeft: [-1, 0],
+        ArrowRight: [1, 0],
+        ArrowUp: [0, -1],
+        ArrowDown: [0, 1],
+      };
+      const board = h(
+        "div",
+        {
+          class: "board",
+          tabindex: 0,
+          role: "application",
+          "aria-label": `Heat map of ${measure.label}: the arrow keys go from cell to cell, and what is there is said below`,
+          onkeydown: (event) => {
+            const by = steps[(event as KeyboardEvent).key];
+            if (!by) return;
+            event.preventDefault();
+            step(...by);
+          },
+          onclick: (event) => {
+            const { clientX, clientY } = event as MouseEvent;
+            const box = drawing.getBoundingClientRect();
+            const zoom = drawing.viewBox.baseVal.width / box.width;
+            const find = (list: Level[], scale: Scale, pixel: number) =>
+              list.find((value) => {
+                const from = scale.apply(value) as number;
+                return pixel >= from && pixel <= from + (scale.bandwidth ?? 0);
+              });
+            go(at(find(xs, scaleX, (clientX - box.left) * zoom), find(ys, scaleY, (clientY - box.top) * zoom)));
+          },
         },
-        onclick: (event) => {
-          const { clientX, clientY } = event as MouseEvent;
-          const box = drawing.getBoundingClientRect();
-          const zoom = drawing.viewBox.baseVal.width / box.width;
-          const find = (list: Level[], scale: Scale, pixel: number) => list.find((value) => { const from = scale.apply(value) as number; return pixel >= from && pixel <= from + (scale.bandwidth ?? 0); });
-          go(at(find(xs, scaleX, (clientX - box.left) * zoom), find(ys, scaleY, (clientY - box.top) * zoom)));
-        },
-      }, drawing);
+        drawing,
+      );
       show();
-      const map = h("div", {}, board, key(low, top, logarithmic, measure.less, measure.label, measure.unit), beside ? null : said);
+      const map = h(
+        "div",
+        {},
+        board,
+        colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
+        beside ? null : said,
+      );
       return beside ? [h("div", { class: "side map" }, map, lines), said] : [map, lines];
     },
   };
@@ -197,29 +350,4 @@ function scaleOf(drawing: SVGSVGElement, name: "x" | "y"): Scale {
   const scale = (drawing as SVGSVGElement & Plot.Plot).scale(name);
   if (!scale) throw new Error(`a heat map has a scale ${name}`);
   return scale as unknown as Scale;
-}
-
-/** What the colours mean. */
-function key(low: number, top: number, logarithmic: boolean, less: boolean, label: string, unit: string): SVGSVGElement {
-  const steps = 48;
-  const { name, divisor } = axisUnit(unit, top);
-  const at = (share: number) => (logarithmic ? low * (top / low) ** share : low + (top - low) * share);
-  const drawing = draw(330, {
-    height: 58,
-    marginTop: 22,
-    marginBottom: 22,
-    marginLeft: 74,
-    marginRight: 30,
-    ariaLabel: `What the colours mean: ${label} from ${quantity(low, unit)} to ${quantity(top, unit)}`,
-    x: { domain: [0, 1], label: null },
-    y: { axis: null },
-    color: { type: "linear", scheme: "cividis", domain: [0, 1] },
-    marks: [
-      Plot.text([`${capital(label)}, ${name}`], { frameAnchor: "top-left", dy: -16, textAnchor: "start", fill: ink() }),
-      Plot.rect(Array.from({ length: steps }, (_, n) => n / steps), { x1: (n: number) => n, x2: (n: number) => n + 1.05 / steps, y1: 0, y2: 1, fill: (n: number) => (less ? 1 - n : n) }),
-      Plot.axisX([0, 0.5, 1], { tickFormat: (share: number) => digits(at(share) / divisor) }),
-    ],
-  });
-  drawing.classList.add("key");
-  return drawing;
 }

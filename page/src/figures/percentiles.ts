@@ -5,7 +5,7 @@ import { type CellView, candidates, isMeasured } from "../data";
 import { h } from "../dom";
 import { capital, duration, logTicks } from "../format";
 import { type Figure, select } from "../frame";
-import { colours, DASHES, draw, ink, legend, logarithmic, SERIES_MAX, SYMBOLS } from "../look";
+import { colours, DASHES, draw, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -20,14 +20,26 @@ export function percentileOf(key: string, part: string): number | null {
 
 export function percentiles({ view, group, cell }: Looking, redraw: () => void): Figure | null {
   const timed = (each: CellView) => Object.keys(each.more).some((key) => percentileOf(key, part) != null);
-  const parts = ["total", "connect", "write", "first_byte"].filter((name) => candidates(view, group).some((each) => Object.keys(each.more).some((key) => percentileOf(key, name) != null)));
+  const parts = ["total", "connect", "write", "first_byte"].filter((name) =>
+    candidates(view, group).some((each) => Object.keys(each.more).some((key) => percentileOf(key, name) != null)),
+  );
   if (parts.length === 0) return null;
   if (!parts.includes(part)) part = parts[0] ?? "total";
   const order = (each: CellView) => (each.id === cell?.id ? -1 : (each.above_best_upper ?? 1e9));
-  const cells = candidates(view, group).filter((each) => isMeasured(each) && timed(each)).sort((a, b) => order(a) - order(b)).slice(0, LINES_MAX);
+  const cells = candidates(view, group)
+    .filter((each) => isMeasured(each) && timed(each))
+    .sort((a, b) => order(a) - order(b))
+    .slice(0, LINES_MAX);
   const points = cells.flatMap((each, s) =>
     Object.entries(each.more)
-      .map(([key, estimate]) => ({ each, s, p: percentileOf(key, part), mid: estimate.median ?? null, lower: estimate.lower ?? null, upper: estimate.upper ?? null }))
+      .map(([key, estimate]) => ({
+        each,
+        s,
+        p: percentileOf(key, part),
+        mid: estimate.median ?? null,
+        lower: estimate.lower ?? null,
+        upper: estimate.upper ?? null,
+      }))
       .filter((point): point is typeof point & { p: number; mid: number } => point.p != null && point.mid != null)
       .sort((a, b) => a.p - b.p),
   );
@@ -38,21 +50,71 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     id: "percentiles",
     title: "How long calls take",
     reading: `${capital(cells[0]?.call?.timing ?? "")}: medians of the trials' percentiles with their intervals. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.`,
-    controls: parts.length > 1 ? h("div", { class: "controls" }, select("part of a call", parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") })), part, (value) => { part = value; redraw(); })) : null,
-    table: () => ({ columns: ["cell", "label", "percentile", "ns", "lower_ns", "upper_ns"], rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]) }),
+    controls:
+      parts.length > 1
+        ? h(
+            "div",
+            { class: "controls" },
+            select(
+              "part of a call",
+              parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") })),
+              part,
+              (value) => {
+                part = value;
+                redraw();
+              },
+            ),
+          )
+        : null,
+    table: () => ({
+      columns: ["cell", "label", "percentile", "ns", "lower_ns", "upper_ns"],
+      rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]),
+    }),
     draw(width) {
       const tone = colours();
       const right = width < 640 ? 16 : Math.min(280, Math.max(...cells.map((each) => each.label.length)) * 6.6 + 30);
       const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
-      const last = cells.map((each) => points.filter((point) => point.each === each).at(-1)).filter((point) => point != null);
+      const last = cells
+        .map((each) => points.filter((point) => point.each === each).at(-1))
+        .filter((point) => point != null);
       const marks = cells.flatMap((each, s) => {
         const own = points.filter((point) => point.each === each);
         const stroke = tone[s % tone.length] ?? ink();
         return [
-          Plot.areaY(own.filter((point) => point.lower != null), { x: (point) => tail(point.p), y1: (point) => Math.log2(point.lower ?? point.mid), y2: (point) => Math.log2(point.upper ?? point.mid), fill: stroke, fillOpacity: 0.12 }),
-          Plot.ruleX(own.filter((point) => point.lower != null), { x: (point) => tail(point.p), y1: (point) => Math.log2(point.lower ?? point.mid), y2: (point) => Math.log2(point.upper ?? point.mid), stroke }),
-          Plot.line(own, { x: (point) => tail(point.p), y: (point) => Math.log2(point.mid), stroke, strokeWidth: 2, strokeDasharray: DASHES[s] || undefined } as Plot.LineOptions),
-          Plot.dot(own, { x: (point) => tail(point.p), y: (point) => Math.log2(point.mid), symbol: SYMBOLS[s], r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+          Plot.areaY(
+            own.filter((point) => point.lower != null),
+            {
+              x: (point) => tail(point.p),
+              y1: (point) => Math.log2(point.lower ?? point.mid),
+              y2: (point) => Math.log2(point.upper ?? point.mid),
+              fill: stroke,
+              fillOpacity: 0.12,
+            },
+          ),
+          Plot.ruleX(
+            own.filter((point) => point.lower != null),
+            {
+              x: (point) => tail(point.p),
+              y1: (point) => Math.log2(point.lower ?? point.mid),
+              y2: (point) => Math.log2(point.upper ?? point.mid),
+              stroke,
+            },
+          ),
+          Plot.line(own, {
+            x: (point) => tail(point.p),
+            y: (point) => Math.log2(point.mid),
+            stroke,
+            strokeWidth: 2,
+            strokeDasharray: DASHES[s] || undefined,
+          } as Plot.LineOptions),
+          Plot.dot(own, {
+            x: (point) => tail(point.p),
+            y: (point) => Math.log2(point.mid),
+            symbol: SYMBOLS[s],
+            r: 4.5,
+            fill: stroke,
+            stroke,
+          } as Plot.DotOptions),
         ];
       });
       const drawing = draw(width, {
@@ -61,15 +123,41 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
         marginRight: right,
         marginTop: 16,
         marginBottom: 40,
-        x: { ...logarithmic(all.map((p) => 1 / (1 - p)), (value) => name(1 - 1 / value), width / 60), label: "percentile of the calls" },
+        x: {
+          ...logarithmic(
+            all.map((p) => 1 / (1 - p)),
+            (value) => name(1 - 1 / value),
+            width / 60,
+          ),
+          label: "percentile of the calls",
+        },
         y: { ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 8), grid: true, label: null },
         marks: [
           ...marks,
           width < 640 ? null : labels(last, tail, right),
-          Plot.tip(points, Plot.pointer({ x: (point) => tail(point.p), y: (point) => Math.log2(point.mid), title: (point) => `${point.each.label}\n${name(point.p)} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`, fill: "var(--paper)" })),
+          Plot.tip(
+            points,
+            Plot.pointer({
+              x: (point) => tail(point.p),
+              y: (point) => Math.log2(point.mid),
+              title: (point) =>
+                `${point.each.label}\n${name(point.p)} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`,
+              fill: paper(),
+              lineHeight: 1.3,
+            }),
+          ),
         ],
       });
-      return width < 640 ? [drawing, legend("", cells.map((each, series) => ({ name: each.label, series })), width)] : [drawing];
+      return width < 640
+        ? [
+            drawing,
+            legend(
+              "",
+              cells.map((each, series) => ({ name: each.label, series })),
+              width,
+            ),
+          ]
+        : [drawing];
     },
   };
 
@@ -85,6 +173,16 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
       before = Math.max(Math.log(point.mid), before + least);
       return { ...point, at: Math.exp(before) };
     });
-    return Plot.text(placed, { x: (point) => tail(point.p), y: (point) => Math.log2(point.at), dx: 10, text: (point: (typeof placed)[number]) => point.each.label, textAnchor: "start", fill: (point: (typeof placed)[number]) => tone[point.s % tone.length] ?? ink(), fontWeight: 600, lineWidth: right / 12, textOverflow: "ellipsis-end" } as Plot.TextOptions);
+    return Plot.text(placed, {
+      x: (point) => tail(point.p),
+      y: (point) => Math.log2(point.at),
+      dx: 10,
+      text: (point: (typeof placed)[number]) => point.each.label,
+      textAnchor: "start",
+      fill: (point: (typeof placed)[number]) => tone[point.s % tone.length] ?? ink(),
+      fontWeight: 600,
+      lineWidth: right / 12,
+      textOverflow: "ellipsis-end",
+    } as Plot.TextOptions);
   }
 }

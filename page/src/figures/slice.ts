@@ -4,11 +4,18 @@ import * as Plot from "@observablehq/plot";
 import { type CellView, type FactorView, isConfirmed, level } from "../data";
 import { quantity } from "../format";
 import { named } from "../levels";
-import { accent, draw, faint, fromZero, ink, logarithmic, thinned } from "../look";
+import { accent, draw, faint, fromZero, ink, logarithmic, paper, thinned } from "../look";
 import type { Measure } from "../measure";
 
 /** Draws cells that differ in one factor alone; `chosen` is marked. */
-export function slice(cells: CellView[], factor: FactorView, measure: Measure, chosen: string | undefined, title: string, width: number): SVGSVGElement {
+export function slice(
+  cells: CellView[],
+  factor: FactorView,
+  measure: Measure,
+  chosen: string | undefined,
+  title: string,
+  width: number,
+): SVGSVGElement {
   const points = cells
     .map((cell) => ({ cell, x: level(cell, factor.name), value: measure.of(cell) }))
     .filter((point) => point.x != null && point.value != null)
@@ -27,22 +34,63 @@ export function slice(cells: CellView[], factor: FactorView, measure: Measure, c
     ariaLabel: title,
     x: {
       ...(numeric
-        ? logarithmic(points.map((point) => Number(point.x)), (value) => named(value, factor), width / 64)
-        : { type: "point", domain: points.map((point) => point.x), ticks: thinned(points.map((point) => point.x), width / 64), tickFormat: (value: string | number) => named(value, factor), labelArrow: "none" }),
+        ? logarithmic(
+            points.map((point) => Number(point.x)),
+            (value) => named(value, factor),
+            width / 64,
+          )
+        : {
+            type: "point",
+            domain: points.map((point) => point.x),
+            ticks: thinned(
+              points.map((point) => point.x),
+              width / 64,
+            ),
+            tickFormat: (value: string | number) => named(value, factor),
+            labelArrow: "none",
+          }),
       label: factor.heading,
+      inset: 12,
     } as Plot.ScaleOptions,
     y: { ...axis, ticks: 5 },
     marks: [
-      Plot.text([`${title}: ${name}`], { frameAnchor: "top-left", dy: -24, textAnchor: "start", fontWeight: 600, fill: ink() }),
+      Plot.text([`${title}: ${name}`], {
+        frameAnchor: "top-left",
+        dy: -24,
+        textAnchor: "start",
+        fontWeight: 600,
+        fill: ink(),
+      }),
       numeric && withInterval.length > 1
         ? Plot.areaY(points, { x: at, y1: "lower", y2: "upper", fill: accent(), fillOpacity: 0.2 })
         : null,
       Plot.line(points, { x: at, y: "mid", stroke: accent(), strokeOpacity: numeric ? 1 : 0 }),
       Plot.ruleX(withInterval, { x: at, y1: "lower", y2: "upper", stroke: accent(), strokeWidth: 1.5 }),
-      Plot.dot(points, { x: at, y: "mid", r: 4, stroke: accent(), fill: (point) => (isConfirmed(point.cell) ? accent() : "var(--paper)") }),
-      Plot.dot(points.filter((point) => point.cell.id === chosen), { x: at, y: "mid", r: 9, stroke: ink(), strokeWidth: 1.5 }),
-      points.length === 0 ? Plot.text(["nothing was measured along this line"], { frameAnchor: "middle", fill: faint() }) : null,
-      Plot.tip(points, Plot.pointerX({ x: at, y: "mid", title: (point) => `${named(point.x, factor)}: ${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: "var(--paper)" })),
+      Plot.dot(points, {
+        x: at,
+        y: "mid",
+        r: 4,
+        stroke: accent(),
+        fill: (point) => (isConfirmed(point.cell) ? accent() : paper()),
+      }),
+      Plot.dot(
+        points.filter((point) => point.cell.id === chosen),
+        { x: at, y: "mid", r: 9, stroke: ink(), strokeWidth: 1.5 },
+      ),
+      points.length === 0
+        ? Plot.text(["nothing was measured along this line"], { frameAnchor: "middle", fill: faint() })
+        : null,
+      Plot.tip(
+        points,
+        Plot.pointerX({
+          x: at,
+          y: "mid",
+          title: (point) =>
+            `${named(point.x, factor)}: ${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`,
+          fill: paper(),
+          lineHeight: 1.3,
+        }),
+      ),
     ],
   });
 }

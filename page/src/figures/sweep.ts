@@ -3,10 +3,23 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
 import { h } from "../dom";
-import { capital, quantity } from "../format";
+import { capital, percent, quantity } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { colours, DASHES, draw, faint, fromZero, ink, legend, logarithmic, SERIES_MAX, SYMBOLS, thinned } from "../look";
+import {
+  colours,
+  DASHES,
+  draw,
+  faint,
+  ink,
+  legend,
+  logarithmic,
+  paper,
+  SERIES_MAX,
+  SYMBOLS,
+  thinned,
+  valueAxis,
+} from "../look";
 import { type Measure, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -25,7 +38,10 @@ const wishes = new Map<number, Wish>();
 /** Factors in the order in which they make good axes: many numeric levels first. */
 export function axes(cells: CellView[], factors: string[]): string[] {
   const weight = (factor: string) => levels(cells, factor).filter((value) => typeof value === "number").length;
-  return varying(cells, factors).map((factor, at) => ({ factor, at, weight: weight(factor) })).sort((a, b) => b.weight - a.weight || a.at - b.at).map(({ factor }) => factor);
+  return varying(cells, factors)
+    .map((factor, at) => ({ factor, at, weight: weight(factor) }))
+    .sort((a, b) => b.weight - a.weight || a.at - b.at)
+    .map(({ factor }) => factor);
 }
 
 export function sweep({ view, group, cell }: Looking, redraw: () => void): Figure | null {
@@ -34,8 +50,18 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
   const x0 = order.find((factor) => group.varied.includes(factor) && numeric(factor)) ?? order[0];
   if (!x0 || !cell) return null;
-  const colour0 = order.find((factor) => factor !== x0 && lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length);
-  const wish = wishes.get(view.session) ?? { x: x0, colour: colour0 ?? NONE, facet: NONE, measure: "rate", second: NONE };
+  const colour0 = order.find(
+    (factor) =>
+      factor !== x0 &&
+      lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length,
+  );
+  const wish = wishes.get(view.session) ?? {
+    x: x0,
+    colour: colour0 ?? NONE,
+    facet: NONE,
+    measure: "rate",
+    second: NONE,
+  };
   const choose = (change: Partial<Wish>) => {
     wishes.set(view.session, { ...wish, ...change });
     redraw();
@@ -57,24 +83,44 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const fc = factorOf(view, wish.colour);
   const ff = factorOf(view, wish.facet);
   const seriesOf = (each: CellView): number => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour)));
-  const fixed = held.map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`).join(", ");
+  const fixed = held
+    .map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`)
+    .join(", ");
 
   return {
     id: "sweep",
     title: capital(`${shown.map((each) => each.label).join(" and ")} by ${fx.heading}`),
-    reading: `Vertical lines are intervals; hollow marks were screened only and have none. ${fixed ? `Held as in the cell looked at: ${fixed}.` : ""}${dropped > 0 ? ` ${dropped} more levels of ${fc.heading} are in the table.` : ""}`,
+    reading: `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}; hollow marks were screened only. ${fixed ? `Held as in the cell looked at: ${fixed}.` : ""}${dropped > 0 ? ` ${dropped} more levels of ${fc.heading} are in the table.` : ""}`,
     controls: h(
       "div",
       { class: "controls" },
-      select("across", order.map(option), wish.x, (x) => choose({ x, colour: wish.colour === x ? NONE : wish.colour, facet: wish.facet === x ? NONE : wish.facet })),
-      select("colour", [none, ...order.filter((factor) => factor !== wish.x).map(option)], wish.colour, (colour) => choose({ colour, facet: wish.facet === colour ? NONE : wish.facet })),
-      select("panels", [none, ...order.filter((factor) => factor !== wish.x && factor !== wish.colour).map(option)], wish.facet, (facet) => choose({ facet })),
+      select("across", order.map(option), wish.x, (x) =>
+        choose({ x, colour: wish.colour === x ? NONE : wish.colour, facet: wish.facet === x ? NONE : wish.facet }),
+      ),
+      select("colour", [none, ...order.filter((factor) => factor !== wish.x).map(option)], wish.colour, (colour) =>
+        choose({ colour, facet: wish.facet === colour ? NONE : wish.facet }),
+      ),
+      select(
+        "panels",
+        [none, ...order.filter((factor) => factor !== wish.x && factor !== wish.colour).map(option)],
+        wish.facet,
+        (facet) => choose({ facet }),
+      ),
       select("measure", ofMeasure, first.key, (measure) => choose({ measure })),
-      select("beside it", [none, ...ofMeasure.filter((each) => each.value !== first.key)], second?.key ?? NONE, (key) => choose({ second: key })),
+      select("beside it", [none, ...ofMeasure.filter((each) => each.value !== first.key)], second?.key ?? NONE, (key) =>
+        choose({ second: key }),
+      ),
     ),
     table: () => ({
       columns: [...used, ...shown.flatMap((each) => [each.key, `${each.key}_lower`, `${each.key}_upper`]), "stage"],
-      rows: cells.map((each) => [...used.map((factor) => level(each, factor) as string | number | null), ...shown.flatMap((measure) => { const value = measure.of(each); return [value?.mid ?? null, value?.lower ?? null, value?.upper ?? null]; }), each.stage ?? null]),
+      rows: cells.map((each) => [
+        ...used.map((factor) => level(each, factor) as string | number | null),
+        ...shown.flatMap((measure) => {
+          const value = measure.of(each);
+          return [value?.mid ?? null, value?.lower ?? null, value?.upper ?? null];
+        }),
+        each.stage ?? null,
+      ]),
     }),
     draw(width) {
       if (cells.length === 0) return [nothing("Nothing was measured along these factors.")];
@@ -83,18 +129,37 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       const each = width / columns - (columns > 1 ? 8 : 0);
       const row = h("div", { class: "side" });
       for (const measure of shown) {
+        const least = Math.min(
+          ...cells.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY),
+        );
         const most = Math.max(...cells.map((one) => measure.of(one)?.upper ?? measure.of(one)?.mid ?? 0));
         for (const panel of panels) {
-          const part = panel === null && wish.facet === NONE ? cells : cells.filter((one) => level(one, wish.facet) === panel);
+          const part =
+            panel === null && wish.facet === NONE ? cells : cells.filter((one) => level(one, wish.facet) === panel);
           const title = `${measure.label}${wish.facet === NONE ? "" : ` · ${ff.heading} ${named(panel, ff)}`}`;
-          row.append(lines(part, measure, title, each, most));
+          row.append(lines(part, measure, title, each, [least, most]));
         }
       }
-      return [row, series.length > 0 ? legend(fc.heading, series.map((value, s) => ({ name: named(value, fc), series: s })), width) : document.createTextNode("")];
+      return [
+        row,
+        series.length > 0
+          ? legend(
+              fc.heading,
+              series.map((value, s) => ({ name: named(value, fc), series: s })),
+              width,
+            )
+          : document.createTextNode(""),
+      ];
     },
   };
 
-  function lines(part: CellView[], measure: Measure, title: string, width: number, most: number): SVGSVGElement {
+  function lines(
+    part: CellView[],
+    measure: Measure,
+    title: string,
+    width: number,
+    [least, most]: [number, number],
+  ): SVGSVGElement {
     const points = part
       .map((one) => ({ one, x: level(one, wish.x), s: seriesOf(one), value: measure.of(one) }))
       .filter((point) => point.value && point.s >= 0 && point.x != null)
@@ -103,7 +168,9 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     const numeric = xs.every((value) => typeof value === "number" && value > 0);
     if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
-    const { axis, name } = fromZero(measure.unit, most);
+    const { axis, name, place } = valueAxis(measure.unit, least, most);
+    // Bars of several series at one level stand beside each other.
+    const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * 5;
     const tone = colours();
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
@@ -111,10 +178,44 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       if (own.length === 0) continue;
       const stroke = tone[s % tone.length] ?? ink();
       marks.push(
-        Plot.areaY(numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length > 1 ? own : [], { x: at, y1: "lower", y2: "upper", fill: stroke, fillOpacity: 0.13 }),
-        Plot.line(own, { x: at, y: "mid", stroke, strokeDasharray: DASHES[s] || undefined, strokeWidth: 2, strokeOpacity: numeric ? 1 : 0.35 } as Plot.LineOptions),
-        Plot.ruleX(own.filter((point) => point.lower != null), { x: at, y1: "lower", y2: "upper", stroke, strokeWidth: 1.5 }),
-        Plot.dot(own, { x: at, y: "mid", symbol: SYMBOLS[s], r: 4.5, stroke, fill: (point: { one: CellView }) => (isConfirmed(point.one) ? stroke : "var(--paper)") } as Plot.DotOptions),
+        Plot.areaY(
+          numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length > 1 ? own : [],
+          {
+            x: at,
+            y1: (point) => place(point.lower),
+            y2: (point) => place(point.upper),
+            fill: stroke,
+            fillOpacity: 0.13,
+          },
+        ),
+        Plot.line(own, {
+          x: at,
+          y: (point) => place(point.mid),
+          stroke,
+          strokeDasharray: DASHES[s] || undefined,
+          strokeWidth: 2,
+          strokeOpacity: numeric ? 1 : 0.35,
+        } as Plot.LineOptions),
+        Plot.ruleX(
+          own.filter((point) => point.lower != null),
+          {
+            x: at,
+            y1: (point) => place(point.lower),
+            y2: (point) => place(point.upper),
+            dx: apart(s),
+            stroke,
+            strokeWidth: 1.5,
+          },
+        ),
+        Plot.dot(own, {
+          x: at,
+          y: (point: { mid: number }) => place(point.mid),
+          dx: apart(s),
+          symbol: SYMBOLS[s],
+          r: 4.5,
+          stroke,
+          fill: (point: { one: CellView }) => (isConfirmed(point.one) ? stroke : paper()),
+        } as Plot.DotOptions),
       );
     }
     return draw(width, {
@@ -127,15 +228,38 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       x: {
         ...(numeric
           ? logarithmic(xs.map(Number), (value) => named(value, fx), width / 64)
-          : { type: "point", domain: xs, ticks: thinned(xs, width / 64), tickFormat: (value: Level) => named(value, fx), labelArrow: "none" }),
+          : {
+              type: "point",
+              domain: xs,
+              ticks: thinned(xs, width / 64),
+              tickFormat: (value: Level) => named(value, fx),
+              labelArrow: "none",
+            }),
         label: fx.heading,
+        inset: 12,
       } as Plot.ScaleOptions,
-      y: { ...axis, ticks: 6 },
+      y: { ticks: 6, ...axis },
       marks: [
-        Plot.text([capital(`${title}, ${name}`)], { frameAnchor: "top-left", dy: -28, textAnchor: "start", fontWeight: 600, fill: ink() }),
+        Plot.text([capital(name ? `${title}, ${name}` : title)], {
+          frameAnchor: "top-left",
+          dy: -28,
+          textAnchor: "start",
+          fontWeight: 600,
+          fill: ink(),
+        }),
         ...marks,
         points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
-        Plot.tip(points, Plot.pointer({ x: at, y: "mid", title: (point: (typeof points)[number]) => `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened only" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`, fill: "var(--paper)" })),
+        Plot.tip(
+          points,
+          Plot.pointer({
+            x: at,
+            y: (point) => place(point.mid),
+            title: (point: (typeof points)[number]) =>
+              `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened only" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`,
+            fill: paper(),
+            lineHeight: 1.3,
+          }),
+        ),
       ],
     });
   }

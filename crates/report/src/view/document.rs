@@ -24,7 +24,9 @@ use serde_json::{Map, Value};
 
 pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, GridAxis, GridView, Standing, UseRow, UseView};
 pub use audit::{AuditRival, AuditSummary, AuditView};
-pub use call::{CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView};
+pub use call::{
+    CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, ProbeView,
+};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
 pub use lever::LeverView;

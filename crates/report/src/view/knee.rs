@@ -7,7 +7,7 @@ use bytegauge_model::unit::call_rate;
 use bytegauge_model::{Probe, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::document::{CellView, KneeView};
+use super::document::{CellView, KneeView, ProbeView};
 use super::settled::Settled;
 use crate::limit::call::Objective;
 
@@ -41,6 +41,7 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
         at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
         closed_per_second: closed,
         share_of_closed: rate.zip(closed).map(|(rate, closed)| rate / closed).filter(|share| share.is_finite()),
+        probes: told(&searches),
         probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
     })
 }
@@ -65,6 +66,25 @@ pub fn objective(knee: &KneeView) -> Option<Objective> {
 fn search(trial: &Trial) -> Option<&[Probe]> {
     let probes = &trial.client()?.search;
     (!probes.is_empty()).then_some(probes)
+}
+
+/// More of them a picture does not tell apart.
+const PROBES_MAX: usize = 150;
+
+/// The probes of whole searches, as many as can be drawn, by their rates.
+fn told(searches: &[&[Probe]]) -> Vec<ProbeView> {
+    let mut told: Vec<ProbeView> = Vec::new();
+    for (search, probes) in searches.iter().enumerate() {
+        if told.len() + probes.len() > PROBES_MAX {
+            break;
+        }
+        told.extend(probes.iter().filter_map(|probe| {
+            let (offered_per_second, percentile_ns, kept) = (probe.offered?, probe.percentile_ns, probe.kept);
+            Some(ProbeView { search, offered_per_second, percentile_ns, kept })
+        }));
+    }
+    told.sort_by_key(|probe| (probe.offered_per_second, probe.search));
+    told
 }
 
 fn completed_per_second(probe: &Probe) -> f64 {

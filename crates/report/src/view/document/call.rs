@@ -118,6 +118,21 @@ pub struct KneeView {
     pub share_of_closed: Option<f64>,
     /// Measurements a search.
     pub probes_mean: Option<f64>,
+    /// What the searches measured at offered rates, by rate; of long sessions the first searches alone.
+    pub probes: Vec<ProbeView>,
+}
+
+/// One measurement of a search at an offered rate.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ProbeView {
+    /// The search, counted from 0.
+    pub search: usize,
+    /// Calls per second that were offered.
+    pub offered_per_second: u64,
+    /// The objective's percentile, nanoseconds; `null` where too few calls were completed to say it.
+    pub percentile_ns: Option<u64>,
+    /// Whether the objective was kept.
+    pub kept: bool,
 }
 
 /// Calls that failed in one way.

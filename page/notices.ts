@@ -1,0 +1,23 @@
+// The licences of the code that others wrote and that the built page holds: they ask to stand beside every copy.
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** The notices for some modules, by their files: each text once, with the packages that it is for. */
+export function notices(modules: string[]): string {
+  const folders = new Set(
+    modules.flatMap((file) => file.replace(/^\0/, "").match(/^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []),
+  );
+  const texts = new Map<string, string[]>();
+  for (const folder of folders) {
+    const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Record<
+      string,
+      string
+    >;
+    const file = existsSync(folder) ? readdirSync(folder).find((each) => /^licen[cs]e/i.test(each)) : undefined;
+    const text = file ? readFileSync(join(folder, file), "utf8").trim() : `${license}`;
+    texts.set(text, [...(texts.get(text) ?? []), `${name} ${version}`]);
+  }
+  const parts = [...texts].map(([text, names]) => `${names.sort().join(", ")}:\n\n${text}`);
+  return parts.sort().join("\n\n* * *\n\n");
+}

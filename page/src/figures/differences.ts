@@ -1,0 +1,93 @@
+// Differences with their intervals about 0, a row each: the shade is the margin, a crossed row is one that alarms.
+
+import * as Plot from "@observablehq/plot";
+import { percent } from "../format";
+import { accent, draw, faint, ink, paper, rows as laidOut, warn } from "../look";
+
+export interface Difference {
+  id: string;
+  label: string;
+  mid: number | null;
+  lower: number | null;
+  upper: number | null;
+  alarm: boolean;
+  /** What a hover adds. */
+  more: string;
+}
+
+/** What lies beyond is cut off: one row that says nothing must not make the others unreadable. */
+const REACH = 0.6;
+
+export function differences(rows: Difference[], margin: number, label: string, width: number): SVGSVGElement {
+  const ends = rows.flatMap((row) => [row.lower ?? row.mid ?? 0, row.upper ?? row.mid ?? 0]);
+  const low = Math.max(-REACH, Math.min(-margin * 1.4, ...ends));
+  const top = Math.min(REACH, Math.max(margin * 1.4, ...ends));
+  const clip = (share: number | null) => (share == null ? null : Math.max(low, Math.min(share, top)));
+  const { left, y, names, height } = laidOut(rows, (row) => row.label, width);
+  const tone = (row: Difference) => (row.alarm ? warn() : accent());
+  return draw(width, {
+    height: 62 + height,
+    marginLeft: left,
+    marginRight: 22,
+    marginTop: 8,
+    marginBottom: 40,
+    x: {
+      domain: [low, top],
+      grid: true,
+      label,
+      labelArrow: "none",
+      labelAnchor: "center",
+      ticks: Math.max(3, Math.floor((width - left) / 90)),
+      tickFormat: (share: number) => percent(share).replace("-", "−"),
+    },
+    y,
+    marks: [
+      Plot.rectX([margin], {
+        x1: Math.max(low, -margin),
+        x2: Math.min(top, margin),
+        fill: accent(),
+        fillOpacity: 0.12,
+      }),
+      Plot.ruleX([0], { stroke: faint() }),
+      names,
+      Plot.ruleY(
+        rows.filter((row) => row.lower != null || row.upper != null),
+        {
+          y: "id",
+          x1: (row) => clip(row.lower ?? low),
+          x2: (row) => clip(row.upper ?? top),
+          stroke: tone,
+          strokeWidth: 3,
+        },
+      ),
+      Plot.text(
+        rows.filter((row) => (row.upper ?? 0) > top),
+        { y: "id", x: top, text: () => "▶", dx: 6, fill: faint() },
+      ),
+      Plot.text(
+        rows.filter((row) => (row.lower ?? 0) < low),
+        { y: "id", x: low, text: () => "◀", dx: -6, fill: faint() },
+      ),
+      Plot.dot(rows, { y: "id", x: (row) => clip(row.mid), fill: tone, r: 4.5 }),
+      Plot.dot(
+        rows.filter((row) => row.alarm),
+        { y: "id", x: (row) => clip(row.mid), symbol: "times", stroke: ink(), r: 8, strokeWidth: 2 },
+      ),
+      Plot.tip(
+        rows.filter((row) => row.mid != null),
+        Plot.pointerY({
+          y: "id",
+          x: (row) => clip(row.mid),
+          title: (row) => `${row.label}\n${interval(row)}\n${row.more}`,
+          fill: paper(),
+          lineHeight: 1.3,
+        }),
+      ),
+    ],
+  });
+}
+
+function interval({ mid, lower, upper }: Difference): string {
+  const middle = mid == null ? "–" : percent(mid);
+  return lower == null || upper == null ? middle : `${middle} (${percent(lower)} to ${percent(upper)})`;
+}

@@ -1,0 +1,147 @@
+// The same cells in several sessions, on one axis: another kernel, another machine, another hour. Shows, and judges nothing:
+// sessions are not measured in the same blocks, so what lies between them is more than the intervals know.
+
+import * as Plot from "@observablehq/plot";
+import { type CellView, candidates, factorOf, isConfirmed, isMeasured, type View } from "../data";
+import { quantity } from "../format";
+import type { Figure } from "../frame";
+import { named } from "../levels";
+import { colours, draw, fromZero, ink, legend, paper, rows as laidOut, SERIES_MAX, SYMBOLS } from "../look";
+import type { Looking, State } from "../state";
+
+const ROWS_MAX = 24;
+
+/** What a cell is, whatever its session calls it. */
+export function identity(cell: CellView): string {
+  const known = Object.entries(cell.factors as Record<string, unknown>).filter(([, level]) => level != null);
+  return JSON.stringify(known.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Cells of one group and, by session, the same cells there; only those that two sessions measured. */
+export function same(views: View[], own: CellView[]): { cell: CellView; found: (CellView | undefined)[] }[] {
+  const known = views.map(
+    (view) =>
+      new Map(
+        view.cells
+          .filter((cell) => cell.kind === "candidate" && isMeasured(cell))
+          .map((cell) => [identity(cell), cell]),
+      ),
+  );
+  return own
+    .map((cell) => ({ cell, found: known.map((cells) => cells.get(identity(cell))) }))
+    .filter(({ found }) => found.filter((each) => each != null).length > 1);
+}
+
+export function sessions({ view, group }: Looking, state: State): Figure | null {
+  const views = state.views.slice(0, SERIES_MAX);
+  if (views.length < 2) return null;
+  const own = candidates(view, group).filter(isMeasured);
+  const weight = (cell: CellView) => (isConfirmed(cell) ? 0 : 1e6) + (cell.above_best_upper ?? 1e3);
+  const shared = same(
+    views,
+    own.sort((a, b) => weight(a) - weight(b)),
+  ).slice(0, ROWS_MAX);
+  if (shared.length === 0) return null;
+  const rows = shared.map(({ cell, found }) => ({ id: cell.id, cell, found }));
+  const varied = group.varied.length > 0 ? group.varied : view.plan.varied;
+  const label = (cell: CellView) =>
+    cell.label ||
+    varied
+      .map((factor) => named((cell.factors as Record<string, string>)[factor] ?? null, factorOf(view, factor)))
+      .join(", ") ||
+    cell.id;
+  const points = rows.flatMap((row) =>
+    row.found.flatMap((cell, s) =>
+      cell?.estimate.median == null
+        ? []
+        : [
+            {
+              id: row.id,
+              s,
+              cell,
+              rate: cell.estimate.median,
+              lower: cell.estimate.lower ?? null,
+              upper: cell.estimate.upper ?? null,
+            },
+          ],
+    ),
+  );
+  const unit = points[0]?.cell.estimate.unit ?? "";
+  return {
+    id: "sessions",
+    title: "The same cells in other sessions",
+    reading:
+      "Each session has its own mark and its own interval; hollow marks were screened only. Intervals cover what varied within a session: hours, boots and machines differ by more.",
+    table: () => ({
+      columns: ["cell", "session", "rate", "lower", "upper", "stage"],
+      rows: points.map((point) => [
+        label(point.cell),
+        views[point.s]?.session ?? null,
+        point.rate,
+        point.lower,
+        point.upper,
+        point.cell.stage ?? null,
+      ]),
+    }),
+    draw(width) {
+      const tone = colours();
+      const { left, y, names, height } = laidOut(rows, (row) => label(row.cell), width, 16 + views.length * 9);
+      const { axis, name } = fromZero(unit, Math.max(...points.map((point) => point.upper ?? point.rate)));
+      const apart = (s: number) => (s - (views.length - 1) / 2) * 9;
+      const marks = views.flatMap((_, s) => {
+        const own = points.filter((point) => point.s === s);
+        const stroke = tone[s % tone.length] ?? ink();
+        return [
+          Plot.ruleY(
+            own.filter((point) => point.lower != null),
+            { y: "id", x1: "lower", x2: "upper", dy: apart(s), stroke, strokeWidth: 2 },
+          ),
+          Plot.dot(own, {
+            y: "id",
+            x: "rate",
+            dy: apart(s),
+            symbol: SYMBOLS[s],
+            r: 4,
+            stroke,
+            fill: (point: (typeof own)[number]) => (isConfirmed(point.cell) ? stroke : paper()),
+          } as Plot.DotOptions),
+        ];
+      });
+      return [
+        draw(width, {
+          height: 74 + height,
+          marginLeft: left,
+          marginRight: 18,
+          marginTop: 10,
+          marginBottom: 42,
+          x: { ...axis, label: name, labelAnchor: "center" },
+          y,
+          marks: [
+            Plot.ruleY(rows, { y: "id", stroke: ink(), strokeOpacity: 0.06, strokeWidth: 1 }),
+            names,
+            ...marks,
+            Plot.tip(
+              points,
+              Plot.pointer({
+                y: "id",
+                x: "rate",
+                title: (point) =>
+                  `${label(point.cell)}\nsession ${views[point.s]?.session}\n${quantity(point.rate, unit)}`,
+                fill: paper(),
+                lineHeight: 1.3,
+              }),
+            ),
+          ],
+        }),
+        legend(
+          "session",
+          views.map((each, series) => ({
+            name: `${each.session}: ${each.plan.name}, ${each.started.slice(0, 16).replace("T", " ")}`,
+            series,
+          })),
+          width,
+        ),
+      ];
+    },
+  };
+}
