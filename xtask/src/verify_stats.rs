@@ -2,6 +2,8 @@
 //!
 //! Everything the run returns is written, missed targets first of all.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +42,12 @@ pub fn command() -> Command {
                 .default_value("full")
                 .help("How much to simulate"),
         )
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .action(ArgAction::SetTrue)
+                .help("Go on after the last part that a run of this scale and seed finished, with the same sources"),
+        )
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the table, write no file"))
 }
 
@@ -51,23 +59,22 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let seed = *matches.get_one::<u64>("seed").context("--seed has a default")?;
     let name = matches.get_one::<String>("scale").context("--scale has a default")?;
     if cfg!(debug_assertions) {
-        return in_release(seed, name, matches.get_flag("no-write"));
+        return in_release(seed, name, matches);
     }
     let (_, scale) = SCALES.iter().find(|(known, _)| known == name).context("--scale takes known names")?;
     // What can fail for want of a build comes first, or it takes minutes of simulation with it.
+    let kept = Kept::open(name, seed, matches.get_flag("resume"))?;
     let mut reported = Vec::new();
     if *scale == Scale::Full {
         eprintln!("a large session");
-        reported.push(report_row()?);
+        reported = kept.rows("a large session", || Ok(vec![report_row()?]))?;
     }
-    let mut rows = verify::run(*scale, seed, |done, total, part| eprintln!("{done}/{total} {part}"));
-    let mut last = String::new();
-    rows.extend(selfcheck::run(*scale, seed, |_, total, part| {
-        if part != last {
-            eprintln!("{total} comparisons on this machine: {part}");
-            part.clone_into(&mut last);
-        }
-    })?);
+    let mut rows = Vec::new();
+    for (at, (part, make)) in verify::PARTS.into_iter().enumerate() {
+        eprintln!("{at}/{} {part}", verify::PARTS.len());
+        rows.extend(kept.rows(part, || Ok(make(*scale, seed)))?);
+    }
+    rows.extend(kept.rows("on this machine", || on_this_machine(*scale, seed))?);
     rows.append(&mut reported);
     let body = body(&rows, name, seed, &crate::peers::today()?);
     if matches.get_flag("no-write") {
@@ -82,6 +89,47 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     println!("all {} rows are as they should be", rows.len());
     Ok(())
+}
+
+/// Rows of parts that were finished, in files: the table takes longer than a machine may be had in one go.
+struct Kept(PathBuf);
+
+impl Kept {
+    /// Those of an earlier run, or none.
+    fn open(scale: &str, seed: u64, resume: bool) -> Result<Kept> {
+        let folder = cargo::root().join(format!("target/verify-stats/{scale}-{seed}"));
+        if !resume && folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(Kept(folder))
+    }
+
+    /// The rows of a part, made once.
+    fn rows(&self, part: &str, make: impl FnOnce() -> Result<Vec<Row>>) -> Result<Vec<Row>> {
+        let name: String = part.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let file = self.0.join(format!("{name}.json"));
+        if let Ok(text) = fs::read_to_string(&file) {
+            return serde_json::from_str(&text).with_context(|| format!("{}: remove it", file.display()));
+        }
+        let rows = make()?;
+        // A file that is there is whole.
+        let unfinished = file.with_extension("part");
+        fs::write(&unfinished, serde_json::to_string(&rows)?).context("writing rows")?;
+        fs::rename(&unfinished, &file).context("writing rows")?;
+        Ok(rows)
+    }
+}
+
+/// The rows that need sockets.
+fn on_this_machine(scale: Scale, seed: u64) -> Result<Vec<Row>> {
+    let mut last = String::new();
+    Ok(selfcheck::run(scale, seed, |_, total, part| {
+        if part != last {
+            eprintln!("{total} comparisons on this machine: {part}");
+            part.clone_into(&mut last);
+        }
+    })?)
 }
 
 /// Trials of the session whose report is timed.
@@ -106,12 +154,12 @@ fn report_row() -> Result<Row> {
 }
 
 /// The simulations take minutes; in the dev profile that `cargo xtask` is built in, far longer.
-fn in_release(seed: u64, scale: &str, no_write: bool) -> Result<()> {
+fn in_release(seed: u64, scale: &str, matches: &ArgMatches) -> Result<()> {
     let seed = seed.to_string();
     let mut command = cargo::command(&["run", "--locked", "--release", "--quiet", "--package", "xtask", "--"]);
     command.args(["verify-stats", "--seed", &seed, "--scale", scale]);
-    if no_write {
-        command.arg("--no-write");
+    for flag in ["no-write", "resume"].into_iter().filter(|flag| matches.get_flag(flag)) {
+        command.arg(format!("--{flag}"));
     }
     let status: ExitStatus = command.status().context("starting cargo")?;
     if status.success() { Ok(()) } else { bail!("see above ({status})") }

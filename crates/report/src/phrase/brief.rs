@@ -61,7 +61,7 @@ fn one(name: &str, value: &Level) -> Option<String> {
         ("i_am", "writer") => "you write".into(),
         ("i_am", "both") => "both yours".into(),
         ("mode" | "placement", _) => text,
-        ("write_size" | "read_size", _) => format!("peer's {} {text}", heading(name)),
+        ("write_size" | "read_size", _) => format!("peer's {text}"),
         _ => match unit(name) {
             Some(unit) => format!("{text} {unit}"),
             None => format!("{} {text}", heading(name)),

@@ -17,7 +17,7 @@ use super::groups::id_of;
 use crate::view::scope::Scope;
 
 /// Conditions that somebody could set otherwise for the same work.
-const LEVERS: &[&str] = &["placement", "transport", "write_size", "read_size", "flows", "client_threads"];
+const LEVERS: &[&str] = &["placement", "transport", "write_size", "read_size"];
 
 /// Rounds are merged into so many means.
 const BATCHES: usize = 10;

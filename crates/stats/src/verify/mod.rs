@@ -69,38 +69,41 @@ pub struct Row {
 /// The target of a number that has none.
 pub const PUBLISHED: &str = "published";
 
-/// Runs the whole table. The same scale and seed give the same rows. `progress` is called before
-/// each part with the number of parts done, their total and the name of the next.
+/// A part of the table: its name, and what makes its rows.
+pub type Part = (&'static str, fn(Scale, u64) -> Vec<Row>);
+
+/// Every part, in the order of the table. The same scale and seed give the same rows, whichever others are run.
+pub const PARTS: [Part; 19] = [
+    ("sign intervals", intervals::sign_coverage),
+    ("paired differences", intervals::paired_coverage),
+    ("absolute intervals", intervals::absolute_flags),
+    ("winner's curse", intervals::winners_curse),
+    ("best set", selection::best_set_of_equals),
+    ("noise alike and unlike", selection::unlike_noise),
+    ("dependent blocks", selection::dependent_blocks),
+    ("two stages, one profile", selection::one_profile),
+    ("two stages, several profiles", selection::several_profiles),
+    ("twin", selection::twin_alarms),
+    ("a shared machine", shared::rows),
+    ("looks", looks::rows),
+    ("audit", audit::rows),
+    ("rounds", rounds::rows),
+    ("several sessions", sessions::rows),
+    ("what to avoid, where steal falls", shared::levels_and_steal),
+    ("two subjects", comparisons::rows),
+    ("cost model", models::cost_rows),
+    ("warm-up, modes, repeatability", models::other_rows),
+];
+
+/// Runs the whole table. `progress` is called before each part with the number of parts done, their total and the name of
+/// the next.
 pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<Row> {
-    type Part = (&'static str, fn(Scale, u64) -> Vec<Row>);
-    let parts: [Part; 19] = [
-        ("sign intervals", intervals::sign_coverage),
-        ("paired differences", intervals::paired_coverage),
-        ("absolute intervals", intervals::absolute_flags),
-        ("winner's curse", intervals::winners_curse),
-        ("best set", selection::best_set_of_equals),
-        ("noise alike and unlike", selection::unlike_noise),
-        ("dependent blocks", selection::dependent_blocks),
-        ("two stages, one profile", selection::one_profile),
-        ("two stages, several profiles", selection::several_profiles),
-        ("twin", selection::twin_alarms),
-        ("a shared machine", shared::rows),
-        ("looks", looks::rows),
-        ("audit", audit::rows),
-        ("rounds", rounds::rows),
-        ("several sessions", sessions::rows),
-        ("what to avoid, where steal falls", shared::levels_and_steal),
-        ("two subjects", comparisons::rows),
-        ("cost model", models::cost_rows),
-        ("warm-up, modes, repeatability", models::other_rows),
-    ];
-    let total = parts.len();
     let mut rows = Vec::new();
-    for (done, (name, part)) in parts.into_iter().enumerate() {
-        progress(done, total, name);
+    for (done, (name, part)) in PARTS.into_iter().enumerate() {
+        progress(done, PARTS.len(), name);
         rows.extend(part(scale, seed));
     }
-    progress(total, total, "done");
+    progress(PARTS.len(), PARTS.len(), "done");
     rows
 }
 
