@@ -51,7 +51,7 @@ pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<En
 /// A CPU that neither end of the first flow has: the last one, which others are the least likely to want.
 fn own_cpu(pairs: &[(usize, usize)], topology: &Topology) -> Option<usize> {
     let (here, there) = pairs.first()?;
-    topology.cpus.iter().map(|place| place.cpu).filter(|cpu| cpu != here && cpu != there).next_back()
+    topology.cpus.iter().map(|place| place.cpu).rfind(|cpu| cpu != here && cpu != there)
 }
 
 /// Why a placement of the ends leaves a relay no CPU of its own, or `None` if it does.
