@@ -56,3 +56,58 @@ pub(crate) fn refuse_foreign(workload: Workload, part: &Part) -> Result<(), Plan
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Level;
+
+    use super::*;
+    use crate::file::parse;
+    use crate::resolve::{Plan, resolve};
+
+    fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
+        let text = format!("transport = \"tcp\"\nprofile = \"drain\"\nread-size = \"4K\"\nwrite-size = \"4K\"\n{text}");
+        resolve(&parse("t", &text).unwrap(), catalog, 1)
+    }
+
+    fn plan(text: &str) -> Plan {
+        plan_with(text, &Catalog::default()).unwrap()
+    }
+
+    #[test]
+    fn a_plan_without_a_relay_says_nothing_of_one() {
+        let plan = plan("");
+        assert!(plan.cells.iter().all(|cell| OF_RELAYS.iter().all(|name| *cell.factors.get(name) == Level::Absent)));
+    }
+
+    #[test]
+    fn the_path_without_a_relay_stands_beside_those_with_one() {
+        let found = plan("relay = \"direct,splice,read-write\"");
+        assert_eq!((found.cells.len(), found.artefacts.len()), (2, 1));
+        assert_eq!(found.artefacts[0].kind, CellKind::Ceiling);
+        // Alone it is a path like any other.
+        let alone = plan("relay = \"direct\"");
+        assert_eq!((alone.cells.len(), alone.artefacts.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_a_method_does_not_have_is_not_varied() {
+        let cells = |text: &str| plan(text).cells.len();
+        assert_eq!(cells("relay = \"splice,read-write,std-copy\"\nrelay-buffer = \"4K,64K\""), 4);
+        assert_eq!(cells("relay = \"splice,read-write\"\nrelay-pipe = \"64K,1M\""), 3);
+        assert_eq!(cells("relay = \"splice,tokio\"\nrelay-threads = \"direction,one\""), 3);
+    }
+
+    #[test]
+    fn what_the_machine_lacks_skips_a_relay_with_its_reason() {
+        let mut catalog = Catalog::default();
+        catalog.missing_relays.insert("uring".into(), "no io_uring".into());
+        catalog.missing_relay_cpus.insert("cross-core".into(), "no third CPU".into());
+        let text = "relay = \"uring,splice\"\nplacement = \"cross-core\"\nrelay-placement = \"own,client\"";
+        let found = plan_with(text, &catalog).unwrap();
+        let reasons: Vec<_> = found.skipped.iter().filter_map(|(_, outcome)| outcome.reason()).collect();
+        assert_eq!((found.cells.len(), reasons.len()), (4, 3));
+        let count = |reason: &str| reasons.iter().filter(|found| **found == reason).count();
+        assert_eq!((count("no io_uring"), count("no third CPU")), (2, 1));
+    }
+}

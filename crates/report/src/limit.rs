@@ -307,8 +307,9 @@ fn softirq(signs: &Signs) -> Option<Finding> {
 
 fn window(signs: &Signs) -> Option<Finding> {
     let share = signs.rwnd_limited_share.filter(|share| *share >= TCP_LIMITED)?;
+    let whose = if signs.relay.is_some() { "relay" } else { "receiver" };
     (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| Finding {
-        sentence: format!("the sender waits for the receiver's window {} of its busy time", percent(share)),
+        sentence: format!("the sender waits for the {whose}'s window {} of its busy time", percent(share)),
         evidence: vec![("rwnd_limited_share", share)],
     })
 }

@@ -75,7 +75,7 @@ pub enum Plant {
         /// Rounds before.
         after_rounds: u64,
     },
-    /// A relay drops the byte at this offset of each direction of a connection, and counts it as given.
+    /// A relay drops the byte at this offset of what each connection sends, and counts it as given.
     RelayLoses {
         /// Offset in the stream.
         offset: u64,

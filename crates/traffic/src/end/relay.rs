@@ -105,8 +105,8 @@ impl Hand for RelayHand {
         meter.charge_process();
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
-        let flags = relay::Flags { abort: &post.flags.abort, told: &post.flags.told };
-        let carried = relay::carry(&hall, &relay, setup.plant, flags, &mut meter);
+        let cues = relay::Cues { abort: &post.flags.abort, told: &post.flags.told };
+        let carried = relay::carry(&hall, &relay, setup.plant, cues, &mut meter);
         meter.close_early();
         let (engine, fault) = match carried {
             Ok(engine) => (Some(engine), None),

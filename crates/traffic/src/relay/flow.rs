@@ -19,16 +19,16 @@ use crate::relay::hall::{Hall, Passage};
 use crate::relay::socket::unconnected;
 
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, flags, meter } = carrying;
+    let Carrying { hall, setup, cues, meter } = carrying;
     let impossible = || Fault::Impossible(format!("{} is no engine's", setup.method));
     let engine = engine_of(setup.method).ok_or_else(impossible)?;
     if let Some(reason) = engine::lacks(engine) {
         return Err(Fault::Missing(reason));
     }
-    let told = if hall.leaves_when_told() { flags.told } else { hall.over() };
+    let told = if hall.leaves_when_told() { cues.told } else { hall.over() };
     let mut party = Pairs { hall, held_max: setup.buffer(), front: None, left: BTreeMap::new(), number: 0 };
     let buffer_size = setup.buffer();
-    let station = Station { listener: Some(hall.listener()), buffer_size, abort: flags.abort, told };
+    let station = Station { listener: Some(hall.listener()), buffer_size, abort: cues.abort, told };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)
 }
@@ -45,7 +45,7 @@ pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
 
 /// What the two sides of a connection share.
 #[derive(Debug, Default)]
-struct Joint {
+struct Shared {
     /// For each side the bytes that it has to send, and how many of those there are with what it sends already.
     bytes: [Vec<u8>; 2],
     held: [usize; 2],
@@ -63,8 +63,8 @@ struct Joint {
 
 /// One side of a connection: 0 was accepted, 1 connects to the other side.
 #[derive(Debug)]
-struct Side {
-    joint: Arc<Mutex<Joint>>,
+struct Half {
+    joint: Arc<Mutex<Shared>>,
     number: u64,
     side: usize,
     joined: bool,
@@ -75,10 +75,10 @@ struct Side {
     left: bool,
 }
 
-impl Side {
-    fn new(joint: Arc<Mutex<Joint>>, number: u64, side: usize, held_max: usize) -> Side {
+impl Half {
+    fn new(joint: Arc<Mutex<Shared>>, number: u64, side: usize, held_max: usize) -> Half {
         let joined = side == 0;
-        Side {
+        Half {
             joint,
             number,
             side,
@@ -92,11 +92,11 @@ impl Side {
     }
 }
 
-fn lock(joint: &Mutex<Joint>) -> MutexGuard<'_, Joint> {
+fn lock(joint: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     joint.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Flow for Side {
+impl Flow for Half {
     const PAIRED: bool = true;
 
     fn want(&mut self, _now_ns: u64) -> Want {
@@ -183,40 +183,40 @@ struct Pairs<'a> {
     hall: &'a Hall,
     held_max: usize,
     /// What the flow that was just accepted shares with its partner, which is asked for next.
-    front: Option<Arc<Mutex<Joint>>>,
+    front: Option<Arc<Mutex<Shared>>>,
     /// Sides that have left before their partners, with their connections.
     left: BTreeMap<u64, (usize, Option<OwnedFd>)>,
     number: u64,
 }
 
 impl Party for Pairs<'_> {
-    type Flow = Side;
+    type Flow = Half;
 
-    fn first(&mut self) -> Option<(Side, Option<OwnedFd>)> {
+    fn first(&mut self) -> Option<(Half, Option<OwnedFd>)> {
         None
     }
 
-    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Side> {
+    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half> {
         if let Err(fault) = self.hall.upstream.welcome(connection) {
             self.hall.unconnected(fault);
             return None;
         }
         self.number += 1;
-        let joint = Arc::<Mutex<Joint>>::default();
+        let joint = Arc::<Mutex<Shared>>::default();
         self.front = Some(Arc::clone(&joint));
-        Some(Side::new(joint, self.number, 0, self.held_max))
+        Some(Half::new(joint, self.number, 0, self.held_max))
     }
 
-    fn connect(&mut self, _flow: &mut Side) -> io::Result<OwnedFd> {
+    fn connect(&mut self, _flow: &mut Half) -> io::Result<OwnedFd> {
         self.hall.upstream.begin()
     }
 
-    fn partner(&mut self, flow: &mut Side) -> Option<(Side, Option<OwnedFd>)> {
+    fn partner(&mut self, flow: &mut Half) -> Option<(Half, Option<OwnedFd>)> {
         let joint = self.front.take()?;
-        Some((Side::new(joint, flow.number, 1, self.held_max), None))
+        Some((Half::new(joint, flow.number, 1, self.held_max), None))
     }
 
-    fn left(&mut self, flow: Side, connection: Option<OwnedFd>) {
+    fn left(&mut self, flow: Half, connection: Option<OwnedFd>) {
         let Some((side, other)) = self.left.remove(&flow.number) else {
             self.left.insert(flow.number, (flow.side, connection));
             return;

@@ -81,7 +81,7 @@ impl RelaySetup {
 
 /// What a relay's thread looks at.
 #[derive(Clone, Copy, Debug)]
-pub struct Flags<'a> {
+pub struct Cues<'a> {
     /// Set by the watchdog: leave at once.
     pub abort: &'a AtomicBool,
     /// Set when the relay is told that nobody needs it any more.
@@ -97,10 +97,10 @@ pub fn carry(
     hall: &Arc<Hall>,
     setup: &RelaySetup,
     plant: Option<Plant>,
-    flags: Flags<'_>,
+    cues: Cues<'_>,
     meter: &mut Meter,
 ) -> Result<EngineReport, Fault> {
-    let carrying = Carrying { hall, setup, flags, meter };
+    let carrying = Carrying { hall, setup, cues, meter };
     if let Some(plant) = plant.filter(Plant::is_of_relay) {
         return threads::carry(carrying, &move |way| faulty::copy(way, plant));
     }
@@ -129,7 +129,7 @@ pub fn lacks(method: RelayMethod) -> Option<String> {
 struct Carrying<'a, 'm> {
     hall: &'a Arc<Hall>,
     setup: &'a RelaySetup,
-    flags: Flags<'a>,
+    cues: Cues<'a>,
     meter: &'m mut Meter,
 }
 

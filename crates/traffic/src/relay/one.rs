@@ -86,13 +86,13 @@ struct Desk<'a, 'm, H> {
 }
 
 pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, flags, meter } = carrying;
+    let Carrying { hall, setup, cues, meter } = carrying;
     let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
     epoll.add(hall.listener(), Ready::READ, LISTENER).map_err(Fault::io("waiting for connections"))?;
     let report = EngineReport::default();
     let (slots, free, again) = (Vec::new(), Vec::new(), VecDeque::new());
     let mut desk = Desk::<H> { hall, setup, meter, epoll, slots, free, again, report };
-    let carried = desk.run(flags.told, flags.abort);
+    let carried = desk.run(cues.told, cues.abort);
     hall.closes();
     for index in 0..desk.slots.len() {
         desk.close(index as u32, true);

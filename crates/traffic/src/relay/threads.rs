@@ -60,6 +60,11 @@ impl Way<'_> {
         self.pair.legs[self.number].as_fd()
     }
 
+    /// Whether it leads from the end that connects to the one behind the relay.
+    pub(super) fn is_up(&self) -> bool {
+        self.number == 0
+    }
+
     pub(super) fn to(&self) -> BorrowedFd<'_> {
         self.pair.legs[1 - self.number].as_fd()
     }
@@ -102,11 +107,11 @@ impl Pair {
 
 /// Accepts connections and carries them until it is over.
 pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, flags, meter } = carrying;
+    let Carrying { hall, setup, cues, meter } = carrying;
     let (open, tally) = (Open::default(), meter.tally());
-    let desk = Desk { hall, setup, copy, tally: &tally, abort: flags.abort, open: &open };
+    let desk = Desk { hall, setup, copy, tally: &tally, abort: cues.abort, open: &open };
     std::thread::scope(|scope| {
-        let report = accept(scope, &desk, flags.told, meter);
+        let report = accept(scope, &desk, cues.told, meter);
         // Of calls nobody waits for a reply any more; of a stream everything has ended, or was aborted.
         hall.closes();
         lock(&open).values().for_each(|pair| pair.ends());

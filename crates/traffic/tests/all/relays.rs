@@ -10,7 +10,7 @@ use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
 use bytegauge_model::{Level, Levels, RelayMethod, RelayReport, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pattern::Pattern;
-use bytegauge_traffic::relay::{self, Flags, Hall, RelaySetup, Upstream};
+use bytegauge_traffic::relay::{self, Cues, Hall, RelaySetup, Upstream};
 use bytegauge_traffic::{Address, Fault, PathSetup, Plant, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -72,7 +72,7 @@ impl Running {
             move || {
                 let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_told: true };
                 let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
-                relay::carry(&hall, &relay, plant, Flags { abort: &abort, told: &told }, &mut meter).map(drop)
+                relay::carry(&hall, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter).map(drop)
             }
         });
         Running { hall, told, thread, address }

@@ -30,7 +30,7 @@ const BUFFER: usize = 8 << 10;
 const LOOK_NS: u64 = 5_000_000;
 
 pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, flags, meter } = carrying;
+    let Carrying { hall, setup, cues, meter } = carrying;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -47,7 +47,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
             if now_ns >= meter.next_mark_ns() {
                 meter.lap(&never);
             }
-            if flags.abort.load(Ordering::Relaxed) || hall.is_over(flags.told) {
+            if cues.abort.load(Ordering::Relaxed) || hall.is_over(cues.told) {
                 return Ok(());
             }
             let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
