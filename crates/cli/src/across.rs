@@ -15,20 +15,10 @@ const SESSIONS_MAX: usize = 50;
 pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = stored::store_path(matches)?;
     let store = Store::open_existing(&path)?;
-    let mut ids: Vec<SessionId> =
-        matches.get_many::<i64>("across").unwrap_or_default().copied().map(SessionId).collect();
-    if ids.is_empty() {
-        ids = of_the_same_plan(&store, stored::session(matches, &store)?)?;
-    } else if let Some(further) = matches.get_one::<i64>("session") {
-        ids.insert(0, SessionId(*further));
+    let mut ids = stored::sessions_named(matches, &store)?;
+    if let [one] = ids[..] {
+        ids = of_the_same_plan(&store, one)?;
     }
-    let mut known = Vec::new();
-    ids.retain(|id| {
-        !known.contains(id) && {
-            known.push(*id);
-            true
-        }
-    });
     if ids.len() < 2 {
         return Err(Failure::usage(
             "--across: there is one such session alone: measure the same plan once more, or name several (`bytegauge \

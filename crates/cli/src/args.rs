@@ -62,14 +62,13 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("report")
                 .about("Print a session again, from the store alone, or make a page of it")
-                .arg(session_arg().num_args(0..).help("The sessions' numbers, several for --html [default: the latest]"))
+                .arg(session_arg().num_args(0..).help("The sessions' numbers, several for --html or --across [default: the latest]"))
                 .arg(
                     Arg::new("across")
                         .long("across")
-                        .value_name("ID")
-                        .num_args(0..)
-                        .value_parser(value_parser!(i64))
-                        .help("What holds over several sessions: these, or all of this machine with the same plan"),
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with("html")
+                        .help("What holds over the sessions named, or over all of this machine with the same plan"),
                 )
                 .arg(format_arg())
                 .arg(html_arg())

@@ -59,7 +59,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
-        Some(("report", matches)) if matches.contains_id("across") => across::report(matches),
+        Some(("report", matches)) if matches.get_flag("across") => across::report(matches),
         Some(("report", matches)) => stored::report(matches),
         Some(("export", matches)) => stored::export(matches),
         Some(("import", matches)) => stored::import(matches),

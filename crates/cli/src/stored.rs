@@ -186,7 +186,7 @@ impl<W: Write> Write for Leavable<W> {
 }
 
 /// The sessions that were named, each once; the latest where none was.
-fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>, Failure> {
+pub fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>, Failure> {
     let mut ids: Vec<SessionId> = Vec::new();
     for id in matches.get_many::<i64>("session").unwrap_or_default().map(|id| SessionId(*id)) {
         if !ids.contains(&id) {
@@ -200,7 +200,7 @@ fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>,
 }
 
 /// The session that was named, or the latest.
-pub fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
+fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
     match matches.get_one::<i64>("session") {
         Some(id) => Ok(SessionId(*id)),
         None => store

@@ -167,12 +167,15 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
     let present = &group.verdict.present;
     let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
     let choice = |&choice: &usize| {
-        let mut levels = settled[group.cell(Some(choice))?].cell.factors.of_role(Role::Choice);
+        let levels = &settled[group.cell(Some(choice))?].cell.factors;
+        // Older sessions do not say their workload.
+        let mut levels = levels.of_role(Role::Choice).said_of(levels.workload());
         levels.by_name.retain(|_, level| *level != Level::Absent);
         let footprint = group.input.cells[choice].footprint_bytes;
         Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint })
     };
-    let mut conditions = group.row.group.factors.clone();
+    let factors = &group.row.group.factors;
+    let mut conditions = factors.clone().said_of(factors.workload());
     conditions.by_name.retain(|_, level| *level != Level::Absent);
     Asked {
         answer,

@@ -12,6 +12,7 @@ pub struct AuditView {
     /// Whom it was compared with.
     pub rivals: Vec<AuditRival>,
     /// `holds`: within the margin of every rival; `contradicts`: a rival is cheaper by more than the margin; `open`.
+    #[schemars(extend("enum" = ["holds", "contradicts", "open"]))]
     pub finding: &'static str,
     /// So much dearer than its rivals the choice is at most there, as a share; `null` where blocks are too few.
     pub bound: Option<f64>,
@@ -52,5 +53,6 @@ pub struct AuditSummary {
     /// Upper end.
     pub dearer_upper: Option<f64>,
     /// What that shows: `holds`, `contradicts` or `open`.
+    #[schemars(extend("enum" = ["holds", "contradicts", "open"]))]
     pub finding: &'static str,
 }
