@@ -41,6 +41,9 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "implementation") => ["raw", "io-uring"],
         (_, "setup") => ["coop", "default"],
         (_, "connect") => ["unix:/one", "unix:/two"],
+        (_, "relay") => ["direct", "read-write"],
+        (_, "relay_placement") => ["unpinned", "client"],
+        (_, "relay_threads") => ["direction", "one"],
         (_, name) => panic!("{name}: say here which two levels to try"),
     }
 }
@@ -54,6 +57,9 @@ fn transport(factor: &Factor) -> &'static str {
 /// The other factors of such a plan: few cells.
 fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static str)> {
     let mut small = if workload.has_path() { vec![("transport", transport(factor))] } else { Vec::new() };
+    if let "relay_placement" | "relay_threads" | "relay_buffer" | "relay_pipe" = factor.name {
+        small.push(("relay", "splice"));
+    }
     small.extend(match (workload, factor.name) {
         (Workload::Stream, "connect") => vec![("write_size", "64K")],
         (Workload::Stream, "batch") => vec![("engine", "mmsg"), ("read_size", "4K"), ("write_size", "1000")],
