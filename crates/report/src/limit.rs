@@ -6,6 +6,7 @@
 pub mod call;
 pub mod relay;
 pub mod ring;
+pub mod task;
 
 use std::collections::BTreeMap;
 
@@ -128,7 +129,7 @@ pub const UNKNOWN: &str = "unknown";
 /// Every name that a cell's limit can have.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let of_calls = call::RULES.iter().map(|rule| rule.name);
-    let others = of_calls.chain(ring::RULES.iter().map(|rule| rule.name));
+    let others = of_calls.chain(ring::RULES.iter().map(|rule| rule.name)).chain(task::NAMES);
     let mut names: Vec<&'static str> = RULES.iter().map(|rule| rule.name).collect();
     for name in others {
         if !names.contains(&name) {

@@ -252,13 +252,14 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3"]).stdin(Stdio::null());
         in_own_session(&mut command, &[]);
-        let child = command.spawn().unwrap();
+        let mut child = command.spawn().unwrap();
         let watched = watch(child.id()).unwrap();
         while !wait_any(&[watched.as_fd()], Duration::from_secs(10)).unwrap()[0] {}
         let Reaped::Ended(ended) = reap(Some(child.id())).unwrap() else { panic!("it has ended") };
         assert_eq!((ended.pid, ended.status.code()), (child.id(), Some(3)));
         assert!(ended.used.user_ns + ended.used.system_ns > 0);
         assert!(matches!(reap(Some(child.id())).unwrap(), Reaped::Nobody));
+        assert!(child.wait().is_err(), "nobody is left to wait for");
     }
 
     #[test]
