@@ -34,13 +34,30 @@ names the others, or gives every row one value:
   bytegauge import table.csv --map transport==tcp,request==512,calls_per_second=cps.mean
   curl -s https://example.org/table.csv | bytegauge import - --map transport==unix";
 
+/// What is not to be seen from the flags.
+const CHECK_HELP: &str =
+    "Every run is one trial. Values are tried in random order, block by block, with one of them twice, \
+and compared within blocks; --values answer tries those that the latest stored answer names.
+
+  bytegauge check --values 4K..1M --default 512 -- dd if=/dev/zero of=/dev/null bs={value} count={count:256M}
+  bytegauge check --values 16K,64K,256K --default 16K --metric bytes:1G \
+    --start './server --buffer {value}' --ready tcp:7000 -- ./client --bytes 1G 127.0.0.1:7000
+
+{value} may stand several times; {count:256M} is 256 MiB divided by the value. Programs have no terminal and no input; \
+what they print is read only where --metric or --ready look at it. The command is stored as it is given: \
+`bytegauge export --redact` leaves it out.";
+
 /// The whole command.
 pub fn command() -> Command {
     Command::new("bytegauge")
         .version(clap::crate_version!())
         .about("Which socket settings should your program use on this machine, what do they cost, and when does the answer stop holding?")
         .arg(store_arg())
-        .subcommands(WORKLOADS.iter().map(|row| measuring(Command::new(row.name).about(row.about), Some(row.value))))
+        .subcommands(WORKLOADS.iter().map(|row| {
+            let command = Command::new(row.name).about(row.about);
+            let command = if row.value == Workload::Check { with_program(command) } else { command };
+            measuring(command, Some(row.value))
+        }))
         .subcommand(measuring(
             Command::new("relay")
                 .about("Relays between two sockets: which way to pass bytes on, for bulk or for messages")
@@ -83,6 +100,12 @@ pub fn command() -> Command {
                 .about("Write a session's raw trials")
                 .arg(session_arg())
                 .arg(choice("format", &EXPORT_FORMATS).default_value("jsonl").help("jsonl (can be imported again) or csv"))
+                .arg(
+                    Arg::new("redact")
+                        .long("redact")
+                        .action(ArgAction::SetTrue)
+                        .help("Leave out the words of programs that were checked, and what they printed"),
+                )
                 .arg(Arg::new("output").long("output").short('o').value_name("FILE").help("Where to [default: standard output]")),
         )
         .subcommand(
@@ -128,6 +151,27 @@ pub fn command() -> Command {
                 .arg(Arg::new("role").value_name("ROLE").help("What it does, for whoever looks at the processes"))
                 .hide(true),
         )
+}
+
+/// The flags of a program that is checked. What is said of ends and of bytes means nothing there.
+fn with_program(command: Command) -> Command {
+    command
+        .after_help(CHECK_HELP)
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .num_args(0..)
+                .last(true)
+                .help("The command that is measured, with {value} wherever the value goes"),
+        )
+        .arg(valued("default", "VALUE", "What the program has now: the gain over it is told"))
+        .arg(valued("metric", "METRIC", "wall (time of a run), bytes:N (a run moves N), regex:RE (a rate that it prints), time:RE (seconds that it prints) [default: wall]"))
+        .arg(valued("prepare", "CMD", "Run before every run, unmeasured, by a shell: drop or fill caches, remove files"))
+        .arg(valued("start", "CMD", "A server, started before and stopped after every run, by a shell").requires("ready"))
+        .arg(valued("ready", "SIGN", "When the server can be talked to: tcp:PORT, unix:PATH, or regex:RE that it prints").requires("start"))
+        .arg(valued("load", "CMD", "The command that is measured, as one text for a shell, instead of the words after --"))
+        .arg(valued("stop", "SIGNAL", "How the server is told to leave [default: TERM]").requires("start"))
+        .arg(valued("advice", "ID", "Try what that session named as well, and tell whether it holds here (or: latest)"))
 }
 
 /// Adds what all commands that measure have in common, and the factors of one workload or of all.

@@ -3,6 +3,7 @@
 
 mod across;
 mod args;
+mod check;
 mod connect;
 mod dry_run;
 mod exit;
@@ -56,6 +57,7 @@ fn plain_on_dumb_terminals() {
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("relay", matches)) => measure::relay(matches),
+        Some(("check", matches)) => check::check(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
-use bytegauge_model::{CellId, Ends, Nanos, SessionId, Workload};
+use bytegauge_model::{CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Part, Plan, Spec, file, ready, resolve};
 use bytegauge_report::View;
 use bytegauge_store::Store;
@@ -53,6 +53,12 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     } else {
         ready::find(name)?
     };
+    measure(spec, matches)
+}
+
+/// The same with values that were settled already.
+pub fn measure_values(mut spec: Spec, matches: &ArgMatches, values: String) -> Result<u8, Failure> {
+    spec.set_all(&[(factor::named(spec.workload, "values")[0], values)])?;
     measure(spec, matches)
 }
 
@@ -137,7 +143,10 @@ fn execute(
 }
 
 fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
-    spec.set_all(&args::factors(matches, spec.workload)?)?;
+    // Of a program the values were settled with what it has now.
+    let given = args::factors(matches, spec.workload)?.into_iter();
+    let given: Vec<_> = given.filter(|(factor, _)| spec.task.is_none() || factor.name != "value").collect();
+    spec.set_all(&given)?;
     if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
         if ns == 0 {
             return Err(Failure::usage("--budget: a session needs time: give for example 60s"));
@@ -159,7 +168,7 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(ends) = args::ends(matches)? {
         spec.ends = ends;
     }
-    spec.verify |= matches.get_flag("verify");
+    spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
     Ok(())
 }
 
@@ -207,7 +216,9 @@ fn options(matches: &ArgMatches, spec: &Spec) -> Result<RunOptions, Failure> {
     let competes = |part: &Part| part.levels.contains_key("competing_flows");
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(_) if spec.ends == Ends::Threads && !spec.parts.iter().any(competes) => PathBuf::new(),
+        Err(_) if spec.ends == Ends::Threads && spec.task.is_none() && !spec.parts.iter().any(competes) => {
+            PathBuf::new()
+        }
         Err(error) => {
             return Err(Failure::failed(format!(
                 "this program's own file is unknown ({error}; it is asked of /proc): mount /proc, or use --ends threads \

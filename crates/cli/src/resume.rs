@@ -44,6 +44,15 @@ pub fn session(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Optio
     Ok(Some(session))
 }
 
+/// The session that `--resume` names, where it does.
+pub fn named(matches: &ArgMatches, store: &Store, plan: &str) -> Result<Option<SessionId>, StoreError> {
+    match args::text(matches, "resume") {
+        None => Ok(None),
+        Some("latest") => latest(store, plan),
+        Some(number) => Ok(number.parse().ok().map(SessionId)),
+    }
+}
+
 /// The newest session of a plan that was interrupted or has a look left.
 fn latest(store: &Store, plan: &str) -> Result<Option<SessionId>, StoreError> {
     for summary in store.sessions()?.iter().filter(|summary| !summary.imported && summary.plan_name == plan) {
@@ -57,12 +66,23 @@ fn latest(store: &Store, plan: &str) -> Result<Option<SessionId>, StoreError> {
 
 /// Every flag that was given must say what the session was begun with.
 fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, begun: &Plan) -> Result<(), Failure> {
+    let given = |name: &str| {
+        matches!(matches.try_contains_id(name), Ok(true))
+            && matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine)
+    };
     let factors = args::factors(matches, asked.workload)?.into_iter().map(|(factor, _)| {
         let levels =
             |plan| levels(plan, factor.name).iter().map(|level| factor.kind.compact(level)).collect::<Vec<_>>();
         (factor.flag(), levels(asked).join(","), levels(begun).join(","))
     });
-    let given = |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
+    if let Some(task) = asked.task.as_ref().filter(|_| given("command") || given("load") || given("start"))
+        && begun.task.as_ref().is_some_and(|begun| begun.command != task.command || begun.server != task.server)
+    {
+        return Err(Failure::usage(format!(
+            "session {session} was begun with another command: leave it out to go on, or start a new session without \
+             --resume"
+        )));
+    }
     let design = [
         ("budget", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
         ("blocks", format!("{:?}", asked.blocks), format!("{:?}", begun.blocks)),

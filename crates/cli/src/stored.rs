@@ -54,9 +54,10 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
 pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
     let store = Store::open_existing(&store_path(matches)?)?;
     let session = session(matches, &store)?;
+    let redact = matches.get_flag("redact");
     let write = |out: &mut dyn Write| match args::text(matches, "format") {
-        Some("csv") => store.export_csv(session, out),
-        _ => store.export_jsonl(session, out),
+        Some("csv") => store.export_csv(session, redact, out),
+        _ => store.export_jsonl(session, redact, out),
     };
     match args::text(matches, "output") {
         None => write(&mut BufWriter::new(Leavable(io::stdout().lock())))?,

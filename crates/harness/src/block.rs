@@ -8,7 +8,7 @@ use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::{Cast, Channel, Plant, Setup, Task};
+use bytegauge_traffic::{Cast, Channel, Plant, Setup, Task, TaskSetup};
 
 use crate::event::Event;
 use crate::knee;
@@ -53,6 +53,9 @@ const REST_STEP_NS: u64 = 20_000_000;
 /// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
 const WARMUP_SHARE: u64 = 5;
 
+/// How long a run may take where no level says.
+const RUN_TIMEOUT_NS: u64 = 60_000_000_000;
+
 /// What a trial is lengthened to at most, nanoseconds.
 const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 
@@ -88,6 +91,10 @@ impl Run<'_> {
         if end == BlockEnd::Interrupted {
             // Its trials are kept; as a block it never was.
             return Ok(end);
+        }
+        if self.plan.task.is_some() {
+            // What a program used is known to whoever waited for it, and to us once that has left.
+            self.cast = None;
         }
         let ends: Vec<u32> = self.end_processes();
         let surroundings = self.watch.block_end(&start, &ends);
@@ -239,6 +246,11 @@ impl Run<'_> {
         let cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
+        if let Some(task) = &self.plan.task {
+            let timeout_ns = cell.factors.get("run_timeout").number().unwrap_or(RUN_TIMEOUT_NS);
+            let run = TaskSetup::of(task, cell.factors.get("value"), timeout_ns)?;
+            return Ok(Setup { cpus, ..Setup::to(Task::Check(run)) });
+        }
         // No byte reaches the null engine's reader, so none can be compared.
         let verify = self.plan.verify && cell.kind != CellKind::Floor;
         let seed = self.plan.seed ^ block;

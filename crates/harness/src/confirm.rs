@@ -176,7 +176,10 @@ impl Run<'_> {
                 let named = if family.is_screened() { ids.first() } else { ids.get(ids.len() / 2) };
                 let leader = named.and_then(|id| cells.iter().find(|cell| cell.id == *id).cloned());
                 let Some(leader) = leader.or_else(|| cells.first().cloned()) else { continue };
-                let extra = if cells.len() > 1 { vec![twin(&leader), floor(&leader)] } else { vec![floor(&leader)] };
+                let twin = (cells.len() > 1).then(|| twin(&leader));
+                // Of a program the harness costs nothing while it runs.
+                let floor = self.plan.task.is_none().then(|| floor(&leader));
+                let extra: Vec<Cell> = twin.into_iter().chain(floor).collect();
                 let beside: Vec<Cell> = self.plan.artefacts_of(group).cloned().collect();
                 let extra: Vec<Cell> = extra.into_iter().chain(beside).collect();
                 self.store.add_cells(self.session, &extra)?;

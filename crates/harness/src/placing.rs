@@ -35,6 +35,8 @@ pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<En
         Some(RelayPlacement::Unpinned) | None => Vec::new(),
     };
     let cpus = |role: &EndRole| match role.side() {
+        // A program of the user's that talks to a server.
+        Side::Sink if *role == EndRole::Command => (*role, here.clone()),
         Side::Source => (*role, here.clone()),
         Side::Sink => (*role, there.clone()),
     };

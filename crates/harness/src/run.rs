@@ -41,6 +41,14 @@ pub enum RunError {
     /// The stored plan cannot be read.
     #[error("session {0} was begun by an older version of bytegauge and cannot be resumed: run anew, without --resume")]
     OldPlan(SessionId),
+    /// Runs of a program take longer than the budget has room for.
+    #[error("{text}; what was measured is session {session}")]
+    TooShort {
+        /// The session.
+        session: SessionId,
+        /// What a run takes, and what to do.
+        text: String,
+    },
     /// All its looks are taken.
     #[error(
         "session {session} is over (looks taken: {looks} of {looks}): to look again and again proves anything; see it \
@@ -314,8 +322,24 @@ impl<'a> Run<'a> {
     }
 
     fn stages(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
-        let done = self.calibrate()? && self.screen()? && self.confirm(judge)?;
+        let done = self.calibrate()? && self.fit_runs()? && self.screen()? && self.confirm(judge)?;
         Ok(if done { Ended::Complete } else { Ended::Interrupted })
+    }
+
+    /// Once a run of a program was seen: gives a budget that nobody stated room for the fewest blocks, and refuses one
+    /// that was stated and has none. Always true.
+    fn fit_runs(&mut self) -> Result<bool, RunError> {
+        let Some(group) = self.plan.groups.first().map(|group| group.id.clone()) else { return Ok(true) };
+        let run_ns = self.overhead_ns(&group);
+        if let Some(needed_ns) = self.plan.budget_for_runs(run_ns) {
+            let text = self.plan.too_short_for(run_ns, needed_ns);
+            if self.plan.budget_is_stated() {
+                return Err(RunError::TooShort { session: self.session, text });
+            }
+            self.plan.budget_ns = needed_ns;
+            self.observer.hear(&Event::Note(text));
+        }
+        Ok(true)
     }
 
     /// Candidates of a group that have not left it.

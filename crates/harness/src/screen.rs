@@ -97,6 +97,9 @@ impl Run<'_> {
             false => (0..family.choices).collect(),
         };
         let choices = self.choices(family);
+        let always = choices.iter().filter(|(choice, _)| self.plan.always_confirms(choice)).map(|(_, index)| *index);
+        let missing: Vec<usize> = always.filter(|index| !chosen.contains(index)).collect();
+        let chosen: Vec<usize> = chosen.into_iter().chain(missing).collect();
         for group in &family.groups {
             if self.finalists.contains_key(group) {
                 continue;

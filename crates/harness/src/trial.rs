@@ -8,6 +8,7 @@ mod datagram;
 mod relay;
 mod ring;
 mod stream;
+mod task;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,10 +62,12 @@ impl Measured {
         }
     }
 
-    /// Units that were counted beside bytes: calls that the client completed, completions that were taken from a ring.
+    /// Units that were counted beside bytes: calls that the client completed, completions that were taken from a ring, runs of
+    /// a program.
     pub fn calls(&self) -> u64 {
         let client = self.end(EndRole::Client).and_then(|client| client.call.as_ref()).map(|call| call.calls);
-        client.or(self.end(EndRole::Ring).map(|ring| ring.calls)).unwrap_or(0)
+        let alone = || [EndRole::Ring, EndRole::Command].into_iter().find_map(|role| self.end(role));
+        client.or_else(|| alone().map(|end| end.calls)).unwrap_or(0)
     }
 }
 
@@ -74,6 +77,7 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool) -> Option<Meas
         Task::Stream(stream) => stream::judge(stream, setup.verify, answers),
         Task::Call(call) => call::judge(call, answers),
         Task::Ring(ring) => ring::judge(ring, answers),
+        Task::Check(_) => task::judge(answers),
     })
 }
 
@@ -103,6 +107,7 @@ impl Script {
             Task::Stream(stream) => stream::script(setup, stream),
             Task::Call(call) => call::script(setup, call),
             Task::Ring(_) => Script::alone(EndRole::Ring),
+            Task::Check(run) => Script { longer_ns: run.patience_ns(), ..Script::alone(EndRole::Command) },
         };
         let is_asked = setup.path().is_some_and(|path| path.relay.is_some());
         // Between an end that is alone and nobody there is nothing to pass on.
@@ -145,7 +150,9 @@ impl Script {
         if let Err(error) = started {
             return Some(Measured::nothing(Outcome::Failed(error.to_string())));
         }
-        let answers = self.collect(cast, setup.window_ns, patience, stop)?;
+        // However short a run of a program is: it may hang, and its user need not wait for its time-out.
+        let window_ns = if self.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
+        let answers = self.collect(cast, window_ns, patience, stop)?;
         let outcome = answers.trouble().unwrap_or_else(|| judge(&answers));
         let ends_are_sound = answers.0.values().all(|answer| answer.sound);
         let ends = answers.0.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
@@ -338,8 +345,9 @@ impl Answers {
     /// see their peer go, then the end that is read from or that measures calls, then the others.
     fn trouble(&self) -> Option<Outcome> {
         let mut answers: Vec<(&EndRole, &Answer)> = self.0.iter().collect();
-        let explains =
-            |role: &EndRole| matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring | EndRole::Relay);
+        let explains = |role: &EndRole| {
+            matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring | EndRole::Relay | EndRole::Command)
+        };
         answers.sort_by_key(|(role, answer)| {
             (
                 !answer.gone,

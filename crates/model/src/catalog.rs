@@ -436,8 +436,8 @@ macro_rules! text_serde {
             }
         }
         impl TryFrom<String> for $type {
-            type Error = NameError;
-            fn try_from(text: String) -> Result<Self, NameError> {
+            type Error = <$type as std::str::FromStr>::Err;
+            fn try_from(text: String) -> Result<Self, Self::Error> {
                 text.parse()
             }
         }

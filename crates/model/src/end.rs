@@ -22,10 +22,12 @@ pub enum EndRole {
     Ring,
     /// Stands between the two sides of a path, and passes on what each of them sends.
     Relay,
+    /// Runs a program of the user's.
+    Command,
 }
 
 /// Every role, in their order.
-pub const END_ROLES: [EndRole; 7] = [
+pub const END_ROLES: [EndRole; 8] = [
     EndRole::Source,
     EndRole::Sink,
     EndRole::Client,
@@ -33,6 +35,7 @@ pub const END_ROLES: [EndRole; 7] = [
     EndRole::Competitor,
     EndRole::Ring,
     EndRole::Relay,
+    EndRole::Command,
 ];
 
 /// Which side of a path.
@@ -56,6 +59,7 @@ impl EndRole {
             EndRole::Competitor => "competitor",
             EndRole::Ring => "ring",
             EndRole::Relay => "relay",
+            EndRole::Command => "command",
         }
     }
 
@@ -65,11 +69,11 @@ impl EndRole {
     }
 
     /// The side of a path that it is on. A ring has no path: it is where something arrives, and so is a relay, to which
-    /// others connect.
+    /// others connect, and a program of the user's.
     pub fn side(self) -> Side {
         match self {
             EndRole::Source | EndRole::Client | EndRole::Competitor => Side::Source,
-            EndRole::Sink | EndRole::Server | EndRole::Ring | EndRole::Relay => Side::Sink,
+            EndRole::Sink | EndRole::Server | EndRole::Ring | EndRole::Relay | EndRole::Command => Side::Sink,
         }
     }
 }

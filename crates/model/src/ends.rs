@@ -28,15 +28,16 @@ impl EndReports {
         self.get(EndRole::Source).or_else(|| self.get(EndRole::Client))
     }
 
-    /// The end that is connected to, a sink or a server; or a ring.
+    /// The end that is connected to, a sink or a server; or a ring, or a command.
     pub fn sink_side(&self) -> Option<&EndReport> {
-        [EndRole::Sink, EndRole::Server, EndRole::Ring].into_iter().find_map(|role| self.get(role))
+        [EndRole::Sink, EndRole::Server, EndRole::Ring, EndRole::Command].into_iter().find_map(|role| self.get(role))
     }
 
     /// The end whose window is the trial's: the client of calls, the sink of a stream, or its source where the sink is
-    /// not ours, a ring.
+    /// not ours, a ring, a command.
     pub fn measuring(&self) -> Option<&EndReport> {
-        const MEASURING: [EndRole; 4] = [EndRole::Client, EndRole::Ring, EndRole::Sink, EndRole::Source];
+        const MEASURING: [EndRole; 5] =
+            [EndRole::Client, EndRole::Ring, EndRole::Command, EndRole::Sink, EndRole::Source];
         MEASURING.into_iter().find_map(|role| self.get(role))
     }
 

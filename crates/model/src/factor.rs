@@ -41,14 +41,21 @@ pub struct Defaults {
     pub datagrams: Option<&'static str>,
     /// In `ring`.
     pub ring: Option<&'static str>,
+    /// In `check`.
+    pub check: Option<&'static str>,
 }
 
-const NOWHERE: Defaults = Defaults { stream: None, call: None, datagrams: None, ring: None };
+const NOWHERE: Defaults = Defaults { stream: None, call: None, datagrams: None, ring: None, check: None };
 
 impl Defaults {
     /// The same, with another list over datagrams.
     const fn datagrams(self, text: &'static str) -> Defaults {
         Defaults { datagrams: Some(text), ..self }
+    }
+
+    /// The same, and in `check`.
+    const fn and_check(self, text: &'static str) -> Defaults {
+        Defaults { check: Some(text), ..self }
     }
 }
 
@@ -74,6 +81,10 @@ const fn call(text: &'static str) -> Defaults {
 
 const fn ring(text: &'static str) -> Defaults {
     Defaults { ring: Some(text), ..NOWHERE }
+}
+
+const fn check(text: &'static str) -> Defaults {
+    Defaults { check: Some(text), ..NOWHERE }
 }
 
 /// One thing that can be varied.
@@ -109,6 +120,7 @@ impl Factor {
             Workload::Stream => self.defaults.stream,
             Workload::Call => self.defaults.call,
             Workload::Ring => self.defaults.ring,
+            Workload::Check => self.defaults.check,
         }
     }
 
@@ -187,7 +199,8 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Placement>().map(|p| p.to_string())),
-        defaults: both("cross-core"),
+        // A program of the user's runs where it runs.
+        defaults: both("cross-core").and_check("unpinned"),
         heading: "placement",
         summary: "where the ends run: unpinned, same-cpu, smt-sibling, cross-core, cross-node",
         fits: TWO_ENDED,
@@ -751,6 +764,26 @@ pub const FACTORS: &[Factor] = &[
         defaults: ring("default,single-issuer"),
         heading: "set-up",
         summary: "default, single-issuer, coop, sqpoll, no-sqarray, registered, or several joined by +",
+        fits: NO_PATH,
+    },
+    Factor {
+        name: "run_timeout",
+        flag: Some("timeout"),
+        role: Role::Condition,
+        kind: Kind::Duration { min_ns: 10_000_000, max_ns: 3_600_000_000_000, auto: false },
+        defaults: check("60s"),
+        heading: "timeout",
+        summary: "a run that takes longer has failed, and is ended with all that it started",
+        fits: NO_PATH,
+    },
+    Factor {
+        name: "value",
+        flag: Some("values"),
+        role: Role::Choice,
+        kind: Kind::Value,
+        defaults: check("4K..1M"),
+        heading: "value",
+        summary: "what goes in the place of {value}: sizes (4K is passed on as 4096), numbers, or words",
         fits: NO_PATH,
     },
 ];

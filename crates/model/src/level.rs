@@ -118,6 +118,8 @@ pub enum Kind {
         /// Whether `auto` is a level.
         auto: bool,
     },
+    /// Whatever a program takes: a size where it is written with a unit, beside others that are; else a word.
+    Value,
     /// A name that the function accepts (and returns in its canonical form).
     Name(fn(&str) -> Result<String, NameError>),
 }
@@ -239,6 +241,7 @@ impl Kind {
                 "off" | "false" => Ok(Level::Switch(false)),
                 _ => Err(LevelError::NotSwitch(text.into(), if auto { "on, off or auto" } else { "on or off" })),
             },
+            Kind::Value => Ok(value(text, false)),
             Kind::Name(accept) => Ok(Level::Name(accept(text)?)),
         }
     }
@@ -249,6 +252,7 @@ impl Kind {
     /// When an element is not of this kind, a range is upside down, or a level stands twice.
     pub fn parse_list(&self, text: &str) -> Result<Vec<Level>, LevelError> {
         let mut levels = Vec::new();
+        let sizes = matches!(self, Kind::Value) && are_sizes(text);
         for element in text.split(',') {
             let element = element.trim();
             if element.is_empty() {
@@ -256,6 +260,7 @@ impl Kind {
             }
             // A path such as `../file` holds the range's two dots.
             match element.split_once("..") {
+                _ if matches!(self, Kind::Value) => levels.extend(values(element, sizes)?),
                 Some((low, high)) if !matches!(self, Kind::Name(_) | Kind::Switch { .. }) => {
                     levels.extend(self.range(element, low, high)?);
                 }
@@ -271,31 +276,19 @@ impl Kind {
         Ok(levels)
     }
 
-    /// Doubles from `low`; `high` is always the last level.
     fn range(&self, element: &str, low: &str, high: &str) -> Result<Vec<Level>, LevelError> {
         if low.trim().is_empty() || high.trim().is_empty() {
             return Err(LevelError::OpenRange(element.into()));
         }
         let ends = (self.parse(low)?.number(), self.parse(high)?.number());
         let (Some(low), Some(high)) = ends else { return Err(LevelError::NoRange(element.into())) };
-        if low > high {
-            return Err(LevelError::UpsideDown(element.into()));
-        }
-        let mut levels = Vec::new();
-        let mut value = low;
-        while value < high {
-            levels.push(Level::Number(value));
-            // From 0 (no walk, no think) the next step is 1.
-            value = (value * 2).max(1);
-        }
-        levels.push(Level::Number(high));
-        Ok(levels)
+        Ok(doubled(element, low, high)?.into_iter().map(Level::Number).collect())
     }
 
     /// A level as a person reads it: `64 KiB`, `42 ms`, `on`.
     pub fn show(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Size { .. } | Kind::SizeOr { .. }, Level::Number(n)) => Bytes(*n).to_string(),
+            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Value, Level::Number(n)) => Bytes(*n).to_string(),
             (Kind::CallRate, Level::Number(n)) => call_rate(*n as f64),
             (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).to_string(),
             (Kind::Rate, Level::Number(n)) => format!("{}/s", Bytes(*n)),
@@ -306,11 +299,61 @@ impl Kind {
     /// A level as a flag or a plan takes it: `64K`, `42ms`, `on`.
     pub fn compact(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Rate, Level::Number(n)) => Bytes(*n).compact(),
+            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Rate | Kind::Value, Level::Number(n)) => {
+                Bytes(*n).compact()
+            }
             (Kind::CallRate, Level::Number(n)) => compact_calls(*n),
             (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).compact(),
             _ => level.to_string(),
         }
+    }
+}
+
+/// Doubles from `low`; `high` is always the last.
+fn doubled(element: &str, low: u64, high: u64) -> Result<Vec<u64>, LevelError> {
+    if low > high {
+        return Err(LevelError::UpsideDown(element.into()));
+    }
+    let mut numbers = Vec::new();
+    let mut value = low;
+    while value < high {
+        numbers.push(value);
+        // From 0 (no walk, no think) the next step is 1.
+        value = value.saturating_mul(2).max(1);
+    }
+    numbers.push(high);
+    Ok(numbers)
+}
+
+/// Whether any of the values of a program is written as a size: then plain numbers beside it are bytes.
+fn are_sizes(text: &str) -> bool {
+    let is_size = |part: &str| is_number(part) && !part.trim().bytes().all(|byte| byte.is_ascii_digit());
+    text.split(',').flat_map(|element| element.split("..")).any(is_size)
+}
+
+fn is_number(text: &str) -> bool {
+    text.trim().starts_with(|c: char| c.is_ascii_digit()) && text.parse::<Bytes>().is_ok()
+}
+
+/// One value of a program. A decimal such as `1.5` is a word, however it is read as a size.
+fn value(text: &str, sizes: bool) -> Level {
+    let has_unit = !text.ends_with(|c: char| c.is_ascii_digit());
+    match text.parse() {
+        Ok(Bytes(bytes)) if is_number(text) && (has_unit || sizes) => Level::Number(bytes),
+        _ => Level::Name(text.to_owned()),
+    }
+}
+
+/// An element of a list of a program's values: one of them, or a range of sizes or of numbers.
+fn values(element: &str, sizes: bool) -> Result<Vec<Level>, LevelError> {
+    match element.split_once("..") {
+        Some((low, high)) if is_number(low) && is_number(high) => {
+            let (Bytes(low), Bytes(high)) = (low.parse()?, high.parse()?);
+            let level = |number: u64| if sizes { Level::Number(number) } else { Level::Name(number.to_string()) };
+            Ok(doubled(element, low, high)?.into_iter().map(level).collect())
+        }
+        Some((low, high)) if is_number(low) && high.is_empty() => Err(LevelError::OpenRange(element.into())),
+        _ => Ok(vec![value(element, sizes)]),
     }
 }
 
@@ -391,6 +434,21 @@ mod tests {
         check(Kind::Switch { auto: false }, "auto", "`auto` is not a switch: use on or off");
         check(Kind::SizeOr { min: 1, max: 4096, name: "same" }, "same,1K", "same 1K");
         check(Kind::Rate, "max,100M", "max 100M");
+    }
+
+    #[test]
+    fn values_of_programs_are_sizes_where_one_is() {
+        check(Kind::Value, "4K..16K", "4K 8K 16K");
+        check(Kind::Value, "512..2K,64", "512 1K 2K 64");
+        check(Kind::Value, "1..4", "1 2 4");
+        check(Kind::Value, "lz4,zstd,1.5", "lz4 zstd 1.5");
+        check(Kind::Value, "../a,/b", "../a /b");
+        check(Kind::Value, "4096,4K", "4 KiB stands twice in the list: every level once, please");
+        check(Kind::Value, "8K..4K", "the range 8K..4K is upside down: write the smaller end first");
+        check(Kind::Value, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
+        let levels = |text: &str| Kind::Value.parse_list(text).unwrap();
+        assert_eq!(levels("64"), [Level::Name("64".into())]);
+        assert_eq!(levels("64,1K"), [Level::Number(64), Level::Number(1024)]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::level::Level;
 use crate::relay::RelayReport;
 use crate::ring::RingReport;
 use crate::session::Stage;
+use crate::task::{Counted, TaskReport};
 use crate::workload::Workload;
 
 /// How a trial, or a cell, ended.
@@ -113,17 +114,31 @@ impl Trial {
         self.end(EndRole::Ring)?.ring.as_ref()
     }
 
-    /// Bytes moved, calls completed or completions taken within the window: what the trial is rated and charged by.
+    /// What became of a program of the user's.
+    pub fn task(&self) -> Option<&TaskReport> {
+        self.end(EndRole::Command)?.task.as_ref()
+    }
+
+    /// Bytes moved, calls completed, completions taken or runs within the window: what the trial is rated and charged
+    /// by; 0 where a program printed its rate itself.
     pub fn units(&self) -> u64 {
         match self.workload {
             Workload::Stream => self.bytes,
+            Workload::Check => match self.task().map(|task| task.counted) {
+                Some(Counted::Bytes) => self.bytes,
+                _ => self.calls,
+            },
             Workload::Call | Workload::Ring => self.calls,
         }
     }
 
-    /// Units per second: bytes at the sink, calls completed at the client, completions taken from a ring. `None`
-    /// unless something was measured.
+    /// Units per second: bytes at the sink, calls completed at the client, completions taken from a ring; of a program
+    /// what its metric says. `None` unless something was measured.
     pub fn rate(&self) -> Option<f64> {
+        if self.workload == Workload::Check {
+            let rate = self.task().map(|task| task.rate).filter(|rate| rate.is_finite() && *rate > 0.0);
+            return rate.filter(|_| self.outcome == Outcome::Measured);
+        }
         (self.outcome == Outcome::Measured && self.wall_ns > 0 && self.units() > 0)
             .then(|| self.units() as f64 * 1e9 / self.wall_ns as f64)
     }
@@ -135,13 +150,20 @@ impl Trial {
     }
 
     /// CPU time of a unit, nanoseconds: of both ends for a byte; of the server for a call, since the client is
-    /// the instrument. `None` where it was not recorded.
+    /// the instrument; of a program and its server for a run. `None` where it was not recorded.
     pub fn cpu_ns_per_unit(&self) -> Option<f64> {
         match self.workload {
             Workload::Stream => self.cpu_ns_per_byte(),
             Workload::Call => self.server_cpu_ns_per_call(),
             Workload::Ring => self.cpu_ns_per_nop(),
+            Workload::Check => self.cpu_ns_per_run(),
         }
+    }
+
+    /// CPU time of a run, nanoseconds: the program, its server, and the children of both.
+    pub fn cpu_ns_per_run(&self) -> Option<f64> {
+        let ns = self.end(EndRole::Command)?.cpu_time_ns() + self.task()?.server_cpu_ns.unwrap_or(0);
+        (ns > 0).then_some(ns as f64)
     }
 
     /// CPU time of both ends for each byte, nanoseconds; `None` where an end's CPU time was not recorded.
@@ -255,6 +277,9 @@ pub struct EndReport {
     /// What a relay counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
+    /// What became of a program of the user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskReport>,
 }
 
 /// What one flow of one end counted.

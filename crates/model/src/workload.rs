@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{NameError, Transport};
 use crate::end::{EndRole, Side};
 use crate::suggest;
-use crate::unit::{byte_rate, call_rate, nop_rate};
+use crate::unit::{byte_rate, call_rate, nop_rate, significant};
 
 /// What is said over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub enum Workload {
     Call,
     /// Operations that do nothing, through an io_uring: there is no path.
     Ring,
+    /// A program of the user's, whose path is its own.
+    Check,
 }
 
 /// What a workload is.
@@ -117,6 +119,26 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             rate: nop_rate,
             per_second: "nops_per_second",
             costs: ["ns_per_nop", "ns_per_nop"],
+        },
+        worker: "program",
+        idle_worker: "a program that does nothing",
+        working_profiles: "",
+        of_our_server: &[],
+    },
+    WorkloadRow {
+        value: Workload::Check,
+        name: "check",
+        summary: "your own program, over values of one of its settings",
+        about: "Your own program over values of one of its settings: which is best, and what it gains over yours",
+        carries: |_| false,
+        // Who runs the program runs its server as well: the second is a place for it.
+        roles: &[EndRole::Command, EndRole::Server],
+        // Where a metric says otherwise, a trial tells.
+        unit: Unit {
+            metric: ("runs", "runs/s"),
+            rate: |rate| format!("{} a second", significant(rate, 3)),
+            per_second: "rate_per_second",
+            costs: ["ns_per_run", "ns_per_run"],
         },
         worker: "program",
         idle_worker: "a program that does nothing",

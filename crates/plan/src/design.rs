@@ -156,6 +156,13 @@ impl Default for Design {
 /// rests.
 const CONFIRM_CALLS_NS: u64 = 50_000_000;
 
+/// What a run of a program is assumed to take before one was seen.
+const RUN_ASSUMED_NS: u64 = 100_000_000;
+
+/// A run of a program is as long as it is.
+const NO_LENGTHS: Lengths =
+    Lengths { warmup_ns: 0, confirm_ns: 0, screen_warmup_ns: 0, screen_ns: 0, shortest_ns: (0, 0) };
+
 impl Design {
     /// The design of a workload.
     pub fn of(workload: Workload) -> Design {
@@ -165,6 +172,20 @@ impl Design {
             Workload::Ring => Design {
                 fresh: Lengths { warmup_ns: 1_000_000, ..Lengths::default() },
                 overhead_ns: 1_000_000,
+                ..Design::default()
+            },
+            // A run takes what it takes, which the first one tells. What it warms up (caches of files above all) it does
+            // not tell apart from the rest, so nothing is cut off.
+            Workload::Check => Design {
+                calibration_trials: 1,
+                calibration_ns: 0,
+                screen_blocks: 1,
+                narrow_blocks: 1,
+                narrow_cells: 12,
+                fresh: NO_LENGTHS,
+                steady: NO_LENGTHS,
+                floor_ns: 0,
+                overhead_ns: RUN_ASSUMED_NS,
                 ..Design::default()
             },
             Workload::Call => Design {

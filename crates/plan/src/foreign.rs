@@ -15,7 +15,7 @@ pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
     let near = match workload {
         Workload::Stream => Setter::Source,
         Workload::Call => Setter::Client,
-        Workload::Ring => return false,
+        Workload::Ring | Workload::Check => return false,
     };
     let mut levels = Levels::default();
     levels.set("rcvbuf_on", Level::Name("client".into()));
@@ -82,7 +82,7 @@ pub(crate) fn note(plan: &mut Plan) {
     }
     let counted = match plan.workload {
         Workload::Stream => "; what counts is what its kernel acknowledged, or took, not what it has read",
-        Workload::Call | Workload::Ring => "",
+        Workload::Call | Workload::Ring | Workload::Check => "",
     };
     plan.notes.extend(places.iter().map(|place| {
         format!(

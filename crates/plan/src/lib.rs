@@ -22,6 +22,7 @@ mod resolve;
 mod ring;
 pub mod search;
 pub mod spec;
+mod task;
 
 pub use catalog::Catalog;
 pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, Finalists, LOOKS, LOOKS_MAX, Schedule};

@@ -47,11 +47,14 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         let name = |factor: &str| cell.factors.get(factor).name().unwrap_or_default();
         return catalog.lacks_ring(name("implementation"), name("setup")).map(str::to_owned);
     }
+    let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
+    if cell.factors.workload() == Workload::Check {
+        return placement.and_then(|placement| catalog.lacks_placement(placement)).map(str::to_owned);
+    }
     let transport = cell.factors.transport()?;
     if let Some(reason) = catalog.lacks_transport(&transport) {
         return Some(reason.to_owned());
     }
-    let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
     if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
         return Some(reason.to_owned());
     }
@@ -114,8 +117,9 @@ fn memory(levels: &Levels) -> u64 {
                 if at_once > 1 { number("read_size").min(number("write_size") + 4096) } else { number("read_size") };
             flows * (at_once * (read + number("write_size")) + number("walk") + (512 << 10))
         }
-        // A submission takes 64 bytes, two completions 32: nothing beside what a process takes anyway.
-        Workload::Ring => 0,
+        // A submission takes 64 bytes, two completions 32: nothing beside what a process takes anyway. What a program of
+        // the user's takes is not known.
+        Workload::Ring | Workload::Check => 0,
         Workload::Call => {
             // Of a thread that only carries a connection little more is touched than its stacks and its entry in
             // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
-use bytegauge_model::{Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, Transport, Workload};
+use bytegauge_model::{
+    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, Task, Transport, Workload,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
@@ -19,6 +21,7 @@ use crate::relay;
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
+use crate::task::refuse_what_no_task_can;
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: u64 = 50_000;
@@ -66,6 +69,9 @@ pub struct Plan {
     /// What is said over the paths.
     #[serde(default)]
     pub workload: Workload,
+    /// The user's program, where it is one that is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
     /// Seed of every random choice.
     pub seed: u64,
     /// "Within x of the best", as a share.
@@ -109,6 +115,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     let mut plan = Plan {
         name: spec.name.clone(),
         workload: spec.workload,
+        task: spec.task.clone(),
         seed,
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),
@@ -133,6 +140,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     }
     refuse_what_is_elsewhere(spec)?;
     refuse_what_no_ring_can(spec)?;
+    refuse_what_no_task_can(spec)?;
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
     refuse_too_many(spec)?;

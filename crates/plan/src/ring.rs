@@ -93,7 +93,10 @@ mod tests {
             "entries = 64\nsubmit-batch = 128",
             "--submit-batch: 128 operations do not fit a ring of 64 --entries: use 64 or fewer, or auto",
         );
-        check_error("verify = true", "--verify compares bytes, and a ring moves none: use --mode checked");
+        check_error(
+            "verify = true",
+            "--verify compares bytes of ours, and none move here: leave it out (of a ring, --mode checked compares)",
+        );
         check_error(
             "implementation = \"liburing-undrained\"",
             "--implementation liburing-undrained is an artefact that is shown beside others, in mode ceiling without user \

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
-use bytegauge_model::{Ends, IAm, Level, LevelError, Transport, Workload};
+use bytegauge_model::{Ends, IAm, Level, LevelError, Task, Transport, Workload};
 use thiserror::Error;
 
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
@@ -87,8 +87,14 @@ pub enum PlanError {
         /// The implementation.
         name: String,
     },
+    /// A plan of a program without the program.
+    #[error("which program is checked is said on the command line: bytegauge check --values LIST -- CMD … {{value}} …")]
+    NoTask,
+    /// A program that cannot be run with these values.
+    #[error("{0}")]
+    Task(String),
     /// Bytes are to be compared where none move.
-    #[error("--verify compares bytes, and a ring moves none: use --mode checked")]
+    #[error("--verify compares bytes of ours, and none move here: leave it out (of a ring, --mode checked compares)")]
     NoBytes,
     /// A factor that a server which is not ours cannot be told.
     #[error("--{flag} does not go with --connect: {why}")]
@@ -247,6 +253,8 @@ pub struct Spec {
     pub ends: Ends,
     /// Whether every byte is checked at the sink.
     pub verify: bool,
+    /// The user's program, where it is one that is checked.
+    pub task: Option<Task>,
     /// Profiles defined here.
     pub profiles: Vec<ProfileSpec>,
     /// The crossings, measured in one session.
@@ -270,6 +278,7 @@ impl Spec {
             margin: MARGIN,
             ends: Ends::Threads,
             verify: false,
+            task: None,
             profiles: Vec::new(),
             parts: vec![Part::default()],
         }

@@ -6,6 +6,7 @@
 pub mod call;
 pub mod relay;
 pub mod ring;
+pub mod task;
 
 use std::collections::BTreeMap;
 
@@ -128,7 +129,7 @@ pub const UNKNOWN: &str = "unknown";
 /// Every name that a cell's limit can have.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let mut names: Vec<&'static str> = Vec::new();
-    for name in [of(RULES), of(call::RULES), of(ring::RULES)].concat() {
+    for name in [of(RULES), of(call::RULES), of(ring::RULES), task::NAMES.to_vec()].concat() {
         if !names.contains(&name) {
             names.push(name);
         }

@@ -49,6 +49,10 @@ pub fn subject(conditions: &Levels) -> String {
     if conditions.workload() == Workload::Ring {
         return ring(conditions).into_iter().chain(elsewhere).collect::<Vec<_>>().join(", ");
     }
+    if conditions.workload() == Workload::Check {
+        let program = ["your program".to_owned()].into_iter();
+        return program.chain(placed(conditions).map(str::to_owned)).chain(elsewhere).collect::<Vec<_>>().join(", ");
+    }
     let joint = transport(conditions);
     let joint = if elsewhere.is_empty() { joint } else { joint.replace(" over loopback", "") };
     let mut parts: Vec<String> = [joint].into_iter().chain(elsewhere).collect();
@@ -57,6 +61,15 @@ pub fn subject(conditions: &Levels) -> String {
     parts.extend(call(conditions));
     parts.extend(load(conditions));
     parts.join(", ")
+}
+
+/// Where a program of the user's runs, where that was decided.
+pub fn placed(conditions: &Levels) -> Option<&'static str> {
+    Some(match conditions.get("placement").name()? {
+        "unpinned" => return None,
+        "same-cpu" => "on one CPU",
+        _ => return placement(conditions),
+    })
 }
 
 /// A ring that does nothing, and what is asked of it.
@@ -107,7 +120,9 @@ fn load(conditions: &Levels) -> Vec<String> {
     let offered = |name: &str| conditions.get(name).number().map(|_| format!("{} offered", shown(name)));
     let think = conditions.get("think").number().filter(|ns| *ns > 0).map(|_| match conditions.workload() {
         Workload::Stream => format!("the writer pausing {} between writes", shown("think")),
-        Workload::Call | Workload::Ring => format!("each client pausing {} between calls", shown("think")),
+        Workload::Call | Workload::Ring | Workload::Check => {
+            format!("each client pausing {} between calls", shown("think"))
+        }
     });
     let slo =
         conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
@@ -209,6 +224,7 @@ fn setting(name: &str, value: &Level) -> Option<String> {
     let text = level(name, value);
     Some(match (name, value) {
         (_, Level::Absent) => return None,
+        ("value", _) => format!("use {text}"),
         ("read_size", _) => format!("read with {text}"),
         ("write_size", _) => format!("write with {text}"),
         ("engine", _) => format!("use the engine {text}"),

@@ -3,7 +3,7 @@
 //!
 //! Only puts together what the view has decided: no rule of evidence stands here.
 
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
@@ -16,6 +16,8 @@ pub struct Verdict {
     pub subject: String,
     /// What is said over the path: it decides the units and who works.
     pub workload: Workload,
+    /// Base unit of its rates.
+    pub unit: &'static str,
     /// What is said about the choice.
     pub answer: Answer,
     /// What the choice has to say beside its rate: whether to set a buffer at all, what failed.
@@ -280,14 +282,21 @@ impl Verdict {
         let weight = match (placement.beats_choices, self.workload) {
             (false, _) => "",
             (true, Workload::Stream) => ": placement matters more than buffers here",
-            (true, Workload::Call | Workload::Ring) => ": placement matters more than what was compared here",
+            (true, Workload::Call | Workload::Ring | Workload::Check) => {
+                ": placement matters more than what was compared here"
+            }
         };
         let rate = self.shown(placement.per_second);
         format!("{} would reach {only}{rate}{weight}.", capital(&placement.phrase))
     }
 
     fn shown(&self, per_second: f64) -> String {
-        (self.workload.row().unit.rate)(per_second)
+        match (self.workload, self.unit) {
+            (Workload::Check, "bytes/s") => byte_rate(per_second),
+            (Workload::Check, "runs/s") => format!("{} a run", Nanos((1e9 / per_second) as u64)),
+            (Workload::Check, unit) => format!("{} {unit}", significant(per_second, 3)),
+            _ => (self.workload.row().unit.rate)(per_second),
+        }
     }
 }
 
@@ -339,6 +348,7 @@ mod tests {
         Verdict {
             subject: "Unix sockets, ends on different CPUs".into(),
             workload: Workload::Stream,
+            unit: "bytes/s",
             answer,
             remarks: Vec::new(),
             rates,

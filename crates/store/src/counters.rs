@@ -44,6 +44,7 @@ pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
         datagrams: _,
         ring: _,
         relay: _,
+        task: _,
     } = *end;
     [
         bytes,
@@ -94,6 +95,7 @@ pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
         datagrams: None,
         ring: None,
         relay: None,
+        task: None,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use bytegauge_model::{
     CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RelayReport, RingReport,
-    TcpReport,
+    TaskReport, TcpReport,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,6 +28,8 @@ pub(crate) struct EndDetail {
     ring: Option<RingReport>,
     /// What a relay counted.
     relay: Option<RelayReport>,
+    /// What became of a program.
+    task: Option<TaskReport>,
     /// The only flow, whose counters are the end's.
     only: Option<Kernel>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -68,7 +70,7 @@ impl EndDetail {
 
     /// Everything but the flows.
     fn beside(end: &EndReport) -> EndDetail {
-        let EndReport { queued_ns, call, engine, datagrams, ring, relay, .. } = end;
+        let EndReport { queued_ns, call, engine, datagrams, ring, relay, task, .. } = end;
         EndDetail {
             queued_ns: *queued_ns,
             call: call.clone(),
@@ -76,6 +78,7 @@ impl EndDetail {
             datagrams: *datagrams,
             ring: *ring,
             relay: *relay,
+            task: task.clone(),
             only: None,
             flows: Vec::new(),
         }
@@ -88,9 +91,9 @@ impl EndDetail {
 
     /// The end again, from its counters and this.
     pub(crate) fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, .. } = self;
+        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, task, .. } = self;
         let mut end =
-            EndReport { queued_ns, call, engine, datagrams, ring, relay, ..counters::end(numbers, self.flows) };
+            EndReport { queued_ns, call, engine, datagrams, ring, relay, task, ..counters::end(numbers, self.flows) };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }

@@ -14,6 +14,7 @@ use crate::cell::{CellRow, kind_name};
 use crate::counters;
 use crate::error::StoreError;
 use crate::line::{self, Line};
+use crate::redact;
 use crate::trial;
 
 /// The columns before the factors.
@@ -62,15 +63,20 @@ const RESULT_OF_RINGS: [&str; 10] = [
     "sink_cpu",
 ];
 
+/// The same of programs of the user's. The rate is by the metric of the plan.
+const RESULT_OF_CHECKS: [&str; 8] =
+    ["wall_ns", "rate_per_second", "cpu_ns", "server_cpu_ns", "left_behind", "warmup_ns", "source_cpu", "sink_cpu"];
+
 /// The columns at the end.
 const MACHINE: [&str; 4] = ["machine_wall_ns", "machine_busy_ns", "machine_softirq_ns", "machine_steal_ns"];
 
 impl Store {
-    /// Writes the raw trials of a session as CSV, one row each, in the order of measurement.
+    /// Writes the raw trials of a session as CSV, one row each, in the order of measurement; redacted, without what
+    /// programs printed.
     ///
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
-    pub fn export_csv(&self, id: SessionId, out: impl Write) -> Result<(), StoreError> {
+    pub fn export_csv(&self, id: SessionId, redact: bool, out: impl Write) -> Result<(), StoreError> {
         // A workload that this version does not know has no columns here either.
         let workload: Workload = self.session(id)?.workload.parse().unwrap_or_default();
         let rows = self.cells(id)?;
@@ -81,7 +87,10 @@ impl Store {
         let mut csv = csv::Writer::from_writer(out);
         csv.write_record(header(workload, &extra))?;
         self.read(|connection| {
-            trial::visit(connection, id, |_, trial| {
+            trial::visit(connection, id, |_, mut trial| {
+                if redact {
+                    redact::outcome(&mut trial.outcome);
+                }
                 let Some(row) = cells.get(&trial.cell) else {
                     // The tables' own references rule this out.
                     return Err(StoreError::NoCell { session: id, cell: trial.cell });
@@ -94,21 +103,28 @@ impl Store {
         Ok(())
     }
 
-    /// Writes everything about a session as JSON lines.
+    /// Writes everything about a session as JSON lines; redacted, without the words of programs and what they printed.
     ///
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
-    pub fn export_jsonl(&self, id: SessionId, mut out: impl Write) -> Result<(), StoreError> {
+    pub fn export_jsonl(&self, id: SessionId, redact: bool, mut out: impl Write) -> Result<(), StoreError> {
         let mut write = |line: &Line| -> Result<(), StoreError> {
             let mut text = serde_json::to_string(line)?;
             text.push('\n');
             Ok(out.write_all(text.as_bytes())?)
         };
-        write(&Line::Session { schema_version: line::VERSION, session: self.session(id)? })?;
+        let mut session = self.session(id)?;
+        if redact {
+            redact::session(&mut session);
+        }
+        write(&Line::Session { schema_version: line::VERSION, session })?;
         for row in self.groups(id)? {
             write(&Line::Group { group: row.group, facts: row.facts })?;
         }
-        for row in self.cells(id)? {
+        for mut row in self.cells(id)? {
+            if redact {
+                row.outcome.iter_mut().for_each(redact::outcome);
+            }
             write(&Line::Cell { cell: row.cell, outcome: row.outcome })?;
         }
         for block in self.blocks(id)? {
@@ -117,6 +133,9 @@ impl Store {
         self.read(|connection| {
             trial::visit(connection, id, |row, mut trial| {
                 trial::fill_series(connection, row, &mut trial)?;
+                if redact {
+                    redact::outcome(&mut trial.outcome);
+                }
                 write(&Line::Trial { trial: Box::new(trial) })
             })
         })?;
@@ -140,6 +159,7 @@ fn header(workload: Workload, extra: &BTreeSet<&str>) -> Vec<String> {
         Workload::Stream => owned(&RESULT),
         Workload::Call => owned(&RESULT_OF_CALLS),
         Workload::Ring => owned(&RESULT_OF_RINGS),
+        Workload::Check => owned(&RESULT_OF_CHECKS),
     });
     header.extend(ends);
     header.extend(owned(&MACHINE));
@@ -183,6 +203,13 @@ fn record(
             text(trial.rate()),
             text(failed_calls(trial)),
             text(trial.end(EndRole::Competitor).and_then(|end| Some(end.call.as_ref()?.calls))),
+        ],
+        Workload::Check => vec![
+            trial.wall_ns.to_string(),
+            text(trial.rate()),
+            text(trial.cpu_ns_per_run()),
+            text(trial.task().and_then(|task| task.server_cpu_ns)),
+            text(trial.task().map(|task| task.left_behind)),
         ],
         Workload::Ring => vec![
             trial.calls.to_string(),

@@ -18,6 +18,7 @@ mod import;
 mod line;
 mod owner;
 pub mod path;
+mod redact;
 mod schema;
 mod session;
 mod trial;

@@ -18,6 +18,7 @@ compile_error!("bytegauge counts bytes in 64-bit machine words: build it for a 6
 
 pub mod affinity;
 pub mod buffer;
+pub mod children;
 pub mod clock;
 pub mod cpu_time;
 pub mod datagram;
@@ -29,6 +30,7 @@ pub mod interface;
 pub mod interrupt;
 pub mod io;
 pub mod limit;
+pub mod listening;
 pub mod machine;
 pub mod nop;
 pub mod option;

@@ -56,6 +56,9 @@ pub enum Fault {
     /// Two counts of the same bytes differ.
     #[error("{0}: what was counted is not what moved")]
     Miscounted(String),
+    /// A program of the user's did not do what was hoped for.
+    #[error("{0}")]
+    Program(String),
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),

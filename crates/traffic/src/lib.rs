@@ -1,4 +1,5 @@
-//! Everything that touches a byte: transports, engines, the workload's flows, and the ends that run them.
+//! Everything that touches a byte: transports, engines, the workload's flows, the ends that run them, and programs of
+//! the user's that touch bytes themselves.
 //!
 //! An end is commanded by serialisable messages ([`message`]), whether it is a thread of this process,
 //! a process of its own, or later an agent on another host. What is dispatched (transport, engine, work)
@@ -27,6 +28,7 @@ pub mod setup;
 mod spin;
 pub mod stream;
 pub mod tally;
+pub mod task;
 pub mod transport;
 
 pub use address::Address;
@@ -39,3 +41,4 @@ pub use relay::RelaySetup;
 pub use ring::RingSetup;
 pub use setup::{PathSetup, Setup, Task};
 pub use stream::StreamSetup;
+pub use task::TaskSetup;

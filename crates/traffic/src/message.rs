@@ -7,8 +7,8 @@
 //! from then on. `Go` to all. The end that measures says `Closed` when its windows have; the others are told to `Stop`.
 //! All answer `Done`, `Skipped` or `Failed`.
 //!
-//! A stream's sink measures, or its source where the sink is not ours; of calls the client does. A ring has no path: its
-//! end is `Ready` at once.
+//! A stream's sink measures, or its source where the sink is not ours; of calls the client does. A ring has no path, nor
+//! has a program of the user's that we know of: their ends are `Ready` at once.
 
 use bytegauge_model::{EndReport, EndRole};
 use serde::{Deserialize, Serialize};

@@ -16,6 +16,7 @@ use crate::plant::Plant;
 use crate::relay::RelaySetup;
 use crate::ring::RingSetup;
 use crate::stream::StreamSetup;
+use crate::task::TaskSetup;
 
 /// How long an end may be late before it counts as stalled.
 pub const GRACE_NS: u64 = 5_000_000_000;
@@ -54,6 +55,8 @@ pub enum Task {
     Call(CallSetup),
     /// A ring runs, without a path.
     Ring(RingSetup),
+    /// A program of the user's runs.
+    Check(TaskSetup),
 }
 
 impl From<StreamSetup> for Task {
@@ -84,6 +87,8 @@ impl Setup {
             Workload::Stream => StreamSetup::of(levels)?.into(),
             Workload::Call => CallSetup::of(levels)?.into(),
             Workload::Ring => RingSetup::of(levels)?.into(),
+            // Its words are the plan's.
+            Workload::Check => return Err(Fault::Impossible("a program is not set up by its levels alone".into())),
         }))
     }
 
@@ -92,7 +97,7 @@ impl Setup {
         match &self.task {
             Task::Stream(stream) => Some(&stream.path),
             Task::Call(call) => Some(&call.path),
-            Task::Ring(_) => None,
+            Task::Ring(_) | Task::Check(_) => None,
         }
     }
 
@@ -101,7 +106,7 @@ impl Setup {
         match &mut self.task {
             Task::Stream(stream) => Some(&mut stream.path),
             Task::Call(call) => Some(&mut call.path),
-            Task::Ring(_) => None,
+            Task::Ring(_) | Task::Check(_) => None,
         }
     }
 }

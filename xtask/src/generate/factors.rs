@@ -109,6 +109,7 @@ fn levels(kind: Kind) -> String {
         Kind::CallRate => "calls per second, or `max`".to_owned(),
         Kind::Switch { auto: true } => "`on`, `off`, `auto`".to_owned(),
         Kind::Switch { auto: false } => "`on`, `off`".to_owned(),
+        Kind::Value => "sizes, numbers or words".to_owned(),
         Kind::Name(_) => "names".to_owned(),
     }
 }
@@ -116,7 +117,7 @@ fn levels(kind: Kind) -> String {
 /// The transports that a factor fits, in words.
 fn transports(workload: Workload, factor: &Factor) -> String {
     if !workload.has_path() {
-        return "none: there is no path".to_owned();
+        return "none: there is no path of ours".to_owned();
     }
     let source = Transport::Source("/dev/zero".into());
     let carries = |transport: &Transport| workload.runs_over(transport);

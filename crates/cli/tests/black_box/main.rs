@@ -11,6 +11,7 @@ mod audit;
 mod bad_input;
 mod bench;
 mod call_faults;
+mod check;
 mod connect;
 mod contract;
 mod datagrams;

@@ -19,6 +19,8 @@ fn every_ready_plan_is_planned() {
         ("tcp-echo", 96),
         ("udp-echo", 144),
         ("receive-buffer", 120),
+        ("relay-copy", 8),
+        ("relay-calls", 8),
         ("ring-nop", 42),
     ] {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
@@ -27,7 +29,8 @@ fn every_ready_plan_is_planned() {
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
     let help = bench.run("run --help").exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let names = "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, ring-nop";
+    let names = "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, relay-copy, \
+                 relay-calls, ring-nop";
     assert!(help.contains(names), "{help}");
 }
 

@@ -5,7 +5,7 @@ use bytegauge_model::factor;
 use bytegauge_model::option::of_factor;
 use bytegauge_model::{Level, Levels, Transport, Workload};
 
-use super::{level, placement, profile_name};
+use super::{level, placed, placement, profile_name};
 
 /// Longer names of profiles do not fit a column.
 const PROFILE_MAX: usize = 12;
@@ -46,6 +46,7 @@ fn one(name: &str, value: &Level) -> Option<String> {
     Some(match (name, text.as_str()) {
         (_, _) if *value == Level::Absent => return None,
         ("transport", _) => transport(value),
+        ("placement", "unpinned") => "not pinned".into(),
         ("placement", "cross-core") => "2 CPUs".into(),
         ("placement", "same-cpu") => "1 CPU".into(),
         ("placement", "smt-sibling") => "1 core".into(),
@@ -110,6 +111,7 @@ fn transport(value: &Level) -> String {
 pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
     let value = conditions.get(name);
     match name {
+        "placement" if conditions.workload() == Workload::Check => placed(conditions).map(str::to_owned),
         "placement" => placement(conditions).map(str::to_owned),
         // Said by the table.
         "transport" | "mode" | "profile" => None,
@@ -181,6 +183,8 @@ pub fn code(name: &str, value: &Level) -> Option<String> {
 /// calls and NOPs.
 pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
     let counted = match base {
+        "runs/s" => Some(["runs/s", "k runs/s", "M runs/s", "G runs/s"]),
+        "printed" => Some(["printed", "k printed", "M printed", "G printed"]),
         "calls/s" => Some(["calls/s", "k calls/s", "M calls/s", "G calls/s"]),
         "NOPs/s" => Some(["NOPs/s", "k NOPs/s", "M NOPs/s", "G NOPs/s"]),
         _ => None,

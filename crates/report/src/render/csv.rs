@@ -102,6 +102,23 @@ const AFTER_FACTORS_OF_RINGS: &[Column] = &[
 ];
 
 /// What a stream of datagrams has beside that.
+const AFTER_FACTORS_OF_CHECKS: &[Column] = &[
+    ("outcome", |cell| cell.outcome.to_owned()),
+    ("reason", |cell| cell.reason.clone().unwrap_or_default()),
+    ("trials", |cell| cell.trials.to_string()),
+    ("unit", |cell| cell.estimate.unit.to_owned()),
+    ("rate", |cell| text(cell.estimate.median)),
+    ("rate_lower", |cell| text(cell.estimate.lower)),
+    ("rate_upper", |cell| text(cell.estimate.upper)),
+    ("ns_per_run", |cell| more(cell, "ns_per_run")),
+    ("cpu_ns_per_run", |cell| more(cell, "cpu_ns_per_run")),
+    ("server_cpu_ns_per_run", |cell| more(cell, "server_cpu_ns_per_run")),
+    ("footprint_bytes", |cell| text(cell.footprint)),
+    ("above_best_upper", |cell| text(cell.above_best_upper)),
+    ("limit", |cell| cell.limit.name.to_owned()),
+    ("limit_sentence", |cell| cell.limit.sentence.clone()),
+];
+
 const OF_DATAGRAMS: &[Column] = &[
     ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
     ("packets_per_s", |cell| more(cell, "packets_per_second")),
@@ -122,6 +139,7 @@ fn after_factors(view: &View) -> impl Iterator<Item = &'static Column> {
         Workload::Stream => AFTER_FACTORS,
         Workload::Call => AFTER_FACTORS_OF_CALLS,
         Workload::Ring => AFTER_FACTORS_OF_RINGS,
+        Workload::Check => AFTER_FACTORS_OF_CHECKS,
     };
     let of_datagrams = if view.cells.iter().any(|cell| cell.datagrams.is_some()) { OF_DATAGRAMS } else { &[] };
     columns.iter().chain(of_datagrams)

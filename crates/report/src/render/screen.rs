@@ -81,8 +81,10 @@ impl Page<'_> {
         let avoid = self.answer.avoid.len();
         let grid = self.grid().map_or(0, |grid| grid.lines.len() + grid.below.len());
         // Blank lines, headings and legends.
+        let gain = self.gain().len();
+        let gain = gain + usize::from(gain > 0);
         let of_list = if all.is_empty() { 0 } else { 2 + self.table(&all).below.len() };
-        let around = 3 + grid + of_list + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1);
+        let around = 3 + grid + of_list + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1) + gain;
         let Some(room) = room.map(|room| room.saturating_sub(around)) else {
             return self.both(&all, avoid, 0, 0);
         };
@@ -124,6 +126,11 @@ impl Page<'_> {
         }
         out.extend(self.legend());
         out.extend(below);
+        let gain = self.gain();
+        if !gain.is_empty() {
+            out.push(String::new());
+            out.extend(gain);
+        }
         out.push(String::new());
         if !self.answer.avoid.is_empty() {
             out.extend(self.avoid(avoid));
@@ -201,6 +208,18 @@ impl Page<'_> {
             parts.pop();
         }
         self.cut(&parts.join(" · "), self.width)
+    }
+
+    /// What is gained, a paragraph each.
+    fn gain(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for text in &self.answer.gain {
+            let name = if out.is_empty() { self.name("GAIN") } else { " ".repeat(NAME) };
+            for (at, line) in wrap(text, self.width - NAME).into_iter().enumerate() {
+                out.push(if at == 0 { format!("{name}{line}") } else { format!("{}{line}", " ".repeat(NAME)) });
+            }
+        }
+        out
     }
 
     /// What the marks mean, in words.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellId, Levels, Trial, factor};
+use bytegauge_model::{CellId, Levels, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
@@ -94,6 +94,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let limit = match (estimate.median, &call, &ring) {
         (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
         (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
+        (Some(_), None, None) if settled.workload() == Workload::Check => limit::task::find(&settled.trials),
         (Some(_), None, None) => limit::find(&gather(&known)),
         (None, _, Some(ring)) if ring.submitted > 0 => limit::ring::of_artefact(),
         (None, ..) => limit::not_measured(),

@@ -9,6 +9,7 @@
 mod answer;
 mod audit;
 mod call;
+mod check;
 mod course;
 mod datagram;
 mod lever;
@@ -27,6 +28,7 @@ pub use audit::{AuditRival, AuditSummary, AuditView};
 pub use call::{
     CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, ProbeView,
 };
+pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
 pub use lever::LeverView;
@@ -67,6 +69,9 @@ pub struct View {
     pub audit: Option<AuditSummary>,
     /// Settings that are shown to move more than the choices that were asked about, the largest first.
     pub levers: Vec<LeverView>,
+    /// Of a program of the user's: what it gains; absent where none was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckView>,
     /// The answers, one for each set of conditions apart from the profile.
     pub verdicts: Vec<VerdictView>,
     /// What the harness itself costs.
@@ -84,7 +89,7 @@ pub struct View {
 pub struct PlanView {
     /// The plan's name.
     pub name: String,
-    /// The workload: `stream`, `call` or `ring`.
+    /// The workload: `stream`, `call`, `ring` or `check`.
     pub workload: String,
     /// "Within x of the best", as a share.
     pub margin: f64,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{DatagramReport, EndReport, EndRole, Trial, Workload};
+use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
@@ -19,6 +19,18 @@ struct Metric {
     unit: &'static str,
     of: fn(&Trial) -> Option<f64>,
 }
+
+const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Trial::rate };
+
+/// Whatever a program prints of itself.
+const PRINTED: Metric = Metric { name: "printed", unit: "printed", of: Trial::rate };
+
+/// Of programs of the user's.
+const MORE_OF_CHECKS: &[Metric] = &[
+    Metric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
+    Metric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
+    Metric { name: "server_cpu_ns_per_run", unit: "ns", of: |trial| trial.task()?.server_cpu_ns.map(|ns| ns as f64) },
+];
 
 /// Of rings. What was submitted stands beside what was completed: of a loop that takes no completion it is all.
 const MORE_OF_RINGS: &[Metric] = &[
@@ -128,6 +140,12 @@ fn estimate(metric: &Metric, settled: &Settled, level: f64) -> Estimate {
 
 /// The primary rate of a cell.
 pub fn throughput(settled: &Settled, level: f64) -> Estimate {
+    // A program is rated by what its runs were.
+    match settled.measured.iter().find_map(|trial| trial.task()).map(|task| task.counted) {
+        Some(Counted::Bytes) => return estimate(&THROUGHPUT, settled, level),
+        Some(Counted::Printed) => return estimate(&PRINTED, settled, level),
+        Some(Counted::Runs) | None => {}
+    }
     let (name, unit) = settled.workload().row().unit.metric;
     estimate(&Metric { name, unit, of: Trial::rate }, settled, level)
 }
@@ -138,6 +156,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Stream => MORE,
         Workload::Call => MORE_OF_CALLS,
         Workload::Ring => MORE_OF_RINGS,
+        Workload::Check => MORE_OF_CHECKS,
     };
     let of_relay = match settled.workload() {
         Workload::Stream => &OF_RELAYS[..2],
@@ -152,7 +171,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
 pub fn total_rate(settled: &Settled) -> Option<f64> {
     let counted = settled.trials.iter().filter(|trial| trial.rate().is_some());
     let (units, ns) = counted.fold((0.0, 0.0), |(units, ns), t| (units + t.units() as f64, ns + t.wall_ns as f64));
-    (ns > 0.0).then(|| units * 1e9 / ns)
+    (ns > 0.0 && units > 0.0).then(|| units * 1e9 / ns)
 }
 
 /// Trials outside three interquartile ranges of the middle half (Tukey's "far out"), and what went with them.

@@ -10,6 +10,8 @@ pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Optio
     match levels.workload() {
         Workload::Stream => {}
         Workload::Call => return of_calls(levels, trials, varied),
+        // What a program does with its value is its own business; the smaller of two sizes that are as good is taken.
+        Workload::Check => return levels.get("value").number(),
         Workload::Ring => return levels.get("entries").number().map(|entries| entries.saturating_mul(ENTRY_BYTES)),
     }
     let flows = levels.get("flows").number().unwrap_or(1);
@@ -79,7 +81,7 @@ impl Buffer {
         match (levels.workload(), levels.get("rcvbuf_on").name()) {
             (Workload::Stream, _) => self.end,
             (Workload::Call, Some("client")) if self.factor == "rcvbuf" => |trial| trial.source_side(),
-            (Workload::Call | Workload::Ring, _) => |trial| trial.sink_side(),
+            (Workload::Call | Workload::Ring | Workload::Check, _) => |trial| trial.sink_side(),
         }
     }
 }

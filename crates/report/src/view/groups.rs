@@ -94,6 +94,11 @@ fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
     })
 }
 
+/// The base unit of a session's rates.
+pub fn unit(conditions: &Conditions) -> &'static str {
+    conditions.cells.first().map_or("bytes/s", |cell| cell.estimate.unit)
+}
+
 /// As the harness found it; else as the trials say that they were told.
 fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
     let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
@@ -143,6 +148,7 @@ fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> Gr
     let verdict = Verdict {
         subject: phrase::capital(&phrase::group_label(&judged.row.group.factors)),
         workload: judged.row.group.factors.workload(),
+        unit: unit(conditions),
         answer: decision.answer,
         remarks: Vec::new(),
         rates,

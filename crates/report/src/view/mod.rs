@@ -11,6 +11,7 @@ mod backlog;
 pub(crate) mod call_datagrams;
 mod calls;
 mod cells;
+mod check;
 mod checks;
 mod compare;
 mod cost;
@@ -42,7 +43,7 @@ mod stolen;
 mod time;
 mod verdicts;
 
-use bytegauge_model::{Cell, CellKind, Levels, Outcome, SessionStatus, Workload, factor, level::Kind};
+use bytegauge_model::{Cell, CellKind, Levels, Outcome, SessionStatus, Task, Workload, factor, level::Kind};
 use bytegauge_stats::group::Method;
 
 use crate::SessionData;
@@ -153,6 +154,7 @@ impl View {
                 varied: varied.clone(),
                 factors: factors(&record.workload),
             },
+            check: task(session).map(|task| check::check(&task, &judged, &conditions, &groups)),
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
             answer: AnswerView::default(),
@@ -166,6 +168,11 @@ impl View {
         view.answer = first::answer(&view, record.imported);
         view
     }
+}
+
+/// The program that was checked, where one was.
+fn task(session: &SessionData) -> Option<Task> {
+    serde_json::from_value(session.record.plan.get("task")?.clone()).ok()
 }
 
 /// The confidence of all looks together, as a share.
@@ -209,6 +216,8 @@ fn plan_varied(cells: &[Cell]) -> Vec<String> {
 fn factors(workload: &str) -> Vec<FactorView> {
     let unit = |kind: Kind| match kind {
         Kind::Size { .. } | Kind::SizeOr { .. } => Some("bytes"),
+        // Whatever a program takes.
+        Kind::Value => None,
         Kind::Duration { .. } => Some("ns"),
         Kind::Rate => Some("bytes/s"),
         Kind::CallRate => Some("calls/s"),

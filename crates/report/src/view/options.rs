@@ -48,7 +48,7 @@ fn expected(row: &OptionRow, levels: &Levels) -> Option<(Level, [bool; 2])> {
     let ends = match levels.workload() {
         Workload::Stream => [Source, Sink],
         Workload::Call => [Client, Server],
-        Workload::Ring => return None,
+        Workload::Ring | Workload::Check => return None,
     };
     let (setters, _) = (row.sites)(&requested);
     Some((row.expected(level), ends.map(|end| setters.contains(&end))))

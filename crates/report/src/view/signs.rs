@@ -185,7 +185,7 @@ pub fn lanes(levels: &Levels) -> u64 {
     match levels.workload() {
         Workload::Stream => flows(levels),
         Workload::Call => threads(levels, "client"),
-        Workload::Ring => 1,
+        Workload::Ring | Workload::Check => 1,
     }
 }
 

@@ -8,7 +8,7 @@ use super::answer::{Conditions, Decision, decide, rates};
 use super::cells::factors;
 use super::compare::{Family, Judged, varied_choices};
 use super::document::{Recommendation, VerdictView};
-use super::groups::{age_ns, single};
+use super::groups::{age_ns, single, unit};
 use super::lever::{apart, spread_of_choices};
 use super::receive_buffer;
 use crate::phrase;
@@ -37,6 +37,7 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
     let text = Verdict {
         subject: subject(family, &decision.answer),
         workload: family.conditions.workload(),
+        unit: unit(conditions),
         remarks,
         answer: decision.answer,
         rates: shown,

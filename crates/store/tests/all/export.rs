@@ -9,13 +9,13 @@ use serde_json::json;
 
 fn jsonl(store: &Store, id: SessionId) -> String {
     let mut out = Vec::new();
-    store.export_jsonl(id, &mut out).unwrap();
+    store.export_jsonl(id, false, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 fn csv(store: &Store, id: SessionId) -> String {
     let mut out = Vec::new();
-    store.export_csv(id, &mut out).unwrap();
+    store.export_csv(id, false, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -127,7 +127,7 @@ fn names_that_are_not_there() {
     };
     let nobody = SessionId(99);
     check(store.session(nobody).map(|_| ()), "no session 99");
-    check(store.export_csv(nobody, Vec::new()), "`bytegauge sessions` lists them");
+    check(store.export_csv(nobody, false, Vec::new()), "`bytegauge sessions` lists them");
     check(store.add_note(nobody, "x"), "no session 99");
     check(store.record_trial(session, &Trial { cell: CellId("c9".into()), ..plain_trial(0) }), "no cell c9");
     check(store.add_cells(session, &[Cell { group: GroupId("g9".into()), ..cell("c2", 1) }]), "no group g9");

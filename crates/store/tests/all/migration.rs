@@ -47,7 +47,7 @@ fn shape(path: &Path) -> Vec<(String, String, String)> {
 
 fn export(store: &Store, id: SessionId) -> String {
     let mut out = Vec::new();
-    store.export_jsonl(id, &mut out).unwrap();
+    store.export_jsonl(id, false, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

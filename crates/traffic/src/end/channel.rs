@@ -81,14 +81,16 @@ impl Cast {
     }
 
     /// The end of a role. Clients that compete are always a process of their own, and so is a relay, which is charged for
-    /// whatever its process uses.
+    /// whatever its process uses, and who runs a program: it waits for any child that it has.
     ///
     /// # Errors
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
         let channel = match self.channels.remove(&role) {
             Some(channel) => channel,
-            None if self.ends == Ends::Threads && !matches!(role, EndRole::Competitor | EndRole::Relay) => {
+            None if self.ends == Ends::Threads
+                && !matches!(role, EndRole::Competitor | EndRole::Relay | EndRole::Command) =>
+            {
                 Channel::thread(role)?.greeted()?
             }
             None => Channel::process(role, &self.program)?.greeted()?,
@@ -123,8 +125,12 @@ impl Channel {
         let mut command = std::process::Command::new(program);
         // A group of its own: an interrupt at the terminal reaches us, and we let the trial end.
         command.args(["end", role.name()]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket.
-        let mut child = die_with_parent(&mut command).spawn().map_err(not_started)?;
+        // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket. Who runs a
+        // program learns it by its input, and ends that first.
+        if role != EndRole::Command {
+            die_with_parent(&mut command);
+        }
+        let mut child = command.spawn().map_err(not_started)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (outbox, replies) = mpsc::channel();
         let listen = |output| {
@@ -225,7 +231,7 @@ impl Drop for Channel {
             }
             Line::Process { child, input, listener } => {
                 input.take();
-                if !leaves(child) {
+                if !leaves(child, self.role) {
                     let _ = child.kill();
                 }
                 let _ = child.wait();
@@ -237,9 +243,10 @@ impl Drop for Channel {
     }
 }
 
-/// Gives an idle process a moment to leave of its own accord.
-fn leaves(child: &mut Child) -> bool {
-    for _ in 0..200 {
+/// Gives an idle process a moment to leave of its own accord, and one that has to end a program first some more.
+fn leaves(child: &mut Child, role: EndRole) -> bool {
+    let moments = if role == EndRole::Command { 5_000 } else { 200 };
+    for _ in 0..moments {
         match child.try_wait() {
             Ok(None) => std::thread::sleep(Duration::from_millis(1)),
             _ => return true,

@@ -2,6 +2,7 @@
 
 mod channel;
 mod client;
+mod command;
 pub(crate) mod crew;
 mod datagram;
 mod duty;

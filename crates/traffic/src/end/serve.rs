@@ -8,6 +8,7 @@ use bytegauge_model::{EndReport, EndRole};
 
 use crate::address::Address;
 use crate::end::client::ClientEnd;
+use crate::end::command;
 use crate::end::duty::{self, Ended};
 use crate::end::peer::Body;
 pub use crate::end::peer::Peer;
@@ -108,6 +109,7 @@ fn open(
             (Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
         },
         Task::Ring(ring) => duty::carry(peer, RingEnd(Arc::new(setup.with(ring)))),
+        Task::Check(run) => command::carry(peer, &setup.with(run), body),
     }
 }
 

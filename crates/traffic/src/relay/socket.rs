@@ -104,7 +104,7 @@ impl Upstream {
 fn setters(workload: Workload) -> (Setter, Setter) {
     match workload {
         Workload::Call => (Setter::Client, Setter::Server),
-        Workload::Stream | Workload::Ring => (Setter::Source, Setter::Sink),
+        Workload::Stream | Workload::Ring | Workload::Check => (Setter::Source, Setter::Sink),
     }
 }
 

@@ -20,6 +20,8 @@ pub struct AnswerView {
     /// What to use.
     #[serde(rename = "use")]
     pub to_use: UseView,
+    /// What a program of the user's gains over what it has now, and whether advice held; empty elsewhere.
+    pub gain: Vec<String>,
     /// What to avoid, the worst first.
     pub avoid: Vec<AvoidLine>,
     /// What limits the cells that are named: a line a limit, the most frequent first.

@@ -23,6 +23,7 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
     AnswerView {
         head: head(view),
         lever: told::lever(view, &questions),
+        gain: told::gain(view),
         avoid: told::avoid(view, &questions),
         why: told::why(view, &to_use),
         audit: told::audit(view, &questions),
@@ -39,6 +40,8 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
 pub struct Questions {
     /// The transport, and every condition with more than one level, in the order of the factor table.
     pub varying: Vec<String>,
+    /// The program that was checked, where one was.
+    pub program: Option<String>,
 }
 
 impl Questions {
@@ -60,12 +63,23 @@ impl Questions {
                 varying.push(name);
             }
         }
-        Questions { varying }
+        Questions { varying, program: view.check.as_ref().map(|check| check.program.clone()) }
     }
 
     /// `Unix, 2 CPUs`.
     pub fn label(&self, factors: &Factors) -> String {
-        brief(&levels(factors), &self.varying)
+        match (brief(&levels(factors), &self.varying), &self.program) {
+            (label, Some(program)) if label == "all" => program.clone(),
+            (label, _) => label,
+        }
+    }
+
+    /// The same of several levels each.
+    pub fn of_several(&self, conditions: &[(String, Vec<Level>)]) -> String {
+        match (phrase::brief_of_several(conditions), &self.program) {
+            (label, Some(program)) if label == "all" => program.clone(),
+            (label, _) => label,
+        }
     }
 
     /// The same with who reads: `TCP, 2 CPUs, parses`.
@@ -102,7 +116,8 @@ fn head(view: &View) -> String {
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_TOLD);
     let steal = steal.map(|share| format!("the host took {} of the CPU", percent(share)));
-    let parts = [Some(format!("session {}", view.session)), took, status, steal];
+    let program = view.check.as_ref().map(|check| check.program.clone());
+    let parts = [program, Some(format!("session {}", view.session)), took, status, steal];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
 }

@@ -50,7 +50,7 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
     UseView {
         worker: match view.plan.workload.as_str() {
             "call" => "profile",
-            "ring" => "",
+            "ring" | "check" => "",
             _ => "reader",
         },
         choices: columns,
@@ -122,7 +122,7 @@ fn of_verdict(view: &View, verdict: &VerdictView, columns: &[ChoiceColumn], ques
     let draft = |mut row: UseRow| {
         let conditions: Vec<(String, Vec<Level>)> =
             questions.varying.iter().map(|name| (name.clone(), vec![conditions.get(name).clone()])).collect();
-        row.question = phrase::brief_of_several(&conditions);
+        row.question = questions.of_several(&conditions);
         Draft { row, conditions }
     };
     let rows: Vec<UseRow> = groups.iter().map(|group| of_group(view, group, columns)).collect();

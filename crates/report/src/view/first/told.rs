@@ -4,7 +4,9 @@
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, Level, Levels, Nanos, SessionStatus, Stage, factor};
 
-use super::super::document::{AuditView, AvoidLevel, AvoidLine, GroupView, LeverView, Standing, UseView, View};
+use super::super::document::{
+    AuditView, AvoidLevel, AvoidLine, CellView, GroupView, LeverView, Standing, UseView, View,
+};
 use super::super::relays;
 use super::{Questions, levels};
 use crate::phrase::{self, counted};
@@ -22,6 +24,8 @@ const FLOOR_AIM: f64 = 0.01;
 const LEVERS_TOLD: usize = 2;
 /// Trials of this length need no audit, nanoseconds.
 const LONG_NS: u64 = 250_000_000;
+/// Runs shorter than this measure a good deal of starting, nanoseconds.
+const RUN_SHORT_NS: f64 = 20e6;
 /// Budgets that are offered, as multiples of the one that was given.
 const LONGER: [f64; 3] = [2.0, 4.0, 8.0];
 /// A forecast this far beyond what was measured is no plan.
@@ -60,6 +64,13 @@ pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
     }
     lines.sort_by(|a, b| worst(b).total_cmp(&worst(a)));
     lines
+}
+
+/// What a program gains over what it has now, and whether what was advised held there.
+pub fn gain(view: &View) -> Vec<String> {
+    let Some(check) = &view.check else { return Vec::new() };
+    let gains = check.gains.iter().map(|gain| gain.text.clone());
+    gains.chain(check.advice.iter().map(|advice| format!("advice: {}", advice.text))).collect()
 }
 
 /// What limits the cells that are named, a line a limit; with the evidence where there is one alone.
@@ -331,7 +342,7 @@ fn scope(view: &View) -> String {
 /// What disturbed, and whom.
 pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     let mut said = Vec::new();
-    let sum = |of: fn(&crate::view::document::CellView) -> usize| view.cells.iter().map(of).sum::<usize>();
+    let sum = |of: fn(&CellView) -> usize| view.cells.iter().map(of).sum::<usize>();
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     if hit > 0 {
         said.push(format!("the host took CPU in {hit} of {trials} trials"));
@@ -347,9 +358,21 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
         said.push(format!("the harness takes {} of the fastest real call", percent(share)));
     }
+    if let Some(check) = &view.check {
+        let runs = |count: usize, what: &str| (count > 0).then(|| format!("after {} {what}", counted(count, "run")));
+        said.extend(short_runs(view));
+        said.extend(runs(check.left_behind, "processes were left behind, and ended"));
+        said.extend(runs(check.stopped_by_force, "the server did not heed its signal, and was killed (--stop)"));
+    }
     let failed = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "failed");
     if let Some(reason) = failed.clone().find_map(|cell| cell.reason.as_ref()) {
-        said.push(format!("{} failed: {reason}", counted(failed.count(), "choice")));
+        let which = match (&view.check, failed.clone().next()) {
+            (Some(_), Some(cell)) => {
+                format!("{} (of {} in all)", cell.label, counted(failed.clone().count(), "choice"))
+            }
+            _ => counted(failed.count(), "choice"),
+        };
+        said.push(format!("{which} failed: {reason}"));
     }
     if said.is_empty() {
         let reach = view.environment.twin_reach;
@@ -361,6 +384,15 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
         });
     }
     said
+}
+
+/// Runs that are hardly longer than it takes to start a program, which a shell and a dynamic linker do in milliseconds.
+fn short_runs(view: &View) -> Option<String> {
+    let run_ns = |cell: &CellView| cell.more.get("ns_per_run").and_then(|estimate| estimate.median);
+    let shortest_ns = view.cells.iter().filter_map(run_ns).reduce(f64::min)?;
+    (shortest_ns < RUN_SHORT_NS).then(|| {
+        format!("a run takes {}, and starting a program is part of that: give it more to do", Nanos(shortest_ns as u64))
+    })
 }
 
 /// Where the host took CPU time from some choices more than from others: the clearest case, and how many more.
@@ -430,6 +462,12 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         }
         SessionStatus::Complete | SessionStatus::Imported => {}
     }
+    if let Some(check) = view.check.as_ref().filter(|check| check.default.is_none()) {
+        return vec![format!(
+            "say what {} has now, and it is told what is gained over it: --default VALUE",
+            check.program
+        )];
+    }
     if view.status == SessionStatus::Imported {
         return vec!["measure here: bytegauge run buffer-size".into()];
     }
@@ -448,7 +486,10 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
     longer(view, &open, imported).unwrap_or_else(|| {
         vec![
             "more time alone would hardly prove more: take the choice with its bound, or ask".into(),
-            "less at once (one --transport, one --placement, fewer levels)".into(),
+            match view.check {
+                Some(_) => "less at once (fewer --values), or give a run more to do".into(),
+                None => "less at once (one --transport, one --placement, fewer levels)".into(),
+            },
         ]
     })
 }

@@ -1,0 +1,258 @@
+//! `check`: the user's own program over values of one of its settings, as a workload like any other.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
+use bytegauge_model::{Level, Metric, Ready, ServerTask, SessionId, Task, Workload, factor};
+use bytegauge_plan::{Plan, Spec};
+use bytegauge_report::view::document::{CellView, UseRow};
+use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_store::Store;
+use bytegauge_sys::children::signal_number;
+use clap::ArgMatches;
+
+use crate::exit::Failure;
+use crate::{args, measure, resume, stored};
+
+/// What `--values` takes for those that the latest stored answer names; `answer:7` for session 7's.
+const ANSWER: &str = "answer";
+
+/// The choices of an answer that are sizes which a program may take.
+const SIZES: [&str; 4] = ["read_size", "write_size", "rcvbuf", "sndbuf"];
+
+/// Sessions that are looked through for an answer, the latest first.
+const SESSIONS_MAX: usize = 50;
+
+/// `bytegauge check -- CMD … {value} …`.
+pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
+    let mut spec = Spec::named("check", Workload::Check);
+    if let Some((task, values)) = begun(matches)? {
+        spec.task = Some(task);
+        return measure::measure_values(spec, matches, values);
+    }
+    let advice = advice(matches)?;
+    let (values, default) = values(matches, advice.as_ref())?;
+    let task = task(matches, default, advice)?;
+    for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
+        words.map_or(Ok(()), |words| must_be_there(words))?;
+    }
+    spec.task = Some(task);
+    measure::measure_values(spec, matches, values)
+}
+
+/// The program of the session that is to be gone on with, where none is named, and its values.
+fn begun(matches: &ArgMatches) -> Result<Option<(Task, String)>, Failure> {
+    let named = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
+    if !named("resume") || named("command") || named("load") {
+        return Ok(None);
+    }
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let Some(session) = resume::named(matches, &store, "check")? else { return Ok(None) };
+    let record = store.session(session)?;
+    let Some(plan) = serde_json::from_value::<Plan>(record.plan).ok().filter(|plan| plan.task.is_some()) else {
+        return Err(Failure::usage(format!(
+            "session {session} checked no program: go on with it by the command it was begun with"
+        )));
+    };
+    let factor = factor::named(Workload::Check, "values")[0];
+    let mut values: Vec<String> = Vec::new();
+    for value in plan.cells.iter().map(|cell| factor.kind.compact(cell.factors.get("value"))) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    Ok(plan.task.map(|task| (task, values.join(","))))
+}
+
+/// What is run, from the flags.
+fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) -> Result<Task, Failure> {
+    let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
+    let load = args::text(matches, "load").map(by_shell);
+    let command = match (words.is_empty(), load) {
+        (false, None) => words,
+        (true, Some(load)) => load,
+        (false, Some(_)) => {
+            return Err(Failure::usage("the command is given twice: after --, or as --load, but not both"));
+        }
+        (true, None) => {
+            return Err(Failure::usage(
+                "which command? write it last, with {value} where the value goes: bytegauge check --values 4K..1M -- dd \
+                 if=/dev/zero of=/dev/null bs={value} count={count:1G}",
+            ));
+        }
+    };
+    let metric = args::parsed::<Metric>(matches, "metric")?.unwrap_or(Metric::Wall);
+    if let Some(pattern) = metric.pattern() {
+        regex(pattern, "--metric")?;
+    }
+    let server = match (args::text(matches, "start"), args::parsed::<Ready>(matches, "ready")?) {
+        (None, _) => None,
+        (Some(_), None) => {
+            return Err(Failure::usage(
+                "--start needs --ready: how is it known that the server can be talked to? tcp:PORT, unix:PATH or regex:RE",
+            ));
+        }
+        (Some(start), Some(ready)) => {
+            if let Ready::Printed(pattern) = &ready {
+                regex(pattern, "--ready")?;
+            }
+            let name = args::text(matches, "stop").unwrap_or("TERM");
+            let stop = signal_number(name).ok_or_else(|| {
+                Failure::usage(format!("--stop: `{name}` is no signal: use TERM, INT, QUIT, HUP or KILL"))
+            })?;
+            Some(ServerTask { command: by_shell(start), ready, stop })
+        }
+    };
+    let prepare = args::text(matches, "prepare").map(by_shell);
+    Ok(Task { command, by_value: Default::default(), prepare, server, metric, default, advice })
+}
+
+fn regex(pattern: &str, flag: &str) -> Result<(), Failure> {
+    let bad = |error| Failure::usage(format!("{flag}: `{pattern}` is no regular expression: {error}"));
+    regex_lite::Regex::new(pattern).map(drop).map_err(bad)
+}
+
+/// The list of values as a flag takes it, and the one that is there now, which is among them.
+fn values(matches: &ArgMatches, advice: Option<&Advice>) -> Result<(String, Option<Level>), Failure> {
+    let factor = factor::named(Workload::Check, "values")[0];
+    let advised = |advice: &Advice| {
+        let values: Vec<String> = advice.values.iter().map(|advised| factor.kind.compact(&advised.value)).collect();
+        values.join(",")
+    };
+    let given = args::text(matches, "values").unwrap_or_else(|| factor.default_in(Workload::Check).unwrap_or_default());
+    let mut list = match advice {
+        Some(advice) if is_answer(given) => advised(advice),
+        _ => given.to_owned(),
+    };
+    let parse = |text: &str| factor.kind.parse_list(text);
+    // Advice is tried beside the values that were given.
+    for advised in advice.iter().flat_map(|advice| &advice.values) {
+        let more = format!("{list},{}", factor.kind.compact(&advised.value));
+        if parse(&more).is_ok() {
+            list = more;
+        }
+    }
+    let Some(default) = args::text(matches, "default") else { return Ok((list, None)) };
+    let alone = parse(default).map_err(|error| Failure::usage(format!("--default: {error}")))?;
+    if alone.len() != 1 {
+        return Err(Failure::usage(format!(
+            "--default: `{default}` is several values: name the one that is there now"
+        )));
+    }
+    // What is a size among the values is one here as well.
+    let more = format!("{list},{default}");
+    let known = parse(&list).map_err(|error| Failure::usage(format!("--values: {error}")))?;
+    if let Ok(levels) = parse(&more) {
+        return Ok((more, levels.last().cloned()));
+    }
+    let as_written = |level: &&Level| **level == alone[0] || level.number().is_some_and(|n| Some(n) == bytes(default));
+    match known.iter().find(as_written).cloned() {
+        Some(level) => Ok((list, Some(level))),
+        None => Err(Failure::usage(format!(
+            "--default {default} does not go with --values {list}: write both in the same way"
+        ))),
+    }
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    text.parse().ok().map(|bytegauge_model::Bytes(bytes)| bytes)
+}
+
+fn is_answer(text: &str) -> bool {
+    text == ANSWER || text.starts_with("answer:")
+}
+
+/// What a stored answer names, where it is asked for by `--values answer` or `--advice`.
+fn advice(matches: &ArgMatches) -> Result<Option<Advice>, Failure> {
+    let by_values = args::text(matches, "values").filter(|text| is_answer(text));
+    let wanted = match (by_values, args::text(matches, "advice")) {
+        (None, None) => return Ok(None),
+        (Some(text), _) => text.strip_prefix("answer:"),
+        (None, Some("latest")) => None,
+        (None, Some(id)) => Some(id),
+    };
+    let wanted = wanted.map(|id| {
+        id.parse()
+            .map(SessionId)
+            .map_err(|_| Failure::usage(format!("`{id}` is no session: `bytegauge sessions` lists them")))
+    });
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let ids = match wanted.transpose()? {
+        Some(id) => vec![id],
+        None => store.sessions()?.into_iter().map(|summary| summary.id).take(SESSIONS_MAX).collect(),
+    };
+    let default = args::text(matches, "default").and_then(bytes);
+    for id in ids {
+        let view = View::of(&SessionData::load(&store, id)?, &Settings::default());
+        let values = advised(&view, default);
+        if !values.is_empty() {
+            return Ok(Some(Advice { session: id.0, values }));
+        }
+    }
+    Err(Failure::usage(
+        "no stored answer names a size: measure one first (`bytegauge run buffer-size`), or list --values yourself",
+    ))
+}
+
+/// The sizes that an answer names, each once.
+fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
+    let mut values: Vec<AdvisedValue> = Vec::new();
+    if view.plan.workload == Workload::Check.to_string() {
+        return values;
+    }
+    for row in &view.answer.to_use.rows {
+        for name in SIZES {
+            let Some(size) = row.choice.get(name).and_then(serde_json::Value::as_u64) else { continue };
+            let value = Level::Number(size);
+            if values.iter().all(|known| known.value != value) {
+                let against_default = default.and_then(|default| against(view, row, name, default));
+                values.push(AdvisedValue {
+                    value,
+                    question: row.question.clone(),
+                    factor: name.into(),
+                    against_default,
+                });
+            }
+        }
+    }
+    values
+}
+
+/// How much faster the answer's cell was than the one that differs from it by the default value alone.
+fn against(view: &View, row: &UseRow, name: &str, default: u64) -> Option<f64> {
+    let named = view.cells.iter().find(|cell| {
+        row.groups.contains(&cell.group)
+            && row.choice.iter().all(|(factor, value)| cell.factors.get(factor) == Some(value))
+    })?;
+    let differs_so = |cell: &&CellView| {
+        cell.group == named.group
+            && cell.kind == named.kind
+            && cell.factors.iter().all(|(factor, value)| match factor == name {
+                true => value.as_u64() == Some(default),
+                false => named.factors.get(factor) == Some(value),
+            })
+    };
+    let there = view.cells.iter().find(differs_so)?.estimate.median.filter(|rate| *rate > 0.0)?;
+    Some(named.estimate.median? / there)
+}
+
+/// A program that is not there is said before anything is measured. What a shell is told, it looks up itself.
+fn must_be_there(words: &[String]) -> Result<(), Failure> {
+    let Some(program) = words.first().filter(|program| !program.contains('{')) else { return Ok(()) };
+    let runs =
+        |path: &Path| fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
+    let found = match program.contains('/') {
+        true => runs(Path::new(program)),
+        false => std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|folder| runs(&folder.join(program)))),
+    };
+    match found {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "the command `{program}` was not found, or may not be run: check its name, or give its whole path; what a shell \
+             understands needs one: -- sh -c '…'"
+        ))),
+    }
+}

@@ -1,0 +1,338 @@
+//! The user's own program: values told apart, gains over what is there now, servers, and every way in which a program can
+//! misbehave: said, cleaned up, and nothing lost.
+//!
+//! What is slow is made slow by sleeping, so far that no machine turns it round.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, possible};
+use crate::contract::check_schema;
+use crate::raw::Raw;
+
+/// Six blocks of two values and a twin.
+const QUICK: [&str; 7] = ["check", "--blocks", "6", "--looks", "1", "--seed", "1"];
+
+/// Checks a script of `sh` over values.
+fn check(bench: &Bench, flags: &[&str], script: &str) -> Ran {
+    let words: Vec<&str> = QUICK.iter().chain(flags).chain(&["--", "sh", "-c", script]).copied().collect();
+    bench.run_args(&words)
+}
+
+/// The reason of the cell with a value.
+fn reason(document: &Value, value: &str) -> String {
+    let cells = document["cells"].as_array().expect("cells");
+    let cell = cells.iter().find(|cell| cell["factors"]["value"] == value && cell["kind"] == "candidate");
+    cell.expect("a cell").get("reason").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// No process of the bench is left; those that end are given time.
+fn check_nobody_is_left(bench: &Bench) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !bench.processes().is_empty() {
+        assert!(std::time::Instant::now() < deadline, "left behind: {:?}", bench.processes());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_better_value_gains_over_what_is_there_now() {
+    let bench = Bench::new();
+    let ran = check(&bench, &["--values", "0.002,0.06", "--default", "0.06"], "sleep {value}").exits(0);
+    ran.prints(&["USE", "sh", "0.002", "GAIN 0.002 instead of 0.06: ", "CPU time of a run"]);
+    let document = bench.run("report --format json").exits(0).json();
+    check_schema(&document);
+    let gain = &document["check"]["gains"][0];
+    assert!(gain["lower"].as_f64() > Some(0.0) && gain["lower"].as_f64() < gain["gain"].as_f64(), "{gain}");
+    assert_eq!((&document["check"]["program"], &document["plan"]["workload"]), (&"sh".into(), &"check".into()));
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.confirmed()["g1"], 6);
+    bench.run("report --full").exits(0).prints(&["sh", "runs/s"]);
+    bench.run("report --format csv").exits(0).prints(&["ns_per_run", "0.06"]);
+    bench.run("report --format markdown").exits(0);
+    bench.run("export --format csv").exits(0).prints(&["rate_per_second", "run_timeout"]);
+    check_nobody_is_left(&bench);
+}
+
+#[test]
+fn sizes_are_passed_on_as_bytes_and_counts_come_out_even() {
+    let bench = Bench::new();
+    let written = bench.path("written");
+    let script = format!("echo {{value}} {{count:1M}} >> {}", written.display());
+    check(&bench, &["--values", "4K,64K", "--metric", "bytes:1M"], &script).exits(0).prints(&["value", "iB/s"]);
+    let lines = std::fs::read_to_string(written).expect("what the runs wrote");
+    assert!(lines.lines().all(|line| line == "4096 256" || line == "65536 16"), "{lines}");
+    // One to learn how long a run takes, six blocks of two values and a twin.
+    assert_eq!(lines.lines().count(), 1 + 6 * 3);
+}
+
+#[test]
+fn what_a_program_prints_can_be_its_rate_or_its_time() {
+    let bench = Bench::new();
+    let rate = ["--values", "100,200", "--default", "100", "--metric", r"regex:([0-9.]+) MB/s"];
+    check(&bench, &rate, "echo 1 MB/s; echo {value} MB/s >&2").exits(0).prints(&["printed", "200 instead of 100: 2 ×"]);
+    let time = ["--values", "1,4", "--default", "4", "--metric", r"time:took ([0-9.]+)"];
+    check(&bench, &time, "echo took {value}").exits(0).prints(&["1 instead of 4: 4 ×"]);
+    let silent =
+        check(&bench, &["--values", "1,2", "--metric", "regex:([0-9]+) ops", "--format", "json"], "echo {value}");
+    let document = silent.exits(5).json();
+    assert!(reason(&document, "1").starts_with("the command printed no number: nothing matches"), "{document}");
+}
+
+#[test]
+fn wrong_usage_is_said_before_anything_runs() {
+    let bench = Bench::new();
+    let mark = bench.path("ran");
+    let touch = format!("touch {}", mark.display());
+    let wrong = |words: &[&str], said: &str| {
+        let words: Vec<&str> = QUICK.iter().chain(words).copied().collect();
+        bench.run_args(&words).exits(2).complains(&[said]);
+    };
+    wrong(&["--", "sh", "-c", &touch], "{value} stands nowhere in the command");
+    wrong(&["--", "no-such-program-at-all", "{value}"], "`no-such-program-at-all` was not found");
+    wrong(&["--values", "4K"], "which command?");
+    wrong(&["--start", &touch, "--ready", "tcp", "--", "true", "{value}"], "is no sign that a server is ready");
+    wrong(&["--start", &touch, "--", "true", "{value}"], "--ready");
+    wrong(&["--ready", "tcp:9", "--", "true", "{value}"], "--start");
+    wrong(&["--metric", "counter:x", "--", "true", "{value}"], "is no metric");
+    wrong(&["--metric", "regex:(", "--", "true", "{value}"], "is no regular expression");
+    wrong(&["--start", &touch, "--ready", "tcp:9", "--stop", "TREM", "--", "true", "{value}"], "is no signal");
+    wrong(&["--placement", "cross-core", "--", "true", "{value}"], "sets two programs apart");
+    wrong(&["--default", "1,2", "--", "true", "{value}"], "is several values");
+    wrong(&["--values", "3K,4K", "--", "dd", "count={count:1M}"], "does not divide");
+    wrong(&["--values", "answer", "--", "true", "{value}"], "no results");
+    assert!(!mark.exists() && !bench.store().exists());
+}
+
+#[test]
+fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
+    let bench = Bench::new();
+    let script = "case {value} in 1) exit 7;; 2) echo no room >&2; kill -SEGV $$;; esac; sleep 0.00{value}";
+    let ran = check(&bench, &["--values", "1,2,3,4", "--default", "1", "--format", "json"], script).exits(0);
+    let document = ran.json();
+    check_schema(&document);
+    assert_eq!(reason(&document, "1"), "the command exited with 7");
+    assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it said “no room”");
+    assert_eq!(document["groups"][0]["blocks"]["used"], 6);
+    assert!(document["check"]["gains"][0]["text"].as_str().unwrap().contains("what you have, 1, came to nothing"));
+}
+
+#[test]
+fn what_hangs_is_ended_in_time_with_all_that_it_started() {
+    let bench = Bench::new();
+    // Neither heeds a signal; the one is the other's child, in a session of its own.
+    let script = "test {value} = 1 || exit 0; trap '' TERM; setsid sleep 3600 & sleep 3600; wait";
+    let flags = ["--values", "1,2", "--timeout", "300ms", "--format", "json"];
+    let document = check(&bench, &flags, script).exits(0).json();
+    assert!(reason(&document, "1").starts_with("the command took longer than 300 ms and was ended"), "{document}");
+    check_nobody_is_left(&bench);
+}
+
+#[test]
+fn what_forks_and_leaves_is_ended_and_said() {
+    let bench = Bench::new();
+    let ran = check(&bench, &["--values", "1,2"], "setsid sleep 360{value} & :").exits(0);
+    ran.prints(&["processes were left behind, and ended"]);
+    check_nobody_is_left(&bench);
+}
+
+#[test]
+fn a_flood_of_output_stops_nobody() {
+    let bench = Bench::new();
+    let script = "head -c {value} /dev/zero | tr '\\0' x >&2; head -c {value} /dev/zero; echo 5 MB/s >&2";
+    let flags = ["--values", "4M,8M", "--metric", "regex:([0-9]+) MB/s"];
+    check(&bench, &flags, script).exits(0).prints(&["printed"]);
+}
+
+#[test]
+fn what_asks_for_a_terminal_is_told_that_there_is_none() {
+    let bench = Bench::new();
+    let script = "read line < /dev/tty && test {value}";
+    let document = check(&bench, &["--values", "1,2", "--format", "json"], script).exits(5).json();
+    let reason = reason(&document, "1");
+    assert!(reason.contains("exited with") && reason.contains("programs have no terminal here"), "{reason}");
+}
+
+/// A server of a few lines, by what is everywhere that tests run.
+const SERVER: &str = "import socket, signal, sys
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(('127.0.0.1', int(sys.argv[1])))
+if 'deaf' in sys.argv: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if 'mute' in sys.argv: signal.pause()
+s.listen()
+print('listening', flush=True)
+while True:
+    c, _ = s.accept()
+    c.sendall(b'x' * int(sys.argv[2]))
+    c.close()
+";
+
+const CLIENT: &str = "import socket, sys
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+while s.recv(65536): pass
+";
+
+/// A port that nobody had a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+}
+
+/// A check of that server: `{}` in the flags is its port.
+fn serve(bench: &Bench, port: u16, more: &str, ready: &str, flags: &[&str]) -> Ran {
+    let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
+    let (start, port) = (format!("exec python3 {server} {port} {{value}} {more}"), port.to_string());
+    let words: Vec<&str> = QUICK
+        .iter()
+        .copied()
+        .chain(["--values", "1K,2K", "--start", &start, "--ready", ready])
+        .chain(flags.iter().copied())
+        .chain(["--", "python3", &client, &port])
+        .collect();
+    bench.run_args(&words)
+}
+
+#[test]
+fn a_server_is_started_and_stopped_for_every_run() {
+    if !possible("the server is written in Python", "python3", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let port = free_port();
+    let document = serve(&bench, port, "", &format!("tcp:{port}"), &["--format", "json"]).exits(0).json();
+    check_schema(&document);
+    let cells = document["cells"].as_array().unwrap();
+    assert!(
+        cells.iter().all(|cell| cell["more"]["server_cpu_ns_per_run"]["median"].as_f64() > Some(0.0)),
+        "{document}"
+    );
+    assert_eq!(document["check"]["stopped_by_force"], 0);
+    serve(&bench, port, "", "regex:listening", &["--placement", "same-cpu"]).exits(0);
+    check_nobody_is_left(&bench);
+    assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
+}
+
+#[test]
+fn a_server_that_does_not_behave_is_said_and_ended() {
+    if !possible("the server is written in Python", "python3", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let port = free_port();
+    let tcp = format!("tcp:{port}");
+    let first = |more: &str, flags: &[&str]| {
+        let flags: Vec<&str> = flags.iter().copied().chain(["--format", "json"]).collect();
+        let document = serve(&bench, port, more, &tcp, &flags).exits(5).json();
+        check_schema(&document);
+        document["cells"][0]["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    let never = first("mute", &["--timeout", "1500ms"]);
+    assert!(never.starts_with("the server was not ready after 1.5 s (tcp:"), "{never}");
+    let taken = TcpListener::bind(("127.0.0.1", port)).expect("the port");
+    let reason = first("", &[]);
+    assert!(reason.starts_with(&format!("port {port} is taken by pid {} ", std::process::id())), "{reason}");
+    drop(taken);
+    let broken = serve(&bench, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
+    assert!(broken["cells"][0]["reason"].as_str().unwrap().contains("it said “listening”"), "{broken}");
+    check_nobody_is_left(&bench);
+}
+
+#[test]
+fn a_server_that_ignores_its_signal_is_killed_and_said() {
+    if !possible("the server is written in Python", "python3", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let port = free_port();
+    let script = |stop: &str| {
+        let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
+        let start = format!("exec python3 {server} {port} {{value}} deaf");
+        let words = ["check", "--blocks", "1", "--looks", "1", "--values", "1K,2K", "--stop", stop, "--start", &start];
+        let ready = format!("tcp:{port}");
+        let port = port.to_string();
+        let words: Vec<&str> =
+            words.iter().copied().chain(["--ready", &ready, "--", "python3", &client, &port]).collect();
+        bench.run_args(&words).exits(0)
+    };
+    script("TERM").prints(&["the server did not heed its signal, and was killed (--stop)"]);
+    let heeded = script("INT");
+    assert!(!heeded.stdout.contains("did not heed"), "{heeded}");
+    check_nobody_is_left(&bench);
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
+    let bench = Bench::new();
+    let script =
+        bench.write("run.sh", "test $1 = 1 && test -e $0.hang && { setsid sleep 3600 & sleep 3600; }; exit 0\n");
+    let words = format!("check --blocks 6 --looks 1 --values 1,2 --seed 1 --json-stream -- sh {script} {{value}}");
+    let mut running = bench.start(&words);
+    running.until("some trials", |running| running.stdout().matches("\"event\":\"trial\"").count() >= 4);
+    std::fs::write(format!("{script}.hang"), "").expect("a file");
+    running.until("the program hangs", |_| {
+        bench
+            .processes()
+            .iter()
+            .any(|id| std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|c| c.ends_with(b"3600\0")))
+    });
+    running.signal("INT");
+    running.wait().exits(130).complains(&["interrupted", "--resume 1"]);
+    check_nobody_is_left(&bench);
+    let before = Raw::of(&bench, 1);
+    before.check_sound();
+    assert!(before.trials.len() >= 4 && before.status() == "incomplete");
+    std::fs::remove_file(format!("{script}.hang")).expect("the file");
+    bench.run("check --resume 1 -q").exits(0).prints(&["USE"]);
+    let after = Raw::of(&bench, 1);
+    after.check_sound();
+    assert_eq!((after.status(), after.confirmed()["g1"]), ("complete", 6));
+}
+
+#[test]
+fn a_session_that_is_killed_leaves_no_program_behind() {
+    let bench = Bench::new();
+    let mut running = bench.start("check --blocks 6 --values 3600,3601 -q -- sleep {value}");
+    running.until("the program runs", |running| {
+        bench.processes().iter().any(|id| {
+            *id != running.id()
+                && std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|command| command.starts_with(b"sleep"))
+        })
+    });
+    running.kill();
+    check_nobody_is_left(&bench);
+}
+
+#[test]
+fn the_advice_of_a_stored_answer_is_tried() {
+    let bench = Bench::new();
+    bench.run(crate::bench::QUICK).exits(0);
+    let advised = bench.run("report 1 --format json").json()["answer"]["use"]["rows"][0]["choice"]["read_size"].clone();
+    let advised = advised.as_u64().expect("a read size");
+    let other = if advised == 4096 { "64K" } else { "4K" };
+    let flags = ["--values", "answer", "--default", other, "--format", "json"];
+    let script = format!("test {{value}} = {advised} && sleep 0.05; exit 0");
+    let document = check(&bench, &flags, &script).exits(0).json();
+    check_schema(&document);
+    let advice = &document["check"]["advice"][0];
+    assert_eq!((&advice["session"], &advice["held"]), (&1.into(), &false.into()), "{advice}");
+    assert!(advice["predicted"].as_f64().is_some() && advice["observed"].as_f64() < Some(1.0), "{advice}");
+    bench.run("report").exits(0).prints(&["advice: ", "did not hold: at least"]);
+}
+
+#[test]
+fn what_may_be_secret_can_be_left_out_of_an_export() {
+    let bench = Bench::new();
+    let script = "test {value} = 2 && exit 0; echo token-hunter2 >&2; exit 3";
+    check(&bench, &["--values", "1,2", "--prepare", "true hunter2"], script).exits(0);
+    let plain = bench.run("export").exits(0).stdout;
+    assert!(plain.contains("token-hunter2") && plain.contains("true hunter2"));
+    for format in ["jsonl", "csv"] {
+        let redacted = bench.run(&format!("export --redact --format {format}")).exits(0).stdout;
+        assert!(!redacted.contains("hunter2"), "{redacted}");
+    }
+    bench.run("export --redact -o kept.jsonl").exits(0);
+    bench.run("import kept.jsonl").exits(0);
+    bench.run("report 2").exits(0).prints(&["(redacted)"]);
+}

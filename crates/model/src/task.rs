@@ -1,0 +1,410 @@
+//! The user's own program as it is checked: its words, with a place for the value that is varied, how it is measured,
+//! and the server beside it, if there is one.
+//!
+//! Only what is asked. Nothing is run here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::catalog::text_serde;
+use crate::level::Level;
+use crate::unit::{Bytes, UnitError};
+
+/// Where the value goes, in any word, as often as it stands there.
+const VALUE: &str = "{value}";
+
+/// Where so many bytes divided by the value go: `{count:256M}`.
+const COUNT: &str = "{count:";
+
+/// What is wrong with a task.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TaskError {
+    /// Nothing says where the value goes.
+    #[error(
+        "{{value}} stands nowhere in the command, so every run would be the same: write it where the value goes, such as \
+         `dd bs={{value}} …`"
+    )]
+    NoPlace,
+    /// `{count:` without its end or its size.
+    #[error("`{0}` is no count: write the bytes that every run moves, such as {{count:256M}}")]
+    BadCount(String),
+    /// A count of something that is no size.
+    #[error("{{count:…}} divides bytes by the value, and `{0}` is no size: write values such as 4K")]
+    NotASize(String),
+    /// Runs that would not move the same.
+    #[error(
+        "{value} does not divide the {bytes} of {{count:…}}: runs would not move the same; use a multiple of all values"
+    )]
+    NotAMultiple {
+        /// The value.
+        value: String,
+        /// The bytes.
+        bytes: String,
+    },
+    /// Not a metric.
+    #[error(
+        "`{0}` is no metric: use wall (time of a run), bytes:N (each run moves N), regex:RE (a rate that it prints) or \
+         time:RE (seconds that it prints)"
+    )]
+    BadMetric(String),
+    /// Not a sign of readiness.
+    #[error("`{0}` is no sign that a server is ready: use tcp:PORT, unix:PATH or regex:RE (of what it prints)")]
+    BadReady(String),
+    /// Not a size.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+}
+
+/// What is run for a trial, and how it is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The words of the command that is measured.
+    pub command: Vec<String>,
+    /// The words of each value, where values stand for commands of their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_value: BTreeMap<String, Vec<String>>,
+    /// What is run before each trial, unmeasured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Vec<String>>,
+    /// The server that the command talks to, started for every trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerTask>,
+    /// What is measured.
+    pub metric: Metric,
+    /// The value that the user has now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Level>,
+    /// What an earlier session advised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Advice>,
+}
+
+/// A server that is started for a trial and stopped after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerTask {
+    /// Its words.
+    pub command: Vec<String>,
+    /// How it is known that it can be talked to.
+    pub ready: Ready,
+    /// The signal that stops it.
+    pub stop: i32,
+}
+
+/// What an earlier session named as the values to use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The session's number in the same store.
+    pub session: i64,
+    /// The values that it names.
+    pub values: Vec<AdvisedValue>,
+}
+
+/// A value that an answer named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AdvisedValue {
+    /// The value.
+    pub value: Level,
+    /// For what: `Unix, 2 CPUs`.
+    pub question: String,
+    /// The factor whose level it was: `read_size`.
+    pub factor: String,
+    /// The rate that was measured there against that of the default value, where both were: 1.8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_default: Option<f64>,
+}
+
+/// What is measured of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Metric {
+    /// Its time.
+    Wall,
+    /// So many bytes, in its time.
+    Bytes(u64),
+    /// A rate that it prints: more is better.
+    Rate(String),
+    /// A time in seconds that it prints: less is better.
+    Time(String),
+}
+
+/// How it is known that a server can be talked to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Ready {
+    /// Somebody listens at the port.
+    Tcp(u16),
+    /// Somebody listens at the path.
+    Unix(PathBuf),
+    /// It has printed this.
+    Printed(String),
+}
+
+/// What a rate counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counted {
+    /// Runs a second.
+    #[default]
+    Runs,
+    /// Bytes a second.
+    Bytes,
+    /// Whatever the program prints.
+    Printed,
+}
+
+/// What a run came to, beside the counters of an end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskReport {
+    /// The rate, by the metric; more is better.
+    pub rate: f64,
+    /// What the rate counts.
+    pub counted: Counted,
+    /// CPU time of the server and its children over its life, nanoseconds; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_cpu_ns: Option<u64>,
+    /// Processes that were still there when the command had ended, and were ended.
+    pub left_behind: u64,
+    /// The server did not heed its signal and was killed.
+    pub stopped_by_force: bool,
+    /// Bytes that the command printed.
+    pub printed_bytes: u64,
+}
+
+impl Metric {
+    /// What its rate counts.
+    pub fn counted(&self) -> Counted {
+        match self {
+            Metric::Wall | Metric::Time(_) => Counted::Runs,
+            Metric::Bytes(_) => Counted::Bytes,
+            Metric::Rate(_) => Counted::Printed,
+        }
+    }
+
+    /// The regular expression whose first group, or whole match, is the number.
+    pub fn pattern(&self) -> Option<&str> {
+        match self {
+            Metric::Rate(pattern) | Metric::Time(pattern) => Some(pattern),
+            Metric::Wall | Metric::Bytes(_) => None,
+        }
+    }
+}
+
+impl Task {
+    /// The words of the command for a value.
+    ///
+    /// # Errors
+    /// When a count does not come out even.
+    pub fn command_for(&self, value: &Level) -> Result<Vec<String>, TaskError> {
+        filled(self.by_value.get(&text(value)).unwrap_or(&self.command), value)
+    }
+
+    /// The words of what is run before.
+    ///
+    /// # Errors
+    /// When a count does not come out even.
+    pub fn prepare_for(&self, value: &Level) -> Result<Option<Vec<String>>, TaskError> {
+        self.prepare.as_ref().map(|words| filled(words, value)).transpose()
+    }
+
+    /// The server for a value.
+    ///
+    /// # Errors
+    /// When a count does not come out even.
+    pub fn server_for(&self, value: &Level) -> Result<Option<ServerTask>, TaskError> {
+        let fill = |server: &ServerTask| Ok(ServerTask { command: filled(&server.command, value)?, ..server.clone() });
+        self.server.as_ref().map(fill).transpose()
+    }
+
+    /// Refuses a task in which no value could matter, and one that cannot be filled with each of these.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write instead.
+    pub fn check(&self, values: &[Level]) -> Result<(), TaskError> {
+        let all = [Some(&self.command), self.prepare.as_ref(), self.server.as_ref().map(|server| &server.command)];
+        let mut words = all.into_iter().flatten().flatten();
+        if self.by_value.is_empty() && !words.any(|word| word.contains(VALUE) || word.contains(COUNT)) {
+            return Err(TaskError::NoPlace);
+        }
+        for value in values {
+            self.command_for(value)?;
+            self.prepare_for(value)?;
+            self.server_for(value)?;
+        }
+        Ok(())
+    }
+
+    /// The program's name, for people: `dd`.
+    pub fn name(&self) -> String {
+        let words = self.server.as_ref().map_or(&self.command, |server| &server.command);
+        let first = match words.as_slice() {
+            [shell, flag, script] if shell.ends_with("/sh") && flag == "-c" => {
+                script.split_whitespace().find(|word| !word.contains('=')).unwrap_or(script)
+            }
+            [first, ..] => first,
+            [] => "?",
+        };
+        first.rsplit('/').next().unwrap_or(first).to_owned()
+    }
+}
+
+/// A value as it stands in a command: sizes in bytes.
+pub fn text(value: &Level) -> String {
+    value.to_string()
+}
+
+/// A text as words: what a shell makes of it is its own business.
+pub fn by_shell(text: &str) -> Vec<String> {
+    ["/bin/sh", "-c", text].map(str::to_owned).to_vec()
+}
+
+fn filled(words: &[String], value: &Level) -> Result<Vec<String>, TaskError> {
+    words.iter().map(|word| counted(&word.replace(VALUE, &text(value)), value)).collect()
+}
+
+/// Puts in how many values so many bytes are.
+fn counted(word: &str, value: &Level) -> Result<String, TaskError> {
+    let Some((before, rest)) = word.split_once(COUNT) else { return Ok(word.to_owned()) };
+    let bad = || TaskError::BadCount(word.to_owned());
+    let (size, after) = rest.split_once('}').ok_or_else(bad)?;
+    let Bytes(bytes) = size.parse().map_err(|_| bad())?;
+    let each = value.number().or_else(|| value.name()?.parse().ok()).filter(|each| *each > 0);
+    let each = each.ok_or_else(|| TaskError::NotASize(text(value)))?;
+    if bytes % each != 0 || bytes == 0 {
+        return Err(TaskError::NotAMultiple { value: Bytes(each).to_string(), bytes: Bytes(bytes).to_string() });
+    }
+    counted(&format!("{before}{}{after}", bytes / each), value)
+}
+
+impl FromStr for Metric {
+    type Err = TaskError;
+
+    fn from_str(text: &str) -> Result<Metric, TaskError> {
+        let bad = || TaskError::BadMetric(text.into());
+        Ok(match text.split_once(':') {
+            None if text == "wall" => Metric::Wall,
+            Some(("bytes", size)) => match size.parse()? {
+                Bytes(0) => return Err(bad()),
+                Bytes(bytes) => Metric::Bytes(bytes),
+            },
+            Some(("regex", pattern)) if !pattern.is_empty() => Metric::Rate(pattern.into()),
+            Some(("time", pattern)) if !pattern.is_empty() => Metric::Time(pattern.into()),
+            _ => return Err(bad()),
+        })
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Metric::Wall => f.write_str("wall"),
+            Metric::Bytes(bytes) => write!(f, "bytes:{}", Bytes(*bytes).compact()),
+            Metric::Rate(pattern) => write!(f, "regex:{pattern}"),
+            Metric::Time(pattern) => write!(f, "time:{pattern}"),
+        }
+    }
+}
+text_serde!(Metric);
+
+impl FromStr for Ready {
+    type Err = TaskError;
+
+    fn from_str(text: &str) -> Result<Ready, TaskError> {
+        let bad = || TaskError::BadReady(text.into());
+        Ok(match text.split_once(':') {
+            Some(("tcp", port)) => Ready::Tcp(port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?),
+            Some(("unix", path)) if !path.is_empty() => Ready::Unix(path.into()),
+            Some(("regex", pattern)) if !pattern.is_empty() => Ready::Printed(pattern.into()),
+            _ => return Err(bad()),
+        })
+    }
+}
+
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ready::Tcp(port) => write!(f, "tcp:{port}"),
+            Ready::Unix(path) => write!(f, "unix:{}", path.display()),
+            Ready::Printed(pattern) => write!(f, "regex:{pattern}"),
+        }
+    }
+}
+text_serde!(Ready);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(words: &[&str]) -> Task {
+        Task {
+            command: words.iter().map(|word| (*word).to_owned()).collect(),
+            by_value: BTreeMap::new(),
+            prepare: None,
+            server: None,
+            metric: Metric::Wall,
+            default: None,
+            advice: None,
+        }
+    }
+
+    fn check(words: &[&str], value: &Level, expected: Result<&str, &str>) {
+        let task = task(words);
+        let got = task.check(std::slice::from_ref(value)).and_then(|()| task.command_for(value));
+        let got = got.map(|words| words.join(" ")).map_err(|error| error.to_string());
+        assert_eq!(got.as_deref().map_err(String::as_str), expected, "{words:?}");
+    }
+
+    #[test]
+    fn a_value_stands_wherever_it_is_asked_for() {
+        check(&["dd", "bs={value}"], &Level::Number(4096), Ok("dd bs=4096"));
+        check(&["x", "{value}", "--also={value}:{value}"], &Level::Name("lz4".into()), Ok("x lz4 --also=lz4:lz4"));
+        check(&["dd", "bs={value}", "count={count:1M}"], &Level::Number(4096), Ok("dd bs=4096 count=256"));
+        check(&["dd", "count={count:1M}"], &Level::Number(1 << 20), Ok("dd count=1"));
+        let nowhere = TaskError::NoPlace.to_string();
+        check(&["dd", "bs=4096"], &Level::Number(1), Err(&nowhere));
+        check(
+            &["dd", "count={count:1M}"],
+            &Level::Number(3000),
+            Err(
+                "3000 B does not divide the 1 MiB of {count:…}: runs would not move the same; use a multiple of all values",
+            ),
+        );
+        check(
+            &["dd", "count={count:1M}"],
+            &Level::Name("big".into()),
+            Err("{count:…} divides bytes by the value, and `big` is no size: write values such as 4K"),
+        );
+        check(
+            &["dd", "count={count:much}"],
+            &Level::Number(1),
+            Err("`count={count:much}` is no count: write the bytes that every run moves, such as {count:256M}"),
+        );
+    }
+
+    #[test]
+    fn metrics_and_signs_are_read_as_they_are_printed() {
+        for text in ["wall", "bytes:256M", r"regex:([0-9.]+) MB/s", "time:took ([0-9.]+)s"] {
+            assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
+        }
+        for text in ["tcp:8080", "unix:/run/x.sock", "regex:listening"] {
+            assert_eq!(text.parse::<Ready>().unwrap().to_string(), text);
+        }
+        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:x"] {
+            assert!(text.parse::<Metric>().is_err(), "{text}");
+        }
+        for text in ["tcp", "tcp:0", "tcp:99999", "unix:", "8080"] {
+            assert!(text.parse::<Ready>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_are_named_by_their_first_word() {
+        assert_eq!(task(&["/usr/bin/dd", "bs={value}"]).name(), "dd");
+        assert_eq!(Task { command: by_shell("A=1 socat -b {value} - -"), ..task(&[]) }.name(), "socat");
+    }
+}

@@ -1,0 +1,175 @@
+//! What a program of the user's gains: the value that is named against the one that is there now, and against what an
+//! earlier answer advised.
+//!
+//! Differences are of the same blocks, with intervals that hold for all values at once: the value that is there now was
+//! fixed beforehand, so it is the reference of the family.
+
+use bytegauge_model::{CellId, CellKind, Level, Task, Trial};
+use bytegauge_stats::quantile::median;
+
+use super::answer::Conditions;
+use super::compare::Judged;
+use super::document::{AdviceView, CheckView, GainView, GroupView};
+use super::settled::Settled;
+use crate::phrase;
+use crate::sentence::percent;
+
+/// The factor whose levels are tried.
+const VALUE: &str = "value";
+
+/// What is said of a session that checked a program.
+pub fn check(task: &Task, judged: &[&Judged], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
+    let gains = judged.iter().zip(groups).filter_map(|(judged, group)| gain(task, judged, conditions, group));
+    let advice = judged.iter().flat_map(|judged| advice(task, judged, conditions));
+    CheckView {
+        program: task.name(),
+        metric: task.metric.to_string(),
+        default: task.default.as_ref().map(shown),
+        gains: gains.collect(),
+        advice: advice.collect(),
+        left_behind: runs(conditions, |trial| trial.task().is_some_and(|task| task.left_behind > 0)),
+        stopped_by_force: runs(conditions, |trial| trial.task().is_some_and(|task| task.stopped_by_force)),
+    }
+}
+
+/// A value for people.
+fn shown(value: &Level) -> String {
+    phrase::level(VALUE, value)
+}
+
+fn runs(conditions: &Conditions, of: impl Fn(&Trial) -> bool) -> usize {
+    conditions.settled.iter().flat_map(|cell| &cell.measured).filter(|trial| of(trial)).count()
+}
+
+/// The choice that takes a value, where it was confirmed.
+fn choice_of(judged: &Judged, value: &Level, conditions: &Conditions) -> Option<usize> {
+    let takes = |at: &Option<usize>| at.is_some_and(|at| conditions.settled[at].cell.factors.get(VALUE) == value);
+    judged.cells.iter().position(takes)
+}
+
+/// ln(cost of the reference / cost of the choice) as a share, with its ends: above 0 the choice is better.
+fn against(judged: &Judged, choice: usize, reference: usize) -> Option<(f64, f64, f64)> {
+    let pair = judged.verdict.pair(choice, reference)?;
+    let reach = pair.critical * pair.error;
+    let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
+    Some((share(-pair.mean)?, share(-pair.mean - reach)?, share(-pair.mean + reach)?))
+}
+
+fn cpu_ns(settled: &Settled) -> Option<f64> {
+    median(&settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_run()).collect::<Vec<_>>())
+}
+
+fn gain(task: &Task, judged: &Judged, conditions: &Conditions, group: &GroupView) -> Option<GainView> {
+    let default = task.default.as_ref()?;
+    let reference = choice_of(judged, default, conditions);
+    let named = judged.alone.cell;
+    let label = phrase::placed(&judged.row.group.factors).filter(|_| {
+        // Where there is one question nobody asks which.
+        conditions.settled.iter().any(|cell| cell.cell.group != judged.row.group.id)
+    });
+    let place = label.map_or_else(String::new, |label| format!("{label}: "));
+    let said = |text: String, cell: Option<CellId>| GainView {
+        group: judged.row.group.id.clone(),
+        cell,
+        default: shown(default),
+        gain: None,
+        lower: None,
+        upper: None,
+        cpu_ns: None,
+        default_cpu_ns: None,
+        text: format!("{place}{text}"),
+    };
+    let (Some(reference), Some(named)) = (reference, named) else {
+        let why = conditions.cells.iter().find(|cell| {
+            cell.group == judged.row.group.id
+                && cell.kind == CellKind::Candidate
+                && cell.factors.get(VALUE) == serde_json::to_value(default).ok().as_ref()
+        });
+        let why = why.and_then(|cell| cell.reason.clone());
+        let why = why.map_or_else(|| "was not confirmed".into(), |why| format!("came to nothing ({why})"));
+        return Some(said(format!("what you have, {}, {why}, so nothing can be gained over it", shown(default)), None));
+    };
+    let (at, at_default) = (judged.cell(Some(named))?, judged.cell(Some(reference))?);
+    let value = shown(conditions.settled[at].cell.factors.get(VALUE));
+    let id = Some(conditions.cells[at].id.clone());
+    if named == reference {
+        let held = if group.recommendation.proven { "is as good as any that was tried" } else { "is the best so far" };
+        return Some(said(format!("what you have, {value}, {held}"), id));
+    }
+    let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
+    let Some((gain, lower, upper)) = against(judged, named, reference) else {
+        return Some(said(format!("{value} against {}: too few blocks so far", shown(default)), id));
+    };
+    let interval = format!("{} to {}", signed(lower), signed(upper));
+    let how = match (lower > 0.0, upper < 0.0) {
+        (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), signed(gain)),
+        (_, true) => format!("{value} is slower than {}, what you have: {interval}", shown(default)),
+        _ => format!("{value} instead of {}: no gain is shown ({interval})", shown(default)),
+    };
+    let cpu_said = match cpu {
+        [Some(here), Some(there)] => format!("; CPU time of a run {}", signed(here / there - 1.0)),
+        _ => String::new(),
+    };
+    let [cpu_ns, default_cpu_ns] = cpu;
+    Some(GainView {
+        gain: Some(gain),
+        lower: Some(lower),
+        upper: Some(upper),
+        cpu_ns,
+        default_cpu_ns,
+        ..said(format!("{how}{cpu_said}"), id)
+    })
+}
+
+/// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.
+pub(crate) fn signed(share: f64) -> String {
+    match share {
+        share if share >= 1.0 => format!("{} ×", bytegauge_model::unit::significant(1.0 + share, 3)),
+        share if share >= 0.0 => format!("+{}", percent(share)),
+        share => format!("−{}", percent(-share)),
+    }
+}
+
+/// What became of what was advised: against the best that was confirmed here.
+fn advice(task: &Task, judged: &Judged, conditions: &Conditions) -> Vec<AdviceView> {
+    let Some(advice) = &task.advice else { return Vec::new() };
+    let reference = task.default.as_ref().and_then(|default| choice_of(judged, default, conditions));
+    let each = advice.values.iter().map(|advised| {
+        let choice = choice_of(judged, &advised.value, conditions);
+        let upper = choice.and_then(|choice| judged.verdict.upper[choice]).map(f64::exp_m1);
+        let lower = choice.and_then(|choice| judged.verdict.lower[choice]).map(f64::exp_m1);
+        let observed =
+            choice.zip(reference).and_then(|(choice, reference)| Some(against(judged, choice, reference)?.0));
+        let margin = conditions.margin;
+        let (held, how) = match (lower, upper) {
+            (_, Some(upper)) if upper <= margin => {
+                (Some(true), format!("held: within {} of the best", percent(margin)))
+            }
+            (Some(lower), _) if lower > margin => {
+                (Some(false), format!("did not hold: at least {} dearer than the best", percent(lower)))
+            }
+            (Some(_), Some(upper)) => (None, format!("is open: at most {} dearer than the best", percent(upper))),
+            _ => (None, "is open: it was not confirmed".into()),
+        };
+        let compared = advised.against_default.zip(observed).map(|(predicted, observed)| {
+            format!("; predicted {} over what you have, observed {}", signed(predicted - 1.0), signed(observed))
+        });
+        AdviceView {
+            group: judged.row.group.id.clone(),
+            session: advice.session,
+            value: shown(&advised.value),
+            question: advised.question.clone(),
+            held,
+            predicted: advised.against_default,
+            observed: observed.map(|share| 1.0 + share),
+            text: format!(
+                "{} (session {}, {}) {how}{}",
+                shown(&advised.value),
+                advice.session,
+                advised.question,
+                compared.unwrap_or_default()
+            ),
+        }
+    });
+    each.collect()
+}

@@ -1,0 +1,298 @@
+//! Programs of somebody else's that are run, waited for, and ended with everything that they started.
+//!
+//! Whoever runs them is a process of its own that adopts orphans ([`adopt_orphans`]): a program that forks and leaves
+//! leaves its children to it, so that "all children of this process" is "all that was started", and nobody is looked for
+//! by name. Such a process has no other children, since it waits for any.
+//!
+//! Never decides how long to wait.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use crate::outcome;
+
+/// What a process and those of its children that it waited for have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// CPU time in user mode, nanoseconds.
+    pub user_ns: u64,
+    /// CPU time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// Times it gave up the CPU of its own accord.
+    pub voluntary_switches: u64,
+    /// Times it was made to give up the CPU.
+    pub involuntary_switches: u64,
+}
+
+impl Used {
+    /// The sum with another's.
+    #[must_use]
+    pub fn plus(self, other: Used) -> Used {
+        Used {
+            user_ns: self.user_ns + other.user_ns,
+            system_ns: self.system_ns + other.system_ns,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+}
+
+/// A child that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its process number.
+    pub pid: u32,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it has used.
+    pub used: Used,
+}
+
+/// What can be waited for.
+#[derive(Clone, Copy, Debug)]
+pub enum Reaped {
+    /// A child has ended.
+    Ended(Ended),
+    /// Children are left, and none has ended.
+    Alive,
+    /// No child is left.
+    Nobody,
+}
+
+/// Makes orphaned descendants children of the calling process instead of the system's first one (prctl(2),
+/// `PR_SET_CHILD_SUBREAPER`).
+///
+/// # Errors
+///
+/// Whatever prctl(2) returns; in practice only a seccomp filter's error.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: passes two integers and no memory.
+    outcome::of(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) }).map(drop)
+}
+
+/// Makes the child that `command` will start the leader of a session of its own: it has a group to be signalled, and no
+/// terminal that it could ask or that could interrupt it (setsid(2)). It is killed when the calling *thread* ends, and
+/// runs on the given CPUs, or wherever it likes where there are none.
+pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
+    let mask = (!cpus.is_empty()).then(|| mask(cpus));
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes bare system calls on
+    // memory that was prepared before and, on failure, builds an io::Error from a number: no allocation and no lock.
+    unsafe {
+        command.pre_exec(move || {
+            outcome::of(libc::setsid())?;
+            if let Some(mask) = &mask {
+                outcome::of(libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()))?;
+            }
+            crate::process::set_parent_death_signal()?;
+            // The parent may have ended before the call above; then nobody would signal.
+            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+        });
+    }
+}
+
+/// The CPUs as sched_setaffinity(2) takes them.
+fn mask(cpus: &[usize]) -> Vec<u64> {
+    let words = cpus.iter().max().map_or(0, |highest| highest / 64 + 1);
+    let mut mask = vec![0; words];
+    for cpu in cpus {
+        mask[cpu / 64] |= 1 << (cpu % 64);
+    }
+    mask
+}
+
+/// A descriptor that is readable once a child of the caller has ended (pidfd_open(2), Linux 5.3).
+///
+/// # Errors
+///
+/// `ENOSYS` on an older kernel, `ESRCH` if there is no such process.
+pub fn watch(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: passes two integers and no memory.
+    let returned = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0 as libc::c_uint) };
+    let fd = outcome::of(returned as libc::c_int)?;
+    // SAFETY: the kernel just made the descriptor for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Waits until one of the descriptors is readable or closed at its other end, at most for `patience`: which are. None
+/// when the time is over.
+///
+/// # Errors
+///
+/// Whatever poll(2) returns; an interrupted call has found nothing.
+pub fn wait_any(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bool>> {
+    let asked = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut polled: Vec<libc::pollfd> = fds.iter().map(asked).collect();
+    // Rounded up, so that what is left of a millisecond is not asked for again and again.
+    let ms = patience.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as libc::c_int;
+    // SAFETY: `polled` is an array of as many valid pollfd as is said, and lives through the call.
+    match outcome::of(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
+        Err(error) => Err(error),
+        Ok(_) => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
+    }
+}
+
+/// Takes leave of a child that has ended, of a certain one or of any, without waiting (wait4(2)).
+///
+/// # Errors
+///
+/// None is expected.
+pub fn reap(pid: Option<u32>) -> io::Result<Reaped> {
+    let wanted = pid.map_or(-1, |pid| pid as libc::pid_t);
+    let mut status = 0;
+    // SAFETY: a rusage of zeros is a valid value of numbers alone.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both places are valid for one value each, and live through the call.
+    match outcome::of(unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) }) {
+        Ok(0) => Ok(Reaped::Alive),
+        Ok(pid) => Ok(Reaped::Ended(Ended {
+            pid: pid as u32,
+            status: ExitStatus::from_raw(status),
+            used: Used {
+                user_ns: nanoseconds(&usage.ru_utime),
+                system_ns: nanoseconds(&usage.ru_stime),
+                voluntary_switches: usage.ru_nvcsw as u64,
+                involuntary_switches: usage.ru_nivcsw as u64,
+            },
+        })),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Reaped::Nobody),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Reaped::Alive),
+        Err(error) => Err(error),
+    }
+}
+
+fn nanoseconds(time: &libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
+}
+
+/// Signals the group that a child leads, or the child alone where it leads none any more. Nobody there is no error.
+pub fn signal_group(leader: u32, signal: i32) {
+    // SAFETY: passes two integers and no memory. The child was not reaped yet, so its number is nobody else's.
+    unsafe {
+        if libc::kill(-(leader as libc::pid_t), signal) != 0 {
+            libc::kill(leader as libc::pid_t, signal);
+        }
+    }
+}
+
+/// Kills a process.
+pub fn kill(pid: u32) {
+    // SAFETY: passes two integers and no memory.
+    unsafe {
+        libc::kill(pid as libc::pid_t, libc::SIGKILL);
+    }
+}
+
+/// The children of the calling process that have not ended, adopted ones included, by `/proc`.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub fn children() -> io::Result<Vec<u32>> {
+    let own = std::process::id();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // One that is gone by now is no child any more.
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        // The name in brackets may hold anything; what follows it does not (proc_pid_stat(5)).
+        let mut rest = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let (state, parent) = (rest.next(), rest.next().and_then(|parent| parent.parse::<u32>().ok()));
+        if parent == Some(own) && !matches!(state, Some("Z" | "X")) {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
+/// Signals by their names, as `kill -l` prints them.
+const SIGNALS: [(&str, i32); 9] = [
+    ("TERM", libc::SIGTERM),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("HUP", libc::SIGHUP),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("USR2", libc::SIGUSR2),
+    ("ABRT", libc::SIGABRT),
+    ("ALRM", libc::SIGALRM),
+];
+
+/// The number of a signal: `TERM`, `SIGTERM` or `15`.
+#[must_use]
+pub fn signal_number(name: &str) -> Option<i32> {
+    let upper = name.to_ascii_uppercase();
+    let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let numbered = || bare.parse().ok().filter(|number| (1..=64).contains(number));
+    SIGNALS.iter().find(|(known, _)| *known == bare).map(|(_, number)| *number).or_else(numbered)
+}
+
+/// The name of a signal, or its number.
+#[must_use]
+pub fn signal_name(number: i32) -> String {
+    let known = [("SEGV", libc::SIGSEGV), ("BUS", libc::SIGBUS), ("FPE", libc::SIGFPE), ("PIPE", libc::SIGPIPE)];
+    let named = SIGNALS.iter().chain(&known).find(|(_, known)| *known == number);
+    named.map_or_else(|| format!("signal {number}"), |(name, _)| format!("SIG{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn a_child_is_watched_and_what_it_used_is_known() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3"]).stdin(Stdio::null());
+        in_own_session(&mut command, &[]);
+        let mut child = command.spawn().unwrap();
+        let watched = watch(child.id()).unwrap();
+        while !wait_any(&[watched.as_fd()], Duration::from_secs(10)).unwrap()[0] {}
+        let Reaped::Ended(ended) = reap(Some(child.id())).unwrap() else { panic!("it has ended") };
+        assert_eq!((ended.pid, ended.status.code()), (child.id(), Some(3)));
+        assert!(ended.used.user_ns + ended.used.system_ns > 0);
+        assert!(matches!(reap(Some(child.id())).unwrap(), Reaped::Nobody));
+        assert!(child.wait().is_err(), "nobody is left to wait for");
+    }
+
+    #[test]
+    fn a_session_has_a_group_to_be_signalled_and_its_cpus() {
+        let cpu = crate::affinity::allowed_cpus().unwrap()[0];
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 3600 & wait"]).stdin(Stdio::null());
+        in_own_session(&mut command, &[cpu]);
+        let mut child = command.spawn().unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        assert!(status.contains(&format!("Cpus_allowed_list:\t{cpu}\n")), "{status}");
+        assert!(children().unwrap().contains(&child.id()));
+        signal_group(child.id(), libc::SIGKILL);
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        assert!(!children().unwrap().contains(&child.id()));
+    }
+
+    #[test]
+    fn nothing_to_read_is_said_when_the_time_is_over() {
+        let (reader, writer) = io::pipe().unwrap();
+        assert_eq!(wait_any(&[reader.as_fd()], Duration::from_millis(1)).unwrap(), [false]);
+        drop(writer);
+        assert_eq!(wait_any(&[reader.as_fd()], Duration::from_secs(10)).unwrap(), [true]);
+    }
+
+    #[test]
+    fn signals_have_names() {
+        for (name, number) in SIGNALS {
+            assert_eq!(signal_number(name), Some(number));
+            assert_eq!(signal_number(&signal_name(number)), Some(number));
+        }
+        assert_eq!((signal_number("sigterm"), signal_number("15")), (Some(15), Some(15)));
+        assert_eq!((signal_number("TREM"), signal_number("99")), (None, None));
+        assert_eq!(signal_name(libc::SIGSEGV), "SIGSEGV");
+    }
+}

@@ -1,0 +1,100 @@
+//! Who listens, by what the kernel tells of its sockets: without connecting, which a server that serves one connection
+//! would take for its only one.
+//!
+//! Knows the network namespace of the calling process alone.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// `TCP_LISTEN` (include/net/tcp_states.h), as `/proc/net/tcp` prints it.
+const TCP_LISTEN: &str = "0A";
+
+/// `__SO_ACCEPTCON` (include/linux/net.h): the socket listens.
+const ACCEPTS: u32 = 1 << 16;
+
+/// Whether anybody listens at a TCP port, over IPv4 or IPv6.
+#[must_use]
+pub fn at_port(port: u16) -> bool {
+    inode_at_port(port).is_some()
+}
+
+/// Whether anybody listens at the path of a Unix socket.
+#[must_use]
+pub fn at_path(path: &Path) -> bool {
+    let Ok(table) = fs::read("/proc/net/unix") else { return false };
+    table.split(|byte| *byte == b'\n').skip(1).any(|row| is_listening_at(row, path))
+}
+
+/// The process that listens at a TCP port, and its name, where this user may know.
+#[must_use]
+pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
+    let socket = format!("socket:[{}]", inode_at_port(port)?);
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        let holds = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == &*socket);
+        if files.flatten().any(holds) {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            return Some((pid, name.trim().to_owned()));
+        }
+    }
+    None
+}
+
+fn inode_at_port(port: u16) -> Option<u64> {
+    ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| {
+        let table = fs::read_to_string(table).ok()?;
+        table.lines().skip(1).find_map(|row| listener_at(row, port))
+    })
+}
+
+/// The inode of a row that listens at a port (proc_net_tcp).
+fn listener_at(row: &str, port: u16) -> Option<u64> {
+    let fields: Vec<&str> = row.split_whitespace().collect();
+    let local = fields.get(1)?.rsplit(':').next()?;
+    let is_ours = fields.get(3) == Some(&TCP_LISTEN) && u16::from_str_radix(local, 16).ok() == Some(port);
+    is_ours.then(|| fields.get(9)?.parse().ok()).flatten()
+}
+
+/// `Num: RefCount Protocol Flags Type St Inode Path` (proc_net_unix(5)).
+fn is_listening_at(row: &[u8], path: &Path) -> bool {
+    let fields: Vec<&[u8]> = row.splitn(8, |byte| *byte == b' ').collect();
+    // The inode is padded, so that the path is what stands last, whatever it holds.
+    let named = row.strip_suffix(path.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "));
+    let flags = fields.get(3).and_then(|flags| u32::from_str_radix(std::str::from_utf8(flags).ok()?, 16).ok());
+    named && flags.is_some_and(|flags| flags & ACCEPTS != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_listener_is_seen_without_being_disturbed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(at_port(port));
+        assert_eq!(owner_of_port(port).map(|(pid, _)| pid), Some(std::process::id()));
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "nobody has connected");
+        drop(listener);
+        assert!(!at_port(port));
+    }
+
+    #[test]
+    fn a_path_listens_as_long_as_somebody_does() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("with space.sock");
+        assert!(!at_path(&path));
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(at_path(&path));
+        let _connection = UnixStream::connect(&path).unwrap();
+        drop(listener);
+        assert!(!at_path(&path), "what was accepted does not listen");
+    }
+}

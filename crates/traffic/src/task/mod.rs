@@ -1,0 +1,322 @@
+//! A program of the user's, run once: prepared, started beside its server, waited for, rated, and gone with everything
+//! that it started.
+//!
+//! Time runs from before the program is made until the kernel says that it has ended; output is read meanwhile, so that
+//! a full pipe stops nobody. Whatever goes wrong, nothing is left running: processes are ended by their numbers, since
+//! this process adopts every orphan (`sys::children`).
+//!
+//! Never looks at what a program does but for its exit, its output and what the kernel charged for it.
+
+mod output;
+mod program;
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{Counted, EndReport, EndRole, Level, Metric, Ready, ServerTask, Task, TaskReport};
+use bytegauge_sys::children::{self, Used};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::listening;
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::setup::Setup;
+use output::number;
+use program::{Event, Program, attend};
+
+/// How long a server may take to leave once it was told, before it is killed.
+const LEAVE: Duration = Duration::from_secs(3);
+
+/// How long what a server leaves behind may take to go of its own accord.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// How often it is asked whether a server listens.
+const ASK_READY: Duration = Duration::from_millis(2);
+
+/// How long a port may stay taken after its server has left.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// Everything that is to be known of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskSetup {
+    /// The words of what is measured.
+    pub command: Vec<String>,
+    /// The words of what is run before, unmeasured.
+    pub prepare: Option<Vec<String>>,
+    /// The server that is started before and stopped after.
+    pub server: Option<ServerTask>,
+    /// What is measured.
+    pub metric: Metric,
+    /// How long each of the programs may take, nanoseconds.
+    pub timeout_ns: u64,
+}
+
+impl TaskSetup {
+    /// A task with its value in place.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] if the value does not fit: past planning, that is a bug.
+    pub fn of(task: &Task, value: &Level, timeout_ns: u64) -> Result<TaskSetup, Fault> {
+        let bug = |error: bytegauge_model::task::TaskError| Fault::Impossible(error.to_string());
+        Ok(TaskSetup {
+            command: task.command_for(value).map_err(bug)?,
+            prepare: task.prepare_for(value).map_err(bug)?,
+            server: task.server_for(value).map_err(bug)?,
+            metric: task.metric.clone(),
+            timeout_ns,
+        })
+    }
+
+    /// How long all of it may take, nanoseconds.
+    pub fn patience_ns(&self) -> u64 {
+        let parts = 1 + u64::from(self.prepare.is_some()) + u64::from(self.server.is_some());
+        let leave_ns = (LEAVE + SETTLE + RELEASE).as_nanos() as u64;
+        self.timeout_ns.saturating_mul(parts).saturating_add(leave_ns)
+    }
+}
+
+/// Runs a task once. Whoever measures tells to stop by a word on `told`, or by closing it.
+///
+/// # Errors
+/// What went wrong; everything that was started is gone by then as well.
+pub fn run(setup: &Setup<TaskSetup>, told: BorrowedFd<'_>) -> Result<EndReport, Fault> {
+    children::adopt_orphans().map_err(Fault::io("adopting the children of programs"))?;
+    let cpus = |role| setup.cpu(role, 0).into_iter().collect();
+    let run = Run { setup: &setup.task, cpus: cpus(EndRole::Command), server_cpus: cpus(EndRole::Server), told };
+    let report = run.all();
+    // Also where nothing went wrong: there is nobody left then, which costs a system call.
+    sweep(Duration::ZERO)?;
+    report
+}
+
+struct Run<'a> {
+    setup: &'a TaskSetup,
+    /// The CPU of the command; none leaves it to the scheduler.
+    cpus: Vec<usize>,
+    server_cpus: Vec<usize>,
+    told: BorrowedFd<'a>,
+}
+
+impl Run<'_> {
+    fn all(&self) -> Result<EndReport, Fault> {
+        self.prepare()?;
+        let Some(task) = &self.setup.server else {
+            let mut report = self.measure(None)?;
+            let left = sweep(Duration::ZERO)?;
+            // What they used after the window is not the window's; that they were there is said.
+            report.task.iter_mut().for_each(|task| task.left_behind = left.processes);
+            return Ok(report);
+        };
+        let mut server = self.start(task)?;
+        let mut report = self.measure(Some(&mut server))?;
+        let (used, by_force) = self.stop(server, task)?;
+        let left = sweep(SETTLE)?;
+        if let Some(task) = &mut report.task {
+            let used = used.plus(left.used);
+            task.server_cpu_ns = Some(used.user_ns + used.system_ns);
+            task.stopped_by_force = by_force;
+            task.left_behind = left.processes;
+        }
+        released(task)?;
+        Ok(report)
+    }
+
+    fn until(&self) -> Instant {
+        Instant::now() + Duration::from_nanos(self.setup.timeout_ns)
+    }
+
+    fn prepare(&self) -> Result<(), Fault> {
+        let Some(words) = &self.setup.prepare else { return Ok(()) };
+        let mut program = Program::start("the command to prepare", words, &[], false)?;
+        let ended = self.wait(&mut program, None, self.until())?;
+        program.must_have_succeeded(&ended)
+    }
+
+    /// Waits for a program, beside its server.
+    fn wait(&self, program: &mut Program, server: Option<&mut Program>, until: Instant) -> Result<Waited, Fault> {
+        let mut programs = vec![program];
+        programs.extend(server);
+        loop {
+            match attend(&mut programs, self.told, until)? {
+                Event::Nothing if Instant::now() < until => {}
+                Event::Nothing => {
+                    let limit = bytegauge_model::Nanos(self.setup.timeout_ns);
+                    return Err(Fault::Program(format!(
+                        "{} took longer than {limit} and was ended: give it less to do, or more --timeout",
+                        programs[0].what
+                    )));
+                }
+                Event::Ended(0, at_ns) => {
+                    return programs[0].leave().map(|(status, used)| Waited { status, used, at_ns });
+                }
+                Event::Ended(..) => {
+                    let (status, _) = programs[1].leave()?;
+                    let how = programs[1].how(status);
+                    return Err(Fault::Program(format!("the server ended while the command ran: it {how}")));
+                }
+                Event::Told => return Err(Fault::Program("it was told to stop".into())),
+            }
+        }
+    }
+
+    fn start(&self, task: &ServerTask) -> Result<Program, Fault> {
+        if let Ready::Tcp(port) = task.ready
+            && listening::at_port(port)
+        {
+            return Err(Fault::Program(format!(
+                "port {port} is taken{} before the server is started: end it, or use another port",
+                owner(port)
+            )));
+        }
+        let prints = matches!(task.ready, Ready::Printed(_));
+        let mut server = Program::start("the server", &task.command, &self.server_cpus, prints)?;
+        let until = self.until();
+        let sign = task.ready.clone();
+        loop {
+            if is_ready(&sign, &server)? {
+                return Ok(server);
+            }
+            match attend(&mut [&mut server], self.told, Instant::now() + ASK_READY)? {
+                Event::Ended(..) => {
+                    let (status, _) = server.leave()?;
+                    return Err(Fault::Program(format!(
+                        "the server ended before it was ready: it {}",
+                        server.how(status)
+                    )));
+                }
+                Event::Told => return Err(Fault::Program("it was told to stop".into())),
+                Event::Nothing if Instant::now() < until => {}
+                Event::Nothing => {
+                    let (limit, said) = (bytegauge_model::Nanos(self.setup.timeout_ns), server.last_words());
+                    return Err(Fault::Program(format!(
+                        "the server was not ready after {limit} ({sign} did not come){said}: check --ready, or give more \
+                         --timeout"
+                    )));
+                }
+            }
+        }
+    }
+
+    fn measure(&self, server: Option<&mut Program>) -> Result<EndReport, Fault> {
+        let metric = &self.setup.metric;
+        let until = self.until();
+        let began_ns = monotonic_ns();
+        let mut program = Program::start("the command", &self.setup.command, &self.cpus, metric.pattern().is_some())?;
+        let ended = self.wait(&mut program, server, until)?;
+        let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
+        program.must_have_succeeded(&ended)?;
+        let seconds = window_ns as f64 / 1e9;
+        let (rate, bytes) = match metric {
+            Metric::Wall => (1.0 / seconds, 0),
+            Metric::Bytes(bytes) => (*bytes as f64 / seconds, *bytes),
+            Metric::Rate(pattern) => (number(pattern, &program)?, 0),
+            Metric::Time(pattern) => (1.0 / number(pattern, &program)?, 0),
+        };
+        let calls = u64::from(metric.counted() != Counted::Printed);
+        let task = TaskReport {
+            rate,
+            counted: metric.counted(),
+            printed_bytes: program.printed_bytes(),
+            ..TaskReport::default()
+        };
+        let mut report =
+            EndReport { bytes, calls, window_ns, total_bytes: bytes, task: Some(task), ..EndReport::default() };
+        charge(&mut report, ended.used);
+        Ok(report)
+    }
+
+    /// Stops the server: what it has used, and whether it had to be killed.
+    fn stop(&self, mut server: Program, task: &ServerTask) -> Result<(Used, bool), Fault> {
+        children::signal_group(server.pid, task.stop);
+        let mut until = Instant::now() + LEAVE;
+        let mut by_force = false;
+        loop {
+            match attend(&mut [&mut server], self.told, until)? {
+                Event::Ended(..) => return server.leave().map(|(_, used)| (used, by_force)),
+                Event::Told => return Err(Fault::Program("it was told to stop".into())),
+                Event::Nothing if Instant::now() < until => {}
+                Event::Nothing => {
+                    by_force = true;
+                    until = Instant::now() + LEAVE;
+                    children::signal_group(server.pid, KILL);
+                }
+            }
+        }
+    }
+}
+
+/// `SIGKILL` (signal(7)), on every architecture.
+const KILL: i32 = 9;
+
+/// How a program that was waited for ended.
+struct Waited {
+    status: std::process::ExitStatus,
+    used: Used,
+    at_ns: u64,
+}
+
+fn is_ready(sign: &Ready, server: &Program) -> Result<bool, Fault> {
+    Ok(match sign {
+        Ready::Tcp(port) => listening::at_port(*port),
+        Ready::Unix(path) => listening::at_path(path),
+        Ready::Printed(pattern) => output::pattern(pattern)?.is_match(&server.text()),
+    })
+}
+
+/// Whoever comes next must find the port free.
+fn released(task: &ServerTask) -> Result<(), Fault> {
+    let Ready::Tcp(port) = task.ready else { return Ok(()) };
+    let until = Instant::now() + RELEASE;
+    while listening::at_port(port) {
+        if Instant::now() >= until {
+            return Err(Fault::Program(format!(
+                "port {port} stays taken{} after the server has left: end it, or let the server give it up",
+                owner(port)
+            )));
+        }
+        std::thread::sleep(ASK_READY);
+    }
+    Ok(())
+}
+
+fn owner(port: u16) -> String {
+    listening::owner_of_port(port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"))
+}
+
+fn charge(report: &mut EndReport, used: Used) {
+    report.user_ns += used.user_ns;
+    report.system_ns += used.system_ns;
+    report.cpu_ns += used.user_ns + used.system_ns;
+    report.voluntary_switches += used.voluntary_switches;
+    report.involuntary_switches += used.involuntary_switches;
+}
+
+/// Who was still there, and what they have used.
+#[derive(Default)]
+struct Left {
+    processes: u64,
+    used: Used,
+}
+
+/// Ends every child that is left, adopted ones included, after a moment in which they may go of their own accord.
+fn sweep(moment: Duration) -> Result<Left, Fault> {
+    let failed = |doing: &str| Fault::io(doing.to_owned());
+    let mut left = Left::default();
+    let until = Instant::now() + moment;
+    // Every round ends those that are children then; their own become children by it.
+    loop {
+        match children::reap(None).map_err(failed("waiting for what programs left behind"))? {
+            children::Reaped::Nobody => return Ok(left),
+            children::Reaped::Ended(ended) => left.used = left.used.plus(ended.used),
+            children::Reaped::Alive => {
+                let now = Instant::now();
+                if now >= until {
+                    let found = children::children().map_err(failed("looking for what programs left behind"))?;
+                    left.processes += found.len() as u64;
+                    found.into_iter().for_each(children::kill);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}

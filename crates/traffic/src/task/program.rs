@@ -1,0 +1,153 @@
+//! A process that was started: its output as it comes, and its end.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use bytegauge_sys::children::{self, Reaped, Used, signal_name};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::io::set_nonblocking;
+
+use super::Waited;
+use super::output::{Output, last_line};
+use crate::fault::Fault;
+
+/// A program that runs, or has run.
+pub(super) struct Program {
+    /// What it is, as a subject: "the command".
+    pub(super) what: &'static str,
+    /// Its process number, which is its group's and session's as well.
+    pub(super) pid: u32,
+    words: Vec<String>,
+    ended: OwnedFd,
+    /// What it prints, and to its errors; closed ones are gone.
+    pipes: [Option<File>; 2],
+    printed: [Output; 2],
+}
+
+/// What happened first.
+pub(super) enum Event {
+    /// The program of this number ended, at this time.
+    Ended(usize, u64),
+    /// Whoever measures wants it to stop.
+    Told,
+    /// Some output came, or the time is over.
+    Nothing,
+}
+
+impl Program {
+    /// Starts a program in a session of its own, without a terminal and without input. What it prints is read where
+    /// somebody looks at it, and thrown away by the kernel otherwise; its errors are always read.
+    pub(super) fn start(what: &'static str, words: &[String], cpus: &[usize], looks: bool) -> Result<Program, Fault> {
+        let Some((first, rest)) = words.split_first() else {
+            return Err(Fault::Impossible(format!("{what} has no words")));
+        };
+        let mut command = Command::new(first);
+        let prints = if looks { Stdio::piped() } else { Stdio::null() };
+        command.args(rest).stdin(Stdio::null()).stdout(prints).stderr(Stdio::piped());
+        children::in_own_session(&mut command, cpus);
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                Fault::Program(format!("{what} `{first}` was not found: check its name, or give its whole path"))
+            }
+            _ => Fault::Io { doing: format!("starting {what} `{first}`"), source: error },
+        })?;
+        let pipe = |end: Option<OwnedFd>| -> Result<Option<File>, Fault> {
+            let Some(end) = end else { return Ok(None) };
+            set_nonblocking(end.as_fd(), true).map_err(Fault::io("reading a program's output"))?;
+            Ok(Some(File::from(end)))
+        };
+        let pipes = [pipe(child.stdout.take().map(OwnedFd::from))?, pipe(child.stderr.take().map(OwnedFd::from))?];
+        // The number stays the child's until it is waited for, so it cannot be another's here.
+        let ended = children::watch(child.id()).map_err(Fault::io("watching a program (Linux 5.3)"))?;
+        Ok(Program { what, pid: child.id(), words: words.to_vec(), ended, pipes, printed: Default::default() })
+    }
+
+    /// Reads what is there, and gives up what was closed.
+    fn read(&mut self) {
+        let mut buffer = [0; 65_536];
+        for (pipe, output) in self.pipes.iter_mut().zip(&mut self.printed) {
+            while let Some(file) = pipe {
+                match file.read(&mut buffer) {
+                    Ok(0) => *pipe = None,
+                    Ok(bytes) => output.take(&buffer[..bytes]),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => *pipe = None,
+                }
+            }
+        }
+    }
+
+    /// Takes leave of a program that has ended, and of what it printed last.
+    pub(super) fn leave(&mut self) -> Result<(ExitStatus, Used), Fault> {
+        self.read();
+        match children::reap(Some(self.pid)).map_err(Fault::io("waiting for a program"))? {
+            Reaped::Ended(ended) => Ok((ended.status, ended.used)),
+            Reaped::Alive | Reaped::Nobody => Err(Fault::Impossible(format!("{} has not ended", self.what))),
+        }
+    }
+
+    /// All that was printed, as text; of much the last part.
+    pub(super) fn text(&self) -> String {
+        self.printed.iter().map(Output::text).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) fn printed_bytes(&self) -> u64 {
+        self.printed.iter().map(|output| output.bytes).sum()
+    }
+
+    /// ": it said `…`", or nothing.
+    pub(super) fn last_words(&self) -> String {
+        let [out, errors] = &self.printed;
+        let said = last_line(&errors.text()).or_else(|| last_line(&out.text()));
+        said.map_or_else(String::new, |line| format!(": it said “{line}”"))
+    }
+
+    /// How it ended, as a predicate.
+    pub(super) fn how(&self, status: ExitStatus) -> String {
+        let said = self.last_words();
+        let asks = ["tty", "terminal"].iter().any(|word| said.to_lowercase().contains(word));
+        let hint = if asks { " (programs have no terminal here: tell it by arguments what it would ask)" } else { "" };
+        let how = match (status.code(), status.signal()) {
+            (Some(127), _) if self.words.first().is_some_and(|shell| shell.ends_with("/sh")) => {
+                "exited with 127, as a shell does that does not find a command".into()
+            }
+            (Some(code), _) => format!("exited with {code}"),
+            (_, Some(signal)) => format!("was ended by {}", signal_name(signal)),
+            _ => status.to_string(),
+        };
+        format!("{how}{said}{hint}")
+    }
+
+    pub(super) fn must_have_succeeded(&self, waited: &Waited) -> Result<(), Fault> {
+        match waited.status.success() {
+            true => Ok(()),
+            false => Err(Fault::Program(format!("{} {}", self.what, self.how(waited.status)))),
+        }
+    }
+}
+
+/// Waits until one of the programs has ended, whoever measures wants to stop, something was printed, or the time is over.
+pub(super) fn attend(programs: &mut [&mut Program], told: BorrowedFd<'_>, until: Instant) -> Result<Event, Fault> {
+    let mut fds: Vec<BorrowedFd<'_>> = vec![told];
+    fds.extend(programs.iter().map(|program| program.ended.as_fd()));
+    fds.extend(programs.iter().flat_map(|program| program.pipes.iter().flatten().map(File::as_fd)));
+    let patience = until.saturating_duration_since(Instant::now());
+    let found = children::wait_any(&fds, patience).map_err(Fault::io("waiting for a program"))?;
+    let at_ns = monotonic_ns();
+    drop(fds);
+    let ended = programs.iter().enumerate().position(|(at, _)| found.get(1 + at) == Some(&true));
+    let printed = found.iter().skip(1 + programs.len()).any(|found| *found);
+    if printed {
+        programs.iter_mut().for_each(|program| program.read());
+    }
+    Ok(match (found.first(), ended) {
+        (_, Some(at)) => Event::Ended(at, at_ns),
+        (Some(true), None) => Event::Told,
+        _ => Event::Nothing,
+    })
+}
