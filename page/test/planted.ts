@@ -146,6 +146,7 @@ export function session(
         })),
         grid: null,
       },
+      gain: [],
       lever: ["placement matters more than buffers here"],
       audit: ["the choice holds in long trials"],
       avoid: [],

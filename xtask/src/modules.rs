@@ -19,12 +19,12 @@ use crate::sources::collect;
 const CIRCLES: &[(&str, &str, usize, &str)] = &[
     ("cli", "args", 9, "the command line is put together from what each command asks for, and each reads it back"),
     ("harness", "run", 7, "the stages are parts of one run"),
-    ("plan", "resolve", 8, "a plan is resolved by steps that look at the plan"),
+    ("plan", "resolve", 9, "a plan is resolved by steps that look at the plan"),
     ("report", "render::terminal", 4, "what paints stands with the first that painted"),
     (
         "traffic",
         "setup",
-        21,
+        24,
         "a setup is of tasks and a relay, which are resolved from the same levels; relays by method",
     ),
     ("traffic", "engine::uring", 4, "the parts of one loop"),

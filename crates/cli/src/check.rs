@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
-use bytegauge_model::{Level, Metric, Ready, ServerTask, SessionId, Task, Workload, factor};
+use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
 use bytegauge_plan::{Plan, Spec};
 use bytegauge_report::view::document::{CellView, UseRow};
 use bytegauge_report::{SessionData, Settings, View};
@@ -43,7 +43,7 @@ pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// The program of the session that is to be gone on with, where none is named, and its values.
-fn begun(matches: &ArgMatches) -> Result<Option<(Task, String)>, Failure> {
+fn begun(matches: &ArgMatches) -> Result<Option<(ProgramTask, String)>, Failure> {
     let named = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
     if !named("resume") || named("command") || named("load") {
         return Ok(None);
@@ -67,7 +67,7 @@ fn begun(matches: &ArgMatches) -> Result<Option<(Task, String)>, Failure> {
 }
 
 /// What is run, from the flags.
-fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) -> Result<Task, Failure> {
+fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) -> Result<ProgramTask, Failure> {
     let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
     let load = args::text(matches, "load").map(by_shell);
     let command = match (words.is_empty(), load) {
@@ -87,7 +87,7 @@ fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) ->
     if let Some(pattern) = metric.pattern() {
         regex(pattern, "--metric")?;
     }
-    let server = match (args::text(matches, "start"), args::parsed::<Ready>(matches, "ready")?) {
+    let server = match (args::text(matches, "start"), args::parsed::<ReadyWhen>(matches, "ready")?) {
         (None, _) => None,
         (Some(_), None) => {
             return Err(Failure::usage(
@@ -95,7 +95,7 @@ fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) ->
             ));
         }
         (Some(start), Some(ready)) => {
-            if let Ready::Printed(pattern) = &ready {
+            if let ReadyWhen::Printed(pattern) = &ready {
                 regex(pattern, "--ready")?;
             }
             let name = args::text(matches, "stop").unwrap_or("TERM");
@@ -106,7 +106,7 @@ fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) ->
         }
     };
     let prepare = args::text(matches, "prepare").map(by_shell);
-    Ok(Task { command, by_value: Default::default(), prepare, server, metric, default, advice })
+    Ok(ProgramTask { command, by_value: Default::default(), prepare, server, metric, default, advice })
 }
 
 fn regex(pattern: &str, flag: &str) -> Result<(), Failure> {

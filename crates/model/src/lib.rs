@@ -44,7 +44,7 @@ pub use relay::{RelayMethod, RelayPlacement, RelayReport, RelayThreads};
 pub use ring::{Implementation, Mode, RingFlags, RingReport, UserData};
 pub use session::{BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
 pub use slo::{Probe, Slo};
-pub use task::{Counted, Metric, Ready, ServerTask, Task, TaskReport};
+pub use task::{Counted, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};
 pub use trial::{EffectiveOptions, EndReport, FlowReport, MachineUse, Outcome, TcpReport, Trial};
 pub use unit::{Bytes, Nanos};
 pub use workload::{WORKLOADS, Workload};

@@ -62,7 +62,7 @@ pub enum TaskError {
 
 /// What is run for a trial, and how it is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Task {
+pub struct ProgramTask {
     /// The words of the command that is measured.
     pub command: Vec<String>,
     /// The words of each value, where values stand for commands of their own.
@@ -90,7 +90,7 @@ pub struct ServerTask {
     /// Its words.
     pub command: Vec<String>,
     /// How it is known that it can be talked to.
-    pub ready: Ready,
+    pub ready: ReadyWhen,
     /// The signal that stops it.
     pub stop: i32,
 }
@@ -135,7 +135,7 @@ pub enum Metric {
 /// How it is known that a server can be talked to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Ready {
+pub enum ReadyWhen {
     /// Somebody listens at the port.
     Tcp(u16),
     /// Somebody listens at the path.
@@ -195,7 +195,7 @@ impl Metric {
     }
 }
 
-impl Task {
+impl ProgramTask {
     /// The words of the command for a value.
     ///
     /// # Errors
@@ -311,37 +311,37 @@ impl fmt::Display for Metric {
 }
 text_serde!(Metric);
 
-impl FromStr for Ready {
+impl FromStr for ReadyWhen {
     type Err = TaskError;
 
-    fn from_str(text: &str) -> Result<Ready, TaskError> {
+    fn from_str(text: &str) -> Result<ReadyWhen, TaskError> {
         let bad = || TaskError::BadReady(text.into());
         Ok(match text.split_once(':') {
-            Some(("tcp", port)) => Ready::Tcp(port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?),
-            Some(("unix", path)) if !path.is_empty() => Ready::Unix(path.into()),
-            Some(("regex", pattern)) if !pattern.is_empty() => Ready::Printed(pattern.into()),
+            Some(("tcp", port)) => ReadyWhen::Tcp(port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?),
+            Some(("unix", path)) if !path.is_empty() => ReadyWhen::Unix(path.into()),
+            Some(("regex", pattern)) if !pattern.is_empty() => ReadyWhen::Printed(pattern.into()),
             _ => return Err(bad()),
         })
     }
 }
 
-impl fmt::Display for Ready {
+impl fmt::Display for ReadyWhen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ready::Tcp(port) => write!(f, "tcp:{port}"),
-            Ready::Unix(path) => write!(f, "unix:{}", path.display()),
-            Ready::Printed(pattern) => write!(f, "regex:{pattern}"),
+            ReadyWhen::Tcp(port) => write!(f, "tcp:{port}"),
+            ReadyWhen::Unix(path) => write!(f, "unix:{}", path.display()),
+            ReadyWhen::Printed(pattern) => write!(f, "regex:{pattern}"),
         }
     }
 }
-text_serde!(Ready);
+text_serde!(ReadyWhen);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn task(words: &[&str]) -> Task {
-        Task {
+    fn task(words: &[&str]) -> ProgramTask {
+        ProgramTask {
             command: words.iter().map(|word| (*word).to_owned()).collect(),
             by_value: BTreeMap::new(),
             prepare: None,
@@ -392,19 +392,19 @@ mod tests {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
         }
         for text in ["tcp:8080", "unix:/run/x.sock", "regex:listening"] {
-            assert_eq!(text.parse::<Ready>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ReadyWhen>().unwrap().to_string(), text);
         }
         for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:x"] {
             assert!(text.parse::<Metric>().is_err(), "{text}");
         }
         for text in ["tcp", "tcp:0", "tcp:99999", "unix:", "8080"] {
-            assert!(text.parse::<Ready>().is_err(), "{text}");
+            assert!(text.parse::<ReadyWhen>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn programs_are_named_by_their_first_word() {
         assert_eq!(task(&["/usr/bin/dd", "bs={value}"]).name(), "dd");
-        assert_eq!(Task { command: by_shell("A=1 socat -b {value} - -"), ..task(&[]) }.name(), "socat");
+        assert_eq!(ProgramTask { command: by_shell("A=1 socat -b {value} - -"), ..task(&[]) }.name(), "socat");
     }
 }

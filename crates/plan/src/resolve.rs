@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::{
-    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, Task, Transport, Workload,
+    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, ProgramTask, Transport, Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ pub struct Plan {
     pub workload: Workload,
     /// The user's program, where it is one that is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task: Option<Task>,
+    pub task: Option<ProgramTask>,
     /// Seed of every random choice.
     pub seed: u64,
     /// "Within x of the best", as a share.

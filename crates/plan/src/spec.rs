@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
-use bytegauge_model::{Ends, IAm, Level, LevelError, Task, Transport, Workload};
+use bytegauge_model::{Ends, IAm, Level, LevelError, ProgramTask, Transport, Workload};
 use thiserror::Error;
 
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
@@ -92,7 +92,7 @@ pub enum PlanError {
     NoTask,
     /// A program that cannot be run with these values.
     #[error("{0}")]
-    Task(String),
+    ProgramTask(String),
     /// Bytes are to be compared where none move.
     #[error("--verify compares bytes of ours, and none move here: leave it out (of a ring, --mode checked compares)")]
     NoBytes,
@@ -254,7 +254,7 @@ pub struct Spec {
     /// Whether every byte is checked at the sink.
     pub verify: bool,
     /// The user's program, where it is one that is checked.
-    pub task: Option<Task>,
+    pub task: Option<ProgramTask>,
     /// Profiles defined here.
     pub profiles: Vec<ProfileSpec>,
     /// The crossings, measured in one session.

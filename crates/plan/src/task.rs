@@ -26,11 +26,11 @@ pub(crate) fn refuse_what_no_task_can(spec: &Spec) -> Result<(), PlanError> {
     let named = |name: &str| factor::find(name);
     for part in &spec.parts {
         let levels = named(VALUE).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
-        task.check(&levels).map_err(|error| PlanError::Task(error.to_string()))?;
+        task.check(&levels).map_err(|error| PlanError::ProgramTask(error.to_string()))?;
         let placements = named("placement").map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
         let apart = |level: &&Level| !matches!(level.name(), Some("unpinned" | "same-cpu"));
         if let Some(placement) = placements.iter().find(apart).filter(|_| task.server.is_none()) {
-            return Err(PlanError::Task(format!(
+            return Err(PlanError::ProgramTask(format!(
                 "--placement {placement} sets two programs apart, and there is one: use unpinned or same-cpu, or name a \
                  server with --start"
             )));
@@ -83,14 +83,14 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Metric, Task};
+    use bytegauge_model::{Metric, ProgramTask};
 
     use super::*;
     use crate::{Catalog, resolve};
 
     fn spec(words: &[&str], flags: &[(&str, &str)]) -> Spec {
         let mut spec = Spec::named("check", Workload::Check);
-        spec.task = Some(Task {
+        spec.task = Some(ProgramTask {
             command: words.iter().map(|word| (*word).to_owned()).collect(),
             by_value: Default::default(),
             prepare: None,

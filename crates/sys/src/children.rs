@@ -43,7 +43,7 @@ impl Used {
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct Waited {
     /// Its process number.
     pub pid: u32,
     /// How it ended.
@@ -56,7 +56,7 @@ pub struct Ended {
 #[derive(Clone, Copy, Debug)]
 pub enum Reaped {
     /// A child has ended.
-    Ended(Ended),
+    Ended(Waited),
     /// Children are left, and none has ended.
     Alive,
     /// No child is left.
@@ -150,7 +150,7 @@ pub fn reap(pid: Option<u32>) -> io::Result<Reaped> {
     // SAFETY: both places are valid for one value each, and live through the call.
     match outcome::of(unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) }) {
         Ok(0) => Ok(Reaped::Alive),
-        Ok(pid) => Ok(Reaped::Ended(Ended {
+        Ok(pid) => Ok(Reaped::Ended(Waited {
             pid: pid as u32,
             status: ExitStatus::from_raw(status),
             used: Used {

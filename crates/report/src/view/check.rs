@@ -4,7 +4,7 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the value that is there now was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::{CellId, CellKind, Level, Task, Trial};
+use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::answer::Conditions;
@@ -18,7 +18,7 @@ use crate::sentence::percent;
 const VALUE: &str = "value";
 
 /// What is said of a session that checked a program.
-pub fn check(task: &Task, judged: &[&Judged], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
+pub fn check(task: &ProgramTask, judged: &[&Judged], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
     let gains = judged.iter().zip(groups).filter_map(|(judged, group)| gain(task, judged, conditions, group));
     let advice = judged.iter().flat_map(|judged| advice(task, judged, conditions));
     CheckView {
@@ -59,7 +59,7 @@ fn cpu_ns(settled: &Settled) -> Option<f64> {
     median(&settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_run()).collect::<Vec<_>>())
 }
 
-fn gain(task: &Task, judged: &Judged, conditions: &Conditions, group: &GroupView) -> Option<GainView> {
+fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &GroupView) -> Option<GainView> {
     let default = task.default.as_ref()?;
     let reference = choice_of(judged, default, conditions);
     let named = judged.alone.cell;
@@ -131,7 +131,7 @@ pub(crate) fn signed(share: f64) -> String {
 }
 
 /// What became of what was advised: against the best that was confirmed here.
-fn advice(task: &Task, judged: &Judged, conditions: &Conditions) -> Vec<AdviceView> {
+fn advice(task: &ProgramTask, judged: &Judged, conditions: &Conditions) -> Vec<AdviceView> {
     let Some(advice) = &task.advice else { return Vec::new() };
     let reference = task.default.as_ref().and_then(|default| choice_of(judged, default, conditions));
     let each = advice.values.iter().map(|advised| {

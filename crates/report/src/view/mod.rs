@@ -43,7 +43,7 @@ mod stolen;
 mod time;
 mod verdicts;
 
-use bytegauge_model::{Cell, CellKind, Levels, Outcome, SessionStatus, Task, Workload, factor, level::Kind};
+use bytegauge_model::{Cell, CellKind, Levels, Outcome, ProgramTask, SessionStatus, Workload, factor, level::Kind};
 use bytegauge_stats::group::Method;
 
 use crate::SessionData;
@@ -171,7 +171,7 @@ impl View {
 }
 
 /// The program that was checked, where one was.
-fn task(session: &SessionData) -> Option<Task> {
+fn task(session: &SessionData) -> Option<ProgramTask> {
     serde_json::from_value(session.record.plan.get("task")?.clone()).ok()
 }
 

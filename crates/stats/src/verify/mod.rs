@@ -70,10 +70,10 @@ pub struct Row {
 pub const PUBLISHED: &str = "published";
 
 /// A part of the table: its name, and what makes its rows.
-pub type Part = (&'static str, fn(Scale, u64) -> Vec<Row>);
+pub type TablePart = (&'static str, fn(Scale, u64) -> Vec<Row>);
 
 /// Every part, in the order of the table. The same scale and seed give the same rows, whichever others are run.
-pub const PARTS: [Part; 19] = [
+pub const PARTS: [TablePart; 19] = [
     ("sign intervals", intervals::sign_coverage),
     ("paired differences", intervals::paired_coverage),
     ("absolute intervals", intervals::absolute_flags),

@@ -13,7 +13,7 @@ mod program;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{Counted, EndReport, EndRole, Level, Metric, Ready, ServerTask, Task, TaskReport};
+use bytegauge_model::{Counted, EndReport, EndRole, Level, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};
 use bytegauge_sys::children::{self, Used};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::listening;
@@ -56,7 +56,7 @@ impl TaskSetup {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if the value does not fit: past planning, that is a bug.
-    pub fn of(task: &Task, value: &Level, timeout_ns: u64) -> Result<TaskSetup, Fault> {
+    pub fn of(task: &ProgramTask, value: &Level, timeout_ns: u64) -> Result<TaskSetup, Fault> {
         let bug = |error: bytegauge_model::task::TaskError| Fault::Impossible(error.to_string());
         Ok(TaskSetup {
             command: task.command_for(value).map_err(bug)?,
@@ -160,7 +160,7 @@ impl Run<'_> {
     }
 
     fn start(&self, task: &ServerTask) -> Result<Program, Fault> {
-        if let Ready::Tcp(port) = task.ready
+        if let ReadyWhen::Tcp(port) = task.ready
             && listening::at_port(port)
         {
             return Err(Fault::Program(format!(
@@ -168,7 +168,7 @@ impl Run<'_> {
                 owner(port)
             )));
         }
-        let prints = matches!(task.ready, Ready::Printed(_));
+        let prints = matches!(task.ready, ReadyWhen::Printed(_));
         let mut server = Program::start("the server", &task.command, &self.server_cpus, prints)?;
         let until = self.until();
         let sign = task.ready.clone();
@@ -255,17 +255,17 @@ struct Waited {
     at_ns: u64,
 }
 
-fn is_ready(sign: &Ready, server: &Program) -> Result<bool, Fault> {
+fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, Fault> {
     Ok(match sign {
-        Ready::Tcp(port) => listening::at_port(*port),
-        Ready::Unix(path) => listening::at_path(path),
-        Ready::Printed(pattern) => output::pattern(pattern)?.is_match(&server.text()),
+        ReadyWhen::Tcp(port) => listening::at_port(*port),
+        ReadyWhen::Unix(path) => listening::at_path(path),
+        ReadyWhen::Printed(pattern) => output::pattern(pattern)?.is_match(&server.text()),
     })
 }
 
 /// Whoever comes next must find the port free.
 fn released(task: &ServerTask) -> Result<(), Fault> {
-    let Ready::Tcp(port) = task.ready else { return Ok(()) };
+    let ReadyWhen::Tcp(port) = task.ready else { return Ok(()) };
     let until = Instant::now() + RELEASE;
     while listening::at_port(port) {
         if Instant::now() >= until {
