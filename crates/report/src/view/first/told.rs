@@ -285,7 +285,7 @@ fn not_asked(view: &View) -> Vec<String> {
         said.push("unpinned ends (--placement)".into());
     }
     if view.plan.ends.as_deref() == Some("threads")
-        && groups.iter().any(|levels| *levels.get("placement") != Level::Absent)
+        && groups.iter().any(|levels| *levels.get("placement") != Level::Absent && levels.workload().has_path())
     {
         said.push("processes (--ends)".into());
     }
