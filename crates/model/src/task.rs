@@ -244,7 +244,7 @@ impl ProgramTask {
         let words = self.server.as_ref().map_or(&self.command, |server| &server.command);
         let first = match words.as_slice() {
             [shell, flag, script] if shell.ends_with("/sh") && flag == "-c" => {
-                script.split_whitespace().find(|word| !word.contains('=')).unwrap_or(script)
+                script.split_whitespace().find(|word| *word != "exec" && !word.contains('=')).unwrap_or(script)
             }
             [first, ..] => first,
             [] => "?",
@@ -405,6 +405,6 @@ mod tests {
     #[test]
     fn programs_are_named_by_their_first_word() {
         assert_eq!(task(&["/usr/bin/dd", "bs={value}"]).name(), "dd");
-        assert_eq!(ProgramTask { command: by_shell("A=1 socat -b {value} - -"), ..task(&[]) }.name(), "socat");
+        assert_eq!(ProgramTask { command: by_shell("A=1 exec socat -b {value} - -"), ..task(&[]) }.name(), "socat");
     }
 }

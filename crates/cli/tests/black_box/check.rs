@@ -40,7 +40,8 @@ fn check_nobody_is_left(bench: &Bench) {
 fn a_better_value_gains_over_what_is_there_now() {
     let bench = Bench::new();
     let ran = check(&bench, &["--values", "0.002,0.06", "--default", "0.06"], "sleep {value}").exits(0);
-    ran.prints(&["USE", "sh", "0.002", "GAIN 0.002 instead of 0.06: ", "CPU time of a run"]);
+    let ran = ran.prints(&["USE", "sh", "0.002", "GAIN 0.002 instead of 0.06: ", "CPU time of a run"]);
+    assert!(!ran.stdout.contains("--ends"), "a program is a process anyway: {ran}");
     let document = bench.run("report --format json").exits(0).json();
     check_schema(&document);
     let gain = &document["check"]["gains"][0];

@@ -58,7 +58,8 @@ fn transport(factor: &Factor) -> &'static str {
 fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static str)> {
     let mut small = if workload.has_path() { vec![("transport", transport(factor))] } else { Vec::new() };
     if let "relay_placement" | "relay_threads" | "relay_buffer" | "relay_pipe" = factor.name {
-        small.push(("relay", "splice"));
+        // A way to pass on that has what the factor sets.
+        small.push(("relay", if factor.name == "relay_buffer" { "read-write" } else { "splice" }));
     }
     small.extend(match (workload, factor.name) {
         (Workload::Stream, "connect") => vec![("write_size", "64K")],
