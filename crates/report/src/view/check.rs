@@ -149,6 +149,7 @@ fn advice(task: &ProgramTask, judged: &Judged, conditions: &Conditions) -> Vec<A
                 (Some(false), format!("did not hold: at least {} dearer than the best", percent(lower)))
             }
             (Some(_), Some(upper)) => (None, format!("is open: at most {} dearer than the best", percent(upper))),
+            _ if choice.is_some() => (None, "is open: the blocks prove nothing yet".into()),
             _ => (None, "is open: it was not confirmed".into()),
         };
         let compared = advised.against_default.zip(observed).map(|(predicted, observed)| {
