@@ -20,7 +20,7 @@ fn every_ready_plan_is_planned() {
         ("udp-echo", 144),
         ("receive-buffer", 120),
         ("relay-copy", 8),
-        ("relay-calls", 8),
+        ("relay-calls", 6),
         ("ring-nop", 42),
     ] {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);

@@ -166,7 +166,7 @@ fn a_log_that_is_torn() {
     bench.run(NULL).exits(0);
     let mut running = bench.start(&NULL.replace("--blocks 6", "--blocks 5000"));
     let log = bench.path("data/bytegauge/results.db-wal");
-    running.until("a log", |_| fs::metadata(&log).is_ok_and(|log| log.len() > 100_000));
+    running.until("a log", |_| fs::metadata(&log).is_ok_and(|log| log.len() > 400_000));
     running.kill();
     let length = fs::metadata(&log).expect("the log").len();
     OpenOptions::new().write(true).open(&log).and_then(|file| file.set_len(length - 3000)).expect("a torn log");
