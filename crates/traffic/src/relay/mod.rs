@@ -2,9 +2,9 @@
 //!
 //! A connection that is accepted gets one to the other side, and from then on has two directions, each with an end of
 //! its own: what ends in order is passed on as the end of a stream, what fails as a reset. How bytes get across is a
-//! method: a file in [`methods`] and a line in [`carry`]. Most are told what to take and what to give ([`Hands`]), so that
-//! they run in a thread for each direction ([`threads`]) as well as in one thread for all ([`one`]); `epoll` and `uring`
-//! are paired flows on the engines of that name ([`flow`]).
+//! method: a file in `methods` and a line in [`carry`]. Most are told what to take and what to give (`Hands`), so that
+//! they run in a thread for each direction (`threads`) as well as in one thread for all (`one`); `epoll` and `uring`
+//! are paired flows on the engines of that name (`flow`).
 //!
 //! Never holds more than its buffers: who is not read from is not listened to.
 
