@@ -88,7 +88,7 @@ pub struct Cues<'a> {
     pub told: &'a AtomicBool,
 }
 
-/// Carries connections until the hall is [over](Hall::is_over).
+/// Carries connections until the hall is over (`Hall::is_over`).
 ///
 /// # Errors
 /// [`Fault::Missing`] if this machine lacks what the method needs, [`Fault::Io`] if its own calls failed. What fails on a
