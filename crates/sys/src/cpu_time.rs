@@ -63,6 +63,21 @@ impl Usage {
             major_faults: self.major_faults.saturating_sub(earlier.major_faults),
         }
     }
+
+    /// `share` times as much of everything.
+    #[must_use]
+    pub fn times(&self, share: f64) -> Self {
+        let part = |whole: u64| (whole as f64 * share).round() as u64;
+        Self {
+            user_ns: part(self.user_ns),
+            system_ns: part(self.system_ns),
+            total_ns: part(self.total_ns),
+            voluntary_switches: part(self.voluntary_switches),
+            involuntary_switches: part(self.involuntary_switches),
+            minor_faults: part(self.minor_faults),
+            major_faults: part(self.major_faults),
+        }
+    }
 }
 
 impl AddAssign for Usage {

@@ -22,6 +22,10 @@ use crate::tally::{Phase, Tally};
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
 
+/// The longest lap where flows share their window: a thread that loses its CPU within a lap leaves open how much of it was
+/// before the edge of the window, and there may be as many of them as flows.
+const LAP_SHARED_NS: u64 = 100_000;
+
 /// Shorter laps would read the clock too often to be free.
 const LAP_MIN_NS: u64 = 20_000;
 
@@ -46,18 +50,47 @@ pub struct Schedule {
     pub until_told: bool,
 }
 
-/// The state of the counters at one moment.
-#[derive(Clone, Copy, Debug)]
-struct Mark {
+/// What was counted up to one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
     at_ns: u64,
     bytes: u64,
     calls: u64,
     short_calls: u64,
     datagrams: u64,
     packets: u64,
+    watched: u64,
+}
+
+impl Counts {
+    /// What was counted at `at_ns`, which is between this moment and a later one, if the calls between them were made one
+    /// after another at equal distances: whole calls only, so that calls and bytes agree.
+    fn towards(&self, later: &Counts, at_ns: u64) -> Counts {
+        let share = at_ns.saturating_sub(self.at_ns) as f64 / later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
+        let calls = later.calls.saturating_sub(self.calls);
+        let share = if calls == 0 { share } else { (calls as f64 * share).round() / calls as f64 }.min(1.0);
+        let part = |from: u64, to: u64| from + (to.saturating_sub(from) as f64 * share).round() as u64;
+        Counts {
+            at_ns: at_ns.clamp(self.at_ns, later.at_ns),
+            bytes: part(self.bytes, later.bytes),
+            calls: part(self.calls, later.calls),
+            short_calls: part(self.short_calls, later.short_calls),
+            datagrams: part(self.datagrams, later.datagrams),
+            packets: part(self.packets, later.packets),
+            watched: part(self.watched, later.watched),
+        }
+    }
+}
+
+/// Where everything stood at the end of the lap in which a window opened or closed.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// What belongs before the edge.
+    edge: Counts,
+    /// When and after how many calls the rest was read.
+    read: Counts,
     usage: ThreadUsage,
     queued_ns: Option<u64>,
-    watched: u64,
 }
 
 impl Schedule {
@@ -120,6 +153,7 @@ pub struct Meter {
     packets: u64,
     lap_calls: u64,
     lap_aim_ns: u64,
+    bin_aim_ns: u64,
     lap_began_calls: u64,
     start_ns: u64,
     open_at_ns: u64,
@@ -140,8 +174,9 @@ pub struct Meter {
     unacknowledged: Vec<OwnedFd>,
     /// Until the loop is told when its schedule began: that moment, 0 before it is known.
     held: Option<(Arc<AtomicU64>, Schedule)>,
-    /// Whether other flows are counted over the same window ([`Meter::share_window`]).
-    shared: bool,
+    /// What had been counted when the present lap began, if other flows are counted over the same window
+    /// ([`Meter::share_window`]).
+    shared: Option<Counts>,
 }
 
 impl Meter {
@@ -152,6 +187,7 @@ impl Meter {
         let start_ns = monotonic_ns();
         let open_at_ns = start_ns + schedule.warmup_ns;
         let close_at_ns = open_at_ns + schedule.window_ns;
+        let lap_aim_ns = (schedule.window_ns / 10).clamp(LAP_MIN_NS, LAP_NS);
         let mut meter = Meter {
             bytes: 0,
             calls: 0,
@@ -159,7 +195,8 @@ impl Meter {
             datagrams: 0,
             packets: 0,
             lap_calls: 1,
-            lap_aim_ns: (schedule.window_ns / 10).clamp(LAP_MIN_NS, LAP_NS),
+            lap_aim_ns,
+            bin_aim_ns: lap_aim_ns,
             lap_began_calls: 0,
             start_ns,
             open_at_ns,
@@ -177,7 +214,7 @@ impl Meter {
             of_process: false,
             unacknowledged: Vec::new(),
             held: None,
-            shared: false,
+            shared: None,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
@@ -200,19 +237,23 @@ impl Meter {
     }
 
     /// Counts over the window that all flows share which began at `began_ns`: the same two moments for each of them,
-    /// however seldom it gets a CPU. A lap belongs to the window if it began in it, so that what hangs over the edges
-    /// cancels out, and a flow that slept through the window adds nothing to it. To be said before the first lap.
+    /// however seldom it gets a CPU. Of a lap that spans one of them, as many calls belong to the window as its share of
+    /// the lap's time, and what they moved and cost. To be said before the first lap.
     ///
     /// A window of a flow's own, from one of its laps to another, is exact for a flow that is alone. Of many on few CPUs
-    /// it holds the moments in which they ran, and their rates add up to more than the machine can do.
+    /// it holds the moments in which they ran, and their rates add up to more than the machine can do. So they would if
+    /// whole laps were counted: many flows first run after the window has opened, so that more hangs over its end than
+    /// over its begin.
     pub fn share_window(&mut self, began_ns: u64) {
         let (open_in_ns, window_ns) = (self.open_at_ns - self.start_ns, self.close_at_ns - self.open_at_ns);
         self.start_ns = began_ns;
         self.open_at_ns = began_ns + open_in_ns;
         self.close_at_ns = self.open_at_ns + window_ns;
-        self.shared = true;
         // Who is so late that the window is open already is in it from its first lap on.
         let now_ns = monotonic_ns();
+        self.shared = Some(self.counts(now_ns));
+        self.lap_began_ns = now_ns;
+        self.lap_aim_ns = self.lap_aim_ns.min(LAP_SHARED_NS);
         self.opened = (now_ns >= self.open_at_ns).then(|| self.mark(now_ns));
         self.closed = self.opened.filter(|_| now_ns >= self.close_at_ns);
     }
@@ -306,11 +347,14 @@ impl Meter {
         let phase = self.phase();
         let opens = self.opened.is_none() && now_ns >= self.open_at_ns;
         if opens {
-            self.opened = Some(self.mark(now_ns));
+            self.opened = Some(self.mark_of_edge(self.open_at_ns, now_ns));
         }
         // A call longer than the whole window still makes one of its own: that closes a lap after it opened.
-        if self.closed.is_none() && now_ns >= self.close_at_ns && (self.shared || !opens) {
-            self.closed = Some(self.mark(now_ns));
+        if self.closed.is_none() && now_ns >= self.close_at_ns && (self.shared.is_some() || !opens) {
+            self.closed = Some(self.mark_of_edge(self.close_at_ns, now_ns));
+        }
+        if self.shared.is_some() {
+            self.shared = Some(self.counts(now_ns));
         }
         if phase != self.phase() {
             self.tell_phase();
@@ -321,7 +365,7 @@ impl Meter {
     /// The flow ended before its time was up: the window closes here.
     pub fn close_early(&mut self) {
         if self.opened.is_some() && self.closed.is_none() {
-            self.closed = Some(self.mark(monotonic_ns()));
+            self.closed = Some(self.mark_of_edge(self.close_at_ns, monotonic_ns()));
             self.tell_phase();
         }
     }
@@ -339,7 +383,7 @@ impl Meter {
             (Some(_), None) => self.close_at_ns,
             (Some(_), Some(_)) => return u64::MAX,
         };
-        if self.bins.len() < self.bins.capacity() { mark_ns.min(self.bin_began_ns + self.lap_aim_ns) } else { mark_ns }
+        if self.bins.len() < self.bins.capacity() { mark_ns.min(self.bin_began_ns + self.bin_aim_ns) } else { mark_ns }
     }
 
     /// When the loop began, nanoseconds of the monotonic clock.
@@ -355,7 +399,12 @@ impl Meter {
     /// What the window held. Empty unless it opened and closed.
     pub fn window(&self) -> Window {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Window::default() };
-        let mut usage = closed.usage.since(&opened.usage);
+        let (from, to) = (&opened.edge, &closed.edge);
+        let calls = to.calls.saturating_sub(from.calls);
+        // The CPU time was read when the laps ended: a call costs what it cost between.
+        let shared = self.shared.is_some();
+        let share = if shared { calls as f64 / (closed.read.calls - opened.read.calls).max(1) as f64 } else { 1.0 };
+        let mut usage = closed.usage.since(&opened.usage).times(share);
         let mut queued_ns =
             closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier));
         if self.of_process {
@@ -366,18 +415,18 @@ impl Meter {
             queued_ns = None;
         }
         // What all flows share is as long as planned, or ended with the flow.
-        let shared_ns = || self.close_at_ns.min(closed.at_ns).saturating_sub(self.open_at_ns);
+        let shared_ns = || self.close_at_ns.min(to.at_ns).saturating_sub(self.open_at_ns);
         Window {
-            ns: if self.shared { shared_ns() } else { closed.at_ns - opened.at_ns },
+            ns: if shared { shared_ns() } else { to.at_ns - from.at_ns },
             // Of a peer that acknowledges late, the count may seem to stand still, but it never goes back.
-            bytes: closed.bytes.saturating_sub(opened.bytes),
-            calls: closed.calls - opened.calls,
-            short_calls: closed.short_calls - opened.short_calls,
-            datagrams: closed.datagrams - opened.datagrams,
-            packets: closed.packets - opened.packets,
+            bytes: to.bytes.saturating_sub(from.bytes),
+            calls,
+            short_calls: to.short_calls.saturating_sub(from.short_calls),
+            datagrams: to.datagrams.saturating_sub(from.datagrams),
+            packets: to.packets.saturating_sub(from.packets),
             usage,
             queued_ns,
-            watched: closed.watched - opened.watched,
+            watched: to.watched.saturating_sub(from.watched),
         }
     }
 
@@ -389,7 +438,7 @@ impl Meter {
     /// Keeps a bin once it is as long as a lap should be: a paced writer's laps are single calls.
     fn bin(&mut self, now_ns: u64) {
         let ns = now_ns - self.bin_began_ns;
-        if ns >= self.lap_aim_ns / 2
+        if ns >= self.bin_aim_ns / 2
             && self.held.is_none()
             && self.bins.len() < self.bins.capacity()
             && self.closed.is_none()
@@ -415,21 +464,36 @@ impl Meter {
         }
     }
 
-    fn mark(&self, at_ns: u64) -> Mark {
+    fn counts(&self, at_ns: u64) -> Counts {
         let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
-        let waiting = |fd: &OwnedFd| queued_out(fd.as_fd()).map_or(0, |bytes| bytes as u64);
-        let waiting: u64 = self.unacknowledged.iter().map(waiting).sum();
-        Mark {
+        Counts {
             at_ns,
-            bytes: (self.bytes + others.bytes).saturating_sub(waiting),
+            bytes: self.bytes + others.bytes,
             calls: self.calls + others.calls,
             short_calls: self.short_calls + others.short_calls,
             datagrams: self.datagrams,
             packets: self.packets,
-            usage: if self.of_process { process_usage() } else { thread_usage() },
-            queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
             watched: self.watched.as_ref().map_or(0, |count| count.load(Ordering::Relaxed)),
         }
+    }
+
+    /// A mark of this moment.
+    fn mark(&self, now_ns: u64) -> Mark {
+        let read = self.counts(now_ns);
+        let waiting = |fd: &OwnedFd| queued_out(fd.as_fd()).map_or(0, |bytes| bytes as u64);
+        let waiting: u64 = self.unacknowledged.iter().map(waiting).sum();
+        Mark {
+            edge: Counts { bytes: read.bytes.saturating_sub(waiting), ..read },
+            read,
+            usage: if self.of_process { process_usage() } else { thread_usage() },
+            queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
+        }
+    }
+
+    /// A mark of the lap that ends now; of a shared window, with what belongs before its edge.
+    fn mark_of_edge(&self, edge_ns: u64, now_ns: u64) -> Mark {
+        let mark = self.mark(now_ns);
+        Mark { edge: self.shared.map_or(mark.edge, |began| began.towards(&mark.edge, edge_ns)), ..mark }
     }
 
     /// Aims the next lap at its length: at most doubling, so that one fast lap of cached data cannot make the
@@ -490,10 +554,52 @@ mod tests {
         for (began_ns_ago, call_ns) in [(0, 100_000), (0, 5_000_000), (2_000_000, 100_000), (10_000_000, 100_000)] {
             let window = share(&schedule, began_ns_ago, call_ns).window();
             assert_eq!(window.ns, 2_000_000, "{began_ns_ago} {call_ns}");
-            // Who comes after it, or calls once before it opens and after it has closed, adds nothing to it.
-            let slept = began_ns_ago >= 3_000_000 || call_ns >= 3_000_000;
-            assert!(!slept || window.bytes == 0, "{began_ns_ago} {call_ns}: {window:?}");
+            // Who comes after it adds nothing to it; a call that lasts longer than it is in it or not.
+            assert!(began_ns_ago < 3_000_000 || window.bytes == 0, "{began_ns_ago} {call_ns}: {window:?}");
+            assert!(call_ns < 3_000_000 || window.bytes <= 1, "{began_ns_ago} {call_ns}: {window:?}");
         }
+    }
+
+    #[test]
+    fn a_lap_that_spans_an_edge_is_in_the_window_by_its_share() {
+        let counts = |at_ns, calls, bytes| Counts { at_ns, calls, bytes, ..Counts::default() };
+        let (began, ended) = (counts(1000, 10, 500), counts(2000, 14, 900));
+        for (at_ns, calls, bytes) in
+            [(1000, 10, 500), (1120, 10, 500), (1130, 11, 600), (1500, 12, 700), (2000, 14, 900), (9000, 14, 900)]
+        {
+            let edge = began.towards(&ended, at_ns);
+            assert_eq!((edge.calls, edge.bytes), (calls, bytes), "at {at_ns}");
+        }
+        // Nobody called, so it goes by time.
+        let edge = began.towards(&counts(2000, 10, 900), 1250);
+        assert_eq!((edge.calls, edge.bytes), (10, 600));
+    }
+
+    /// Flows that take turns of 1 ms on one thread, each of laps as long as its turn, and whose window opens before any
+    /// of them has run: what they add up to is what was done in the window.
+    #[test]
+    fn flows_that_first_run_within_the_window_add_up_to_it() {
+        const FLOWS: usize = 20;
+        let schedule = Schedule { warmup_ns: 0, window_ns: 50_000_000, until_told: false };
+        let told = AtomicBool::new(false);
+        let began_ns = monotonic_ns();
+        let mut meters: Vec<(Meter, bool)> = (0..FLOWS)
+            .map(|_| {
+                let mut meter = Meter::start(&schedule, 0);
+                meter.share_window(began_ns);
+                (meter, true)
+            })
+            .collect();
+        while meters.iter().any(|(_, runs)| *runs) {
+            for (meter, runs) in meters.iter_mut().filter(|(_, runs)| *runs) {
+                bytegauge_sys::clock::sleep_through_until_ns(monotonic_ns() + 1_000_000);
+                meter.count(1, 1);
+                *runs = meter.lap(&told);
+            }
+        }
+        // A turn is 1 ms or longer, and who is late twice is so in all flows.
+        let calls: u64 = meters.iter().map(|(meter, _)| meter.window().calls).sum();
+        assert!((1..=50 + FLOWS as u64 / 2).contains(&calls), "{calls} turns of 1 ms in 50 ms");
     }
 
     #[test]
