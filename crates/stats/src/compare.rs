@@ -13,11 +13,10 @@
 
 use crate::group::{GroupVerdict, Method};
 use crate::outlier::limit;
+use crate::serial::MIN_BLOCKS;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Fewer blocks than this decide nothing.
-const MIN_BLOCKS: usize = 6;
 /// Sessions of history a comparison of stored runs needs.
 pub const MIN_SESSIONS: usize = 5;
 

@@ -79,17 +79,18 @@ impl Page<'_> {
         let listed = to_use.rows.iter().enumerate().filter(|(at, _)| !in_grid.contains(at));
         let all: Vec<&UseRow> = listed.map(|(_, row)| row).collect();
         let avoid = self.answer.avoid.len();
-        let grid = self.grid().map_or(0, |grid| grid.lines.len() + grid.below.len());
+        let grid: Vec<String> =
+            self.grid().map_or_else(Vec::new, |grid| grid.lines.into_iter().chain(grid.below).collect());
         // Blank lines, headings and legends.
         let gain = self.gain().len();
         let gain = gain + usize::from(gain > 0);
         let of_list = if all.is_empty() { 0 } else { 2 + self.table(&all).below.len() };
-        let around = 3 + grid + of_list + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1) + gain;
+        let around = 3 + grid.len() + of_list + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1) + gain;
         let Some(room) = room.map(|room| room.saturating_sub(around)) else {
-            return self.both(&all, avoid, 0, 0);
+            return self.both(grid, &all, avoid, [0, 0]);
         };
         if all.len() + avoid <= room {
-            return self.both(&all, avoid, 0, 0);
+            return self.both(grid, &all, avoid, [0, 0]);
         }
         // A line says how many more there are.
         let least = if avoid > AVOID_MIN { AVOID_MIN + 1 } else { avoid };
@@ -99,7 +100,7 @@ impl Page<'_> {
         let left = room.saturating_sub(rows.len() + usize::from(hidden > 0));
         let shown = if avoid <= left { avoid } else { left.saturating_sub(1) };
         let proven = |rows: &[&UseRow]| rows.iter().filter(|row| row.standing == Standing::Proven).count();
-        self.both(&rows, shown, hidden, proven(&all) - proven(&rows))
+        self.both(grid, &rows, shown, [hidden, proven(&all) - proven(&rows)])
     }
 
     /// The rows that make a grid, where there is one.
@@ -108,14 +109,10 @@ impl Page<'_> {
         to_use.grid.as_ref().map(|grid| super::grid::table(to_use, grid, self.width, &self.paint))
     }
 
-    fn both(&self, rows: &[&UseRow], avoid: usize, hidden: usize, of_hidden: usize) -> Vec<String> {
-        let grid = self.grid();
-        let mut out = Vec::new();
+    /// The grid, the rows, and how many are hidden and how many of those are proven.
+    fn both(&self, grid: Vec<String>, rows: &[&UseRow], avoid: usize, [hidden, of_hidden]: [usize; 2]) -> Vec<String> {
+        let mut out = grid;
         let mut below = Vec::new();
-        if let Some(grid) = grid {
-            out.extend(grid.lines);
-            out.extend(grid.below);
-        }
         if !rows.is_empty() || out.is_empty() {
             let table = self.table(rows);
             out.extend(table.lines);

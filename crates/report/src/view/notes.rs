@@ -7,6 +7,7 @@ use super::call_datagrams;
 use super::calls;
 use super::document::{CellView, FloorView, GroupView};
 use super::options;
+use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
 use crate::phrase::counted;
@@ -17,9 +18,6 @@ const FLOOR_AIM: f64 = 0.01;
 
 /// Cells that a note names; of the others it says how many.
 const LISTED: usize = 4;
-
-/// Up to this p-value steal goes with the cell.
-const STOLEN_P: f64 = 0.01;
 
 /// From here on slow calls are in the 99th percentile.
 const TAIL_SHARE: f64 = 0.01;
@@ -59,7 +57,7 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
             }
         });
     }
-    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= STOLEN_P) {
+    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= TOLD_P) {
         let named = |id: &CellId| {
             let label = cells.iter().find(|cell| cell.id == *id).map(|cell| format!(" ({})", cell.label));
             format!("{id}{}", label.unwrap_or_default())

@@ -8,6 +8,9 @@ use super::compare::Judged;
 use super::document::StolenView;
 use super::settled::{Blocks, Settled};
 
+/// Up to this p-value it is said that steal went with the cell.
+pub const TOLD_P: f64 = 0.01;
+
 /// How unevenly the trials of a group's confirmed cells were hit; `None` where no steal tells them apart, or it was
 /// not counted.
 pub fn stolen(judged: &Judged, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {

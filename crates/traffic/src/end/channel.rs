@@ -14,8 +14,8 @@ use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
 use crate::address::Host;
-use crate::end::peer::Body;
-use crate::end::serve::{Peer, serve};
+use crate::end::peer::{Body, Peer};
+use crate::end::serve::serve;
 use crate::message::{Command, Hello, PROTOCOL, Reply};
 
 /// How long an end may take to say hello: a process has to start.

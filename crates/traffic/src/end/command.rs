@@ -4,8 +4,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::end::duty::{Body, Ended};
-use crate::end::serve::Peer;
+use crate::end::duty::Ended;
+use crate::end::peer::{Body, Peer};
 use crate::fault::Fault;
 use crate::message::{Command, Reply};
 use crate::setup::Setup;

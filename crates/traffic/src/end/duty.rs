@@ -11,7 +11,6 @@ use bytegauge_model::{EndReport, EngineReport, FlowReport};
 
 use crate::call::Samples;
 use crate::end::crew::{Crew, Flags, Left, Post, Roster};
-pub use crate::end::peer::Body;
 use crate::end::peer::Peer;
 use crate::fault::Fault;
 use crate::message::{Command, Reply};

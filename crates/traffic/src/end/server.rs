@@ -9,8 +9,8 @@ use bytegauge_sys::limit;
 
 use crate::call::{CallSetup, Desk, Samples, Servers, datagram, listen};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, summed};
-use crate::end::peer::Peer;
+use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
+use crate::end::peer::{Body, Peer};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::message::Reply;

@@ -15,8 +15,8 @@ use bytegauge_sys::{file, io as sys_io, tcp_info};
 
 use crate::address::Address;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
-use crate::end::duty::{Body, Duty, Ended, Hand, Lasting, Part, meter, overcount, summed};
-use crate::end::peer::Peer;
+use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, overcount, summed};
+use crate::end::peer::{Body, Peer};
 use crate::end::{datagram, foreign};
 use crate::engine::{self, Slot, Station, Stop};
 use crate::fault::Fault;

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, Stage};
+use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
     AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
 };
+use super::super::stolen::TOLD_P;
 use super::{Questions, levels, who};
 use crate::phrase::{self, level, rate_unit};
 use crate::sentence::percent;
@@ -19,9 +21,6 @@ const ROWS_OF_A_LIST: usize = 6;
 
 /// From this share of failing calls on a choice is not named without them.
 const FAILING: f64 = 0.01;
-
-/// Up to this p-value steal goes with the cell.
-const STOLEN_P: f64 = 0.01;
 
 /// Fewer trials give a rate two digits at most.
 const TRIALS_MIN: usize = 6;
@@ -246,7 +245,7 @@ fn standing(
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))
         }
-        (false, Some(_)) if group.stolen.as_ref().is_some_and(|stolen| stolen.p <= STOLEN_P) => {
+        (false, Some(_)) if group.stolen.as_ref().is_some_and(|stolen| stolen.p <= TOLD_P) => {
             (Standing::Open, Some("see NOISE".into()))
         }
         (false, Some(_)) => (Standing::Open, None),
@@ -268,7 +267,7 @@ fn why_unjudged(group: &GroupView) -> String {
             Some(due) => format!("cut off after {} of {due} blocks", look.so_far),
             None => format!("{} so far: too few", phrase::counted(look.so_far, "block")),
         },
-        _ if blocks < TRIALS_MIN => format!("{} alone: too few", phrase::counted(blocks, "block")),
+        _ if blocks < MIN_BLOCKS => format!("{} alone: too few", phrase::counted(blocks, "block")),
         (_, Some(serial)) if !serial.independent => "blocks resemble each other".into(),
         _ => "cut off: not judged".into(),
     }

@@ -8,14 +8,13 @@ use super::super::document::{
     AuditView, AvoidLevel, AvoidLine, CellView, GroupView, LeverView, Standing, UseView, View,
 };
 use super::super::relays;
+use super::super::stolen::TOLD_P;
 use super::{Questions, levels};
 use crate::phrase::{self, counted};
 use crate::sentence::{budget, percent};
 
 /// Of more questions than this only the number is said with a limit.
 const LIMITS_NAMED: usize = 8;
-/// Up to this p-value steal goes with the cell.
-const STOLEN_P: f64 = 0.01;
 /// Other programs that took less than this, in CPUs, are not worth a line.
 const FOREIGN_TOLD: f64 = 0.05;
 /// The harness's cost above which it is said; the aim is 1 % of the fastest real call.
@@ -400,7 +399,7 @@ fn uneven(view: &View, questions: &Questions) -> Option<String> {
     let mut hit: Vec<_> = view
         .groups
         .iter()
-        .filter_map(|group| Some((group, group.stolen.as_ref().filter(|stolen| stolen.p <= STOLEN_P)?)))
+        .filter_map(|group| Some((group, group.stolen.as_ref().filter(|stolen| stolen.p <= TOLD_P)?)))
         .collect();
     hit.sort_by(|a, b| a.1.p.total_cmp(&b.1.p));
     let (group, stolen) = hit.first()?;
