@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use bytegauge_model::factor::{FACTORS, Role};
+use bytegauge_model::unit::counted;
 use bytegauge_model::{Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 
@@ -12,11 +13,12 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let live = plan.cells.len() - plan.skipped.len();
     let mut text = format!(
-        "plan {}: {live} cells in {} groups, look 1 of {}: {} confirmation blocks, about {}, seed {}\n",
+        "plan {}: {} in {}, look 1 of {}: {}, about {}, seed {}\n",
         plan.name,
-        plan.groups.len(),
+        counted(live, "cell"),
+        counted(plan.groups.len(), "group"),
         plan.looks,
-        schedule.blocks,
+        counted(schedule.blocks as usize, "confirmation block"),
         Nanos(schedule.total_ns()),
         plan.seed
     );
@@ -37,7 +39,7 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let added = |look: u64| {
         let (blocks, ns) = schedule.added_by(look);
-        format!("look {look} {blocks} more blocks ({})", seconds(ns))
+        format!("look {look} {} ({})", counted(blocks as usize, "more block"), seconds(ns))
     };
     let further: Vec<String> = (2..=plan.looks).map(added).collect();
     let when = match until_proven {
@@ -64,7 +66,11 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let stages = [
         ("calibrate", schedule.calibrate_ns, "how long a path takes to settle".to_owned()),
-        ("screen", schedule.screen_ns, format!("{} blocks over all cells", plan.design.screen_blocks)),
+        (
+            "screen",
+            schedule.screen_ns,
+            format!("{} over all cells", counted(plan.design.screen_blocks as usize, "block")),
+        ),
         (
             "narrow",
             schedule.narrow_ns,
@@ -74,8 +80,9 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
             "confirm",
             schedule.confirm_ns(),
             format!(
-                "{} blocks of a group ({} of one on the side): finalists, a twin of the leader, the harness's floor",
-                schedule.blocks, schedule.aside_blocks
+                "{} of a group ({} of one on the side): finalists, a twin of the leader, the harness's floor",
+                counted(schedule.blocks as usize, "block"),
+                schedule.aside_blocks
             ),
         ),
         (
@@ -123,10 +130,10 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
     }
     let _ = writeln!(
         text,
-        "{:>12}  {} cells in {} groups, {} confirmed in each, trials of {}",
+        "{:>12}  {} in {}, {} confirmed in each, trials of {}",
         "=",
-        cells.len(),
-        family.groups.len(),
+        counted(cells.len(), "cell"),
+        counted(family.groups.len(), "group"),
         family.confirmed(),
         Nanos(family.trial_ns)
     );

@@ -168,6 +168,11 @@ impl Nanos {
     }
 }
 
+/// `1 block`, `2 blocks`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// `value` with `digits` significant digits and no exponent, trailing zeros of the fraction dropped.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {

@@ -173,7 +173,7 @@ fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
     let words = format!(
         "stream --age fresh --transport unix,{missing} --read-size 4K --write-size 64K --profile drain --dry-run"
     );
-    let ran = bench.run(&words).exits(0).prints(&["1 cells in 2 groups", "skipped: "]);
+    let ran = bench.run(&words).exits(0).prints(&["1 cell in 2 groups", "skipped: "]);
     assert!(ran.stdout.contains(&format!("{missing} cannot be read")), "{ran}");
 }
 

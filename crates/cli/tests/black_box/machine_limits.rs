@@ -28,7 +28,7 @@ fn the_soft_limit_is_raised_first() {
 fn some_flows_fit_and_some_do_not() {
     let bench = Bench::new();
     let ran = bench.shell(&format!("ulimit -n 128 && exec \"$BYTEGAUGE\" {MANY} --flows 2,100 --dry-run")).exits(0);
-    ran.prints(&["1 cells in 2 groups", "skipped: 100 flows need 264 open files"]);
+    ran.prints(&["1 cell in 2 groups", "skipped: 100 flows need 264 open files"]);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn the_report_on_a_terminal_that_is_none() {
     full.prints(&["Unix sockets", "throughput", "limited by", "harness", "machine", "4 KiB", "64 KiB", "█"]);
     bench.run("report --group g1").exits(0).prints(&["throughput", "limited by"]);
     bench.run("report --group g9").exits(2).complains(&["--group g9", "has g1"]);
-    let ran = ran.complains(&["plan stream: 2 cells in 1 groups", "confirm: "]);
+    let ran = ran.complains(&["plan stream: 2 cells in 1 group", "confirm: "]);
     assert!(!ran.stdout.contains(ESCAPE) && !ran.stderr.contains(ESCAPE), "{ran}");
     let quiet = bench.run(&format!("{QUICK} --quiet")).exits(0);
     assert_eq!(quiet.stderr, "", "quiet is quiet");

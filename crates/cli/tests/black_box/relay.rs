@@ -57,7 +57,7 @@ fn what_a_plan_holds_is_said_before_it_runs() {
     let bench = Bench::new();
     let words = format!("{STREAM} --transport tcp --relay direct,splice,read-write --relay-buffer 16K,64K --dry-run");
     // Splicing has no buffer, and the path without a relay stands beside.
-    bench.run(&words).exits(0).prints(&["3 cells in 1 groups"]);
+    bench.run(&words).exits(0).prints(&["3 cells in 1 group"]);
     bench.run("relay --dry-run").exits(0).prints(&["relay-copy", "hybrid"]);
     bench.run("relay --as call --dry-run").exits(0).prints(&["relay-calls", "request  condition  10K"]);
 }

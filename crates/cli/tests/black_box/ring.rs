@@ -47,7 +47,7 @@ fn what_the_kernel_does_not_know_together_is_a_skip() {
     let words = "ring --entries 8 --implementation raw --mode ceiling --setup default,single-issuer+sqpoll --dry-run";
     let ran = bench.run(words).exits(0);
     ran.prints(&[
-        "1 cells in 1 groups",
+        "1 cell in 1 group",
         "skipped: the kernel refuses the set-up single-issuer+sqpoll",
         "use a newer kernel",
     ]);

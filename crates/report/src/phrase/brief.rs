@@ -197,11 +197,6 @@ pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
     (1024f64.powi(step as i32), ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"][step])
 }
 
-/// `1 block`, `2 blocks`.
-pub fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

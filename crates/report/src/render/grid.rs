@@ -1,5 +1,7 @@
 //! Rows of what to use that differ in two numbers, as a grid: one condition down, the other across.
 
+use bytegauge_model::unit::counted;
+
 use super::screen::{Table, bound, mark, numbered, rate};
 use super::terminal::Paint;
 use crate::phrase;
@@ -54,7 +56,7 @@ pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Pai
         widths.pop();
     }
     if widths.len() < all {
-        below.push(paint.dim(&format!("  … {}: --full", phrase::counted(all - widths.len(), "more column"))));
+        below.push(paint.dim(&format!("  … {}: --full", counted(all - widths.len(), "more column"))));
     }
     let line = |first: &str, texts: &dyn Fn(usize) -> String| {
         let cells: String = widths.iter().enumerate().map(|(x, width)| format!("  {:<width$}", texts(x))).collect();

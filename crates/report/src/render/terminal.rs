@@ -10,11 +10,10 @@ use super::table::{columns, lines, rows};
 use super::{heatmap, table};
 use crate::View;
 use crate::limit::call::DELAYED_ACKS;
-use crate::phrase::counted;
 use crate::sentence::percent;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
 use crate::view::relays;
-use bytegauge_model::unit::{Bytes, Nanos, significant};
+use bytegauge_model::unit::{Bytes, Nanos, counted, significant};
 use serde_json::Value;
 
 /// Where the text goes.

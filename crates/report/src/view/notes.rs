@@ -1,6 +1,6 @@
 //! What a reader of the numbers must know beside them: what the plan left out, and what the analysis noticed.
 
-use bytegauge_model::unit::{byte_rate, call_rate, nop_rate, significant};
+use bytegauge_model::unit::{byte_rate, call_rate, counted, nop_rate, significant};
 use bytegauge_model::{CellId, CellKind};
 
 use super::call_datagrams;
@@ -10,7 +10,6 @@ use super::options;
 use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
-use crate::phrase::counted;
 use crate::sentence::percent;
 
 /// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytegauge_model::unit::counted;
 use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
@@ -265,9 +266,9 @@ fn why_unjudged(group: &GroupView) -> String {
     match (&group.look, &group.serial) {
         (Some(look), _) if look.done == 0 => match look.next_blocks {
             Some(due) => format!("cut off after {} of {due} blocks", look.so_far),
-            None => format!("{} so far: too few", phrase::counted(look.so_far, "block")),
+            None => format!("{} so far: too few", counted(look.so_far, "block")),
         },
-        _ if blocks < MIN_BLOCKS => format!("{} alone: too few", phrase::counted(blocks, "block")),
+        _ if blocks < MIN_BLOCKS => format!("{} alone: too few", counted(blocks, "block")),
         (_, Some(serial)) if !serial.independent => "blocks resemble each other".into(),
         _ => "cut off: not judged".into(),
     }

@@ -1,7 +1,7 @@
 //! What stands below the table of what to use: what to avoid, what limits, how far it holds, what disturbed, and what to
 //! do next.
 
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, CellKind, Level, Levels, Nanos, SessionStatus, Stage, factor};
 
 use super::super::document::{
@@ -10,7 +10,7 @@ use super::super::document::{
 use super::super::relays;
 use super::super::stolen::TOLD_P;
 use super::{Questions, levels};
-use crate::phrase::{self, counted};
+use crate::phrase;
 use crate::sentence::{budget, percent};
 
 /// Of more questions than this only the number is said with a limit.
