@@ -24,6 +24,9 @@ pub const URING_ECHO: InC = InC { name: "uring_echo", libraries: &["uring"] };
 /// A thread for every connection.
 pub const THREAD_CLIENT: InC = InC { name: "thread_client", libraries: &["pthread"] };
 
+/// One thread writes and one reads.
+pub const STREAM_LOOP: InC = InC { name: "stream_loop", libraries: &["pthread"] };
+
 /// Sees to it that C programs can be built; the reason if they cannot.
 pub fn prepare_c() -> Result<(), String> {
     setup::package("cc", "gcc")?;

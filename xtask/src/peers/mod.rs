@@ -10,6 +10,7 @@ mod clients;
 mod compare;
 mod echo;
 mod engines;
+mod floor;
 mod foreign;
 mod iperf3;
 mod machine;
@@ -53,6 +54,12 @@ const SECTIONS: &[Section] = &[
         summary: "a TCP stream beside iperf3's",
         prepare: || setup::package("iperf3", "iperf3"),
         run: stream::compared,
+    },
+    Section {
+        name: "floor",
+        summary: "a stream beside the same loop in C",
+        prepare: foreign::prepare_c,
+        run: floor::compared,
     },
     Section {
         name: "echo",
