@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndReport, EndReports, EndRole, Engine, Outcome, Side};
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup, Task};
+use bytegauge_traffic::{Address, Between, Cast, Channel, Command, Reply, Setup, Task};
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
 const PREPARE: Duration = Duration::from_secs(30);
@@ -94,6 +94,8 @@ struct Script {
     elsewhere: Option<Address>,
     /// Whether somebody stands between: it connects to the first one, and the others to it.
     relayed: bool,
+    /// Whether that is a program of somebody else's.
+    relay_is_program: bool,
     /// Those that connect, in the order in which they are opened and let go.
     others: Vec<(EndRole, Setup)>,
     measures: EndRole,
@@ -109,16 +111,18 @@ impl Script {
             Task::Ring(_) => Script::alone(EndRole::Ring),
             Task::Check(run) => Script { longer_ns: run.patience_ns(), ..Script::alone(EndRole::Command) },
         };
-        let is_asked = setup.path().is_some_and(|path| path.relay.is_some());
+        let between = setup.path().and_then(|path| path.relay.as_ref());
+        let relay_is_program = matches!(between, Some(Between::Program(_)));
         // Between an end that is alone and nobody there is nothing to pass on.
         let joins = !script.others.is_empty() && script.elsewhere != Some(Address::Alone);
-        Script { relayed: is_asked && joins, ..script }
+        Script { relayed: between.is_some() && joins, relay_is_program, ..script }
     }
 
     /// An end that nobody else connects to.
     fn alone(role: EndRole) -> Script {
         let others = Vec::new();
-        Script { first: Some(role), elsewhere: None, relayed: false, others, measures: role, longer_ns: 0 }
+        let (relayed, relay_is_program) = (false, false);
+        Script { first: Some(role), elsewhere: None, relayed, relay_is_program, others, measures: role, longer_ns: 0 }
     }
 
     /// Everybody, in the order in which they are let go: of calls the server's schedule begins first, and the measured
@@ -154,8 +158,8 @@ impl Script {
         let window_ns = if self.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
         let answers = self.collect(cast, window_ns, patience, stop)?;
         let outcome = answers.trouble().unwrap_or_else(|| judge(&answers));
-        let ends_are_sound = answers.0.values().all(|answer| answer.sound);
-        let ends = answers.0.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
+        let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
+        let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
         Some(Measured { outcome, ends, ends_are_sound })
     }
 
@@ -195,12 +199,11 @@ impl Script {
         prepares.map_or(Ok(()), |role| ready(cast.end(role)?))
     }
 
-    /// Why nobody can connect, the server may know.
+    /// Why nobody can connect, the relay or the server may know.
     fn explained(&self, cast: &mut Cast, patience: Duration, stopped: Stopped) -> Stopped {
-        if self.first != Some(EndRole::Server) {
-            return stopped;
-        }
-        Answer::of(stop_end(cast, EndRole::Server, patience)).trouble.map_or(stopped, |outcome| Stopped { outcome })
+        let server = self.first.filter(|role| *role == EndRole::Server);
+        let mut answers = self.relay().into_iter().chain(server).map(|role| Answer::of(stop_end(cast, role, patience)));
+        answers.find_map(|answer| answer.trouble).map_or(stopped, |outcome| Stopped { outcome })
     }
 
     /// Waits for what the ends counted: those who do not measure are told when to stop. `None` if `stop` was set.
@@ -213,14 +216,16 @@ impl Script {
         let mut answers = BTreeMap::new();
         // Whatever it says, it needs no more data. Those who connect leave first, so that a relay passes all on and a
         // server misses nothing.
-        let others: Vec<EndRole> = self.others.iter().map(|(role, _)| *role).collect();
-        let rest = others.into_iter().chain(self.relay()).chain(self.first);
-        for role in rest.filter(|role| *role != self.measures) {
+        let (early, late) = if self.relay_is_program { (None, self.relay()) } else { (self.relay(), None) };
+        let others = self.others.iter().map(|(role, _)| *role).chain(early).chain(self.first);
+        for role in others.filter(|role| *role != self.measures) {
             answers.insert(role, Answer::of(stop_end(cast, role, patience)));
         }
         let last = if closed { cast.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
         answers.insert(self.measures, Answer::of(last));
-        Some(Answers(answers))
+        // A program leaves when it is told, whatever it still holds: by now nobody waits for it.
+        answers.extend(late.map(|role| (role, Answer::of(stop_end(cast, role, patience)))));
+        Some(Answers { by_role: answers, relay_is_program: self.relay_is_program })
     }
 }
 
@@ -333,25 +338,30 @@ impl Answer {
 }
 
 /// What all ends said.
-struct Answers(BTreeMap<EndRole, Answer>);
+struct Answers {
+    by_role: BTreeMap<EndRole, Answer>,
+    relay_is_program: bool,
+}
 
 impl Answers {
     /// What the end of a role counted.
     fn report(&self, role: EndRole) -> Option<&EndReport> {
-        self.0.get(&role)?.report.as_ref()
+        self.by_role.get(&role)?.report.as_ref()
     }
 
     /// What went wrong at an end: whoever is gone explains it, then whoever lacks something, since the others then only
     /// see their peer go, then the end that is read from or that measures calls, then the others.
     fn trouble(&self) -> Option<Outcome> {
-        let mut answers: Vec<(&EndRole, &Answer)> = self.0.iter().collect();
+        let mut answers: Vec<(&EndRole, &Answer)> = self.by_role.iter().collect();
         let explains = |role: &EndRole| {
             matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring | EndRole::Relay | EndRole::Command)
         };
+        // What a relay of ours says of itself its neighbours see, too; a program says why it left.
         answers.sort_by_key(|(role, answer)| {
             (
                 !answer.gone,
                 !matches!(answer.trouble, Some(Outcome::Skipped(_))),
+                !(self.relay_is_program && **role == EndRole::Relay),
                 !explains(role),
                 role.side() == Side::Source,
             )

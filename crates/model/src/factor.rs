@@ -15,7 +15,8 @@ use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Tra
 use crate::level::Kind;
 use crate::place::Place;
 use crate::program::{Age, IAm};
-use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
+use crate::relay::{RelayPlacement, RelayThreads};
+use crate::relay_program::relay_name;
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::workload::{WORKLOADS, Workload};
@@ -468,10 +469,10 @@ pub const FACTORS: &[Factor] = &[
         name: "relay",
         flag: None,
         role: Role::Choice,
-        kind: Kind::Name(|s| s.parse::<RelayMethod>().map(|method| method.to_string())),
+        kind: Kind::Name(relay_name),
         defaults: both("direct"),
         heading: "relay",
-        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods); direct: there is none",
+        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods), a program such as haproxy, or cmd:WORDS with {listen} and {upstream}; direct: there is none",
         fits: CONNECTIONS,
     },
     Factor {

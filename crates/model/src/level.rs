@@ -11,6 +11,9 @@ use thiserror::Error;
 use crate::catalog::NameError;
 use crate::unit::{Bytes, Nanos, UnitError, call_rate};
 
+/// What a name begins with that is a command of the user's.
+pub(crate) const COMMAND: &str = "cmd:";
+
 /// One level of one factor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -253,7 +256,8 @@ impl Kind {
     pub fn parse_list(&self, text: &str) -> Result<Vec<Level>, LevelError> {
         let mut levels = Vec::new();
         let sizes = matches!(self, Kind::Value) && are_sizes(text);
-        for element in text.split(',') {
+        let elements = if matches!(self, Kind::Name(_)) { names(text) } else { text.split(',').collect() };
+        for element in elements {
             let element = element.trim();
             if element.is_empty() {
                 return Err(LevelError::Empty(text.into()));
@@ -307,6 +311,21 @@ impl Kind {
             _ => level.to_string(),
         }
     }
+}
+
+/// The elements of a list of names. A command may hold commas: it ends where the next one begins, so that commands
+/// stand last.
+fn names(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let is_command = text.trim_start().starts_with(COMMAND);
+        let split = if is_command { text.split_once(",cmd:") } else { text.split_once(',') };
+        found.push(split.map_or(text, |(element, _)| element));
+        // The comma goes, and nothing else.
+        rest = split.map(|(element, _)| &text[element.len() + 1..]);
+    }
+    found
 }
 
 /// Doubles from `low`; `high` is always the last.
@@ -405,6 +424,17 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert_eq!(got, expected, "{text}");
+    }
+
+    #[test]
+    fn commands_keep_their_commas() {
+        let kind = Kind::Name(|name| Ok(format!("<{name}>")));
+        check(kind, "a, b", "<a> <b>");
+        check(kind, "a,cmd:x -l {listen},y", "<a> <cmd:x -l {listen},y>");
+        check(kind, "cmd:x 1,2,cmd:y 3,4", "<cmd:x 1,2> <cmd:y 3,4>");
+        check(kind, "cmd:x a,cmd", "<cmd:x a,cmd>");
+        check(kind, "a,,cmd:x", "an empty level in `a,,cmd:x`: write levels with commas between them");
+        check(Kind::Value, "cmd:x,y", "cmd:x y");
     }
 
     #[test]

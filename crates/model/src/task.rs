@@ -243,9 +243,7 @@ impl ProgramTask {
     pub fn name(&self) -> String {
         let words = self.server.as_ref().map_or(&self.command, |server| &server.command);
         let first = match words.as_slice() {
-            [shell, flag, script] if shell.ends_with("/sh") && flag == "-c" => {
-                script.split_whitespace().find(|word| *word != "exec" && !word.contains('=')).unwrap_or(script)
-            }
+            [shell, flag, script] if shell.ends_with("/sh") && flag == "-c" => first_word(script),
             [first, ..] => first,
             [] => "?",
         };
@@ -261,6 +259,11 @@ pub fn text(value: &Level) -> String {
 /// A text as words: what a shell makes of it is its own business.
 pub fn by_shell(text: &str) -> Vec<String> {
     ["/bin/sh", "-c", text].map(str::to_owned).to_vec()
+}
+
+/// The first word of a text for a shell that names a program.
+pub(crate) fn first_word(script: &str) -> &str {
+    script.split_whitespace().find(|word| *word != "exec" && !word.contains('=')).unwrap_or(script)
 }
 
 fn filled(words: &[String], value: &Level) -> Result<Vec<String>, TaskError> {

@@ -14,6 +14,7 @@ use crate::end::EndRole;
 use crate::ends::EndReports;
 use crate::level::Level;
 use crate::relay::RelayReport;
+use crate::relay_program::RelayProgramReport;
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::task::{Counted, TaskReport};
@@ -277,6 +278,9 @@ pub struct EndReport {
     /// What a relay counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
+    /// What is known of a program that was the relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay_program: Option<RelayProgramReport>,
     /// What became of a program of the user's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskReport>,

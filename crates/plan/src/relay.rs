@@ -1,7 +1,7 @@
 //! What a relay asks of a plan: factors that mean nothing without one, a place to run, and the path without it beside
 //! those with one.
 
-use bytegauge_model::{CellKind, Levels, Placement, RelayMethod, RelayPlacement, Workload};
+use bytegauge_model::{CellKind, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, Transport, Workload};
 
 use crate::catalog::Catalog;
 use crate::spec::{Part, PlanError};
@@ -31,9 +31,17 @@ pub(crate) fn kind(part: &Part, combination: &Levels) -> CellKind {
 
 /// What this machine lacks for the relay of a cell.
 pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
-    let method = method(levels).filter(|method| *method != RelayMethod::Direct)?;
-    if let Some(reason) = catalog.missing_relays.get(&method.to_string()) {
+    let name = levels.get("relay").name()?;
+    if method(levels) == Some(RelayMethod::Direct) {
+        return None;
+    }
+    if let Some(reason) = catalog.missing_relays.get(name) {
         return Some(reason.clone());
+    }
+    if let Some(program) = RelayProgram::of(name)
+        && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
+    {
+        return Some(format!("--relay {}: a program is connected to over TCP: use --transport tcp", program.name));
     }
     let place: RelayPlacement = levels.get("relay_placement").name()?.parse().ok()?;
     let ends: Placement = levels.get("placement").name()?.parse().ok()?;
@@ -96,6 +104,17 @@ mod tests {
         assert_eq!(cells("relay = \"splice,read-write,std-copy\"\nrelay-buffer = \"4K,64K\""), 4);
         assert_eq!(cells("relay = \"splice,read-write\"\nrelay-pipe = \"64K,1M\""), 3);
         assert_eq!(cells("relay = \"splice,tokio\"\nrelay-threads = \"direction,one\""), 3);
+    }
+
+    #[test]
+    fn a_program_has_neither_buffers_nor_unix_sockets_of_ours() {
+        let text = "transport = \"tcp,unix\"\nrelay = \"haproxy,read-write,cmd:x {listen} {upstream}\"\n\
+                    relay-buffer = \"4K,64K\"";
+        let text = format!("profile = \"drain\"\nread-size = \"4K\"\nwrite-size = \"4K\"\n{text}");
+        let found = resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1).unwrap();
+        let reasons: Vec<_> = found.skipped.iter().filter_map(|(_, outcome)| outcome.reason()).collect();
+        assert_eq!((found.cells.len(), reasons.len()), (8, 2), "{reasons:?}");
+        assert!(reasons.iter().all(|reason| reason.contains("use --transport tcp")), "{reasons:?}");
     }
 
     #[test]

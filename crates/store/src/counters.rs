@@ -44,6 +44,7 @@ pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
         datagrams: _,
         ring: _,
         relay: _,
+        relay_program: _,
         task: _,
     } = *end;
     [
@@ -95,6 +96,7 @@ pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
         datagrams: None,
         ring: None,
         relay: None,
+        relay_program: None,
         task: None,
     }
 }

@@ -4,8 +4,8 @@
 //! thousand trials are read for one report. Interval series are never in here.
 
 use bytegauge_model::{
-    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RelayReport, RingReport,
-    TaskReport, TcpReport,
+    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RelayProgramReport, RelayReport,
+    RingReport, TaskReport, TcpReport,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,6 +28,8 @@ pub(crate) struct EndDetail {
     ring: Option<RingReport>,
     /// What a relay counted.
     relay: Option<RelayReport>,
+    /// What is known of a program that was the relay.
+    relay_program: Option<RelayProgramReport>,
     /// What became of a program.
     task: Option<TaskReport>,
     /// The only flow, whose counters are the end's.
@@ -70,7 +72,7 @@ impl EndDetail {
 
     /// Everything but the flows.
     fn beside(end: &EndReport) -> EndDetail {
-        let EndReport { queued_ns, call, engine, datagrams, ring, relay, task, .. } = end;
+        let EndReport { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, .. } = end;
         EndDetail {
             queued_ns: *queued_ns,
             call: call.clone(),
@@ -78,6 +80,7 @@ impl EndDetail {
             datagrams: *datagrams,
             ring: *ring,
             relay: *relay,
+            relay_program: relay_program.clone(),
             task: task.clone(),
             only: None,
             flows: Vec::new(),
@@ -91,9 +94,18 @@ impl EndDetail {
 
     /// The end again, from its counters and this.
     pub(crate) fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, task, .. } = self;
-        let mut end =
-            EndReport { queued_ns, call, engine, datagrams, ring, relay, task, ..counters::end(numbers, self.flows) };
+        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, .. } = self;
+        let mut end = EndReport {
+            queued_ns,
+            call,
+            engine,
+            datagrams,
+            ring,
+            relay,
+            relay_program,
+            task,
+            ..counters::end(numbers, self.flows)
+        };
         if let Some(kernel) = self.only {
             end.flows = vec![kernel.flow(&end)];
         }

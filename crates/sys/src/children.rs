@@ -6,14 +6,13 @@
 //!
 //! Never decides how long to wait.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use crate::outcome;
+use crate::{descendants, outcome};
 
 /// What a process and those of its children that it waited for have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,19 +194,8 @@ pub fn kill(pid: u32) {
 /// When `/proc` cannot be read.
 pub fn children() -> io::Result<Vec<u32>> {
     let own = std::process::id();
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // One that is gone by now is no child any more.
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        // The name in brackets may hold anything; what follows it does not (proc_pid_stat(5)).
-        let mut rest = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let (state, parent) = (rest.next(), rest.next().and_then(|parent| parent.parse::<u32>().ok()));
-        if parent == Some(own) && !matches!(state, Some("Z" | "X")) {
-            found.push(pid);
-        }
-    }
-    Ok(found)
+    let all = descendants::processes()?;
+    Ok(all.into_iter().filter(|(_, stat)| stat.parent == own && stat.lives()).map(|(pid, _)| pid).collect())
 }
 
 /// Signals by their names, as `kill -l` prints them.
@@ -242,6 +230,7 @@ pub fn signal_name(number: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::fd::AsFd;
     use std::process::Stdio;
 

@@ -22,6 +22,7 @@ pub mod children;
 pub mod clock;
 pub mod cpu_time;
 pub mod datagram;
+pub mod descendants;
 pub mod environment;
 pub mod epoll;
 pub mod errno;

@@ -37,7 +37,7 @@ pub use end::{Cast, Channel};
 pub use fault::Fault;
 pub use message::{Command, Reply};
 pub use plant::Plant;
-pub use relay::RelaySetup;
+pub use relay::{Between, RelaySetup};
 pub use ring::RingSetup;
 pub use setup::{PathSetup, Setup, Task};
 pub use stream::StreamSetup;

@@ -13,7 +13,7 @@ use crate::call::CallSetup;
 use crate::fault::Fault;
 use crate::place;
 use crate::plant::Plant;
-use crate::relay::RelaySetup;
+use crate::relay::Between;
 use crate::ring::RingSetup;
 use crate::stream::StreamSetup;
 use crate::task::TaskSetup;
@@ -173,7 +173,7 @@ pub struct PathSetup {
     pub foreign: Option<Address>,
     /// How what is said is passed on, where a relay stands between the ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relay: Option<RelaySetup>,
+    pub relay: Option<Between>,
 }
 
 impl PathSetup {
@@ -196,7 +196,7 @@ impl PathSetup {
             options: option::requested(levels),
             host: Host::default(),
             foreign,
-            relay: RelaySetup::of(levels)?,
+            relay: Between::of(levels)?,
         })
     }
 }

@@ -7,6 +7,7 @@ use bytegauge_model::catalog::{
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::Kind;
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS};
+use bytegauge_model::relay_program::READY_RELAYS;
 use bytegauge_model::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
 use bytegauge_model::{Bytes, Nanos, Transport, WORKLOADS, Workload};
 
@@ -45,6 +46,9 @@ pub fn text() -> Result<String> {
     text.push_str(&names(RCVBUF_ON));
     text.push_str("\n## Relays (`--relay`)\n\nWhat each of them does in the kernel: [relays.md](relays.md).\n\n");
     text.push_str(&names(RELAY_METHODS));
+    text.push_str("\n## Programs that relay (`--relay`)\n\nBeside them `cmd:WORDS`: any program.\n\n");
+    let rows = READY_RELAYS.iter().map(|ready| vec![code(ready.name), ready.summary.into(), ready.install.into()]);
+    text.push_str(&table(&["name", "what it is", "how to get it"], rows));
     text.push_str("\n## Threads of a relay (`--relay-threads`)\n\n");
     text.push_str(&names(RELAY_THREADS));
     text.push_str("\n## Places of a relay (`--relay-placement`)\n\n");

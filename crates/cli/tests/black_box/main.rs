@@ -29,6 +29,7 @@ mod plans;
 mod quiet;
 mod raw;
 mod relay;
+mod relay_programs;
 mod ring;
 mod selftest;
 mod serve;

@@ -18,6 +18,7 @@ pub(super) fn script(setup: &Setup, call: &CallSetup) -> Script {
         // Clients that nobody serves are alone.
         elsewhere: call.path.foreign.clone().or((!both).then_some(Address::Alone)),
         relayed: false,
+        relay_is_program: false,
         others: rival.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
         measures: EndRole::Client,
         longer_ns: call.timeout_ns,

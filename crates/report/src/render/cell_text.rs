@@ -1,5 +1,6 @@
 //! The texts that several renderers print of one cell: levels, rates with intervals, shares, marks.
 
+use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{count_rate, significant};
 use bytegauge_model::{Level, Stage, factor};
 
@@ -106,6 +107,7 @@ pub fn compact_level(cell: &CellView, name: &str) -> String {
 fn shown(cell: &CellView, name: &str, show: impl Fn(&factor::Factor, &Level) -> String) -> String {
     match cell.level(name) {
         Level::Absent => UNKNOWN.into(),
+        Level::Name(relay) if name == "relay" => short_relay_name(&relay),
         level => factor::find(name).map_or_else(|| level.to_string(), |factor| show(factor, &level)),
     }
 }

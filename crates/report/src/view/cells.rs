@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellId, Levels, Trial, Workload, factor};
+use bytegauge_model::{CellId, EndRole, Levels, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
@@ -12,7 +12,7 @@ use super::calls::{calls, mean_and_sd};
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
-use super::document::{CellView, Estimate, Factors, ModeView, ModesView};
+use super::document::{CellView, Estimate, Factors, ModeView, ModesView, RelayProgramView};
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
@@ -128,7 +128,17 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         call,
         datagrams: datagrams(&settled.trials),
         ring,
+        relay_program: relay_program(&settled.trials),
     }
+}
+
+fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
+    let all = || trials.iter().filter_map(|trial| trial.end(EndRole::Relay)?.relay_program.as_ref());
+    Some(RelayProgramView {
+        version: all().next()?.version.clone(),
+        left_behind: all().map(|known| known.left_behind).max().unwrap_or(0),
+        stopped_by_force: all().any(|known| known.stopped_by_force),
+    })
 }
 
 fn was_stolen_from(trial: &Trial) -> bool {

@@ -235,6 +235,20 @@ pub struct CellView {
     /// What the ring counted; absent where there is a path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingView>,
+    /// What is known of a program that was the relay; absent where it is ours, or there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay_program: Option<RelayProgramView>,
+}
+
+/// A program of somebody else's that was the relay.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RelayProgramView {
+    /// What it says of its version.
+    pub version: Option<String>,
+    /// The most processes that were still there after it had left, and were ended.
+    pub left_behind: u64,
+    /// Whether it had to be killed in any trial.
+    pub stopped_by_force: bool,
 }
 
 /// Rates that fall into more than one heap.

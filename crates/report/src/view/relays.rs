@@ -1,10 +1,11 @@
 //! What relays are worth, in words: what the path does without one, what the fastest of them keeps of it, and which of
 //! them cost the least CPU time.
 
+use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{byte_rate, call_rate, significant};
 use bytegauge_model::{CellKind, Level};
 
-use super::document::{CellView, Estimate, GroupView, View};
+use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use crate::sentence::percent;
 
 /// So many of the cheapest are named.
@@ -14,7 +15,7 @@ const CHEAPEST: usize = 3;
 pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let relays: Vec<&CellView> =
         view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate && cost(cell).is_some()).collect();
-    [reach(view, group, &relays), cheapest(&relays)].into_iter().flatten().collect()
+    [reach(view, group, &relays), cheapest(&relays), programs(&relays)].into_iter().flatten().collect()
 }
 
 /// What a relay's CPU time is told by.
@@ -50,12 +51,26 @@ fn cheapest(relays: &[&CellView]) -> Option<String> {
     Some(format!("least CPU of the relay alone, {unit}: {}", told.collect::<Vec<_>>().join(", ")))
 }
 
+/// Which versions of programs were measured, and which of them did not leave as they should.
+fn programs(relays: &[&CellView]) -> Option<String> {
+    let known = |cell: &&CellView| {
+        let RelayProgramView { version, left_behind, stopped_by_force } = cell.relay_program.as_ref()?;
+        let version = version.as_deref().unwrap_or("of unknown version");
+        let left = (*left_behind > 0).then(|| format!(" (left {left_behind} processes behind, which were ended)"));
+        let by_force = stopped_by_force.then_some(" (did not heed SIGTERM and was killed)");
+        Some(format!("{}: {version}{}{}", name(cell), left.unwrap_or_default(), by_force.unwrap_or_default()))
+    };
+    let told: Vec<String> = relays.iter().filter_map(known).collect();
+    (!told.is_empty()).then(|| format!("programs: {}", told.join(", ")))
+}
+
 /// The method, and what else was chosen of it.
 fn name(cell: &CellView) -> String {
     let parts = ["relay", "relay_threads", "relay_buffer", "relay_pipe"].into_iter().filter_map(|factor| {
         let level = cell.level(factor);
         let is_usual = matches!(level, Level::Absent) || level.is_auto() || level.name() == Some("direction");
-        (!is_usual).then(|| bytegauge_model::factor::find(factor).map_or(level.to_string(), |f| f.kind.compact(&level)))
+        let text = bytegauge_model::factor::find(factor).map_or(level.to_string(), |f| f.kind.compact(&level));
+        (!is_usual).then(|| short_relay_name(&text))
     });
     parts.collect::<Vec<_>>().join(" ")
 }

@@ -84,11 +84,13 @@ fn system_share(end: Option<EndSums>) -> Option<f64> {
 fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
     let levels = &known.settled.cell.factors;
     let per_trial: Vec<f64> = known.settled.trials.iter().filter_map(|trial| trial.relay_cpus()).collect();
-    let method: RelayMethod = levels.get("relay").name()?.parse().ok()?;
-    let alone = matches!(method, RelayMethod::Epoll | RelayMethod::Uring | RelayMethod::Tokio)
+    // A program of somebody else's may use as many as there are.
+    let method: Option<RelayMethod> = levels.get("relay").name()?.parse().ok();
+    let alone = matches!(method, Some(RelayMethod::Epoll | RelayMethod::Uring | RelayMethod::Tokio))
         || levels.get("relay_threads").name() == Some("one");
     let pinned = levels.get("relay_placement").name().is_some_and(|name| name != "unpinned");
-    let threads = flows(levels) * if levels.workload() == Workload::Call { 2 } else { 1 };
+    let each = if levels.workload() == Workload::Call { 2 } else { 1 };
+    let threads = if method.is_some() { flows(levels) * each } else { u64::MAX };
     let ends = [source_sums(&known.settled.trials), sink_sums(&known.settled.trials)];
     Some(RelaySigns {
         cpus: median(&per_trial)?,

@@ -10,6 +10,7 @@ mod foreign;
 mod gate;
 mod peer;
 mod relay;
+mod relay_program;
 mod ring;
 mod serve;
 mod server;

@@ -33,12 +33,12 @@ impl RelayEnd {
     pub(super) fn open(
         peer: &mut impl Peer,
         setup: Setup,
+        relay: RelaySetup,
         upstream: Option<&Address>,
         body: Body,
     ) -> Result<Option<RelayEnd>, Fault> {
         let impossible = |what: &str| Fault::Impossible(format!("a relay was opened without {what}"));
         let path = setup.path().cloned().ok_or_else(|| impossible("a path"))?;
-        let relay = path.relay.clone().ok_or_else(|| impossible("a method"))?;
         // Of a stream every connection ends when its writer has said all; of calls, clients keep theirs.
         let (workload, beside, expected) = match &setup.task {
             Task::Call(call) => (Workload::Call, call.idle_flows + call.competing_flows, None),

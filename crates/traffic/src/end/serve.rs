@@ -12,11 +12,13 @@ use crate::end::command;
 use crate::end::duty::{self, Ended};
 use crate::end::peer::{Body, Peer};
 use crate::end::relay::RelayEnd;
+use crate::end::relay_program;
 use crate::end::ring::RingEnd;
 use crate::end::server::ServerEnd;
 use crate::end::stream::StreamEnd;
 use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
+use crate::relay::Between;
 use crate::setup::{Setup, Task};
 use bytegauge_model::Side;
 
@@ -89,8 +91,14 @@ fn open(
     body: Body,
 ) -> Result<Option<Ended>, Fault> {
     if role == EndRole::Relay {
-        let opened = RelayEnd::open(peer, setup, address, body)?;
-        return opened.map_or(Ok(None), |end| duty::carry(peer, end));
+        return match setup.path().and_then(|path| path.relay.clone()) {
+            None => Err(Fault::Impossible("a relay was opened without a method".into())),
+            Some(Between::Program(program)) => relay_program::carry(peer, &setup, &program, address, body),
+            Some(Between::Ours(relay)) => {
+                let opened = RelayEnd::open(peer, setup, relay, address, body)?;
+                opened.map_or(Ok(None), |end| duty::carry(peer, end))
+            }
+        };
     }
     match setup.task.clone() {
         Task::Stream(stream) => {

@@ -6,10 +6,13 @@
 //! they run in a thread for each direction (`threads`) as well as in one thread for all (`one`); `epoll` and `uring`
 //! are paired flows on the engines of that name (`flow`).
 //!
+//! Programs of somebody else's are looked for in `installed`, and run by an end of their own.
+//!
 //! Never holds more than its buffers: who is not read from is not listened to.
 
 mod flow;
 mod hall;
+mod installed;
 mod methods;
 mod one;
 mod socket;
@@ -20,10 +23,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{EngineReport, Levels, RelayMethod, RelayThreads};
+use bytegauge_model::{EngineReport, Levels, RelayMethod, RelayProgram, RelayThreads};
 use serde::{Deserialize, Serialize};
 
 pub use hall::Hall;
+pub use installed::lacks_program;
+pub(crate) use installed::{version, words};
 pub use socket::{Upstream, listen};
 
 use crate::engine;
@@ -38,7 +43,30 @@ use crate::setup::parsed;
 /// Buffer of a direction where no level says: what read(2) and write(2) on loopback need for their best rate.
 const BUFFER: usize = 64 << 10;
 
-/// How a relay passes bytes on.
+/// Who stands between the ends of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Between {
+    /// A relay of ours.
+    Ours(RelaySetup),
+    /// A program of somebody else's.
+    Program(RelayProgram),
+}
+
+impl Between {
+    /// Resolves a cell's levels; `None` where nobody does.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] for a level of the wrong kind: past planning, that is a bug.
+    pub fn of(levels: &Levels) -> Result<Option<Between>, Fault> {
+        match levels.get("relay").name().and_then(RelayProgram::of) {
+            Some(program) => Ok(Some(Between::Program(program))),
+            None => Ok(RelaySetup::of(levels)?.map(Between::Ours)),
+        }
+    }
+}
+
+/// How a relay of ours passes bytes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelaySetup {
     /// The method.

@@ -8,7 +8,7 @@
 //! Never looks at what a program does but for its exit, its output and what the kernel charged for it.
 
 mod output;
-mod program;
+pub(crate) mod program;
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ use crate::setup::Setup;
 use output::number;
 use program::{Event, Program, attend};
 
-/// How long a server may take to leave once it was told, before it is killed.
+/// How long a program may take to leave once it was told, before it is killed.
 const LEAVE: Duration = Duration::from_secs(3);
 
-/// How long what a server leaves behind may take to go of its own accord.
-const SETTLE: Duration = Duration::from_millis(200);
+/// How long what a program leaves behind may take to go of its own accord.
+pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 
 /// How often it is asked whether a server listens.
-const ASK_READY: Duration = Duration::from_millis(2);
+pub(crate) const ASK_READY: Duration = Duration::from_millis(2);
 
 /// How long a port may stay taken after its server has left.
 const RELEASE: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ impl Run<'_> {
         };
         let mut server = self.start(task)?;
         let mut report = self.measure(Some(&mut server))?;
-        let (used, by_force) = self.stop(server, task)?;
+        let (used, by_force) = stop(server, task.stop, self.told)?;
         let left = sweep(SETTLE)?;
         if let Some(task) = &mut report.task {
             let used = used.plus(left.used);
@@ -224,22 +224,22 @@ impl Run<'_> {
         charge(&mut report, ended.used);
         Ok(report)
     }
+}
 
-    /// Stops the server: what it has used, and whether it had to be killed.
-    fn stop(&self, mut server: Program, task: &ServerTask) -> Result<(Used, bool), Fault> {
-        children::signal_group(server.pid, task.stop);
-        let mut until = Instant::now() + LEAVE;
-        let mut by_force = false;
-        loop {
-            match attend(&mut [&mut server], self.told, until)? {
-                Event::Ended(..) => return server.leave().map(|(_, used)| (used, by_force)),
-                Event::Told => return Err(Fault::Program("it was told to stop".into())),
-                Event::Nothing if Instant::now() < until => {}
-                Event::Nothing => {
-                    by_force = true;
-                    until = Instant::now() + LEAVE;
-                    children::signal_group(server.pid, KILL);
-                }
+/// Stops a program by a signal: what it has used, and whether it had to be killed.
+pub(crate) fn stop(mut program: Program, signal: i32, told: BorrowedFd<'_>) -> Result<(Used, bool), Fault> {
+    children::signal_group(program.pid, signal);
+    let mut until = Instant::now() + LEAVE;
+    let mut by_force = false;
+    loop {
+        match attend(&mut [&mut program], told, until)? {
+            Event::Ended(..) => return program.leave().map(|(_, used)| (used, by_force)),
+            Event::Told => return Err(Fault::Program("it was told to stop".into())),
+            Event::Nothing if Instant::now() < until => {}
+            Event::Nothing => {
+                by_force = true;
+                until = Instant::now() + LEAVE;
+                children::signal_group(program.pid, KILL);
             }
         }
     }
@@ -293,15 +293,15 @@ fn charge(report: &mut EndReport, used: Used) {
 
 /// Who was still there, and what they have used.
 #[derive(Default)]
-struct Left {
-    processes: u64,
+pub(crate) struct Swept {
+    pub(crate) processes: u64,
     used: Used,
 }
 
 /// Ends every child that is left, adopted ones included, after a moment in which they may go of their own accord.
-fn sweep(moment: Duration) -> Result<Left, Fault> {
+pub(crate) fn sweep(moment: Duration) -> Result<Swept, Fault> {
     let failed = |doing: &str| Fault::io(doing.to_owned());
-    let mut left = Left::default();
+    let mut left = Swept::default();
     let until = Instant::now() + moment;
     // Every round ends those that are children then; their own become children by it.
     loop {

@@ -16,11 +16,11 @@ use super::output::{Output, last_line};
 use crate::fault::Fault;
 
 /// A program that runs, or has run.
-pub(super) struct Program {
+pub(crate) struct Program {
     /// What it is, as a subject: "the command".
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
     /// Its process number, which is its group's and session's as well.
-    pub(super) pid: u32,
+    pub(crate) pid: u32,
     words: Vec<String>,
     ended: OwnedFd,
     /// What it prints, and to its errors; closed ones are gone.
@@ -29,7 +29,7 @@ pub(super) struct Program {
 }
 
 /// What happened first.
-pub(super) enum Event {
+pub(crate) enum Event {
     /// The program of this number ended, at this time.
     Ended(usize, u64),
     /// Whoever measures wants it to stop.
@@ -41,7 +41,7 @@ pub(super) enum Event {
 impl Program {
     /// Starts a program in a session of its own, without a terminal and without input. What it prints is read where
     /// somebody looks at it, and thrown away by the kernel otherwise; its errors are always read.
-    pub(super) fn start(what: &'static str, words: &[String], cpus: &[usize], looks: bool) -> Result<Program, Fault> {
+    pub(crate) fn start(what: &'static str, words: &[String], cpus: &[usize], looks: bool) -> Result<Program, Fault> {
         let Some((first, rest)) = words.split_first() else {
             return Err(Fault::Impossible(format!("{what} has no words")));
         };
@@ -83,7 +83,7 @@ impl Program {
     }
 
     /// Takes leave of a program that has ended, and of what it printed last.
-    pub(super) fn leave(&mut self) -> Result<(ExitStatus, Used), Fault> {
+    pub(crate) fn leave(&mut self) -> Result<(ExitStatus, Used), Fault> {
         self.read();
         match children::reap(Some(self.pid)).map_err(Fault::io("waiting for a program"))? {
             Reaped::Ended(ended) => Ok((ended.status, ended.used)),
@@ -92,23 +92,23 @@ impl Program {
     }
 
     /// All that was printed, as text; of much the last part.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.printed.iter().map(Output::text).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn printed_bytes(&self) -> u64 {
+    pub(crate) fn printed_bytes(&self) -> u64 {
         self.printed.iter().map(|output| output.bytes).sum()
     }
 
     /// ": it said `…`", or nothing.
-    pub(super) fn last_words(&self) -> String {
+    pub(crate) fn last_words(&self) -> String {
         let [out, errors] = &self.printed;
         let said = last_line(&errors.text()).or_else(|| last_line(&out.text()));
         said.map_or_else(String::new, |line| format!(": it said “{line}”"))
     }
 
     /// How it ended, as a predicate.
-    pub(super) fn how(&self, status: ExitStatus) -> String {
+    pub(crate) fn how(&self, status: ExitStatus) -> String {
         let said = self.last_words();
         let asks = ["tty", "terminal"].iter().any(|word| said.to_lowercase().contains(word));
         let hint = if asks { " (programs have no terminal here: tell it by arguments what it would ask)" } else { "" };
@@ -132,7 +132,7 @@ impl Program {
 }
 
 /// Waits until one of the programs has ended, whoever measures wants to stop, something was printed, or the time is over.
-pub(super) fn attend(programs: &mut [&mut Program], told: BorrowedFd<'_>, until: Instant) -> Result<Event, Fault> {
+pub(crate) fn attend(programs: &mut [&mut Program], told: BorrowedFd<'_>, until: Instant) -> Result<Event, Fault> {
     let mut fds: Vec<BorrowedFd<'_>> = vec![told];
     fds.extend(programs.iter().map(|program| program.ended.as_fd()));
     fds.extend(programs.iter().flat_map(|program| program.pipes.iter().flatten().map(File::as_fd)));

@@ -238,6 +238,7 @@ fn end() -> impl Strategy<Value = EndReport> {
             datagrams: first.datagrams,
             ring: differs.then(|| RingReport { left: first.calls, ..Default::default() }),
             relay: differs.then(|| RelayReport { taken_up: first.calls, kernel_up: Some(7), ..Default::default() }),
+            relay_program: differs.then(|| RelayProgramReport { processes: first.calls, ..Default::default() }),
             task: differs.then(|| TaskReport { left_behind: first.calls, ..Default::default() }),
         }
     })

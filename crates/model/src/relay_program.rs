@@ -1,0 +1,312 @@
+//! Relays that are programs of somebody else's: the words that start them, and ready definitions of those in wide use.
+//!
+//! A program is told where to listen and what to connect to by places in its words or in its configuration, which are
+//! filled in anew for every trial.
+//!
+//! Never starts anything and never looks whether a program is there.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::NameError;
+use crate::level::COMMAND;
+use crate::relay::{RELAY_METHODS, RelayMethod};
+use crate::{suggest, task};
+
+/// So many characters of a command stand in a table.
+const SHORT: usize = 24;
+
+/// Where the path of a configuration stands.
+const CONFIG: &str = "{config}";
+
+/// A file of the user's that holds places, to be filled in: `{config:relay.cfg}`.
+const CONFIG_FILE: &str = "{config:";
+
+/// A relay that is a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayProgram {
+    /// Its name for people: `haproxy`.
+    pub name: String,
+    /// The words that start it, with their places. It must stay in the foreground.
+    pub command: Vec<String>,
+    /// The configuration that it reads, with its places.
+    pub config: Option<RelayConfig>,
+    /// The words that print its version.
+    pub version: Vec<String>,
+    /// How to get it, where it is known.
+    pub install: Option<String>,
+}
+
+/// A configuration with places.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RelayConfig {
+    /// The text itself.
+    Text(String),
+    /// A file that holds it.
+    File(PathBuf),
+}
+
+/// What is filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayPlaces {
+    /// Where it is to listen: `{listen}`, or `{listen.host}` and `{listen.port}`.
+    pub listen: SocketAddr,
+    /// What it is to connect to: `{upstream}`, or `{upstream.host}` and `{upstream.port}`.
+    pub upstream: SocketAddr,
+    /// A folder for its files: `{folder}`.
+    pub folder: PathBuf,
+    /// Its configuration, filled in: `{config}`.
+    pub config: PathBuf,
+}
+
+/// A relay that needs no words of the user's.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyRelay {
+    /// Its name in flags, plans, tables and documents.
+    pub name: &'static str,
+    /// One line of help.
+    pub summary: &'static str,
+    /// The program and its arguments.
+    pub command: &'static [&'static str],
+    /// Its configuration; empty where it has none.
+    pub config: &'static str,
+    /// The argument by which it prints its version.
+    pub version: &'static str,
+    /// How to get it.
+    pub install: &'static str,
+}
+
+const HAPROXY: ReadyRelay = ReadyRelay {
+    name: "haproxy",
+    summary: "HAProxy, copying through buffers of 64 KiB",
+    command: &["haproxy", "-db", "-f", CONFIG],
+    config: include_str!("relay_program/haproxy.cfg"),
+    version: "-v",
+    install: "install HAProxy (Debian: apt-get install haproxy)",
+};
+
+/// The ready ones.
+pub const READY_RELAYS: &[ReadyRelay] = &[
+    HAPROXY,
+    ReadyRelay {
+        name: "haproxy-splice",
+        summary: "HAProxy, splicing through pipes of 1 MiB wherever it finds it worth while",
+        config: include_str!("relay_program/haproxy-splice.cfg"),
+        ..HAPROXY
+    },
+    ReadyRelay {
+        name: "nginx",
+        summary: "nginx, its stream module, one process with buffers of 64 KiB",
+        command: &["nginx", "-e", "stderr", "-c", CONFIG],
+        config: include_str!("relay_program/nginx.conf"),
+        version: "-v",
+        install: "install nginx with its stream module (Debian: apt-get install nginx libnginx-mod-stream)",
+    },
+    ReadyRelay {
+        name: "socat",
+        summary: "socat, a process for each connection, buffers of 64 KiB",
+        command: &[
+            "socat",
+            "-b65536",
+            "-t60",
+            "TCP{ip}-LISTEN:{listen.port},bind={listen.host},reuseaddr,fork,backlog=4096,nodelay",
+            "TCP{ip}:{upstream},nodelay",
+        ],
+        config: "",
+        version: "-V",
+        install: "install socat (Debian: apt-get install socat)",
+    },
+];
+
+/// The canonical name of a relay: a method, a ready program, or a command of the user's.
+///
+/// # Errors
+/// When it is none of them, with what was likely meant; when a command has no places.
+pub fn relay_name(text: &str) -> Result<String, NameError> {
+    if let Some(command) = text.strip_prefix(COMMAND) {
+        let listens = ["{listen}", "{listen.port}", CONFIG_FILE].iter().any(|place| command.contains(place));
+        let connects = ["{upstream}", "{upstream.port}", CONFIG_FILE].iter().any(|place| command.contains(place));
+        let config = command.matches(CONFIG_FILE).count();
+        return if listens && connects && !command.contains(CONFIG) && config <= 1 && config_file(command).is_some() {
+            Ok(text.to_owned())
+        } else {
+            Err(NameError::Malformed(
+                text.to_owned(),
+                "the command of a relay: write {listen} and {upstream} (or {listen.port} and {upstream.port}) where it \
+                 takes them, or {config:FILE} with a file that holds them",
+            ))
+        };
+    }
+    if let Ok(method) = text.parse::<RelayMethod>() {
+        return Ok(method.to_string());
+    }
+    let ready = READY_RELAYS.iter().find(|ready| ready.name == text);
+    ready.map(|ready| ready.name.to_owned()).ok_or_else(|| {
+        let names = RELAY_METHODS.iter().map(|row| row.name).chain(READY_RELAYS.iter().map(|ready| ready.name));
+        NameError::Unknown { kind: "relay", name: text.to_owned(), hint: suggest::hint(text, names) }
+    })
+}
+
+/// A relay's name where room is short: of a command only its beginning.
+pub fn short_relay_name(name: &str) -> String {
+    match name.starts_with(COMMAND) && name.chars().count() > SHORT {
+        true => name.chars().take(SHORT - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}
+
+/// What stands behind `{config:`, up to its end; empty where there is none, `None` where it has no end.
+fn config_file(command: &str) -> Option<&str> {
+    match command.split_once(CONFIG_FILE) {
+        None => Some(""),
+        Some((_, rest)) => rest.split_once('}').map(|(file, _)| file).filter(|file| !file.is_empty()),
+    }
+}
+
+impl RelayProgram {
+    /// The program of a level; `None` where it is a method of ours.
+    pub fn of(level: &str) -> Option<RelayProgram> {
+        if let Some(command) = level.strip_prefix(COMMAND) {
+            return Some(RelayProgram::of_user(command));
+        }
+        let ready = READY_RELAYS.iter().find(|ready| ready.name == level)?;
+        let program = ready.command.first().copied().unwrap_or_default();
+        Some(RelayProgram {
+            name: ready.name.to_owned(),
+            command: ready.command.iter().map(|word| (*word).to_owned()).collect(),
+            config: (!ready.config.is_empty()).then(|| RelayConfig::Text(ready.config.to_owned())),
+            version: [program, ready.version].map(str::to_owned).to_vec(),
+            install: Some(ready.install.to_owned()),
+        })
+    }
+
+    fn of_user(command: &str) -> RelayProgram {
+        let file = config_file(command).filter(|file| !file.is_empty());
+        let text = match file {
+            Some(file) => command.replace(&format!("{CONFIG_FILE}{file}}}"), CONFIG),
+            None => command.to_owned(),
+        };
+        let program = task::first_word(&text).to_owned();
+        RelayProgram {
+            name: program.rsplit('/').next().unwrap_or(&program).to_owned(),
+            version: vec![program, "--version".to_owned()],
+            config: file.map(|file| RelayConfig::File(file.into())),
+            command: task::by_shell(&text),
+            install: None,
+        }
+    }
+}
+
+impl RelayPlaces {
+    /// A text with its places filled in.
+    pub fn fill(&self, text: &str) -> String {
+        let host = |address: &SocketAddr| match address {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        };
+        [
+            ("{listen}", self.listen.to_string()),
+            ("{listen.host}", host(&self.listen)),
+            ("{listen.port}", self.listen.port().to_string()),
+            ("{upstream}", self.upstream.to_string()),
+            ("{upstream.host}", host(&self.upstream)),
+            ("{upstream.port}", self.upstream.port().to_string()),
+            ("{ip}", if self.listen.is_ipv4() { "4" } else { "6" }.to_owned()),
+            ("{folder}", self.folder.display().to_string()),
+            (CONFIG, self.config.display().to_string()),
+        ]
+        .iter()
+        .fold(text.to_owned(), |text, (place, value)| text.replace(place, value))
+    }
+}
+
+/// What is known of a program that was a relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelayProgramReport {
+    /// What it says of its version; absent where it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Its processes when the window closed, those that it started included.
+    pub processes: u64,
+    /// Processes that were still there after it had left, and were ended.
+    pub left_behind: u64,
+    /// It did not heed `SIGTERM` and was killed.
+    pub stopped_by_force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn places(listen: &str, upstream: &str) -> RelayPlaces {
+        RelayPlaces {
+            listen: listen.parse().unwrap(),
+            upstream: upstream.parse().unwrap(),
+            folder: "/f".into(),
+            config: "/f/c".into(),
+        }
+    }
+
+    #[test]
+    fn every_ready_relay_has_its_places_and_a_name_of_its_own() {
+        let mut names: BTreeSet<&str> = RELAY_METHODS.iter().map(|row| row.name).collect();
+        for ready in READY_RELAYS {
+            assert!(names.insert(ready.name), "{}", ready.name);
+            assert_eq!(relay_name(ready.name).unwrap(), ready.name);
+            let program = RelayProgram::of(ready.name).unwrap();
+            let all = format!("{} {}", program.command.join(" "), ready.config);
+            let filled = places("127.0.0.1:4711", "127.0.0.1:4712").fill(&all);
+            for part in ["4711", "4712"] {
+                assert!(filled.contains(part), "{filled}");
+            }
+            for place in ["{listen", "{upstream", "{config", "{folder", "{ip"] {
+                assert!(!filled.contains(place), "{filled}");
+            }
+            assert_eq!(all.contains(CONFIG), !ready.config.is_empty());
+        }
+        assert_eq!(RelayProgram::of("splice"), None);
+    }
+
+    #[test]
+    fn commands_need_their_places() {
+        let check = |text: &str, good: bool| assert_eq!(relay_name(text).is_ok(), good, "{text}");
+        check("cmd:proxy -l {listen} -u {upstream}", true);
+        check("cmd:proxy {listen.port} {upstream.host} {upstream.port}", true);
+        check("cmd:haproxy -f {config:relay.cfg}", true);
+        check("cmd:proxy -l {listen}", false);
+        check("cmd:proxy {upstream}", false);
+        check("cmd:haproxy -f {config}", false);
+        check("cmd:haproxy -f {config:relay.cfg", false);
+        check("cmd:haproxy -f {config:}", false);
+        check("cmd:", false);
+        let error = relay_name("haprxy").unwrap_err().to_string();
+        assert!(error.contains("did you mean `haproxy`?"), "{error}");
+    }
+
+    #[test]
+    fn a_table_has_the_beginning_of_a_command() {
+        assert_eq!(short_relay_name("haproxy-splice-and-more-of-it"), "haproxy-splice-and-more-of-it");
+        assert_eq!(short_relay_name("cmd:x {listen}"), "cmd:x {listen}");
+        assert_eq!(short_relay_name("cmd:proxy -l {listen} -u {upstream}"), "cmd:proxy -l {listen} -…");
+    }
+
+    #[test]
+    fn a_command_is_filled_in_by_the_shell_and_named_by_its_program() {
+        let program = RelayProgram::of("cmd:exec /opt/x/proxy -f {config:my files/a.cfg} -p {listen.port}").unwrap();
+        assert_eq!(program.name, "proxy");
+        assert_eq!(program.version, ["/opt/x/proxy", "--version"]);
+        assert_eq!(program.config, Some(RelayConfig::File("my files/a.cfg".into())));
+        let filled = places("[::1]:80", "[::1]:81").fill(&program.command[2]);
+        assert_eq!(filled, "exec /opt/x/proxy -f /f/c -p 80");
+        assert_eq!(
+            places("[::1]:80", "[::1]:81").fill("{ip} {listen} {upstream.host} {folder}"),
+            "6 [::1]:80 [::1] /f"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! What a tree of processes has used: every descendant of the calling process, children that were adopted included.
+//!
+//! Of a process that lives the clock of its CPU time is exact; what its children had used that it waited for comes in
+//! ticks (proc_pid_stat(5)). A moment is read by one walk through `/proc`: a difference of two is what was used between.
+//!
+//! Never signals anybody.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::Range;
+
+use crate::machine::tick_ns;
+use crate::process;
+
+/// What descendants have used until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeUse {
+    /// Processes that live.
+    pub processes: u64,
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// CPU time in user mode, in ticks, nanoseconds.
+    pub user_ns: u64,
+    /// CPU time in the kernel, in ticks, nanoseconds.
+    pub system_ns: u64,
+}
+
+impl TreeUse {
+    /// What was used since an earlier moment. Processes that have gone since took their share of it with them, unless
+    /// they were waited for within the tree.
+    #[must_use]
+    pub fn since(&self, earlier: &TreeUse) -> TreeUse {
+        TreeUse {
+            processes: self.processes,
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+        }
+    }
+}
+
+/// Reads what all descendants of the calling process have used.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub fn used() -> io::Result<TreeUse> {
+    let all = processes()?;
+    let own = std::process::id();
+    // A chain of parents is no longer than there are processes.
+    let descends = |stat: &Stat| {
+        let mut parent = stat.parent;
+        for _ in 0..all.len() {
+            if parent == own {
+                return true;
+            }
+            match all.get(&parent) {
+                Some(above) => parent = above.parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    let mut sum = TreeUse::default();
+    for (pid, stat) in all.iter().filter(|(_, stat)| descends(stat)) {
+        let ticks = |range: Range<usize>| stat.ticks[range].iter().sum::<u64>() * tick_ns();
+        // One that has ended meanwhile, or waits to be waited for, has its ticks.
+        sum.cpu_ns += process::cpu_time_ns(*pid).unwrap_or_else(|_| ticks(0..2)) + ticks(2..4);
+        sum.user_ns += ticks(0..1) + ticks(2..3);
+        sum.system_ns += ticks(1..2) + ticks(3..4);
+        sum.processes += u64::from(stat.lives());
+    }
+    Ok(sum)
+}
+
+/// What is needed of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stat {
+    state: char,
+    pub(crate) parent: u32,
+    /// `utime`, `stime`, and both of the children that were waited for.
+    ticks: [u64; 4],
+}
+
+impl Stat {
+    /// Whether it has not ended.
+    pub(crate) fn lives(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+
+    fn parse(text: &str) -> Option<Stat> {
+        // The name in brackets may hold anything; what follows it does not.
+        let mut rest = text.rsplit(')').next()?.split_whitespace();
+        let state = rest.next()?.chars().next()?;
+        let parent = rest.next()?.parse().ok()?;
+        // The first after the parent is field 5, `utime` field 14.
+        let mut ticks = rest.skip(9).map(|field| field.parse().unwrap_or(0));
+        Some(Stat { state, parent, ticks: [ticks.next()?, ticks.next()?, ticks.next()?, ticks.next()?] })
+    }
+}
+
+/// All processes by number.
+pub(crate) fn processes() -> io::Result<BTreeMap<u32, Stat>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // One that is gone by now is none.
+        let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        found.extend(Stat::parse(&text).map(|stat| (pid, stat)));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_whatever_the_name_holds() {
+        let text = "7 (a) R 9 (x)) S 3 7 7 0 -1 4194304 1 2 3 4 50 60 70 80 20 0 1 0 5 6 7";
+        let stat = Stat::parse(text).unwrap();
+        assert_eq!((stat.state, stat.parent, stat.ticks), ('S', 3, [50, 60, 70, 80]));
+        assert!(Stat::parse("7 (a) S 3").is_none());
+    }
+
+    #[test]
+    fn grandchildren_count_and_so_do_those_that_were_waited_for() {
+        // A child works, is waited for, and another one waits.
+        let script = "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'; sleep 3600 & echo ready; wait";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
+        crate::children::in_own_session(&mut command, &[]);
+        let before = used().unwrap();
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let all = processes().unwrap();
+        let sleeps = all.values().filter(|stat| stat.parent == child.id()).count();
+        let now = used().unwrap();
+        crate::children::signal_group(child.id(), 9);
+        child.wait().unwrap();
+        assert_eq!((line.trim(), sleeps), ("ready", 1));
+        // Other tests may have children of their own meanwhile, so that no more is known.
+        assert!(now.processes >= 2 && now.cpu_ns > 0 && now.since(&before).processes == now.processes);
+    }
+}

@@ -1,0 +1,184 @@
+//! The end whose relay is a program of somebody else's: it is started anew for every trial, listens before anybody
+//! connects, is charged by its process tree for what it uses within the window, and is gone afterwards with everything
+//! that it started.
+//!
+//! Counts no byte: what went in and what came out both ends know.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::descendants::{self, TreeUse};
+use bytegauge_sys::{children, listening};
+
+use crate::address::Address;
+use crate::end::duty::Ended;
+use crate::end::peer::{Body, Peer};
+use crate::fault::Fault;
+use crate::message::{Command, Reply};
+use crate::relay;
+use crate::setup::{PathSetup, Setup};
+use crate::task::program::{Event, Program, attend};
+use crate::task::{ASK_READY, SETTLE, stop, sweep};
+
+/// `SIGTERM` (signal(7)), on every architecture.
+const TERM: i32 = 15;
+
+/// The ports that are tried, below those that the kernel gives to whoever connects (`ip_local_port_range`), so that
+/// nobody takes one between our look at it and the program's.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// Carries a trial. `Ok(None)` when it was called off, or nobody listens.
+pub(super) fn carry(
+    peer: &mut impl Peer,
+    setup: &Setup,
+    program: &RelayProgram,
+    upstream: Option<&Address>,
+    body: Body,
+) -> Result<Option<Ended>, Fault> {
+    let (Body::Process, Some(path)) = (body, setup.path()) else {
+        return Err(Fault::Impossible("a program that relays needs a path, and an end that is a process".into()));
+    };
+    let Some(Address::Ip(upstream)) = upstream else {
+        return Err(Fault::Missing(format!("{} is connected to over TCP: use --transport tcp", program.name)));
+    };
+    children::adopt_orphans().map_err(Fault::io("adopting the children of programs"))?;
+    let carried = run(peer, setup, program, (listen(path)?, *upstream));
+    // Also where something went wrong.
+    sweep(Duration::ZERO)?;
+    carried
+}
+
+fn run(
+    peer: &mut impl Peer,
+    setup: &Setup,
+    program: &RelayProgram,
+    (listen, upstream): (SocketAddr, SocketAddr),
+) -> Result<Option<Ended>, Fault> {
+    let folder = tempfile::Builder::new().prefix("bytegauge-relay-").tempdir();
+    let folder = folder.map_err(Fault::io("making a folder for the relay's files"))?;
+    let config = folder.path().join("relay.conf");
+    let words = relay::words(program, &RelayPlaces { listen, upstream, folder: folder.path().into(), config })?;
+    let version = relay::version(program);
+    let cpus: Vec<usize> = setup.cpu(EndRole::Relay, 0).into_iter().collect();
+    let mut running = Program::start("the relay", &words, &cpus, true)?;
+    let stdin = io::stdin();
+    await_listening(&mut running, listen.port(), setup.grace_ns, stdin.as_fd())?;
+    if !peer.reply(Reply::Listening(Address::Ip(listen))) || !peer.reply(Reply::Ready) {
+        return Ok(None);
+    }
+    let (used, has_left) = beside(&mut running, || through(peer, setup, stdin.as_fd()))?;
+    let stopped_by_force = !has_left && stop(running, TERM, stdin.as_fd())?.1;
+    let left = sweep(SETTLE)?;
+    let Some((used, window_ns)) = used else { return Ok(None) };
+    let TreeUse { processes, cpu_ns, user_ns, system_ns } = used;
+    let known = RelayProgramReport { version, processes, left_behind: left.processes, stopped_by_force };
+    let report =
+        EndReport { window_ns, cpu_ns, user_ns, system_ns, relay_program: Some(known), ..EndReport::default() };
+    Ok(Some(Ended { report, ..Ended::default() }))
+}
+
+/// A port that nobody has.
+fn listen(path: &PathSetup) -> Result<SocketAddr, Fault> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let mut address = path.host.any_port(&path.transport);
+    let ports = u32::from(PORTS.end - PORTS.start);
+    for _ in 0..ports {
+        // Others that run beside begin elsewhere.
+        let step = std::process::id().wrapping_mul(97) + u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        address.set_port(PORTS.start + (step % ports) as u16);
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    Err(Fault::Missing(format!("no port of {} to {} is free for a relay", PORTS.start, PORTS.end)))
+}
+
+/// Waits until the program listens: nobody connects to find out, since it would connect to the other side at once.
+fn await_listening(running: &mut Program, port: u16, patience_ns: u64, told: BorrowedFd<'_>) -> Result<(), Fault> {
+    let until = Instant::now() + Duration::from_nanos(patience_ns);
+    while !listening::at_port(port) {
+        match attend(&mut [running], told, Instant::now() + ASK_READY)? {
+            Event::Ended(..) => {
+                let (status, _) = running.leave()?;
+                return Err(left_early(running, "before it listened", status));
+            }
+            Event::Told => return Err(Fault::Program("it was told to stop".into())),
+            Event::Nothing if Instant::now() < until => {}
+            Event::Nothing => {
+                return Err(Fault::Program(format!(
+                    "the relay did not listen on port {port} after {}{}: is that the {{listen}} of its command?",
+                    Nanos(patience_ns),
+                    running.last_words()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn left_early(running: &Program, when: &str, status: ExitStatus) -> Fault {
+    Fault::Program(format!("the relay ended {when}: it {}", running.how(status)))
+}
+
+/// Carries something while the program runs, and reads what it prints meanwhile. One that serves a single connection may
+/// leave after it, contented: whether it has.
+fn beside<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fault>) -> Result<(T, bool), Fault> {
+    let (told, tell) = io::pipe().map_err(Fault::io("making a pipe"))?;
+    let (carried, left) = thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            loop {
+                match attend(&mut [&mut *running], told.as_fd(), Instant::now() + Duration::from_secs(1)) {
+                    Ok(Event::Nothing) => {}
+                    Ok(Event::Told) => return Ok(false),
+                    Ok(Event::Ended(..)) => return Ok(true),
+                    Err(fault) => return Err(fault),
+                }
+            }
+        });
+        let carried = carry();
+        drop(tell);
+        (carried, watcher.join())
+    });
+    match left {
+        Ok(Ok(true)) => match running.leave()? {
+            (status, _) if status.success() => Ok((carried?, true)),
+            (status, _) => Err(left_early(running, "while it was in use", status)),
+        },
+        Ok(Ok(false)) => Ok((carried?, false)),
+        Ok(Err(fault)) => Err(fault),
+        Err(_) => Err(Fault::Impossible("the thread that watched a relay panicked".into())),
+    }
+}
+
+/// From `Go` until it is told to stop: what the program used within the window, and its length. `None` if it was called off.
+fn through(peer: &mut impl Peer, setup: &Setup, told: BorrowedFd<'_>) -> Result<Option<(TreeUse, u64)>, Fault> {
+    if peer.command() != Some(Command::Go) {
+        return Ok(None);
+    }
+    let used = || descendants::used().map_err(Fault::io("looking for the processes of a relay"));
+    wait(setup.warmup_ns, told)?;
+    let (before, opened_ns) = (used()?, monotonic_ns());
+    wait(setup.window_ns, told)?;
+    let (after, closed_ns) = (used()?, monotonic_ns());
+    // `Stop`, or nobody is left to say it: both end it.
+    let _ = peer.command();
+    Ok(Some((after.since(&before), closed_ns.saturating_sub(opened_ns).max(1))))
+}
+
+/// Waits, unless a word comes.
+fn wait(ns: u64, told: BorrowedFd<'_>) -> Result<(), Fault> {
+    let until = Instant::now() + Duration::from_nanos(ns);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || children::wait_any(&[told], left).map_err(Fault::io("waiting"))? == [true] {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Programs that pass bytes on: whether they are here, which version they are, and the configuration that they read.
+//!
+//! Never runs one as a relay.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytegauge_model::relay_program::RelayConfig;
+use bytegauge_model::{RelayPlaces, RelayProgram};
+
+use crate::fault::Fault;
+
+/// Where programs of the system are that are on nobody's path.
+const OF_SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// How long a program may take to print its version.
+const VERSION_TIME: Duration = Duration::from_secs(2);
+
+/// So much of what it prints is read for it.
+const VERSION_BYTES: u64 = 4096;
+
+/// What this machine lacks for a program, if anything, with the next step: asked before a plan is made. A command of the
+/// user's is left to the shell, which knows better.
+pub fn lacks_program(program: &RelayProgram) -> Option<String> {
+    if let Some(RelayConfig::File(file)) = &program.config
+        && let Err(error) = fs::read_to_string(file)
+    {
+        return Some(format!("the relay's configuration {} cannot be read ({error}): check its path", file.display()));
+    }
+    let install = program.install.as_ref()?;
+    match found(program.command.first()?) {
+        Some(_) => None,
+        None => Some(format!(
+            "{} is not installed here: {install}, or leave out --relay {}",
+            program.command[0], program.name
+        )),
+    }
+}
+
+/// The words that start a program, with their places filled in; its configuration is written where they say.
+///
+/// # Errors
+/// [`Fault::Program`] if its configuration cannot be read or written.
+pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<String>, Fault> {
+    let at = |path: &Path, error| Fault::Program(format!("the relay's configuration {}: {error}", path.display()));
+    let text = match &program.config {
+        None => None,
+        Some(RelayConfig::Text(text)) => Some(text.clone()),
+        Some(RelayConfig::File(file)) => Some(fs::read_to_string(file).map_err(|error| at(file, error))?),
+    };
+    if let Some(text) = text {
+        fs::write(&places.config, places.fill(&text)).map_err(|error| at(&places.config, error))?;
+    }
+    let mut words: Vec<String> = program.command.iter().map(|word| places.fill(word)).collect();
+    if let Some(path) = words.first().and_then(|first| found(first)) {
+        words[0] = path.display().to_string();
+    }
+    Ok(words)
+}
+
+/// What a program says of its version: the first line that holds the word, or the first at all.
+pub(crate) fn version(program: &RelayProgram) -> Option<String> {
+    let (first, rest) = program.version.split_first()?;
+    let mut command = Command::new(found(first)?);
+    command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    bytegauge_sys::process::die_with_parent(&mut command);
+    let mut child = command.spawn().ok()?;
+    let ended = ends_in_time(&mut child);
+    let text = |stream: &mut dyn Read| {
+        let mut text = Vec::new();
+        let read = stream.take(VERSION_BYTES).read_to_end(&mut text);
+        read.map(|_| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
+    };
+    // Of one that had to be killed others may still hold the other ends.
+    if !ended {
+        return None;
+    }
+    let mut said = child.stdout.take().map(|mut out| text(&mut out)).unwrap_or_default();
+    said += &child.stderr.take().map(|mut out| text(&mut out)).unwrap_or_default();
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let named = lines.clone().find(|line| line.to_lowercase().contains("version"));
+    named.or_else(|| lines.next()).map(str::to_owned)
+}
+
+/// Waits for a program that only prints; `false` if it failed, or had to be killed.
+fn ends_in_time(child: &mut Child) -> bool {
+    let until = Instant::now() + VERSION_TIME;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+    }
+}
+
+/// The file that a word starts.
+fn found(word: &str) -> Option<PathBuf> {
+    if word.contains('/') {
+        return Some(PathBuf::from(word)).filter(|path| is_program(path));
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = env::split_paths(&path).chain(OF_SYSTEM.map(PathBuf::from));
+    folders.find_map(|folder| Some(folder.join(word)).filter(|path| is_program(path)))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_installed_is_said_with_how_to_get_it() {
+        let mut program = RelayProgram::of("haproxy").unwrap();
+        program.command[0] = "no-such-proxy-anywhere".into();
+        let reason = lacks_program(&program).unwrap();
+        assert!(reason.contains("no-such-proxy-anywhere is not installed") && reason.contains("apt-get"), "{reason}");
+        program.command[0] = "sh".into();
+        assert_eq!(lacks_program(&program), None);
+        let program = RelayProgram::of("cmd:x {config:/no/such/file}").unwrap();
+        assert!(lacks_program(&program).unwrap().contains("/no/such/file cannot be read"));
+    }
+
+    #[test]
+    fn a_version_is_the_line_that_says_so() {
+        let of = |script: &str| {
+            let words = ["sh", "-c", script].map(str::to_owned).to_vec();
+            version(&RelayProgram { version: words, ..RelayProgram::of("socat").unwrap() })
+        };
+        assert_eq!(of("echo x by Y; echo x Version 3 >&2; echo z").as_deref(), Some("x Version 3"));
+        assert_eq!(of("echo; echo proxy 4.5").as_deref(), Some("proxy 4.5"));
+        assert_eq!(of("echo unknown argument; exit 2"), None);
+        assert_eq!(of("true"), None);
+    }
+
+    #[test]
+    fn a_configuration_is_filled_in_beside() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = RelayPlaces {
+            listen: "127.0.0.1:4711".parse().unwrap(),
+            upstream: "127.0.0.1:4712".parse().unwrap(),
+            folder: folder.path().into(),
+            config: folder.path().join("relay.conf"),
+        };
+        let template = folder.path().join("mine");
+        fs::write(&template, "from {listen} to {upstream.port}").unwrap();
+        let program = RelayProgram::of(&format!("cmd:x -f {{config:{}}}", template.display())).unwrap();
+        let words = words(&program, &places).unwrap();
+        assert_eq!(words[2], format!("x -f {}", places.config.display()));
+        assert_eq!(fs::read_to_string(&places.config).unwrap(), "from 127.0.0.1:4711 to 4712");
+    }
+}
