@@ -10,7 +10,7 @@ mod clients;
 mod compare;
 mod echo;
 mod engines;
-mod foreign;
+pub mod foreign;
 mod iperf3;
 mod machine;
 mod ours;
