@@ -14,6 +14,7 @@ mod modules;
 mod page;
 mod peers;
 mod real_life;
+mod real_programs;
 mod rules;
 mod section;
 mod setup;
@@ -44,6 +45,7 @@ const TASKS: &[Task] = &[
     Task { command: verify_stats::command, run: verify_stats::run },
     Task { command: lab::command, run: lab::run },
     Task { command: real_life::command, run: real_life::run },
+    Task { command: real_programs::command, run: real_programs::run },
 ];
 
 fn main() -> ExitCode {

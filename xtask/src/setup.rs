@@ -4,7 +4,7 @@
 //! without apt.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
@@ -46,6 +46,25 @@ pub fn package(program: &str, package: &str) -> Result<(), String> {
     println!("   {program} is not here: installing the Debian package {package}");
     install(package).map_err(|reason| format!("{program} is missing and cannot be installed: {reason}"))?;
     if exists(program) { Ok(()) } else { Err(format!("the package {package} did not bring {program}")) }
+}
+
+/// Sees to it that a program is where programs are, from a Debian package if there is one. Its file; the reason if it is
+/// nowhere in the end.
+pub fn on_path(program: &str, package: Option<&str>) -> Result<PathBuf, String> {
+    if let Some(file) = file_of(program) {
+        return Ok(file);
+    }
+    let Some(package) = package else { return Err(format!("{program} is not here")) };
+    println!("   {program} is not here: installing the Debian package {package}");
+    install(package).map_err(|reason| format!("{program} is missing and cannot be installed: {reason}"))?;
+    file_of(program).ok_or_else(|| format!("the package {package} did not bring {program}"))
+}
+
+/// A program's file; servers lie where PATH of a user may not lead.
+fn file_of(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// Sees to it that a file of a Debian package exists; the reason if it does not in the end.
@@ -130,6 +149,8 @@ mod tests {
     fn what_is_here_is_not_installed() {
         assert_eq!(package("true", "no-such-package"), Ok(()));
         assert_eq!(file(Path::new("/"), "no-such-package"), Ok(()));
+        assert!(on_path("sh", Some("no-such-package")).is_ok_and(|file| file.ends_with("sh")));
+        assert_eq!(on_path("no-such-program-anywhere", None), Err("no-such-program-anywhere is not here".into()));
         assert!(!exists("no-such-program-anywhere"));
         assert!(!is_known("no-such-library-anywhere"));
     }

@@ -20,7 +20,7 @@ use crate::{args, measure, resume, stored};
 const ANSWER: &str = "answer";
 
 /// The choices of an answer that are sizes which a program may take.
-const SIZES: [&str; 4] = ["read_size", "write_size", "rcvbuf", "sndbuf"];
+const SIZES: [&str; 5] = ["read_size", "write_size", "relay_buffer", "rcvbuf", "sndbuf"];
 
 /// Sessions that are looked through for an answer, the latest first.
 const SESSIONS_MAX: usize = 50;
@@ -254,5 +254,19 @@ fn must_be_there(words: &[String]) -> Result<(), Failure> {
             "the command `{program}` was not found, or may not be run: check its name, or give its whole path; what a shell \
              understands needs one: -- sh -c '…'"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_advised_are_choices_of_streams_or_calls() {
+        for name in SIZES {
+            let factor = factor::find(name).expect(name);
+            assert_eq!(factor.role, factor::Role::Choice, "{name}");
+            assert!(factor.kind.parse_list("64K").is_ok_and(|levels| levels == [Level::Number(65_536)]), "{name}");
+        }
     }
 }

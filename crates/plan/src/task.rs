@@ -40,11 +40,14 @@ pub(crate) fn refuse_what_no_task_can(spec: &Spec) -> Result<(), PlanError> {
 }
 
 impl Plan {
-    /// Whether a choice is confirmed whatever screening shows: it is what the user has now, and what is gained over it
-    /// is asked.
+    /// Whether a choice is confirmed whatever screening shows: it is what the user has now, and what is gained over it is
+    /// asked; or what an earlier session advised, and whether that holds is asked.
     pub fn always_confirms(&self, choice: &bytegauge_model::Levels) -> bool {
-        let default = self.task.as_ref().and_then(|task| task.default.as_ref());
-        default.is_some_and(|default| choice.get(VALUE) == default)
+        let asked = self.task.iter().flat_map(|task| {
+            let advised = task.advice.iter().flat_map(|advice| &advice.values);
+            task.default.iter().chain(advised.map(|advised| &advised.value))
+        });
+        asked.into_iter().any(|value| choice.get(VALUE) == value)
     }
 
     /// Once it is known what a run takes: the budget that the fewest blocks need, where it is more than there is.
@@ -83,6 +86,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::task::{Advice, AdvisedValue};
     use bytegauge_model::{Metric, ProgramTask};
 
     use super::*;
@@ -115,7 +119,18 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (1, 10, 1));
         assert!(plan.families[0].is_screened());
         assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Check));
-        assert_eq!(plan.cells.iter().filter(|cell| plan.always_confirms(&cell.factors)).count(), 1);
+        let always = |plan: &Plan| plan.cells.iter().filter(|cell| plan.always_confirms(&cell.factors)).count();
+        assert_eq!(always(&plan), 1);
+        let mut advised = plan.clone();
+        let value = |value| AdvisedValue {
+            value: Level::Number(value),
+            question: "TCP".into(),
+            factor: "read_size".into(),
+            against_default: None,
+        };
+        let advice = Advice { session: 1, values: vec![value(512), value(65_536), value(7)] };
+        advised.task.as_mut().unwrap().advice = Some(advice);
+        assert_eq!(always(&advised), 2, "what is there now, and the advised value that is among those tried");
         let schedule = plan.schedule();
         assert!(schedule.total_ns() <= plan.budget_ns && schedule.blocks >= 6, "{schedule:?}");
     }

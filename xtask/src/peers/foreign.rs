@@ -23,6 +23,8 @@ pub const EPOLL_ECHO: InC = InC { name: "epoll_echo", libraries: &[] };
 pub const URING_ECHO: InC = InC { name: "uring_echo", libraries: &["uring"] };
 /// A thread for every connection.
 pub const THREAD_CLIENT: InC = InC { name: "thread_client", libraries: &["pthread"] };
+/// Who writes a stream, and who reads it.
+pub const STREAM_ENDS: InC = InC { name: "stream_ends", libraries: &[] };
 
 /// One thread writes and one reads.
 pub const STREAM_LOOP: InC = InC { name: "stream_loop", libraries: &["pthread"] };
@@ -67,7 +69,20 @@ pub fn built_tokio_echo() -> Result<PathBuf> {
     Ok(to.join("release/tokio-echo"))
 }
 
-fn source() -> PathBuf {
+/// Builds the sink in Go. Its file.
+///
+/// # Errors
+/// When it does not build.
+pub fn built_go_sink() -> Result<PathBuf> {
+    let to = folder()?.join("go-sink");
+    let mut command = Command::new("go");
+    command.args(["build", "-o"]).arg(&to).arg(source().join("sinks/sink.go"));
+    steps::visible(&mut command).context("building sink.go")?;
+    Ok(to)
+}
+
+/// Where their sources lie.
+pub fn source() -> PathBuf {
     cargo::root().join("xtask/peers")
 }
 

@@ -11,7 +11,7 @@ mod compare;
 mod echo;
 mod engines;
 mod floor;
-mod foreign;
+pub mod foreign;
 mod iperf3;
 mod machine;
 mod ours;
