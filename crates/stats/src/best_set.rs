@@ -21,13 +21,14 @@ use crate::flips::{FlipMethod, critical_values};
 use crate::group::Method;
 use serde::{Deserialize, Serialize};
 
-/// All paired differences of a set of cells.
+/// All paired differences of a set of cells. A pair is worked out when it is asked for: of the 20,000 cells of an
+/// imported table all pairs together would fill gigabytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pairs {
-    cells: usize,
     blocks: usize,
     mean: Vec<f64>,
-    error: Vec<f64>,
+    /// ln costs less the mean of their cell, cell by cell.
+    centred: Vec<f64>,
 }
 
 impl Pairs {
@@ -37,14 +38,25 @@ impl Pairs {
     /// If the rows differ in length.
     #[must_use]
     pub fn of(ln_cost: &[Vec<f64>]) -> Self {
-        let (_, squares, mean) = centred(ln_cost);
-        Self::from_squares(ln_cost.len(), squares, mean)
+        let cells = ln_cost.first().map_or(0, Vec::len);
+        assert!(ln_cost.iter().all(|row| row.len() == cells), "blocks differ in their number of cells");
+        let n = ln_cost.len() as f64;
+        let mean: Vec<f64> = (0..cells).map(|i| ln_cost.iter().map(|row| row[i]).sum::<f64>() / n).collect();
+        let of_cell = |i: usize| ln_cost.iter().map(move |row| row[i]);
+        let centred = (0..cells).flat_map(|i| of_cell(i).map(|x| x - mean[i]).collect::<Vec<_>>()).collect();
+        Self { blocks: ln_cost.len(), mean, centred }
     }
 
-    fn from_squares(blocks: usize, squares: Vec<f64>, mean: Vec<f64>) -> Self {
-        let n = blocks as f64;
-        let error = |square: f64| (square / (n * (n - 1.0))).sqrt();
-        Self { cells: mean.len(), blocks, error: squares.into_iter().map(error).collect(), mean }
+    /// A cell's ln costs less their mean, by block.
+    pub(crate) fn centred(&self, i: usize) -> &[f64] {
+        &self.centred[i * self.blocks..][..self.blocks]
+    }
+
+    /// The sum of squares of the centred differences of two cells.
+    pub(crate) fn square(&self, i: usize, j: usize) -> f64 {
+        let square: f64 = self.centred(i).iter().zip(self.centred(j)).map(|(i, j)| (i - j).powi(2)).sum();
+        // What is left of equal numbers after rounding is not spread.
+        if square < 1e-24 * self.blocks as f64 { 0.0 } else { square }
     }
 
     /// d̄ᵢⱼ: the mean of ln(cost i / cost j).
@@ -56,7 +68,8 @@ impl Pairs {
     /// seᵢⱼ: the standard error of d̄ᵢⱼ, in ln; NaN for fewer than two blocks.
     #[must_use]
     pub fn error(&self, i: usize, j: usize) -> f64 {
-        self.error[i * self.cells + j]
+        let n = self.blocks as f64;
+        (self.square(i, j) / (n * (n - 1.0))).sqrt()
     }
 
     /// How many blocks stand behind every pair.
@@ -68,13 +81,13 @@ impl Pairs {
     /// How many cells are compared.
     #[must_use]
     pub fn cells(&self) -> usize {
-        self.cells
+        self.mean.len()
     }
 
     /// The largest `bound(j)` over all cells but `i`; 0 for a cell without rivals, which is the best
     /// of its group.
     fn worst(&self, i: usize, bound: impl Fn(usize) -> f64) -> f64 {
-        let rivals = (0..self.cells).filter(|&j| j != i);
+        let rivals = (0..self.cells()).filter(|&j| j != i);
         rivals.map(bound).reduce(f64::max).unwrap_or(0.0)
     }
 }
@@ -101,7 +114,7 @@ pub struct BestSet {
 /// If the rows differ in length.
 #[must_use]
 pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
-    let (rows, squares, mean) = centred(ln_cost);
+    let pairs = Pairs::of(ln_cost);
     let flips = FlipMethod {
         level: method.level,
         seed: method.seed,
@@ -109,8 +122,7 @@ pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
         two_sided: method.two_sided,
         studentise_each_flip: method.studentise_each_flip,
     };
-    let critical = critical_values(&rows, &squares, &flips);
-    let pairs = Pairs::from_squares(rows.len(), squares, mean);
+    let critical = critical_values(&pairs, &flips);
     // A pair without spread has no error to multiply; an infinite critical value must not make it NaN.
     let reach = |c: f64, error: f64| if error > 0.0 { c * error } else { 0.0 };
     let cells = 0..pairs.cells();
@@ -119,28 +131,6 @@ pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
     let lower: Vec<f64> =
         cells.map(|i| pairs.worst(i, |j| pairs.mean(i, j) - reach(critical[i], pairs.error(i, j)))).collect();
     BestSet { kept: lower.iter().map(|&bound| bound <= 0.0).collect(), pairs, critical, upper, lower }
-}
-
-/// Rows less the mean of their column, the sum of squares of every pair's centred difference, and
-/// the column means.
-fn centred(ln_cost: &[Vec<f64>]) -> (Vec<Vec<f64>>, Vec<f64>, Vec<f64>) {
-    let cells = ln_cost.first().map_or(0, Vec::len);
-    assert!(ln_cost.iter().all(|row| row.len() == cells), "blocks differ in their number of cells");
-    let n = ln_cost.len() as f64;
-    let mean: Vec<f64> = (0..cells).map(|i| ln_cost.iter().map(|row| row[i]).sum::<f64>() / n).collect();
-    let rows: Vec<Vec<f64>> =
-        ln_cost.iter().map(|row| row.iter().zip(&mean).map(|(x, mean)| x - mean).collect()).collect();
-    let mut squares = vec![0.0; cells * cells];
-    for i in 0..cells {
-        for j in i + 1..cells {
-            let square: f64 = rows.iter().map(|row| (row[i] - row[j]).powi(2)).sum();
-            // What is left of equal numbers after rounding is not spread.
-            let square = if square < 1e-24 * n { 0.0 } else { square };
-            squares[i * cells + j] = square;
-            squares[j * cells + i] = square;
-        }
-    }
-    (rows, squares, mean)
 }
 
 #[cfg(test)]

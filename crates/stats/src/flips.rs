@@ -10,12 +10,13 @@
 //!
 //! Never flips single values: the noise that the cells of a block share must stay shared.
 
+use crate::best_set::Pairs;
 use crate::rng::seeded;
 
 /// Up to this many blocks all 2ⁿ flips are used.
 const EXACT_BLOCKS: usize = 12;
-/// Blocks whose signs are looked up together: a byte of signs indexes a table of sums.
-const CHUNK: usize = 8;
+/// Flips that are walked together: sums of some dozen cells of so many fit a first-level cache.
+const FLIPS_AT_ONCE: usize = 256;
 
 /// How the critical values are found.
 pub(crate) struct FlipMethod {
@@ -27,103 +28,63 @@ pub(crate) struct FlipMethod {
     pub studentise_each_flip: bool,
 }
 
-/// One critical value a cell: the `level` quantile over flips of the largest t of "cell minus any
-/// other". `centred[b][i]` is cell i's ln cost in block b less its mean; `squares[i·k + j]` is the
-/// sum of squares of the centred difference of i and j.
-pub(crate) fn critical_values(centred: &[Vec<f64>], squares: &[f64], method: &FlipMethod) -> Vec<f64> {
-    let blocks = centred.len();
-    let cells = centred.first().map_or(0, Vec::len);
+/// One critical value a cell: the `level` quantile over flips of the largest t of "cell minus any other".
+pub(crate) fn critical_values(pairs: &Pairs, method: &FlipMethod) -> Vec<f64> {
+    let (blocks, cells) = (pairs.blocks(), pairs.cells());
     if cells < 2 || blocks < 2 {
         return vec![0.0; cells];
     }
-    let scales = pair_scales(squares, cells, blocks);
-    let tables = sum_tables(centred, cells);
-    let flips = if blocks <= EXACT_BLOCKS { 1 << blocks } else { method.random_flips };
-    let mut random = seeded(method.seed, 0xf11b5);
-    let mut largest = vec![Vec::with_capacity(flips); cells];
-    let mut sums = vec![0.0; cells];
-    let mut signs = vec![0_u8; tables.len()];
-    let mut reach = vec![0.0; cells];
-    for flip in 0..flips {
-        if blocks <= EXACT_BLOCKS {
-            signs.iter_mut().enumerate().for_each(|(chunk, byte)| *byte = (flip >> (CHUNK * chunk)) as u8);
-        } else {
-            draw_signs(&mut signs, || random.bits());
-        }
-        flipped_sums(&tables, &signs, &mut sums);
-        largest_of_each(&sums, &scales, method.two_sided, &mut reach);
-        for (all, &one) in largest.iter_mut().zip(&reach) {
-            all.push(one);
-        }
-    }
     let exact = blocks <= EXACT_BLOCKS;
+    let flips = if exact { 1 << blocks } else { method.random_flips };
+    let signs = signs(blocks, flips, method);
+    let mut largest = vec![vec![f64::NEG_INFINITY; flips]; cells];
+    // A part of the flips at a time, so that the sums of all cells stay near the CPU.
+    for from in (0..flips).step_by(FLIPS_AT_ONCE) {
+        let part = from..(from + FLIPS_AT_ONCE).min(flips);
+        largest_of_each(pairs, &signs[part.clone()], method.two_sided, &mut largest, part.start);
+    }
     largest
         .iter_mut()
         .map(|all| studentised(upper_quantile(all, method.level, exact), blocks, method.studentise_each_flip))
         .collect()
 }
 
-/// √(1/(n·Q)) for every unordered pair, in the order the pairs are walked: the factor that turns a
-/// flipped sum of differences into u.
-fn pair_scales(squares: &[f64], cells: usize, blocks: usize) -> Vec<f64> {
-    let mut scales = Vec::with_capacity(cells * (cells - 1) / 2);
-    for i in 0..cells {
-        for j in i + 1..cells {
-            let square = squares[i * cells + j];
-            // Two cells that differ by the same amount in every block leave nothing to chance.
-            scales.push(if square > 0.0 { 1.0 / (square * blocks as f64).sqrt() } else { 0.0 });
+/// The signs of the blocks, −1 or 1, a row a flip: all there are, or as many at random.
+fn signs(blocks: usize, flips: usize, method: &FlipMethod) -> Vec<Vec<f64>> {
+    let mut random = seeded(method.seed, 0xf11b5);
+    let sign = |bits: u64, block: usize| if bits >> (block % 64) & 1 == 1 { -1.0 } else { 1.0 };
+    let mut row = |flip: usize| -> Vec<f64> {
+        if blocks <= EXACT_BLOCKS {
+            return (0..blocks).map(|block| sign(flip as u64, block)).collect();
         }
-    }
-    scales
-}
-
-/// For every chunk of eight blocks, the signed sum of their rows for each of the 256 sign patterns.
-fn sum_tables(centred: &[Vec<f64>], cells: usize) -> Vec<Vec<f64>> {
-    let table = |rows: &[Vec<f64>]| {
-        let mut sums = vec![0.0; (1 << CHUNK) * cells];
-        for pattern in 0..1_usize << CHUNK {
-            let target = &mut sums[pattern * cells..(pattern + 1) * cells];
-            for (bit, row) in rows.iter().enumerate() {
-                let sign = if pattern >> bit & 1 == 1 { -1.0 } else { 1.0 };
-                for (sum, value) in target.iter_mut().zip(row) {
-                    *sum += sign * value;
-                }
-            }
-        }
-        sums
+        let words: Vec<u64> = (0..blocks.div_ceil(64)).map(|_| random.bits()).collect();
+        (0..blocks).map(|block| sign(words[block / 64], block)).collect()
     };
-    centred.chunks(CHUNK).map(table).collect()
+    (0..flips).map(&mut row).collect()
 }
 
-fn draw_signs(signs: &mut [u8], mut bits: impl FnMut() -> u64) {
-    for group in signs.chunks_mut(8) {
-        let word = bits().to_le_bytes();
-        group.copy_from_slice(&word[..group.len()]);
-    }
-}
-
-fn flipped_sums(tables: &[Vec<f64>], signs: &[u8], sums: &mut [f64]) {
-    let cells = sums.len();
-    sums.fill(0.0);
-    for (table, &pattern) in tables.iter().zip(signs) {
-        let row = &table[usize::from(pattern) * cells..][..cells];
-        for (sum, value) in sums.iter_mut().zip(row) {
-            *sum += value;
-        }
-    }
-}
-
-/// For every cell i the largest u of "i minus j" over all j.
-fn largest_of_each(sums: &[f64], scales: &[f64], two_sided: bool, reach: &mut [f64]) {
-    reach.fill(f64::NEG_INFINITY);
-    let mut scales = scales.iter();
-    for i in 0..sums.len() {
-        for j in i + 1..sums.len() {
-            let scale = scales.next().expect("one scale a pair");
-            let u = (sums[i] - sums[j]) * scale;
-            let (up, down) = if two_sided { (u.abs(), u.abs()) } else { (u, -u) };
-            reach[i] = reach[i].max(up);
-            reach[j] = reach[j].max(down);
+/// For every cell i and flip the largest u of "i minus j" over all j.
+fn largest_of_each(pairs: &Pairs, signs: &[Vec<f64>], two_sided: bool, largest: &mut [Vec<f64>], from: usize) {
+    let flipped = |i: usize| -> Vec<f64> {
+        let sum = |signs: &Vec<f64>| signs.iter().zip(pairs.centred(i)).map(|(sign, value)| sign * value).sum();
+        signs.iter().map(sum).collect()
+    };
+    let sums: Vec<Vec<f64>> = (0..pairs.cells()).map(flipped).collect();
+    for i in 0..pairs.cells() {
+        let (head, tail) = largest.split_at_mut(i + 1);
+        let of_i = &mut head[i][from..from + signs.len()];
+        for (j, of_j) in (i + 1..).zip(tail) {
+            let square = pairs.square(i, j);
+            // Two cells that differ by the same amount in every block leave nothing to chance.
+            let scale = if square > 0.0 { 1.0 / (square * pairs.blocks() as f64).sqrt() } else { 0.0 };
+            let of_j = &mut of_j[from..from + signs.len()];
+            let sums = sums[i].iter().zip(&sums[j]);
+            for ((of_i, of_j), (i, j)) in of_i.iter_mut().zip(of_j).zip(sums) {
+                let u = (i - j) * scale;
+                let (up, down) = if two_sided { (u.abs(), u.abs()) } else { (u, -u) };
+                *of_i = of_i.max(up);
+                *of_j = of_j.max(down);
+            }
         }
     }
 }
@@ -182,14 +143,8 @@ mod tests {
             let mean = centred.iter().map(|row| row[i]).sum::<f64>() / blocks as f64;
             centred.iter_mut().for_each(|row| row[i] -= mean);
         }
-        let mut squares = vec![0.0; cells * cells];
-        for i in 0..cells {
-            for j in 0..cells {
-                squares[i * cells + j] = centred.iter().map(|row| (row[i] - row[j]).powi(2)).sum();
-            }
-        }
         let method = FlipMethod { level: 0.95, seed, random_flips: 4999, two_sided, studentise_each_flip: true };
-        let got = critical_values(&centred, &squares, &method);
+        let got = critical_values(&Pairs::of(&centred), &method);
         let expected = by_definition(&centred, 0.95, two_sided);
         for (got, expected) in got.iter().zip(&expected) {
             assert!((got - expected).abs() < 1e-6 * expected, "{got} is not {expected} (seed {seed})");
