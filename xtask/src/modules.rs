@@ -20,7 +20,6 @@ const CIRCLES: &[(&str, &str, usize, &str)] = &[
     ("cli", "args", 9, "the command line is put together from what each command asks for, and each reads it back"),
     ("harness", "run", 7, "the stages are parts of one run"),
     ("plan", "resolve", 9, "a plan is resolved by steps that look at the plan"),
-    ("report", "render::terminal", 4, "what paints stands with the first that painted"),
     (
         "traffic",
         "setup",

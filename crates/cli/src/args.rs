@@ -47,6 +47,27 @@ and compared within blocks; --values answer tries those that the latest stored a
 what they print is read only where --metric or --ready look at it. The command is stored as it is given: \
 `bytegauge export --redact` leaves it out.";
 
+/// What `ab` compares.
+const AB_HELP: &str =
+    "Both are visited in every block, in random order, one of them twice; what is reported holds at 95 %.
+
+  bytegauge ab --a 'run:stream --read-size 4K' --b 'run:stream --read-size 64K' --until decided
+  bytegauge ab --a 'cmd:./old --input data' --b 'cmd:./new --input data' --margin 2% --budget 30s
+  bytegauge ab --a 'start:./old 7000' --b 'start:./new 7000' --ready tcp:7000 -- ./client 7000
+  bytegauge ab --a addr:10.0.0.1:7000 --b addr:10.0.0.2:7000
+
+What a workload's flags do not say is alike on both sides, and told. Exit code: 0 b is as good or better, or it is not \
+known (3 with --strict), 1 b is worse by more than --margin, 5 a side could not be measured.";
+
+/// What sessions are compared.
+const COMPARE_HELP: &str = "A number stands for that session and the older ones of the same plan on this machine, which tell \
+how far sessions differ by themselves; a name for the sessions saved under it. Nothing is claimed with fewer than five before; \
+`bytegauge ab` needs one session.
+
+  for i in 1 2 3 4 5; do bytegauge run buffer-size --save main; done
+  bytegauge run buffer-size --against main
+  bytegauge compare main 12";
+
 /// The whole command.
 pub fn command() -> Command {
     Command::new("bytegauge")
@@ -55,9 +76,12 @@ pub fn command() -> Command {
         .arg(store_arg())
         .subcommands(WORKLOADS.iter().map(|row| {
             let command = Command::new(row.name).about(row.about);
-            let command = if row.value == Workload::Check { with_program(command) } else { command };
-            measuring(command, Some(row.value))
+            match row.value {
+                Workload::Check => measuring(checking(command), Some(row.value)).mut_args(hide_what_programs_lack),
+                _ => measuring(command, Some(row.value)),
+            }
         }))
+        .subcommand(ab())
         .subcommand(measuring(
             Command::new("relay")
                 .about("Relays between two sockets: which way to pass bytes on, for bulk or for messages")
@@ -94,6 +118,17 @@ pub fn command() -> Command {
                 .arg(group_arg())
                 .arg(strict_arg())
                 .arg(fit_max_arg()),
+        )
+        .subcommand(
+            Command::new("compare")
+                .about("Stored sessions before a change and after it: is anything worse? Exit code 1 where it is")
+                .after_help(COMPARE_HELP)
+                .arg(Arg::new("before").value_name("BEFORE").required(true).help("A session's number, or a name of --save"))
+                .arg(Arg::new("after").value_name("AFTER").required(true).help("The same of what came after"))
+                .arg(valued("margin", "SHARE", "How much longer the same work may take before it is worse [default: the plan's]"))
+                .arg(choice("format", &["text", "json"]).default_value("text").help("How to print it"))
+                .arg(strict_arg().help("Exit with 3 if it could not be decided"))
+                .arg(fit_max_arg().hide(true)),
         )
         .subcommand(
             Command::new("export")
@@ -153,10 +188,42 @@ pub fn command() -> Command {
         )
 }
 
-/// The flags of a program that is checked. What is said of ends and of bytes means nothing there.
+/// Two of anything. What is said of programs means nothing for two workloads, which is refused there.
+fn ab() -> Command {
+    let command = Command::new("ab")
+        .about("Two of anything, interleaved: is the second worse, better, or as good? Exit code 1 where it is worse")
+        .arg(valued("a", "SIDE", "What there is now: run:WORKLOAD FLAGS, cmd:COMMAND, start:SERVER or addr:HOST:PORT"))
+        .arg(valued("b", "SIDE", "What may take its place, of the same kind"));
+    measuring(with_program(command), Some(Workload::Check))
+        .after_help(AB_HELP)
+        .mut_args(hide_what_programs_lack)
+        .mut_arg("values", |arg| arg.hide(true))
+        .mut_arg("save", |arg| arg.hide(true))
+        .mut_arg("against", |arg| arg.hide(true))
+        .mut_arg("margin", |arg| {
+            arg.help("How much longer b may take for the same work before it is worse [default: 5%]")
+        })
+        .mut_arg("strict", |arg| arg.help("Exit with 3 if it could not be decided"))
+        .mut_arg("until", |arg| arg.value_parser(["decided"]).help("Go on from look to look until it is decided"))
+}
+
+/// A program over values of one of its settings.
+fn checking(command: Command) -> Command {
+    with_program(command)
+        .after_help(CHECK_HELP)
+        .arg(valued("default", "VALUE", "What the program has now: the gain over it is told"))
+        .arg(valued("advice", "ID", "Try what that session named as well, and tell whether it holds here (or: latest)"))
+}
+
+/// Of a program no byte of ours is compared, it is a process anyway, and no trial of it is longer than another.
+fn hide_what_programs_lack(arg: Arg) -> Arg {
+    let hidden = ["ends", "verify", "audit", "fit-max"].contains(&arg.get_id().as_str());
+    if hidden { arg.hide(true) } else { arg }
+}
+
+/// The flags of a program of the user's.
 fn with_program(command: Command) -> Command {
     command
-        .after_help(CHECK_HELP)
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")
@@ -164,14 +231,12 @@ fn with_program(command: Command) -> Command {
                 .last(true)
                 .help("The command that is measured, with {value} wherever the value goes"),
         )
-        .arg(valued("default", "VALUE", "What the program has now: the gain over it is told"))
         .arg(valued("metric", "METRIC", "wall (time of a run), bytes:N (a run moves N), regex:RE (a rate that it prints), time:RE (seconds that it prints) [default: wall]"))
         .arg(valued("prepare", "CMD", "Run before every run, unmeasured, by a shell: drop or fill caches, remove files"))
-        .arg(valued("start", "CMD", "A server, started before and stopped after every run, by a shell").requires("ready"))
-        .arg(valued("ready", "SIGN", "When the server can be talked to: tcp:PORT, unix:PATH, or regex:RE that it prints").requires("start"))
+        .arg(valued("start", "CMD", "A server, started before and stopped after every run, by a shell"))
+        .arg(valued("ready", "SIGN", "When the server can be talked to: tcp:PORT, unix:PATH, or regex:RE that it prints"))
         .arg(valued("load", "CMD", "The command that is measured, as one text for a shell, instead of the words after --"))
-        .arg(valued("stop", "SIGNAL", "How the server is told to leave [default: TERM]").requires("start"))
-        .arg(valued("advice", "ID", "Try what that session named as well, and tell whether it holds here (or: latest)"))
+        .arg(valued("stop", "SIGNAL", "How the server is told to leave [default: TERM]"))
 }
 
 /// Adds what all commands that measure have in common, and the factors of one workload or of all.
@@ -239,6 +304,8 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .help("Go on with a session, to the end of its look or with the next one: the latest of this plan, or by its number"),
         )
         .next_help_heading("Output")
+        .arg(valued("save", "NAME", "Keep the session under a name, beside others of that name, to be compared with later ones").conflicts_with("resume"))
+        .arg(valued("against", "NAME", "Compare with the sessions of a name (or up to a number); exit with 1 if it is worse"))
         .arg(format_arg())
         .arg(full_arg())
         .arg(group_arg())

@@ -68,45 +68,63 @@ fn begun(matches: &ArgMatches) -> Result<Option<(ProgramTask, String)>, Failure>
 
 /// What is run, from the flags.
 fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) -> Result<ProgramTask, Failure> {
+    Ok(ProgramTask { default, advice, ..task_of(matches, None, None)? })
+}
+
+/// What is run, from the flags: where the command, or the server's, is named elsewhere, by those words.
+pub fn task_of(
+    matches: &ArgMatches,
+    command: Option<Vec<String>>,
+    server: Option<Vec<String>>,
+) -> Result<ProgramTask, Failure> {
     let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
     let load = args::text(matches, "load").map(by_shell);
-    let command = match (words.is_empty(), load) {
-        (false, None) => words,
-        (true, Some(load)) => load,
-        (false, Some(_)) => {
-            return Err(Failure::usage("the command is given twice: after --, or as --load, but not both"));
-        }
-        (true, None) => {
+    let given: Vec<Vec<String>> =
+        command.into_iter().chain(Some(words).filter(|w| !w.is_empty())).chain(load).collect();
+    let command = match <[Vec<String>; 1]>::try_from(given) {
+        Ok([words]) => words,
+        Err(none) if none.is_empty() => {
             return Err(Failure::usage(
                 "which command? write it last, with {value} where the value goes: bytegauge check --values 4K..1M -- dd \
                  if=/dev/zero of=/dev/null bs={value} count={count:1G}",
             ));
+        }
+        Err(_) => {
+            return Err(Failure::usage("the command is given twice: after --, as --load, or as cmd:, but not both"));
         }
     };
     let metric = args::parsed::<Metric>(matches, "metric")?.unwrap_or(Metric::Wall);
     if let Some(pattern) = metric.pattern() {
         regex(pattern, "--metric")?;
     }
-    let server = match (args::text(matches, "start"), args::parsed::<ReadyWhen>(matches, "ready")?) {
-        (None, _) => None,
+    let prepare = args::text(matches, "prepare").map(by_shell);
+    let server = server_of(matches, server)?;
+    Ok(ProgramTask { command, by_value: Default::default(), prepare, server, metric, default: None, advice: None })
+}
+
+fn server_of(matches: &ArgMatches, named: Option<Vec<String>>) -> Result<Option<ServerTask>, Failure> {
+    let start = args::text(matches, "start").map(by_shell);
+    if named.is_some() && start.is_some() {
+        return Err(Failure::usage("the server is given twice: as start:, and as --start"));
+    }
+    let ready = args::parsed::<ReadyWhen>(matches, "ready")?;
+    let (command, ready) = match (named.or(start), ready) {
+        (None, None) if args::text(matches, "stop").is_none() => return Ok(None),
+        (None, _) => return Err(Failure::usage("--ready and --stop are of a server: name it with --start")),
         (Some(_), None) => {
             return Err(Failure::usage(
-                "--start needs --ready: how is it known that the server can be talked to? tcp:PORT, unix:PATH or regex:RE",
+                "a server needs --ready: how is it known that it can be talked to? tcp:PORT, unix:PATH or regex:RE",
             ));
         }
-        (Some(start), Some(ready)) => {
-            if let ReadyWhen::Printed(pattern) = &ready {
-                regex(pattern, "--ready")?;
-            }
-            let name = args::text(matches, "stop").unwrap_or("TERM");
-            let stop = signal_number(name).ok_or_else(|| {
-                Failure::usage(format!("--stop: `{name}` is no signal: use TERM, INT, QUIT, HUP or KILL"))
-            })?;
-            Some(ServerTask { command: by_shell(start), ready, stop })
-        }
+        (Some(command), Some(ready)) => (command, ready),
     };
-    let prepare = args::text(matches, "prepare").map(by_shell);
-    Ok(ProgramTask { command, by_value: Default::default(), prepare, server, metric, default, advice })
+    if let ReadyWhen::Printed(pattern) = &ready {
+        regex(pattern, "--ready")?;
+    }
+    let name = args::text(matches, "stop").unwrap_or("TERM");
+    let stop = signal_number(name)
+        .ok_or_else(|| Failure::usage(format!("--stop: `{name}` is no signal: use TERM, INT, QUIT, HUP or KILL")))?;
+    Ok(Some(ServerTask { command, by_value: Default::default(), ready, stop }))
 }
 
 fn regex(pattern: &str, flag: &str) -> Result<(), Failure> {
@@ -239,7 +257,7 @@ fn against(view: &View, row: &UseRow, name: &str, default: u64) -> Option<f64> {
 }
 
 /// A program that is not there is said before anything is measured. What a shell is told, it looks up itself.
-fn must_be_there(words: &[String]) -> Result<(), Failure> {
+pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
     let Some(program) = words.first().filter(|program| !program.contains('{')) else { return Ok(()) };
     let runs =
         |path: &Path| fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);

@@ -42,10 +42,12 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
         format!("look {look} {} ({})", counted(blocks as usize, "more block"), seconds(ns))
     };
     let further: Vec<String> = (2..=plan.looks).map(added).collect();
-    let when = match until_proven {
+    let when = match (until_proven, &plan.versus) {
         _ if further.is_empty() => return String::new(),
-        true => "at once, until all is proven that can be",
-        false => "with --resume afterwards, or at once with --until proven",
+        (true, None) => "at once, until all is proven that can be",
+        (true, Some(_)) => "at once, until it is decided",
+        (false, None) => "with --resume afterwards, or at once with --until proven",
+        (false, Some(_)) => "with --resume afterwards, or at once with --until decided",
     };
     format!("  where something stays open: {}, {when}\n", further.join(", "))
 }

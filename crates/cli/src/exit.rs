@@ -8,6 +8,8 @@ use bytegauge_store::StoreError;
 
 /// Everything was done.
 pub const DONE: u8 = 0;
+/// What was compared is worse than what there was, by more than the margin.
+pub const REGRESSION: u8 = 1;
 /// The command line or a plan is wrong; nothing ran.
 pub const USAGE: u8 = 2;
 /// With `--strict`: not proven.

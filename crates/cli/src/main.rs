@@ -1,12 +1,14 @@
 //! The binary: flags, progress, exit codes. What is measured, stored and said is other crates' business.
 #![forbid(unsafe_code)]
 
+mod ab;
 mod across;
 mod args;
 mod check;
 mod connect;
 mod dry_run;
 mod exit;
+mod history;
 mod interrupt;
 mod live;
 mod look;
@@ -57,7 +59,9 @@ fn plain_on_dumb_terminals() {
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("relay", matches)) => measure::relay(matches),
+        Some(("ab", matches)) => ab::ab(matches),
         Some(("check", matches)) => check::check(matches),
+        Some(("compare", matches)) => history::compare(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),

@@ -7,17 +7,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
-use bytegauge_model::{CellId, Ends, Nanos, SessionId, Workload, factor};
-use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Part, Plan, Spec, file, ready, resolve};
+use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
+use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Plan, Spec, file, ready, resolve};
 use bytegauge_report::View;
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
 
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit::{DONE, Failure, INTERRUPTED};
 use crate::live::JsonLines;
 use crate::progress::Bar;
-use crate::{args, connect, dry_run, interrupt, look, print, resume, stored};
+use crate::{args, connect, dry_run, history, interrupt, look, print, resume, stored};
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -65,11 +65,20 @@ pub fn measure_values(mut spec: Spec, matches: &ArgMatches, values: String) -> R
 fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     apply_flags(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
+    planned(resolve(&spec, &probe::catalog(&spec), seed(matches))?, matches)
+}
+
+/// The seed that was given, or a new one.
+pub fn seed(matches: &ArgMatches) -> u64 {
+    matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock)
+}
+
+/// Measures a plan as the flags of its command say, and prints what came of it.
+pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     // Whatever is wrong with a flag is said now, not after a minute of measuring.
-    let options = options(matches, &spec)?;
+    let options = options(matches, &plan)?;
     stored::settings(matches)?;
-    let seed = matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock);
-    let plan = resolve(&spec, &probe::catalog(&spec), seed)?;
+    plan.saved = history::save_as(matches)?;
     if matches.get_flag("dry-run") {
         return match args::text(matches, "format") {
             Some("json") => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
@@ -79,6 +88,7 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     connect::reach(&plan)?;
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
+    let before = history::against(matches, &store)?;
     let resumed = resume::session(matches, &store, &plan)?;
     let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
     if talks && resumed.is_none() {
@@ -87,15 +97,24 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut lines = matches.get_flag("json-stream").then(JsonLines::default);
     let (session, ended) = execute(plan, resumed, &mut store, options, (matches, &mut lines))?;
     let view = stored::view(&store, session, matches)?;
+    let before = before.filter(|_| ended != Ended::Interrupted);
+    // Beside what there was, the answer of this session alone is not what was asked.
+    let beside = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
     if let Some(mut lines) = lines {
         lines.line(&serde_json::json!({"event": "report", "report": view}));
         lines.end(session)?;
-    } else {
+    } else if !beside {
         stored::print(&stored::rendered(&view, matches, &path)?)?;
     }
     if ended == Ended::Interrupted {
         anstream::eprintln!("interrupted: everything measured is kept; go on with --resume {session}");
         return Ok(INTERRUPTED);
+    }
+    if let Some(before) = before {
+        return match stored::verdict_code(&view, false) {
+            DONE => history::tell(&store, &before, &[session], matches),
+            failed => Ok(failed),
+        };
     }
     if let Some(next) = look::next(&store, &view, &command_of(matches, &view)).filter(|_| talks) {
         anstream::eprintln!("{}", print::in_locale(next));
@@ -107,6 +126,7 @@ fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
 fn command_of(matches: &ArgMatches, view: &View) -> String {
     match matches.try_get_one::<String>("plan") {
         Ok(Some(plan)) => format!("bytegauge run {plan}"),
+        _ if view.versus.is_some() => "bytegauge ab".into(),
         _ if view.plan.name.starts_with("relay-") => format!("bytegauge run {}", view.plan.name),
         _ => format!("bytegauge {}", view.plan.workload),
     }
@@ -147,6 +167,11 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
     let given = args::factors(matches, spec.workload)?.into_iter();
     let given: Vec<_> = given.filter(|(factor, _)| spec.task.is_none() || factor.name != "value").collect();
     spec.set_all(&given)?;
+    apply_design(spec, matches)
+}
+
+/// What is said of a session rather than of its factors.
+pub fn apply_design(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
         if ns == 0 {
             return Err(Failure::usage("--budget: a session needs time: give for example 60s"));
@@ -205,18 +230,19 @@ fn share(text: &str) -> Option<f64> {
     }
 }
 
-fn margin(text: &str) -> Result<f64, Failure> {
+/// What counts as good enough: `5%` or `0.05`.
+pub fn margin(text: &str) -> Result<f64, Failure> {
     share(text)
         .filter(|share| (0.001..=1.0).contains(share))
         .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is no share: use 0.1% to 100%, such as 5%")))
 }
 
-fn options(matches: &ArgMatches, spec: &Spec) -> Result<RunOptions, Failure> {
+fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     // Ends that are processes run this program once more, and so do clients that compete.
-    let competes = |part: &Part| part.levels.contains_key("competing_flows");
+    let competes = |cell: &Cell| cell.factors.get("competing_flows").number().is_some_and(|flows| flows > 0);
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(_) if spec.ends == Ends::Threads && spec.task.is_none() && !spec.parts.iter().any(competes) => {
+        Err(_) if plan.ends == Ends::Threads && plan.task.is_none() && !plan.cells.iter().any(competes) => {
             PathBuf::new()
         }
         Err(error) => {
@@ -229,7 +255,7 @@ fn options(matches: &ArgMatches, spec: &Spec) -> Result<RunOptions, Failure> {
     let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
     let until_proven = args::text(matches, "until").is_some();
     let until_max_ns = args::parsed::<Nanos>(matches, "until-max")?.map(|cap| cap.0);
-    if until_proven && spec.looks == 1 {
+    if until_proven && plan.looks == 1 {
         return Err(Failure::usage("--until: with --looks 1 there is no further look: leave one of them out"));
     }
     let plant = args::text(matches, "plant").map(plant).transpose()?;

@@ -11,7 +11,7 @@ use bytegauge_report::{SessionData, Settings, View, beside, render};
 use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
-use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, UNBOUNDED};
+use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
 use crate::{args, page, print};
 
 /// Where the results are.
@@ -145,6 +145,15 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
     };
     let mut asked = view.verdicts.iter().filter(asks).peekable();
     let proven = asked.peek().is_some() && asked.all(|verdict| verdict.recommendation.proven);
+    if let Some(versus) = &view.versus {
+        let both = versus.a.trials > 0 && versus.b.trials > 0;
+        return match versus.verdict {
+            _ if !both => FAILED,
+            "worse" => REGRESSION,
+            "open" if strict => INCONCLUSIVE,
+            _ => DONE,
+        };
+    }
     if !measured {
         FAILED
     } else if strict && view.groups.iter().any(|group| !group.varied.is_empty() && group.recommendation.bound.is_none())

@@ -27,6 +27,7 @@ pub mod suggest;
 pub mod task;
 pub mod trial;
 pub mod unit;
+pub mod versus;
 pub mod workload;
 
 pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
@@ -49,4 +50,5 @@ pub use slo::{Probe, Slo};
 pub use task::{Counted, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};
 pub use trial::{EffectiveOptions, EndReport, FlowReport, MachineUse, Outcome, TcpReport, Trial};
 pub use unit::{Bytes, Nanos};
+pub use versus::{Versus, VersusSide};
 pub use workload::{WORKLOADS, Workload};

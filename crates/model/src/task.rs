@@ -89,6 +89,9 @@ pub struct ProgramTask {
 pub struct ServerTask {
     /// Its words.
     pub command: Vec<String>,
+    /// The words of each value, where values stand for servers of their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_value: BTreeMap<String, Vec<String>>,
     /// How it is known that it can be talked to.
     pub ready: ReadyWhen,
     /// The signal that stops it.
@@ -217,7 +220,10 @@ impl ProgramTask {
     /// # Errors
     /// When a count does not come out even.
     pub fn server_for(&self, value: &Level) -> Result<Option<ServerTask>, TaskError> {
-        let fill = |server: &ServerTask| Ok(ServerTask { command: filled(&server.command, value)?, ..server.clone() });
+        let fill = |server: &ServerTask| {
+            let words = server.by_value.get(&text(value)).unwrap_or(&server.command);
+            Ok(ServerTask { command: filled(words, value)?, by_value: BTreeMap::new(), ..server.clone() })
+        };
         self.server.as_ref().map(fill).transpose()
     }
 
@@ -228,7 +234,8 @@ impl ProgramTask {
     pub fn check(&self, values: &[Level]) -> Result<(), TaskError> {
         let all = [Some(&self.command), self.prepare.as_ref(), self.server.as_ref().map(|server| &server.command)];
         let mut words = all.into_iter().flatten().flatten();
-        if self.by_value.is_empty() && !words.any(|word| word.contains(VALUE) || word.contains(COUNT)) {
+        let servers = self.server.as_ref().is_some_and(|server| !server.by_value.is_empty());
+        if self.by_value.is_empty() && !servers && !words.any(|word| word.contains(VALUE) || word.contains(COUNT)) {
             return Err(TaskError::NoPlace);
         }
         for value in values {

@@ -23,6 +23,7 @@ mod ring;
 pub mod search;
 pub mod spec;
 mod task;
+pub mod versus;
 
 pub use catalog::Catalog;
 pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, Finalists, LOOKS, LOOKS_MAX, Schedule};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::{
-    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, ProgramTask, Transport, Workload,
+    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, ProgramTask, Transport, Versus, Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,12 @@ pub struct Plan {
     /// The user's program, where it is one that is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<ProgramTask>,
+    /// The two that are compared with each other, where nothing else is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versus: Option<Versus>,
+    /// The name under which the session is kept, to be compared with later ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<String>,
     /// Seed of every random choice.
     pub seed: u64,
     /// "Within x of the best", as a share.
@@ -116,6 +122,8 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         name: spec.name.clone(),
         workload: spec.workload,
         task: spec.task.clone(),
+        versus: None,
+        saved: None,
         seed,
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),

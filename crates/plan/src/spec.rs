@@ -93,6 +93,9 @@ pub enum PlanError {
     /// A program that cannot be run with these values.
     #[error("{0}")]
     ProgramTask(String),
+    /// Two that cannot be compared with each other.
+    #[error("{0}")]
+    Versus(String),
     /// Bytes are to be compared where none move.
     #[error("--verify compares bytes of ours, and none move here: leave it out (of a ring, --mode checked compares)")]
     NoBytes,

@@ -63,6 +63,22 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
+impl Comparison {
+    /// The verdict that the interval itself shows: it lies beyond a margin (a share), or within both. Stricter than two
+    /// one-sided tests, which look at the interval of twice the error (90 % for 95 %): a reader who is told that two are
+    /// equivalent finds no end of the printed interval beyond the margin.
+    #[must_use]
+    pub fn by_interval(&self, delta: f64) -> Verdict {
+        let delta = delta.ln_1p();
+        match (self.lower, self.upper) {
+            (lower, _) if lower > delta => Verdict::Worse,
+            (_, upper) if upper < -delta => Verdict::Better,
+            (lower, upper) if lower >= -delta && upper <= delta => Verdict::Equivalent,
+            _ => Verdict::Inconclusive,
+        }
+    }
+}
+
 /// Compares one cell by its paired ln differences, one a block, none of which speaks further than
 /// [`crate::outlier::SPREADS`]. Fewer than six blocks: inconclusive.
 #[must_use]
@@ -228,6 +244,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_the_interval_shows_two_one_sided_tests_show_as_well(
+            differences in prop::collection::vec(-0.1_f64..0.1, 6..40),
+            delta in 0.001_f64..0.2,
+        ) {
+            let got = paired(&differences, &Terms { delta, ..TERMS });
+            let shown = got.by_interval(delta);
+            prop_assert!(shown == got.verdict || shown == Verdict::Inconclusive && got.verdict == Verdict::Equivalent, "{:?}", got);
+        }
+
         #[test]
         fn swapping_the_subjects_swaps_the_verdict(
             differences in prop::collection::vec(-0.1_f64..0.1, 6..40)

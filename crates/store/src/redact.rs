@@ -20,10 +20,14 @@ pub(crate) fn session(record: &mut SessionRecord) {
     {
         task.insert(name.into(), out());
     }
-    if let Some(words) = task.get_mut("by_value").and_then(Value::as_object_mut) {
-        words.values_mut().for_each(|words| *words = out());
-    }
+    let by_value = |task: &mut serde_json::Map<String, Value>| {
+        if let Some(words) = task.get_mut("by_value").and_then(Value::as_object_mut) {
+            words.values_mut().for_each(|words| *words = out());
+        }
+    };
+    by_value(task);
     if let Some(server) = task.get_mut("server").and_then(Value::as_object_mut) {
+        by_value(server);
         server.insert("command".into(), out());
         server.insert("ready".into(), Value::from(format!("regex:{LEFT_OUT}")));
     }
@@ -33,6 +37,9 @@ pub(crate) fn session(record: &mut SessionRecord) {
         .is_some_and(|metric| metric.contains(':') && !metric.starts_with("bytes"))
     {
         task.insert("metric".into(), Value::from(format!("regex:{LEFT_OUT}")));
+    }
+    for side in ["/versus/a/words", "/versus/b/words"] {
+        record.plan.pointer_mut(side).into_iter().for_each(|words| *words = LEFT_OUT.into());
     }
     record.notes.iter_mut().for_each(|note| LEFT_OUT.clone_into(note));
     if let Some(notes) = record.plan.get_mut("notes").and_then(Value::as_array_mut) {

@@ -5,6 +5,7 @@
 //! is, and the only deadlines are those that keep a hang from lasting for ever.
 #![forbid(unsafe_code)]
 
+mod ab;
 mod any_words;
 mod artefacts;
 mod audit;
@@ -19,6 +20,7 @@ mod dry_run;
 mod exchange;
 mod faults;
 mod feed;
+mod history;
 mod interrupt;
 mod kill;
 mod knee;

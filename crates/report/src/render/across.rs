@@ -2,7 +2,7 @@
 
 use anstyle::AnsiColor;
 
-use super::terminal::{Paint, TerminalStyle, wrap};
+use super::paint::{Paint, TerminalStyle, wrap};
 use crate::sentence::percent;
 use crate::view::across::{AcrossAnswer, AcrossQuestion, AcrossView};
 

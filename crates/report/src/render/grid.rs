@@ -2,8 +2,8 @@
 
 use bytegauge_model::unit::counted;
 
+use super::paint::Paint;
 use super::screen::{Table, bound, mark, numbered, rate};
-use super::terminal::Paint;
 use crate::phrase;
 use crate::view::document::{GridView, Standing, UseRow, UseView};
 

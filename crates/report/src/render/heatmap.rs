@@ -11,7 +11,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Level, factor};
 
 use super::cell_text::{Mark, Marks, cell_rate, compact_level, is_confirmed, rate, rate_unit, rounded};
-use super::terminal::Paint;
+use super::paint::Paint;
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
 

@@ -21,6 +21,7 @@ pub fn render(view: &View) -> String {
         }
         out.push(String::new());
     }
+    out.extend(view.answer.gain.iter().map(|text| format!("- {}", escape(text))));
     for verdict in &view.verdicts {
         out.push(format!("- {}", escape(&verdict.recommendation.text)));
     }

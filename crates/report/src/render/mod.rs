@@ -2,12 +2,14 @@
 
 pub mod across;
 pub mod csv;
+pub mod history;
 pub mod json;
 pub mod markdown;
 pub mod page;
 pub mod screen;
 pub mod sessions;
 pub mod terminal;
+mod versus;
 
 mod calls;
 mod cell_text;
@@ -15,7 +17,8 @@ mod datagrams;
 mod grid;
 mod heatmap;
 mod overview;
+mod paint;
 mod rings;
 mod table;
 
-pub use terminal::TerminalStyle;
+pub use paint::TerminalStyle;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use anstyle::AnsiColor;
 
 use super::cell_text::{fixed, rounded};
-use super::terminal::{Paint, TerminalStyle, wrap};
+use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 use crate::sentence::percent;
 use crate::view::document::{AnswerView, AvoidLine, Standing, UseRow, UseView};
@@ -53,7 +53,10 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     let mut out = vec![page.paint.bold(&head), String::new()];
     out.extend(page.section("FIRST", &answer.lever.join("; "), cap(3)));
     let room = limit.map(|limit| limit.saturating_sub(out.len() + below.len()));
-    out.extend(page.middle(room));
+    out.extend(match &view.versus {
+        Some(versus) => super::versus::lines(view, versus, width, &page.paint),
+        None => page.middle(room),
+    });
     out.extend(below);
     out
 }

@@ -5,7 +5,7 @@ use bytegauge_store::SessionSummary;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-use super::terminal::{Paint, TerminalStyle};
+use super::paint::{Paint, TerminalStyle};
 use crate::view::rfc3339;
 
 /// One line a session, the newest first as the store lists them.

@@ -15,6 +15,7 @@ mod datagram;
 mod lever;
 mod ring;
 pub mod schema;
+mod versus;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
 pub use lever::LeverView;
 pub use ring::RingView;
+pub use versus::{VersusSideView, VersusView};
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -72,6 +74,9 @@ pub struct View {
     /// Of a program of the user's: what it gains; absent where none was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckView>,
+    /// Of two that are compared with each other: whether the second is worse; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versus: Option<VersusView>,
     /// The answers, one for each set of conditions apart from the profile.
     pub verdicts: Vec<VerdictView>,
     /// What the harness itself costs.

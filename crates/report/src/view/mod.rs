@@ -26,6 +26,7 @@ mod floor;
 mod footprint;
 mod group_blocks;
 mod groups;
+pub mod history;
 pub(crate) mod knee;
 mod latency;
 mod lever;
@@ -42,8 +43,11 @@ mod signs;
 mod stolen;
 mod time;
 mod verdicts;
+mod versus;
 
-use bytegauge_model::{Cell, CellKind, Levels, Outcome, ProgramTask, SessionStatus, Workload, factor, level::Kind};
+use bytegauge_model::{
+    Cell, CellKind, Levels, Outcome, ProgramTask, SessionStatus, Versus, Workload, factor, level::Kind,
+};
 use bytegauge_stats::group::Method;
 
 use crate::SessionData;
@@ -55,6 +59,7 @@ use compare::{Family, Scene, families};
 use cost::Fit;
 pub use document::View;
 use document::{AnswerView, FactorView, PlanView, SCHEMA_VERSION};
+pub(crate) use first::cpu_of_unit;
 use floor::Floors;
 use group_blocks::GroupBlocks;
 use looks::Looks;
@@ -155,6 +160,7 @@ impl View {
                 factors: factors(&record.workload),
             },
             check: task(session).map(|task| check::check(&task, &judged, &conditions, &groups)),
+            versus: two(session).map(|two| versus::versus(&two, &judged, &conditions)),
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
             answer: AnswerView::default(),
@@ -173,6 +179,11 @@ impl View {
 /// The program that was checked, where one was.
 fn task(session: &SessionData) -> Option<ProgramTask> {
     serde_json::from_value(session.record.plan.get("task")?.clone()).ok()
+}
+
+/// The two that were compared with each other, where nothing else was asked.
+fn two(session: &SessionData) -> Option<Versus> {
+    serde_json::from_value(session.record.plan.get("versus")?.clone()).ok()
 }
 
 /// The confidence of all looks together, as a share.

@@ -11,7 +11,8 @@ use super::compare::{Family, Judged, Scene, families};
 use super::group_blocks::GroupBlocks;
 use super::looks::Looks;
 use super::settled::{Blocks, Settled};
-use super::{Settings, method, plan_varied, settled};
+use super::versus::Compared;
+use super::{Settings, method, plan_varied, settled, two};
 use crate::SessionData;
 
 /// What a look has shown.
@@ -29,8 +30,14 @@ impl Progress {
     /// Judges a session by the last look that its groups completed.
     #[must_use]
     pub fn of(session: &SessionData, settings: &Settings) -> Progress {
-        compared(session, settings, |families, _, method| {
+        compared(session, settings, |families, all, method| {
             let mut progress = Progress { groups: 0, settled: 0, likely: 0 };
+            if let Some(two) = two(session) {
+                let judged: Vec<&Judged> = families.iter().flat_map(|family| &family.groups).collect();
+                let next = judged.iter().find_map(|group| group.standing.view.as_ref()?.next_blocks);
+                let (settled, likely) = Compared::of(&two, &judged, all, method.margin).progress(next, method.margin);
+                return Progress { groups: 1, settled: usize::from(settled), likely: usize::from(likely) };
+            }
             let compares = |group: &&Judged| group.verdict.present.len() > 1;
             for group in families.iter().flat_map(|family| &family.groups).filter(compares) {
                 let method = Method { level: group.standing.level, ..*method };

@@ -6,8 +6,11 @@
 
 mod rows;
 mod told;
+mod two;
 
 use bytegauge_model::{Level, Levels, Nanos, SessionStatus};
+
+pub use two::cpu as cpu_of_unit;
 
 use super::document::{AnswerView, Factors, GroupView, View};
 use crate::phrase::{self, brief};
@@ -18,6 +21,9 @@ const STEAL_TOLD: f64 = 0.0005;
 
 /// Everything that the first screen says. What was imported cannot be resumed here.
 pub fn answer(view: &View, imported: bool) -> AnswerView {
+    if let Some(versus) = &view.versus {
+        return two::answer(view, versus, imported);
+    }
     let questions = Questions::of(view);
     let to_use = rows::to_use(view, &questions);
     AnswerView {

@@ -1,0 +1,208 @@
+//! `ab`: two of anything, interleaved in one session.
+
+use std::collections::BTreeMap;
+
+use bytegauge_harness::probe;
+use bytegauge_model::task::by_shell;
+use bytegauge_model::{Workload, factor};
+use bytegauge_plan::versus::AB;
+use bytegauge_plan::{Plan, Spec, resolve};
+use bytegauge_store::Store;
+use clap::ArgMatches;
+
+use crate::exit::Failure;
+use crate::{args, check, connect, measure, resume, stored};
+
+/// How a side is named.
+const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; what is measured stands after --), or \
+                     addr:HOST:PORT";
+
+/// Flags that a side's words cannot hold.
+const OF_SESSION: [&str; 16] = [
+    "budget",
+    "blocks",
+    "looks",
+    "until",
+    "until-max",
+    "audit",
+    "margin",
+    "seed",
+    "verify",
+    "gentle",
+    "dry-run",
+    "resume",
+    "format",
+    "json-stream",
+    "strict",
+    "quiet",
+];
+
+/// What a side is.
+enum Side<'a> {
+    /// A workload of ours, with its flags.
+    Run(&'a str),
+    /// A server of somebody's.
+    Addr(&'a str),
+    /// A program that is measured.
+    Cmd(&'a str),
+    /// A server that is started.
+    Start(&'a str),
+}
+
+/// `bytegauge ab --a SIDE --b SIDE`.
+pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
+    let seed = measure::seed(matches);
+    if args::text(matches, "save").or(args::text(matches, "against")).is_some() {
+        return Err(Failure::usage("--save and --against are of sessions, and ab compares within one: leave them out"));
+    }
+    let words = match (args::text(matches, "a"), args::text(matches, "b")) {
+        (Some(a), Some(b)) => [a, b],
+        (None, None) if args::text(matches, "resume").is_some() => return measure::planned(begun(matches)?, matches),
+        _ => return Err(Failure::usage(format!("which two? give --a and --b: {SIDES}"))),
+    };
+    let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
+        [Side::Cmd(a), Side::Cmd(b)] => programs(matches, [a, b], false)?.plan(seed, words)?,
+        [Side::Start(a), Side::Start(b)] => programs(matches, [a, b], true)?.plan(seed, words)?,
+        [a @ (Side::Run(_) | Side::Addr(_)), b @ (Side::Run(_) | Side::Addr(_))] => {
+            refuse_what_programs_take(matches)?;
+            let [a, b] = [ours("--a", &a, matches, seed)?, ours("--b", &b, matches, seed)?];
+            a.against(b, words.map(str::to_owned))?
+        }
+        _ => {
+            return Err(Failure::usage(
+                "--a and --b are of different kinds: two workloads (run:, addr:), two commands (cmd:) or two servers (start:)",
+            ));
+        }
+    };
+    measure::planned(plan, matches)
+}
+
+fn side<'a>(flag: &str, words: &'a str) -> Result<Side<'a>, Failure> {
+    let named = words.split_once(':').map(|(kind, rest)| (kind, rest.trim())).filter(|(_, rest)| !rest.is_empty());
+    match named {
+        Some(("run", rest)) => Ok(Side::Run(rest)),
+        Some(("addr", rest)) => Ok(Side::Addr(rest)),
+        Some(("cmd", rest)) => Ok(Side::Cmd(rest)),
+        Some(("start", rest)) => Ok(Side::Start(rest)),
+        _ => Err(Failure::usage(format!("{flag}: `{words}` names nothing to compare: use {SIDES}"))),
+    }
+}
+
+/// The plan of one of our workloads, with one cell.
+fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<Plan, Failure> {
+    let words = match side {
+        Side::Addr(place) => format!("call --connect {place}"),
+        Side::Run(words) | Side::Cmd(words) | Side::Start(words) => (*words).to_owned(),
+    };
+    let told = |text: String| Failure::usage(format!("{flag}: {text}"));
+    let words = args::joined(["bytegauge".into()].into_iter().chain(words.split_whitespace().map(Into::into)));
+    let given = args::command().try_get_matches_from(words).map_err(|error| told(first_line(&error.to_string())))?;
+    let known = given.subcommand().and_then(|(name, given)| Some((name.parse::<Workload>().ok()?, given)));
+    let Some((workload, given)) = known.filter(|(workload, _)| *workload != Workload::Check) else {
+        return Err(told("write a workload and its flags, such as run:stream --transport tcp --read-size 64K".into()));
+    };
+    let of_session = OF_SESSION.iter().find(|name| is_given(given, name));
+    if let Some(name) = of_session {
+        return Err(told(format!("--{name} is said of both at once: write it beside --a and --b")));
+    }
+    let mut spec = Spec::named(AB, workload);
+    // What is said of one side is said of its cell; what is said of the session, of both.
+    spec.set_all(&args::factors(given, workload)?).map_err(|error| told(error.to_string()))?;
+    spec.leave_one_level()?;
+    if let Some(ends) = args::ends(given)? {
+        spec.ends = ends;
+    }
+    measure::apply_design(&mut spec, matches)?;
+    connect::look_up(&mut spec)?;
+    resolve(&spec, &probe::catalog(&spec), seed).map_err(|error| told(error.to_string()))
+}
+
+/// Two programs, as the values of one factor.
+struct Programs(Spec);
+
+impl Programs {
+    fn plan(self, seed: u64, words: [&str; 2]) -> Result<Plan, Failure> {
+        let plan = resolve(&self.0, &probe::catalog(&self.0), seed)?;
+        Ok(plan.against_each_other(words.map(str::to_owned))?)
+    }
+}
+
+fn programs(matches: &ArgMatches, words: [&str; 2], servers: bool) -> Result<Programs, Failure> {
+    let mut by_value = BTreeMap::new();
+    for (name, words) in ["a", "b"].into_iter().zip(words) {
+        let words = split(words);
+        check::must_be_there(&words)?;
+        by_value.insert(name.to_owned(), words);
+    }
+    let first = by_value.values().next().cloned().unwrap_or_default();
+    let mut task = check::task_of(matches, if servers { None } else { Some(first.clone()) }, servers.then_some(first))?;
+    match &mut task.server {
+        Some(server) if servers => server.by_value = by_value,
+        _ => task.by_value = by_value,
+    }
+    let mut spec = Spec::named(AB, Workload::Check);
+    spec.task = Some(task);
+    let mut flags = args::factors(matches, Workload::Check)?;
+    flags.retain(|(factor, _)| factor.name != "value");
+    flags.push((factor::named(Workload::Check, "values")[0], "a,b".into()));
+    spec.set_all(&flags)?;
+    measure::apply_design(&mut spec, matches)?;
+    Ok(Programs(spec))
+}
+
+/// The words of a command; a shell is asked only where there is something for it to understand, since it takes time.
+fn split(text: &str) -> Vec<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || " ._/:=@%+,-{}".contains(c);
+    // `NAME=value command` is for a shell as well.
+    let assigns = text.split_whitespace().next().is_some_and(|first| first.contains('='));
+    match text.chars().all(plain) && !assigns {
+        true => text.split_whitespace().map(str::to_owned).collect(),
+        false => by_shell(text),
+    }
+}
+
+/// What means something for programs alone.
+fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
+    let of_programs = ["metric", "prepare", "start", "ready", "load", "command", "placement", "timeout"];
+    match of_programs.iter().find(|name| is_given(matches, name)) {
+        None => Ok(()),
+        Some(&"placement" | &"timeout") => Err(Failure::usage(
+            "--placement and --timeout are of programs here: of a workload write them with its flags, run:stream --placement \
+             same-cpu",
+        )),
+        Some(name) => Err(Failure::usage(format!("--{name} is of programs (cmd:, start:): leave it out beside run:"))),
+    }
+}
+
+fn is_given(matches: &ArgMatches, name: &str) -> bool {
+    matches!(matches.try_contains_id(name), Ok(true))
+        && matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine)
+}
+
+/// The plan of the session that is to be gone on with.
+fn begun(matches: &ArgMatches) -> Result<Plan, Failure> {
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let Some(session) = resume::named(matches, &store, AB)? else {
+        return Err(Failure::usage("no session of two is left to go on with: name --a and --b"));
+    };
+    serde_json::from_value::<Plan>(store.session(session)?.plan).ok().filter(|plan| plan.versus.is_some()).ok_or_else(
+        || Failure::usage(format!("session {session} compares no two: go on with it by the command it was begun with")),
+    )
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_is_asked_where_it_has_something_to_understand() {
+        assert_eq!(split("dd if=/dev/zero of=/dev/null bs=4096"), ["dd", "if=/dev/zero", "of=/dev/null", "bs=4096"]);
+        for text in ["a | b", "a > b", "echo 'x y'", "X=1 a", "a; b", "a $HOME"] {
+            assert_eq!(split(text)[0], "/bin/sh", "{text}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `compare`, `--save` and `--against`: what is measured now, beside what was measured before.
+
+use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
+use bytegauge_report::{HistoryView, SessionData, beside, render};
+use bytegauge_store::{Store, StoreError};
+use clap::ArgMatches;
+
+use crate::exit::{DONE, Failure, INCONCLUSIVE, REGRESSION};
+use crate::{args, print, stored};
+
+/// Older sessions than so many are of another time.
+const SESSIONS_MAX: usize = 200;
+
+/// `bytegauge compare BEFORE AFTER`.
+pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let [before, after] = ["before", "after"].map(|name| args::text(matches, name).unwrap_or_default());
+    let after = match after.parse() {
+        Ok(number) => vec![SessionId(number)],
+        Err(_) => saved(&store, after)?,
+    };
+    let before = sessions_before(&store, before, &after)?;
+    tell(&store, &before, &after, matches)
+}
+
+/// The name under which a session is kept.
+pub fn save_as(matches: &ArgMatches) -> Result<Option<String>, Failure> {
+    let Some(name) = args::text(matches, "save") else { return Ok(None) };
+    if name.is_empty() || name.parse::<i64>().is_ok() || name.len() > 100 || name.chars().any(char::is_control) {
+        return Err(Failure::usage(format!(
+            "--save: `{name}` is no name: use a word such as main or v1.2 (numbers name sessions)"
+        )));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+/// The sessions that `--against` names; an error before anything is measured where there are none.
+pub fn against(matches: &ArgMatches, store: &Store) -> Result<Option<Vec<SessionId>>, Failure> {
+    let Some(named) = args::text(matches, "against") else { return Ok(None) };
+    sessions_before(store, named, &[]).map(Some)
+}
+
+/// Prints what the sessions say, and gives the exit code.
+pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &ArgMatches) -> Result<u8, Failure> {
+    let load =
+        |ids: &[SessionId]| ids.iter().map(|id| SessionData::load(store, *id)).collect::<Result<Vec<_>, StoreError>>();
+    let (before, after) = (load(before)?, load(after)?);
+    let mut settings = stored::settings(matches)?;
+    if let Some(margin) = args::text(matches, "margin") {
+        settings.margin = Some(crate::measure::margin(margin)?);
+    }
+    let Some(view) = HistoryView::of(&before, &after, &settings) else {
+        return Err(Failure::usage("no session before: `bytegauge sessions` lists what there is"));
+    };
+    let one = &before[0].record;
+    if before.iter().chain(&after).any(|session| !beside::is_same_machine(one, &session.record)) {
+        anstream::eprintln!(
+            "note: these sessions are not all of one machine with one kernel: what differs may be that"
+        );
+    }
+    let text = match args::text(matches, "format") {
+        Some("json") => format!("{:#}\n", serde_json::json!(view)),
+        _ => print::in_locale(render::history::render(&view, &stored::style(&stored::store_path(matches)?))),
+    };
+    stored::print(&text)?;
+    Ok(match view.verdict {
+        "worse" => REGRESSION,
+        "open" if matches.get_flag("strict") => INCONCLUSIVE,
+        _ => DONE,
+    })
+}
+
+/// A name stands for the sessions that were saved under it; a number for that session and older ones of the same plan on
+/// the same machine, which tell how far sessions differ by themselves. The oldest first.
+fn sessions_before(store: &Store, named: &str, after: &[SessionId]) -> Result<Vec<SessionId>, Failure> {
+    let Ok(number) = named.parse::<i64>() else { return saved(store, named) };
+    let last = SessionId(number);
+    let record = store.session(last)?;
+    let mut ids = vec![last];
+    for other in store.sessions()?.into_iter().take(SESSIONS_MAX) {
+        let older = other.id.0 < number && !after.contains(&other.id);
+        if older && other.plan_name == record.plan_name && other.status == SessionStatus::Complete && !other.imported {
+            let other = store.session(other.id)?;
+            if beside::is_same_machine(&record, &other) && is_same_question(&record, &other) {
+                ids.push(other.id);
+            }
+        }
+    }
+    ids.sort_unstable_by_key(|id| id.0);
+    Ok(ids)
+}
+
+/// Of a program the words are the question; cells tell the rest apart.
+fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
+    let words = |record: &SessionRecord| record.plan.pointer("/task/command").cloned();
+    words(one) == words(other)
+}
+
+fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {
+    let mut ids = Vec::new();
+    for summary in store.sessions()?.into_iter().take(SESSIONS_MAX) {
+        let complete = matches!(summary.status, SessionStatus::Complete | SessionStatus::Imported);
+        let saved = |record: SessionRecord| record.plan.get("saved")?.as_str().map(|saved| saved == name);
+        if complete && saved(store.session(summary.id)?) == Some(true) {
+            ids.push(summary.id);
+        }
+    }
+    ids.sort_unstable_by_key(|id| id.0);
+    if ids.is_empty() {
+        return Err(Failure::usage(format!(
+            "nothing is saved as `{name}`: measure it first with --save {name}, or give a session's number"
+        )));
+    }
+    Ok(ids)
+}

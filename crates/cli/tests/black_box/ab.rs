@@ -1,0 +1,162 @@
+//! Two against each other: the three verdicts with their exit codes, what may be compared with what, and what goes wrong.
+//!
+//! What decides is what programs print, which no machine turns round; of workloads counts and states are looked at.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, possible};
+use crate::contract::check_schema;
+use crate::raw::Raw;
+
+/// Six blocks of both and a twin.
+const QUICK: [&str; 7] = ["ab", "--blocks", "6", "--looks", "1", "--seed", "1"];
+
+fn ab(bench: &Bench, words: &[&str]) -> Ran {
+    bench.run_args(&QUICK.iter().chain(words).copied().collect::<Vec<_>>())
+}
+
+/// Two commands that print how long they took.
+fn took(bench: &Bench, a: &str, b: &str, more: &[&str]) -> Ran {
+    let (a, b) = (format!("cmd:echo took {a}"), format!("cmd:echo took {b}"));
+    let words = ["--metric", "time:took (.*)", "--a", &a, "--b", &b];
+    ab(bench, &words.iter().chain(more).copied().collect::<Vec<_>>())
+}
+
+fn versus(ran: &Ran) -> Value {
+    let document = ran.json();
+    check_schema(&document);
+    document["versus"].clone()
+}
+
+#[test]
+fn worse_better_and_as_good_are_told_apart() {
+    let bench = Bench::new();
+    took(&bench, "2", "3", &[]).exits(1).prints(&["✗ b is worse: b takes 50 % longer for the same work", "keep a"]);
+    took(&bench, "3", "2", &[]).exits(0).prints(&["✓ b is better: a takes 50 % longer for the same work", "take b"]);
+    let ran = took(&bench, "2", "2.02", &[]).exits(0);
+    ran.prints(&["= as good: neither takes more than 5 % longer", "b takes 1 % longer", "take either"]);
+    took(&bench, "2", "2.02", &["--margin", "0.5%"]).exits(1).prints(&["by more than 0.5 %"]);
+    let told = versus(&took(&bench, "2", "3", &["--format", "json"]).exits(1));
+    assert_eq!((&told["verdict"], &told["blocks"], &told["margin"]), (&"worse".into(), &6.into(), &0.05.into()));
+    assert!((told["longer"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{told}");
+    assert!(told["lower"].as_f64() <= told["longer"].as_f64(), "{told}");
+    // Stored as any session is, and told again from there.
+    bench.run("report 1").exits(1).prints(&["b is worse"]);
+    bench.run("report 2 --full").exits(0).prints(&["b is better"]);
+    bench.run("report 1 --format markdown").exits(1).prints(&["b is worse"]);
+    bench.run("sessions").exits(0).prints(&["ab"]);
+    let raw = Raw::of(&bench, 1);
+    raw.check_sound();
+    assert_eq!(raw.confirmed()["g1"], 6);
+}
+
+#[test]
+fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
+    let bench = Bench::new();
+    let few =
+        bench.run_args(&["ab", "--blocks", "3", "--looks", "1", "--a", "cmd:true", "--b", "cmd:true", "--strict"]);
+    few.exits(3).prints(&["? not decided: 3 usable blocks; at least 6 are needed"]);
+    let words =
+        ["ab", "--blocks", "3", "--metric", "time:took (.*)", "--a", "cmd:echo took 2", "--b", "cmd:echo took 3"];
+    // Three blocks show nothing, six do.
+    let decided = bench.run_args(&words.iter().copied().chain(["--until", "decided"]).collect::<Vec<_>>());
+    decided.exits(1).prints(&["b is worse", "look 2 of 3"]);
+    bench.run_args(&words).exits(0).prints(&["not decided", "ab --resume 3"]);
+    bench.run("ab --resume 3 --until decided").exits(1).prints(&["b is worse", "look 2 of 3"]);
+    bench.run("ab --resume 1").exits(2).complains(&["session 1"]);
+    bench.run("ab --until proven --a cmd:true --b cmd:true").exits(2).complains(&["decided"]);
+}
+
+#[test]
+fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
+    let bench = Bench::new();
+    let flags =
+        ["--a", "run:stream --transport unix --duration 20ms", "--b", "run:stream --read-size 4K --duration 20ms"];
+    let words: Vec<&str> = flags.iter().chain(&["--format", "json"]).copied().collect();
+    let ran = ab(&bench, &words);
+    assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
+    let told = versus(&ran);
+    assert_eq!((&told["a"]["differs"]["transport"], &told["b"]["differs"]["read"]), (&"unix".into(), &"4 KiB".into()));
+    assert_eq!((&told["a"]["trials"], &told["b"]["trials"]), (&6.into(), &6.into()));
+    let document = ran.json();
+    assert_eq!(document["groups"].as_array().map(Vec::len), Some(1));
+    Raw::of(&bench, 1).check_sound();
+    let call = "run:call --flows 2 --duration 20ms";
+    let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
+    assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
+    ran.prints(&["RESULT", "ALIKE", "server-engine blocking"]);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_runs() {
+    let bench = Bench::new();
+    let wrong = |words: &[&str], said: &str| {
+        ab(&bench, words).exits(2).complains(&[said]);
+    };
+    wrong(&[], "which two? give --a and --b");
+    wrong(&["--a", "cmd:true"], "which two?");
+    wrong(&["--a", "true", "--b", "cmd:true"], "--a: `true` names nothing to compare");
+    wrong(&["--a", "cmd:true", "--b", "run:stream"], "of different kinds");
+    wrong(&["--a", "cmd:true", "--b", "cmd:no-such-program-at-all"], "was not found");
+    wrong(&["--a", "run:strem", "--b", "run:stream"], "--a: unrecognized subcommand 'strem'");
+    wrong(&["--a", "run:check", "--b", "run:stream"], "--a: write a workload and its flags");
+    wrong(&["--a", "run:stream", "--b", "run:call"], "--a is a stream, --b a call");
+    wrong(&["--a", "run:stream --read-size 1K,2K", "--b", "run:stream"], "give one level each to --read-size");
+    wrong(&["--a", "run:stream --budget 5s", "--b", "run:stream"], "--budget is said of both at once");
+    wrong(&["--a", "run:stream --rate 1G", "--b", "run:stream"], "another --rate");
+    wrong(&["--a", "run:stream", "--b", "run:stream", "--metric", "bytes:1M"], "--metric is of programs");
+    wrong(&["--a", "start:true", "--b", "start:true", "--", "true"], "a server needs --ready");
+    wrong(&["--a", "start:true", "--b", "start:true", "--ready", "tcp:9"], "which command?");
+    wrong(&["--a", "cmd:true", "--b", "cmd:true", "--", "true"], "the command is given twice");
+    assert!(!bench.store().exists());
+}
+
+#[test]
+fn a_side_that_fails_is_said_and_the_other_is_kept() {
+    let bench = Bench::new();
+    let ran = ab(&bench, &["--a", "cmd:true", "--b", "cmd:echo no room >&2; exit 7"]).exits(5);
+    ran.prints(&["b came to nothing (the command exited with 7: it said “no room”)", "mend b, and measure again"]);
+    assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
+}
+
+/// A server that says its name to whoever comes.
+const SERVER: &str = "import socket, sys
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(('127.0.0.1', int(sys.argv[1])))
+s.listen()
+while True:
+    c, _ = s.accept()
+    c.sendall(sys.argv[2].encode())
+    c.close()
+";
+
+const CLIENT: &str = "import socket, sys
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print('took', s.recv(99).decode())
+";
+
+#[test]
+fn two_servers_are_compared_by_one_client() {
+    if !possible("the servers are written in Python", "python3", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
+    let (a, b) = (format!("start:python3 {server} {port} 4"), format!("start:python3 {server} {port} 5"));
+    let (ready, port) = (format!("tcp:{port}"), port.to_string());
+    let words =
+        ["--a", &a, "--b", &b, "--ready", &ready, "--metric", "time:took (.*)", "--", "python3", &client, &port];
+    ab(&bench, &words).exits(1).prints(&["b is worse: b takes 25 % longer"]);
+}
+
+#[test]
+fn the_words_of_both_can_be_left_out_of_an_export() {
+    let bench = Bench::new();
+    ab(&bench, &["--a", "cmd:true hunter2", "--b", "cmd:true"]);
+    assert!(bench.run("export").exits(0).stdout.contains("hunter2"));
+    assert!(!bench.run("export --redact").exits(0).stdout.contains("hunter2"));
+}

@@ -1,0 +1,65 @@
+//! Sessions before and after: what is claimed, and what is not before there is a history.
+//!
+//! What decides is what a program prints, so that sessions differ by what the test writes into a file.
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran};
+
+/// One session of a program that takes as long as the bench's file says.
+fn session(bench: &Bench, took: &str, more: &[&str]) -> Ran {
+    let file = bench.write("took", took);
+    let script = format!("test {{value}} = 1 && echo took $(cat {file}) || echo took 9");
+    let words = ["check", "--blocks", "6", "--looks", "1", "--values", "1,2", "--metric", "time:took (.*)", "-q"];
+    bench.run_args(&words.iter().chain(more).chain(&["--", "sh", "-c", &script]).copied().collect::<Vec<_>>())
+}
+
+const BEFORE: [&str; 5] = ["2.00", "2.01", "1.99", "2.02", "1.98"];
+
+#[test]
+fn a_history_tells_what_is_worse_and_what_is_as_good() {
+    let bench = Bench::new();
+    for took in &BEFORE[..4] {
+        session(&bench, took, &["--save", "main"]).exits(0);
+    }
+    let early = session(&bench, "3", &["--against", "main"]).exits(0);
+    early.prints(&[
+        "? not decided: how far sessions differ by themselves is not known from 4",
+        "no interval (4 sessions before)",
+    ]);
+    session(&bench, "3", &["--against", "main", "--strict"]).exits(3);
+    session(&bench, BEFORE[4], &["--save", "main"]).exits(0);
+    let worse = session(&bench, "3", &["--against", "main"]).exits(1);
+    worse.prints(&["before: 1, 2, 3, 4, 7 · after: 8", "✗ worse: 1 of 1 take longer by more than 5 %"]);
+    session(&bench, "2.01", &["--against", "main", "--strict"]).exits(0).prints(&["= as good: none of 1"]);
+    session(&bench, "1", &["--against", "main"]).exits(0).prints(&["✓ better: all 1 took longer before"]);
+    let told: Value = bench.run("compare main 8 --format json").exits(1).json();
+    assert_eq!((&told["verdict"], &told["lacking"]), (&"worse".into(), &0.into()), "{told}");
+    assert_eq!((&told["lines"][0]["sessions_before"], &told["lines"][0]["sessions_after"]), (&5.into(), &1.into()));
+    assert!(told["lines"][0]["lower"].as_f64() > Some(0.05), "{told}");
+    bench.run("compare main 8 --margin 90%").exits(0);
+    // A number stands for the older ones of the same program as well.
+    bench.run("compare 9 10 --strict").exits(0).prints(&["before: 1, 2, 3, 4, 5, 6, 7, 8, 9 · after: 10", "✓ better"]);
+    // Nothing of it is in the way of the session's own report.
+    bench.run("report 8").exits(0).prints(&["USE"]);
+}
+
+#[test]
+fn wrong_names_are_said_before_anything_runs() {
+    let bench = Bench::new();
+    session(&bench, "1", &["--save", "7"]).exits(2).complains(&["--save: `7` is no name"]);
+    session(&bench, "1", &["--against", "main"]).exits(2).complains(&["nothing is saved as `main`", "--save main"]);
+    session(&bench, "1", &[]).exits(0);
+    bench.run("compare main 1").exits(2).complains(&["nothing is saved as `main`"]);
+    bench.run("compare 1 99").exits(2).complains(&["99"]);
+    let ab = bench.run("ab --a cmd:true --b cmd:true --save main");
+    ab.exits(2).complains(&["ab compares within one"]);
+}
+
+#[test]
+fn what_has_nothing_in_common_is_not_compared() {
+    let bench = Bench::new();
+    session(&bench, "1", &[]).exits(0);
+    bench.run(crate::bench::QUICK).exits(0);
+    bench.run("compare 1 2").exits(0).prints(&["not decided: the sessions confirmed nothing in common"]);
+}

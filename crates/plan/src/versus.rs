@@ -1,0 +1,214 @@
+//! Two of anything in one session: each resolved by itself to one cell, then joined in one group, whose blocks visit both.
+//!
+//! What the sides differ in may be a condition as well: over two transports one asks which is faster, not which setting
+//! to choose. So the group's conditions are those that they share. What load is offered is none of it: what is compared
+//! would be another thing.
+
+use bytegauge_model::{CellId, Factor, Levels, Versus, VersusSide, Workload, factor};
+
+use crate::design::Finalists;
+use crate::resolve::Plan;
+use crate::spec::{PlanError, SET_BY_PROFILES, Spec, parse};
+
+/// The name of a session of two.
+pub const AB: &str = "ab";
+
+/// What a side has where its words do not say: one level of what plans look at several of.
+const USUAL: &[(Workload, &str, &str)] = &[
+    (Workload::Stream, "transport", "tcp"),
+    (Workload::Stream, "profile", "sum"),
+    (Workload::Stream, "read_size", "64K"),
+    (Workload::Stream, "write_size", "64K"),
+    (Workload::Call, "transport", "tcp"),
+    (Workload::Call, "profile", "rpc"),
+    (Workload::Call, "server_engine", "epoll"),
+    (Workload::Ring, "mode", "checked"),
+    (Workload::Ring, "entries", "64"),
+];
+
+/// What decides which cost is compared, and for how long: alike on both sides.
+const ALIKE: &[&str] = &["rate", "call_rate", "think", "slo", "duration"];
+
+impl Spec {
+    /// Leaves one level of every factor that was not named.
+    ///
+    /// # Errors
+    /// When a level does not parse, which the test of the tables excludes.
+    pub fn leave_one_level(&mut self) -> Result<(), PlanError> {
+        // Which levels there are depends on the transport.
+        let (first, rest): (Vec<_>, Vec<_>) = factor::of(self.workload).partition(|factor| factor.name == "transport");
+        for factor in first.into_iter().chain(rest) {
+            self.leave_one_of(factor)?;
+        }
+        Ok(())
+    }
+
+    fn leave_one_of(&mut self, factor: &'static Factor) -> Result<(), PlanError> {
+        let workload = self.workload;
+        let usual = USUAL.iter().find(|(of, name, _)| *of == workload && *name == factor.name);
+        let usual = usual.map(|(_, _, text)| parse(factor, text)).transpose()?.unwrap_or_default();
+        for part in &mut self.parts {
+            let by_hand = factor.name == "profile" && SET_BY_PROFILES.iter().any(|name| part.levels.contains_key(name));
+            let transport = part.transports(workload).into_iter().next().filter(|_| factor.name != "transport");
+            let levels = part.levels(workload, factor, transport.as_ref());
+            let applies = factor.applies(workload, transport.as_ref());
+            if by_hand || !applies || levels.len() < 2 || part.levels.contains_key(factor.name) {
+                continue;
+            }
+            let one = usual.iter().find(|usual| levels.contains(usual)).or(levels.first());
+            part.levels.insert(factor.name, one.cloned().into_iter().collect());
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// The only two cells of a plan, against each other: a program's.
+    ///
+    /// # Errors
+    /// When there are not two.
+    pub fn against_each_other(mut self, words: [String; 2]) -> Result<Plan, PlanError> {
+        let [a, b] = &self.cells[..] else {
+            return Err(PlanError::Versus(format!("two are compared, and the plan has {} cells", self.cells.len())));
+        };
+        self.versus = Some(versus([&a.id, &b.id], words));
+        // Trials that are audited would be the same program once more.
+        self.audit = 0.0;
+        Ok(self)
+    }
+
+    /// This plan's only cell against the other's.
+    ///
+    /// # Errors
+    /// When a side is not one cell, when they are not of one workload or under one load, and when a side cannot be
+    /// measured here.
+    pub fn against(mut self, mut other: Plan, words: [String; 2]) -> Result<Plan, PlanError> {
+        for (side, plan) in [("--a", &self), ("--b", &other)] {
+            only_cell(side, plan)?;
+        }
+        if self.workload != other.workload {
+            return Err(PlanError::Versus(format!(
+                "--a is a {}, --b a {}: what they move is not the same thing; compare two of one workload",
+                self.workload, other.workload
+            )));
+        }
+        let (a, b) = (&self.cells[0].factors, &other.cells[0].factors);
+        if let Some(name) = ALIKE.iter().find(|name| a.get(name) != b.get(name)) {
+            return Err(PlanError::Versus(format!(
+                "--a and --b have another --{}: the cost that is compared would not be the same; give both the same",
+                factor::find(name).map_or_else(|| (*name).into(), Factor::flag)
+            )));
+        }
+        self.groups[0].factors = shared(&self.groups[0].factors, &other.groups[0].factors);
+        let mut cell = other.cells.remove(0);
+        cell.id = CellId("c2".into());
+        cell.group = self.groups[0].id.clone();
+        self.versus = Some(versus([&self.cells[0].id, &cell.id], words));
+        self.cells.push(cell);
+        let family = &mut self.families[0];
+        (family.choices, family.finalists) = (2, Finalists::All);
+        family.screened.clear();
+        family.trial_ns = family.trial_ns.max(other.families[0].trial_ns);
+        self.audit = 0.0;
+        self.artefacts.clear();
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self.fit_budget()?;
+        Ok(self)
+    }
+}
+
+fn versus([a, b]: [&CellId; 2], [a_words, b_words]: [String; 2]) -> Versus {
+    let side = |cell: &CellId, words| VersusSide { cell: cell.clone(), words };
+    Versus { a: side(a, a_words), b: side(b, b_words) }
+}
+
+fn only_cell(side: &str, plan: &Plan) -> Result<(), PlanError> {
+    if let [_] = &plan.cells[..] {
+        return Ok(());
+    }
+    let levels = |name: &str| {
+        let mut levels: Vec<_> = plan.cells.iter().map(|cell| cell.factors.get(name)).collect();
+        levels.sort();
+        levels.dedup();
+        levels.len()
+    };
+    let several: Vec<String> =
+        factor::of(plan.workload).filter(|row| levels(row.name) > 1).map(|row| format!("--{}", row.flag())).collect();
+    Err(PlanError::Versus(format!(
+        "{side} is {} cells, and one is compared with one: give one level each to {}",
+        plan.cells.len(),
+        several.join(", ")
+    )))
+}
+
+/// Conditions that both have.
+fn shared(a: &Levels, b: &Levels) -> Levels {
+    let mut shared = a.clone();
+    shared.by_name.retain(|name, level| b.get(name) == level);
+    shared
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::WORKLOADS;
+
+    use super::*;
+    use crate::{Catalog, resolve};
+
+    fn side(workload: Workload, flags: &[(&str, &str)]) -> Plan {
+        let mut spec = Spec::named(AB, workload);
+        let flags: Vec<_> =
+            flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
+        spec.set_all(&flags).unwrap();
+        spec.leave_one_level().unwrap();
+        resolve(&spec, &Catalog::default(), 1).unwrap()
+    }
+
+    fn words() -> [String; 2] {
+        ["a", "b"].map(str::to_owned)
+    }
+
+    #[test]
+    fn what_is_not_named_has_one_level() {
+        for row in WORKLOADS.iter().filter(|row| row.value != Workload::Check) {
+            assert_eq!(side(row.value, &[]).cells.len(), 1, "{}", row.name);
+        }
+        for transport in ["unix", "udp", "pipe", "/dev/zero"] {
+            assert_eq!(side(Workload::Stream, &[("transport", transport)]).cells.len(), 1, "{transport}");
+        }
+        assert_eq!(side(Workload::Stream, &[("work", "sum")]).cells.len(), 1);
+    }
+
+    #[test]
+    fn both_are_cells_of_one_group_whatever_they_differ_in() {
+        let unix = side(Workload::Stream, &[("transport", "unix")]);
+        let plan = unix.against(side(Workload::Stream, &[("read_size", "4K")]), words()).unwrap();
+        assert_eq!((plan.groups.len(), plan.families.len(), plan.cells.len()), (1, 1, 2));
+        assert!(plan.cells.iter().all(|cell| cell.group == plan.groups[0].id));
+        assert_eq!(plan.groups[0].factors.transport(), None);
+        assert_ne!(plan.groups[0].factors.get("placement"), &bytegauge_model::Level::Absent);
+        let versus = plan.versus.as_ref().unwrap();
+        assert_eq!((&versus.a.cell, &versus.b.cell), (&plan.cells[0].id, &plan.cells[1].id));
+        assert!(plan.schedule().blocks >= plan.design.blocks_min && !plan.families[0].is_screened());
+        // The same on both sides is a fair question: how large a difference chance makes.
+        let same = side(Workload::Stream, &[]).against(side(Workload::Stream, &[]), words()).unwrap();
+        assert_eq!((same.cells.len(), &same.cells[0].factors), (2, &same.cells[1].factors));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let check = |a: Plan, b: Plan, expected: &str| {
+            let error = a.against(b, words()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        let stream = |flags: &[(&str, &str)]| side(Workload::Stream, flags);
+        check(stream(&[("read_size", "4K,8K")]), stream(&[]), "--a is 2 cells, and one is compared with one");
+        check(stream(&[]), stream(&[("read_size", "4K,8K")]), "give one level each to --read-size");
+        check(stream(&[]), side(Workload::Call, &[]), "--a is a stream, --b a call");
+        check(stream(&[]), stream(&[("rate", "1G")]), "another --rate");
+    }
+}

@@ -1,0 +1,74 @@
+//! What all that prints on a terminal needs: where the text goes, colour, and lines of a width.
+
+use anstyle::{AnsiColor, Style};
+
+/// Where the text goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminalStyle {
+    /// Width of the terminal, characters.
+    pub columns: usize,
+    /// Escape sequences for colour are understood and wanted.
+    pub colour: bool,
+    /// The result file, to name at the end.
+    pub store: Option<String>,
+}
+
+impl Default for TerminalStyle {
+    fn default() -> TerminalStyle {
+        TerminalStyle { columns: 100, colour: false, store: None }
+    }
+}
+
+/// Puts colour on text, or leaves it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint(pub bool);
+
+impl Paint {
+    pub fn style(self, style: Style, text: &str) -> String {
+        if self.0 && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.style(Style::new().bold(), text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.style(Style::new().dimmed(), text)
+    }
+
+    pub fn colour(self, colour: AnsiColor, text: &str) -> String {
+        self.style(Style::new().bold().fg_color(Some(colour.into())), text)
+    }
+}
+
+/// Greedy lines of at most `width` characters; a longer word stands alone.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    // A number stays with its unit.
+    for word in bound(text).split('\u{1f}') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Separates words by a unit separator, but leaves the space between a number and its unit.
+fn bound(text: &str) -> String {
+    let mut out = String::new();
+    let mut previous_digit = false;
+    for word in text.split_whitespace() {
+        let unit =
+            previous_digit && word.starts_with(['%', 'K', 'M', 'G', 'B', 'T', 'n', 'µ', 's', 'm']) && word.len() <= 7;
+        if !out.is_empty() {
+            out.push(if unit { ' ' } else { '\u{1f}' });
+        }
+        out.push_str(word);
+        previous_digit = word.ends_with(|c: char| c.is_ascii_digit());
+    }
+    out
+}

@@ -1,0 +1,82 @@
+//! Two against each other on the first screen: the verdict first, then a line for each.
+
+use anstyle::AnsiColor;
+
+use super::cell_text::{fixed, rate};
+use super::paint::{Paint, wrap};
+use crate::View;
+use crate::sentence::percent;
+use crate::view::cpu_of_unit;
+use crate::view::document::{VersusSideView, VersusView};
+
+/// Room for the name of a section.
+const NAME: usize = 7;
+
+/// The verdict, and both.
+pub(super) fn lines(view: &View, versus: &VersusView, width: usize, paint: &Paint) -> Vec<String> {
+    let (mark, colour) = match versus.verdict {
+        "worse" => ("✗", AnsiColor::Red),
+        "better" => ("✓", AnsiColor::Green),
+        "equivalent" => ("=", AnsiColor::Green),
+        _ => ("?", AnsiColor::Yellow),
+    };
+    let mut out = Vec::new();
+    for (at, line) in wrap(&versus.text, width - NAME - 2).into_iter().enumerate() {
+        out.push(match at {
+            0 => format!("{}{} {}", paint.bold("RESULT "), paint.colour(colour, mark), paint.bold(&line)),
+            _ => format!("{:1$}{line}", "", NAME + 2),
+        });
+    }
+    out.push(String::new());
+    let sides = [("a", &versus.a), ("b", &versus.b)];
+    for (name, side) in sides {
+        out.extend(words(name, side, width, paint));
+    }
+    let texts: Vec<[String; 4]> = sides.iter().map(|(name, side)| columns(view, name, side)).collect();
+    let widths: Vec<usize> =
+        (0..4).map(|at| texts.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+    for row in &texts {
+        let line =
+            format!("  {}  {:>4$}  {:>5$}  {:>6$}", row[0], row[1], row[2], row[3], widths[1], widths[2], widths[3]);
+        out.push(line.trim_end().to_owned());
+    }
+    if !versus.alike.is_empty() {
+        out.push(String::new());
+        for (at, line) in wrap(&versus.alike, width - NAME).into_iter().take(3).enumerate() {
+            out.push(format!("{}{line}", if at == 0 { paint.bold("ALIKE  ") } else { " ".repeat(NAME) }));
+        }
+    }
+    out.push(String::new());
+    out
+}
+
+/// What a side is: what it has and the other has not, or its words.
+fn words(name: &str, side: &VersusSideView, width: usize, paint: &Paint) -> Vec<String> {
+    let differs: Vec<String> = side.differs.iter().map(|(name, level)| format!("{name} {level}")).collect();
+    let differs = if differs.is_empty() { String::new() } else { format!(" ({})", differs.join(", ")) };
+    let mut out: Vec<String> = Vec::new();
+    for (at, line) in wrap(&format!("{}{differs}", side.words), width - 5).into_iter().take(2).enumerate() {
+        out.push(if at == 0 { format!("  {}  {line}", paint.bold(name)) } else { format!("     {line}") });
+    }
+    let reason = side.reason.iter().flat_map(|reason| wrap(reason, width - 5));
+    out.extend(reason.take(2).map(|line| format!("     {line}")));
+    out
+}
+
+fn columns(view: &View, name: &str, side: &VersusSideView) -> [String; 4] {
+    let cell = view.cell(&side.cell);
+    let estimate = cell.map(|cell| &cell.estimate).filter(|estimate| estimate.median.is_some());
+    let shown = estimate.map_or_else(String::new, |estimate| {
+        let half = estimate.relative_half_width().map_or_else(String::new, |half| format!(" ± {}", percent(half)));
+        format!("{}{half}", rate(estimate.unit, estimate.median.unwrap_or_default()))
+    });
+    let per_run = estimate.filter(|estimate| estimate.unit == "runs/s").and_then(|estimate| estimate.median);
+    let shown = match per_run {
+        // What takes time is read as time.
+        Some(rate) if rate >= 1.0 => format!("{} ms a run, {shown}", fixed(1e3 / rate, 3)),
+        Some(rate) if rate > 0.0 => format!("{} s a run, {shown}", fixed(1.0 / rate, 3)),
+        _ => shown,
+    };
+    let cpu = side.cpu_ns.map_or_else(String::new, |ns| cpu_of_unit(&view.plan.workload, ns));
+    [name.to_owned(), shown, cpu, format!("{} trials", side.trials)]
+}

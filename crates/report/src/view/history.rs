@@ -1,0 +1,215 @@
+//! Stored sessions before something changed, and after it: is what they measured worse?
+//!
+//! Two sessions differ by more than their trials show: another hour, another layout of memory. So a session counts once,
+//! the error is the spread between sessions, and with fewer than five before nothing is claimed
+//! (`bytegauge_stats::compare::between_sessions`). Looked at is what the last session before names in every question, so
+//! that few lines share the error of 5 %: all intervals hold together. Never pools the trials of two sessions.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellKind, Level, Levels, SessionId};
+use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, Terms, Verdict, between_sessions};
+use bytegauge_stats::quantile::median;
+use serde::Serialize;
+
+use super::progress::compared;
+use super::versus::{longer, name};
+use super::{Settings, View, level};
+use crate::SessionData;
+use crate::sentence::percent;
+
+/// What sessions say of the time before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HistoryView {
+    /// The plan's name.
+    pub plan: String,
+    /// Sessions before.
+    pub before: Vec<SessionId>,
+    /// Sessions after.
+    pub after: Vec<SessionId>,
+    /// The difference that matters, as a share.
+    pub margin: f64,
+    /// Confidence of all intervals together, as a share.
+    pub level: f64,
+    /// A line a question.
+    pub lines: Vec<HistoryLine>,
+    /// `worse` if any line is, `equivalent` or `better` if all lines are shown to be no worse, else `open`.
+    pub verdict: &'static str,
+    /// Sessions that are lacking before anything can be claimed.
+    pub lacking: usize,
+    /// The same in words.
+    pub text: String,
+}
+
+/// What the last session before names in a question, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HistoryLine {
+    /// The question and the choice, for people.
+    pub label: String,
+    /// Unit of the rates.
+    pub unit: &'static str,
+    /// Median over sessions of the rate before, per second.
+    pub rate_before: Option<f64>,
+    /// The same after.
+    pub rate_after: Option<f64>,
+    /// Sessions before that confirmed it.
+    pub sessions_before: usize,
+    /// Sessions after that confirmed it.
+    pub sessions_after: usize,
+    /// How much longer it takes after, for the same work, as a share; below 0 it took longer before, by so much.
+    pub longer: Option<f64>,
+    /// Lower end of its interval; `null` where the sessions are too few.
+    pub lower: Option<f64>,
+    /// Upper end of its interval.
+    pub upper: Option<f64>,
+    /// `worse`, `better`, `equivalent` or `open`.
+    pub verdict: &'static str,
+}
+
+/// What a session measured of a cell.
+struct Measured {
+    ln_cost: f64,
+    rate: Option<f64>,
+}
+
+impl HistoryView {
+    /// Compares sessions; the last of those before says what is looked at.
+    pub fn of(before: &[SessionData], after: &[SessionData], settings: &Settings) -> Option<HistoryView> {
+        let last = before.last()?;
+        let margin = settings.margin.unwrap_or(last.record.margin);
+        let level = level(settings);
+        let named = named(last, settings);
+        let measured = |sessions: &[SessionData]| -> Vec<BTreeMap<Levels, Measured>> {
+            sessions.iter().map(|session| measured(session, settings)).collect()
+        };
+        let (was, is) = (measured(before), measured(after));
+        let present: Vec<&Named> =
+            named.iter().filter(|one| is.iter().any(|session| session.contains_key(&one.levels))).collect();
+        let each = 1.0 - (1.0 - level) / present.len().max(1) as f64;
+        let lines: Vec<HistoryLine> =
+            present.iter().map(|one| line(one, &was, &is, &Terms { level: each, delta: margin })).collect();
+        let fewest = lines.iter().map(|line| line.sessions_before).min().unwrap_or(before.len());
+        let lacking = MIN_SESSIONS.saturating_sub(fewest);
+        let verdict = overall(&lines);
+        let ids = |sessions: &[SessionData]| sessions.iter().map(|session| session.record.id).collect();
+        Some(HistoryView {
+            plan: last.record.plan_name.clone(),
+            before: ids(before),
+            after: ids(after),
+            margin,
+            level,
+            text: text(&lines, verdict, lacking, fewest, margin),
+            verdict,
+            lacking,
+            lines,
+        })
+    }
+}
+
+/// What a session names: a choice a question.
+struct Named {
+    label: String,
+    unit: &'static str,
+    levels: Levels,
+}
+
+fn key(levels: &Levels) -> Levels {
+    // Older sessions do not say their workload.
+    let mut levels = levels.clone().said_of(levels.workload());
+    levels.by_name.retain(|_, level| *level != Level::Absent);
+    levels
+}
+
+fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
+    let view = View::of(session, settings);
+    let of_group = view.groups.iter().filter_map(|group| {
+        let candidates = || view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0);
+        let named = group.recommendation.cell.as_ref().and_then(|id| view.cell(id)).or_else(|| candidates().next())?;
+        let levels = &session.cells.iter().find(|row| row.cell.id == named.id)?.cell.factors;
+        let label = match candidates().count() {
+            0 | 1 => group.label.clone(),
+            _ => format!("{}: {}", group.label, named.label),
+        };
+        Some(Named { label, unit: named.estimate.unit, levels: key(levels) })
+    });
+    of_group.collect()
+}
+
+/// What a session confirmed, by cell.
+fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Levels, Measured> {
+    compared(session, settings, |_, settled, _| {
+        let confirmed = settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
+        let each = confirmed.filter_map(|cell| {
+            let offered = cell.cell.factors.offers_load();
+            let costs: Vec<f64> = cell.trials.iter().filter_map(|trial| Some(trial.cost_ns(offered)?.ln())).collect();
+            let rates: Vec<f64> = cell.trials.iter().filter_map(|trial| trial.rate()).collect();
+            let ln_cost = costs.iter().sum::<f64>() / costs.len() as f64;
+            ln_cost.is_finite().then(|| (key(&cell.cell.factors), Measured { ln_cost, rate: median(&rates) }))
+        });
+        each.collect()
+    })
+}
+
+fn line(
+    named: &Named,
+    was: &[BTreeMap<Levels, Measured>],
+    is: &[BTreeMap<Levels, Measured>],
+    terms: &Terms,
+) -> HistoryLine {
+    let of = |sessions: &[BTreeMap<Levels, Measured>]| -> (Vec<f64>, Option<f64>) {
+        let found: Vec<&Measured> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
+        let rates: Vec<f64> = found.iter().filter_map(|measured| measured.rate).collect();
+        (found.iter().map(|measured| measured.ln_cost).collect(), median(&rates))
+    };
+    let ((before, rate_before), (after, rate_after)) = (of(was), of(is));
+    let comparison: Comparison = between_sessions(&before, &after, terms);
+    let finite = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
+    HistoryLine {
+        label: named.label.clone(),
+        unit: named.unit,
+        rate_before,
+        rate_after,
+        sessions_before: before.len(),
+        sessions_after: after.len(),
+        longer: finite(comparison.difference),
+        lower: finite(comparison.lower),
+        upper: finite(comparison.upper),
+        verdict: name(comparison.by_interval(terms.delta)),
+    }
+}
+
+fn overall(lines: &[HistoryLine]) -> &'static str {
+    let is = |verdict: Verdict| move |line: &HistoryLine| line.verdict == name(verdict);
+    let any = |verdict| lines.iter().any(is(verdict));
+    match () {
+        () if lines.is_empty() => name(Verdict::Inconclusive),
+        () if any(Verdict::Worse) => name(Verdict::Worse),
+        () if any(Verdict::Inconclusive) => name(Verdict::Inconclusive),
+        () if lines.iter().all(is(Verdict::Better)) => name(Verdict::Better),
+        () => name(Verdict::Equivalent),
+    }
+}
+
+fn text(lines: &[HistoryLine], verdict: &'static str, lacking: usize, fewest: usize, margin: f64) -> String {
+    let within = percent(margin);
+    if lines.is_empty() {
+        return "not decided: the sessions confirmed nothing in common; compare sessions of one plan".into();
+    }
+    if lacking > 0 {
+        return format!(
+            "not decided: how far sessions differ by themselves is not known from {fewest}, and nothing is claimed before \
+             {MIN_SESSIONS}; measure {lacking} more of what there was"
+        );
+    }
+    let count = |of: &str| lines.iter().filter(|line| line.verdict == of).count();
+    let of = lines.len();
+    match verdict {
+        "worse" => format!("worse: {} of {of} take longer by more than {within}", count("worse")),
+        "better" => format!("better: all {of} took longer before, by more than {within}"),
+        "equivalent" => format!("as good: none of {of} takes longer by more than {within}"),
+        _ => format!(
+            "not decided: {} of {of} may take longer by more than {within} or not; more sessions on either side narrow it",
+            count("open")
+        ),
+    }
+}

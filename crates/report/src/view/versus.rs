@@ -1,0 +1,253 @@
+//! Two subjects of one session: their paired differences, block by block, and what follows from them.
+//!
+//! The verdict is read off the interval that is printed, so that the two never contradict each other. Differences are
+//! logarithms of costs; of the two it is always the slower one that "takes so much longer", so that a margin means the
+//! same in both directions. Blocks count as everywhere: those up to the last look, merged where neighbours depend on each
+//! other, and a twin that differs from itself forbids every claim.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, Level, Levels, Versus, VersusSide, factor};
+use bytegauge_stats::compare::{Comparison, Terms, Verdict, paired};
+use bytegauge_stats::quantile::median;
+use bytegauge_stats::serial::merge;
+
+use super::answer::Conditions;
+use super::compare::Judged;
+use super::document::{VersusSideView, VersusView};
+use super::settled::Settled;
+use crate::phrase;
+use crate::sentence::percent;
+
+/// What the paired differences come to.
+pub struct Compared {
+    /// The comparison; `None` where one of the two was not confirmed.
+    pub comparison: Option<Comparison>,
+    /// The three-way verdict.
+    pub verdict: Verdict,
+    /// Why nothing is claimed whatever the interval.
+    pub why_open: Option<String>,
+}
+
+impl Compared {
+    /// By the blocks of the group that holds both.
+    pub fn of(versus: &Versus, judged: &[&Judged], settled: &[Settled], margin: f64) -> Compared {
+        let open = |why: Option<String>| Compared { comparison: None, verdict: Verdict::Inconclusive, why_open: why };
+        let Some((group, a, b)) = judged.iter().find_map(|group| {
+            let choice = |side: &VersusSide| {
+                group.cells.iter().position(|at| at.is_some_and(|at| settled[at].cell.id == side.cell))
+            };
+            Some((*group, choice(&versus.a)?, choice(&versus.b)?))
+        }) else {
+            return open(None);
+        };
+        let cost = |cost: Option<f64>| cost.filter(|cost| cost.is_finite() && *cost > 0.0);
+        let blocks = group.input.blocks.iter();
+        let differences: Vec<f64> =
+            blocks.filter_map(|block| Some((cost(block.cost[b])? / cost(block.cost[a])?).ln())).collect();
+        let terms = Terms { level: group.standing.level, delta: margin };
+        let comparison = paired(&merge(&differences, group.verdict.merged_by.max(1)), &terms);
+        let why_open = why_open(group, b, comparison.difference);
+        let verdict = match why_open {
+            Some(_) => Verdict::Inconclusive,
+            None => comparison.by_interval(margin),
+        };
+        Compared { comparison: Some(comparison), verdict, why_open }
+    }
+
+    /// Blocks after which the interval is likely to lie on one side of what decides, as many again as there are or more;
+    /// `None` where it lies on top of it.
+    fn blocks_more(&self, margin: f64) -> Option<u64> {
+        let comparison =
+            self.comparison.filter(|_| self.verdict == Verdict::Inconclusive && self.why_open.is_none())?;
+        let reach = (comparison.upper - comparison.lower) / 2.0;
+        let away = (comparison.difference.abs() - margin.ln_1p()).abs();
+        let times = (reach / away).powi(2);
+        let more = ((times - 1.0) * comparison.n as f64).ceil();
+        (more.is_finite() && more < 1e5).then_some(more.max(1.0) as u64)
+    }
+
+    /// Whether more blocks are of no use, or the next look is likely to decide.
+    pub fn progress(&self, next_blocks: Option<usize>, margin: f64) -> (bool, bool) {
+        // Where a side came to nothing more blocks show nothing.
+        let settled = self.verdict != Verdict::Inconclusive || self.comparison.is_none();
+        let n = self.comparison.map_or(0, |comparison| comparison.n);
+        let likely =
+            self.blocks_more(margin).is_some_and(|more| next_blocks.is_some_and(|next| n as u64 + more <= next as u64));
+        (settled, !settled && likely)
+    }
+}
+
+/// What forbids a claim, whatever the interval.
+fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
+    let verdict = &group.verdict;
+    if !group.standing.proves {
+        return Some("the session was cut off before its first look".into());
+    }
+    if let Some(why) = verdict.inconclusive {
+        return Some(why.to_string());
+    }
+    if verdict.twin_alarm {
+        return Some("the same subject measured twice in every block differs by more than chance allows".into());
+    }
+    let slow = verdict.spoken_against.contains(&b) && difference <= 0.0;
+    slow.then(|| "plain means, in which slow trials count in full, say the opposite".into())
+}
+
+/// What is said of a session that compares two.
+pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> VersusView {
+    let margin = conditions.margin;
+    let compared = Compared::of(versus, judged, conditions.settled, margin);
+    let (a, b) = (levels(&versus.a.cell, conditions), levels(&versus.b.cell, conditions));
+    let offered = judged.iter().any(|group| group.offered);
+    let side = |side: &VersusSide, own: Option<&Levels>, other: Option<&Levels>| {
+        let at = conditions.settled.iter().position(|settled| settled.cell.id == side.cell);
+        let cell = at.map(|at| &conditions.cells[at]);
+        let cpu = at.map(|at| conditions.settled[at].trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()));
+        VersusSideView {
+            cell: side.cell.clone(),
+            words: side.words.clone(),
+            differs: differs(own, other),
+            trials: cell.map_or(0, |cell| cell.trials),
+            rate: cell.and_then(|cell| cell.estimate.median),
+            cpu_ns: cpu.and_then(|cpu| median(&cpu.collect::<Vec<_>>())),
+            reason: cell.and_then(|cell| cell.reason.clone()),
+        }
+    };
+    let (a_side, b_side) = (side(&versus.a, a, b), side(&versus.b, b, a));
+    let finite = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
+    let comparison = compared.comparison;
+    let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
+    let text = text(&compared, [&a_side, &b_side], margin, if offered { "CPU time " } else { "" });
+    VersusView {
+        alike: alike(a, b),
+        cost: if offered { "cpu time" } else { "time" },
+        longer: comparison.and_then(|comparison| finite(comparison.difference)),
+        lower: comparison.and_then(|comparison| finite(comparison.lower)),
+        upper: comparison.and_then(|comparison| finite(comparison.upper)),
+        blocks: comparison.map_or(0, |comparison| comparison.n),
+        level: judged_level,
+        margin,
+        verdict: name(compared.verdict),
+        blocks_more: compared.blocks_more(margin),
+        why_open: compared.why_open,
+        text,
+        a: a_side,
+        b: b_side,
+    }
+}
+
+/// A verdict's name.
+pub fn name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Worse => "worse",
+        Verdict::Better => "better",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Inconclusive => "open",
+    }
+}
+
+/// How much longer the slower of the two takes, as a share with the sign of who it is.
+pub fn longer(ln: f64) -> f64 {
+    if ln >= 0.0 { ln.exp_m1() } else { -(-ln).exp_m1() }
+}
+
+fn levels<'a>(cell: &CellId, conditions: &'a Conditions) -> Option<&'a Levels> {
+    conditions.settled.iter().find(|settled| settled.cell.id == *cell).map(|settled| &settled.cell.factors)
+}
+
+/// The levels of one side that the other has not. A program is told apart by its words.
+fn differs(own: Option<&Levels>, other: Option<&Levels>) -> BTreeMap<String, String> {
+    let Some((own, other)) = own.zip(other) else { return BTreeMap::new() };
+    let apart =
+        factor::of(own.workload()).filter(|row| row.name != "value" && own.get(row.name) != other.get(row.name));
+    // What does not apply to one side and was not asked for on the other tells nothing.
+    let asked = |levels: &Levels, name: &str| *levels.get(name) != Level::Absent && *levels.get(name) != Level::auto();
+    let apart = apart.filter(|row| asked(own, row.name) || asked(other, row.name));
+    let shown = |name: &str| match own.get(name) {
+        Level::Absent => "–".to_owned(),
+        level => phrase::level(name, level),
+    };
+    apart.map(|row| (row.heading.to_owned(), shown(row.name))).collect()
+}
+
+/// What both have: where they stand, and every level that somebody might ask about.
+fn alike(a: Option<&Levels>, b: Option<&Levels>) -> String {
+    let Some((a, b)) = a.zip(b) else { return String::new() };
+    let told = |name: &str| !matches!(a.get(name), Level::Absent) && *a.get(name) != Level::auto();
+    let same = factor::of(a.workload()).filter(|row| {
+        row.name != "value" && a.get(row.name) == b.get(row.name) && told(row.name) && !is_nothing(a.get(row.name))
+    });
+    same.map(|row| format!("{} {}", row.heading, phrase::level(row.name, a.get(row.name))))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A level that asks for nothing.
+fn is_nothing(level: &Level) -> bool {
+    matches!(level, Level::Number(0)) || matches!(level.name(), Some("none" | "off" | "max" | "direct"))
+}
+
+fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &str) -> String {
+    let Some(comparison) = compared.comparison.filter(|_| a.trials > 0 && b.trials > 0) else {
+        let missing = [("a", a), ("b", b)].into_iter().find(|(_, side)| side.trials == 0 || side.reason.is_some());
+        let why = |side: &VersusSideView| side.reason.clone().unwrap_or_else(|| "the session ended before".into());
+        return match missing {
+            Some((name, side)) => format!("{name} came to nothing ({}), so there is nothing to compare", why(side)),
+            None => "nothing was compared: no block is whole".into(),
+        };
+    };
+    let within = percent(margin);
+    let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
+    if let Some(why) = &compared.why_open {
+        return format!("not decided: {why}");
+    }
+    let takes = |slower: &str, from: f64, to: f64| {
+        format!(
+            "{slower} takes {} longer {cost}for the same work ({} to {})",
+            times(d.abs()),
+            times(from.max(0.0)),
+            times(to)
+        )
+    };
+    // Where the interval holds no difference at all there is no slower one.
+    let small = match (lower > 0.0, upper < 0.0) {
+        (true, _) => format!("; {}", takes("b", lower, upper)),
+        (_, true) => format!("; {}", takes("a", -upper, -lower)),
+        _ => String::new(),
+    };
+    match compared.verdict {
+        Verdict::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
+        Verdict::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
+        Verdict::Equivalent => format!("as good: neither takes more than {within} longer {cost}than the other{small}"),
+        Verdict::Inconclusive => format!(
+            "not decided: b may take up to {} longer {cost}than a, and a up to {} longer than b, where {within} is the \
+             margin",
+            times(upper.max(0.0)),
+            times((-lower).max(0.0))
+        ),
+    }
+}
+
+/// A difference as a share, or where it is large as a multiple.
+fn times(ln: f64) -> String {
+    match ln.exp_m1() {
+        share if !share.is_finite() => "?".into(),
+        share if share >= 2.0 => format!("{} ×", bytegauge_model::unit::significant(1.0 + share, 3)),
+        share => percent(share),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_one_takes_longer_whichever_it_is() {
+        let close = |ln: f64, expected: f64| assert!((longer(ln) - expected).abs() < 1e-12, "{ln}");
+        close(1.05f64.ln(), 0.05);
+        close(-1.05f64.ln(), -0.05);
+        close(0.0, 0.0);
+        assert_eq!((times(0.02f64.ln_1p()), times(4f64.ln())), ("2 %".into(), "4 ×".into()));
+    }
+}
