@@ -22,6 +22,9 @@ use crate::serve;
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
 
+/// The formats of a stored report: those, and what other programs read.
+pub const STORED_FORMATS: [&str; 7] = ["text", "json", "csv", "markdown", "go-bench", "openmetrics", "junit"];
+
 /// The formats of an export.
 pub const EXPORT_FORMATS: [&str; 2] = ["jsonl", "csv"];
 
@@ -111,7 +114,9 @@ pub fn command() -> Command {
                         .conflicts_with("html")
                         .help("What holds over the sessions named, or over all of this machine with the same plan"),
                 )
-                .arg(format_arg())
+                .arg(choice("format", &STORED_FORMATS).default_value("text").help(
+                    "text, or one document: json, csv, markdown, go-bench (for benchstat), openmetrics, junit",
+                ))
                 .arg(html_arg())
                 .arg(open_arg())
                 .arg(full_arg())

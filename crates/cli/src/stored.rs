@@ -41,7 +41,12 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let views: Vec<View> = sessions.iter().map(|id| view(&store, *id, matches)).collect::<Result<_, _>>()?;
     match (args::text(matches, "html"), views.as_slice()) {
         (Some(file), views) => page::write(views, file, matches.get_flag("open"))?,
-        (None, [view]) => print(&rendered(view, matches, &path)?)?,
+        (None, [view]) => print(&match args::text(matches, "format") {
+            Some("go-bench") => render::go_bench::render(view, &SessionData::load(&store, view.session)?),
+            Some("openmetrics") => render::openmetrics::render(view),
+            Some("junit") => render::junit::render(view),
+            _ => rendered(view, matches, &path)?,
+        })?,
         (None, _) => {
             return Err(Failure::usage("several sessions fit one page: add --html page.html, or name one session"));
         }

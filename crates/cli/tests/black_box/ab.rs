@@ -160,3 +160,32 @@ fn the_words_of_both_can_be_left_out_of_an_export() {
     assert!(bench.run("export").exits(0).stdout.contains("hunter2"));
     assert!(!bench.run("export --redact").exits(0).stdout.contains("hunter2"));
 }
+
+/// The script of the action, as a job runs it.
+fn gate(bench: &Bench, b: &str, undecided: &str, blocks: &str) -> Ran {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.github/actions/gate/gate.sh");
+    let bin = std::path::Path::new(crate::bench::BINARY).parent().expect("a folder").display();
+    let folder = bench.path("").display().to_string();
+    bench.shell(&format!(
+        "export PATH={bin}:$PATH RUNNER_TEMP={folder} GITHUB_OUTPUT={folder}/output GITHUB_STEP_SUMMARY={folder}/summary \
+         A='cmd:echo took=2' B='cmd:echo took={b}' MARGIN=5% BUDGET=5s UNTIL_MAX=20s LOAD= UNDECIDED={undecided} \
+         FLAGS='--metric time:took=(.*) --blocks {blocks} --looks 2 --seed 1'; exec bash {script}"
+    ))
+}
+
+#[test]
+fn a_job_fails_where_it_has_become_slower() {
+    if !possible("the action is a script of bash", "bash", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    gate(&bench, "3", "pass", "6").exits(1).prints(&["b is worse"]);
+    gate(&bench, "2.01", "fail", "6").exits(0).prints(&["as good"]);
+    gate(&bench, "2", "pass", "1").exits(0).prints(&["::warning::"]);
+    gate(&bench, "2", "fail", "1").exits(3);
+    let outputs = std::fs::read_to_string(bench.path("output")).expect("the outputs");
+    let verdicts: Vec<&str> = outputs.lines().filter_map(|line| line.strip_prefix("verdict=")).collect();
+    assert_eq!(verdicts, ["worse", "equivalent", "open", "open"]);
+    assert!(std::fs::read_to_string(bench.path("summary")).expect("the summary").contains("b is worse"));
+    assert!(std::fs::read_to_string(bench.path("bytegauge-gate.xml")).expect("the cases").contains("<skipped"));
+}

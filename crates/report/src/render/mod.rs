@@ -2,9 +2,12 @@
 
 pub mod across;
 pub mod csv;
+pub mod go_bench;
 pub mod history;
 pub mod json;
+pub mod junit;
 pub mod markdown;
+pub mod openmetrics;
 pub mod page;
 pub mod screen;
 pub mod sessions;

@@ -6,6 +6,7 @@ mod audit;
 mod calls;
 mod checks;
 mod datagrams;
+mod formats;
 mod page;
 mod render;
 mod robust;

@@ -1,0 +1,96 @@
+//! The Go benchmark format, which `benchstat` reads: a line a trial, so that whoever reads it judges the spread.
+//!
+//! A name holds the plan and every level that varies in the session, as `key=value` parts. The measures are the cost of a
+//! unit (of bytes a MiB), its rate where rates are better read, and CPU time. Format: golang.org/design/14313-benchmark-format.
+
+use std::fmt::Write as _;
+
+use bytegauge_model::{CellKind, Level, Levels, Trial, Workload, factor};
+
+use crate::{SessionData, View};
+
+/// Bytes are costed by the MiB: a byte takes too few nanoseconds to be read.
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// The trials behind every estimate.
+pub fn render(view: &View, data: &SessionData) -> String {
+    let fact = |pointer: &str| data.record.machine.pointer(pointer).and_then(|fact| fact.as_str().map(plain));
+    let mut out = String::from("goos: linux\n");
+    for (key, pointer) in [("cpu", "/cpu/model"), ("kernel", "/kernel_release")] {
+        if let Some(fact) = fact(pointer) {
+            let _ = writeln!(out, "{key}: {fact}");
+        }
+    }
+    let _ = writeln!(out, "pkg: bytegauge/{}", view.plan.name.replace(char::is_whitespace, "_"));
+    for unit in ["B/s", "calls/s", "ops/s", "printed"] {
+        let _ = writeln!(out, "Unit {unit} better=higher");
+    }
+    for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0) {
+        let Some(row) = data.cells.iter().find(|row| row.cell.id == cell.id) else { continue };
+        let name = name(view, &row.cell.factors);
+        let trials = data.trials.iter().filter(|trial| trial.cell == cell.id && Some(trial.stage) == cell.stage);
+        for trial in trials.filter(|trial| trial.outcome.name() == "measured") {
+            out.extend(line(&name, trial));
+        }
+    }
+    out
+}
+
+/// `BenchmarkBufferSize/transport=unix/read=4096`.
+fn name(view: &View, levels: &Levels) -> String {
+    let camel = |word: &str| {
+        let mut chars = word.chars();
+        chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect::<String>())
+    };
+    let plan: String = view.plan.name.split(|c: char| !c.is_ascii_alphanumeric()).map(camel).collect();
+    let mut name = format!("Benchmark{}", if plan.is_empty() { "Session".into() } else { plan });
+    let workload = view.plan.workload.parse::<Workload>().unwrap_or_default();
+    for row in factor::of(workload).filter(|row| view.plan.varied.iter().any(|varied| varied == row.name)) {
+        if *levels.get(row.name) != Level::Absent {
+            let _ = write!(name, "/{}={}", row.name, plain(&levels.get(row.name).to_string()));
+        }
+    }
+    name
+}
+
+/// A value that stands in a name: no space, no slash that would begin another part.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c })
+        .map(|c| if c == '/' { ':' } else { c })
+        .collect()
+}
+
+fn line(name: &str, trial: &Trial) -> Option<String> {
+    let rate = trial.rate().filter(|rate| *rate > 0.0)?;
+    let counted = trial.task().map(|task| task.counted);
+    // So many units are one operation, and what an operation's rate is called.
+    let (unit, rated) = match (trial.workload, counted) {
+        (Workload::Stream, _) | (_, Some(bytegauge_model::Counted::Bytes)) => (MIB, "B/s"),
+        (Workload::Call, _) => (1.0, "calls/s"),
+        (Workload::Ring, _) => (1.0, "ops/s"),
+        (Workload::Check, Some(bytegauge_model::Counted::Printed)) => (1.0, "printed"),
+        (Workload::Check, _) => (1.0, ""),
+    };
+    let cost = if unit == MIB { "ns/MiB" } else { "ns/op" };
+    let done = match trial.workload {
+        Workload::Check => 1.0,
+        _ => (rate * trial.wall_ns as f64 / 1e9 / unit).round().max(1.0),
+    };
+    let mut line = format!("{name} {done:.0} {} {cost}", number(1e9 * unit / rate));
+    if !rated.is_empty() {
+        let _ = write!(line, " {} {rated}", number(rate));
+    }
+    let units = if trial.workload == Workload::Stream { unit } else { 1.0 };
+    if let Some(ns) = trial.cpu_ns_per_unit() {
+        let of = if units == MIB { "MiB" } else { "op" };
+        let _ = write!(line, " {} cpu-ns/{of}", number(ns * units));
+    }
+    Some(line + "\n")
+}
+
+/// Six digits, without an exponent.
+fn number(value: f64) -> String {
+    let digits = (5.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 12.0) as usize;
+    format!("{value:.digits$}")
+}

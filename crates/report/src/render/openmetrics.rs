@@ -1,0 +1,88 @@
+//! OpenMetrics text, for whoever scrapes or pushes results: a gauge a number, a label a level that varies.
+//!
+//! Specification: github.com/prometheus/OpenMetrics, version 1.0.0. Numbers are those of the document; what is not known is
+//! left out.
+
+use std::fmt::Write as _;
+
+use bytegauge_model::{CellKind, Level, factor};
+
+use crate::View;
+use crate::view::document::CellView;
+
+/// A family: its name, its unit's part of that, its help, and its number of a cell.
+type Family = (&'static str, &'static str, fn(&View, &CellView) -> Option<f64>);
+
+const FAMILIES: &[Family] = &[
+    ("bytegauge_rate", "Median rate of the trials: bytes, calls, operations or runs a second.", |_, cell| {
+        cell.estimate.median
+    }),
+    ("bytegauge_rate_lower", "Lower end of its interval.", |_, cell| cell.estimate.lower),
+    ("bytegauge_rate_upper", "Upper end of its interval.", |_, cell| cell.estimate.upper),
+    ("bytegauge_trials", "Trials behind the median.", |_, cell| Some(cell.trials as f64)),
+    ("bytegauge_above_best_upper_ratio", "At most so much dearer than the best confirmed, as a share.", |_, cell| {
+        cell.above_best_upper
+    }),
+    ("bytegauge_named", "1 for the cell that the answer names, else 0.", |view, cell| {
+        let named = view.groups.iter().any(|group| group.recommendation.cell.as_ref() == Some(&cell.id));
+        Some(f64::from(u8::from(named)))
+    }),
+    ("bytegauge_proven", "1 where the cell is named and proven within the margin, else 0.", |view, cell| {
+        let proven = |group: &crate::view::document::GroupView| {
+            group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id)
+        };
+        Some(f64::from(u8::from(view.groups.iter().any(proven))))
+    }),
+];
+
+/// The candidates of a session.
+pub fn render(view: &View) -> String {
+    let mut out = String::new();
+    for (family, help, number) in FAMILIES {
+        let _ = writeln!(out, "# TYPE {family} gauge\n# HELP {family} {help}");
+        for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
+            if let Some(value) = number(view, cell).filter(|value| value.is_finite()) {
+                let _ = writeln!(out, "{family}{{{}}} {value}", labels(view, cell));
+            }
+        }
+    }
+    if let Some(versus) = &view.versus {
+        let _ = writeln!(out, "# TYPE bytegauge_versus_longer_ratio gauge");
+        let _ = writeln!(
+            out,
+            "# HELP bytegauge_versus_longer_ratio So much longer b takes than a, as a share; below 0 a does."
+        );
+        for (bound, value) in [("estimate", versus.longer), ("lower", versus.lower), ("upper", versus.upper)] {
+            if let Some(value) = value {
+                let _ = writeln!(
+                    out,
+                    "bytegauge_versus_longer_ratio{{session=\"{}\",bound=\"{bound}\",verdict=\"{}\"}} {value}",
+                    view.session, versus.verdict
+                );
+            }
+        }
+    }
+    out + "# EOF\n"
+}
+
+fn labels(view: &View, cell: &CellView) -> String {
+    let mut labels: Vec<(&str, String)> = vec![
+        ("session", view.session.to_string()),
+        ("plan", view.plan.name.clone()),
+        ("workload", view.plan.workload.clone()),
+        ("group", cell.group.to_string()),
+        ("cell", cell.id.to_string()),
+        ("unit", cell.estimate.unit.to_owned()),
+    ];
+    // A level of an import may have a name that no label can have.
+    let known = view.plan.varied.iter().filter_map(|name| factor::find(name));
+    for row in known.filter(|row| cell.level(row.name) != Level::Absent) {
+        labels.push((row.name, cell.level(row.name).to_string()));
+    }
+    let label = |(name, value): (&str, String)| format!("{name}=\"{}\"", escaped(&value));
+    labels.into_iter().map(label).collect::<Vec<_>>().join(",")
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
