@@ -101,6 +101,22 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Of buffer-size: ask for every size, reader and place, as the plan buffer-grid does, in eight minutes"),
         ), None))
+        .subcommand(
+            Command::new("survey")
+                .about("The ready plans in small, one after another, in five minutes: what to know of this machine first")
+                .arg(valued("budget", "TIME", "Time for all of it [default: 5m]"))
+                .arg(valued("only", "PLANS", "Some of them alone, such as buffer-size,tcp-echo"))
+                .arg(seed_arg())
+                .arg(Arg::new("gentle").long("gentle").action(ArgAction::SetTrue).help("Rest after every trial as long as it took"))
+                .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Print what would be measured, and for how long"))
+                .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress, only the answers")),
+        )
+        .subcommand(
+            Command::new("doctor")
+                .about("What of this machine disturbs measurements or slows sockets, each with the command that mends it")
+                .arg(choice("format", &["text", "json"]).default_value("text").help("How to print it"))
+                .arg(strict_arg().help("Exit with 3 if there is something to mend")),
+        )
         .subcommand(serve::command())
         .subcommand(Command::new("sessions").about("List what was measured"))
         .subcommand(

@@ -6,6 +6,7 @@ mod across;
 mod args;
 mod check;
 mod connect;
+mod doctor;
 mod dry_run;
 mod exit;
 mod history;
@@ -20,6 +21,7 @@ mod resume;
 mod selftest;
 mod serve;
 mod stored;
+mod survey;
 
 use std::process::ExitCode;
 
@@ -61,6 +63,8 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("relay", matches)) => measure::relay(matches),
         Some(("ab", matches)) => ab::ab(matches),
         Some(("check", matches)) => check::check(matches),
+        Some(("survey", matches)) => survey::survey(matches),
+        Some(("doctor", matches)) => doctor::doctor(matches),
         Some(("compare", matches)) => history::compare(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
@@ -95,7 +96,9 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
         anstream::eprint!("{}", print::in_locale(dry_run::summary(&plan, options.until_proven)));
     }
     let mut lines = matches.get_flag("json-stream").then(JsonLines::default);
-    let (session, ended) = execute(plan, resumed, &mut store, options, (matches, &mut lines))?;
+    let stop = interrupt::stop_on_signals()?;
+    let watched = (matches.get_flag("quiet"), &mut lines);
+    let (session, ended) = execute(plan, resumed, &mut store, options, &stop, watched)?;
     let view = stored::view(&store, session, matches)?;
     let before = before.filter(|_| ended != Ended::Interrupted);
     // Beside what there was, the answer of this session alone is not what was asked.
@@ -133,26 +136,26 @@ fn command_of(matches: &ArgMatches, view: &View) -> String {
 }
 
 /// Runs the session with whoever watches, until done or interrupted.
-fn execute(
+pub fn execute(
     plan: Plan,
     resumed: Option<SessionId>,
     store: &mut Store,
     options: RunOptions,
-    (matches, lines): (&ArgMatches, &mut Option<JsonLines>),
+    stop: &AtomicBool,
+    (quiet, lines): (bool, &mut Option<JsonLines>),
 ) -> Result<(SessionId, Ended), Failure> {
-    let stop = interrupt::stop_on_signals()?;
     let mut bar = None;
     let mut silent = Silent;
     let observer: &mut dyn Observer = if let Some(lines) = lines {
         lines
-    } else if matches.get_flag("quiet") {
+    } else if quiet {
         &mut silent
     } else {
         bar.insert(Bar::new(print::terminal_is_dumb() || !std::io::stderr().is_terminal()))
     };
     let run = match resumed {
-        Some(session) => Run::resume(session, store, options, observer, &stop)?,
-        None => Run::begin(plan, store, options, observer, &stop)?,
+        Some(session) => Run::resume(session, store, options, observer, stop)?,
+        None => Run::begin(plan, store, options, observer, stop)?,
     };
     let session = run.session();
     let ended = run.execute(&mut look::ByReport);

@@ -7,11 +7,12 @@ use clap::ArgMatches;
 use crate::exit::Failure;
 use crate::{args, stored};
 
-/// `bytegauge` alone: the three commands a newcomer needs.
+/// `bytegauge` alone: the four commands a newcomer needs.
 pub fn welcome() -> Result<u8, Failure> {
     stored::print(
         "bytegauge measures how bytes move on this machine and says what to use, with proof.
 
+  bytegauge survey               the questions below in small, in five minutes
   bytegauge run buffer-size      which read and write sizes? a minute, Unix and TCP sockets
   bytegauge stream --help        every factor as a flag: lists, ranges, conditions
   bytegauge report               the latest result again

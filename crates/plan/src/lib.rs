@@ -22,6 +22,7 @@ mod resolve;
 mod ring;
 pub mod search;
 pub mod spec;
+pub mod survey;
 mod task;
 pub mod versus;
 

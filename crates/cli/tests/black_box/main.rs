@@ -37,3 +37,4 @@ mod selftest;
 mod serve;
 mod store_faults;
 mod stored;
+mod survey;

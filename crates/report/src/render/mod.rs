@@ -1,6 +1,7 @@
 //! Prints views. Decides nothing: every number and every sentence is settled before.
 
 pub mod across;
+pub mod brief;
 pub mod csv;
 pub mod go_bench;
 pub mod history;

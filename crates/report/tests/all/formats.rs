@@ -35,7 +35,7 @@ fn benchmarks(text: &str) -> BTreeMap<String, Vec<BTreeMap<String, f64>>> {
         };
         let fields: Vec<&str> = rest.split_whitespace().collect();
         assert!(
-            rest.starts_with(|c: char| c.is_ascii_uppercase()) && fields.len() >= 4 && fields.len() % 2 == 0,
+            rest.starts_with(|c: char| c.is_ascii_uppercase()) && fields.len() >= 4 && fields.len().is_multiple_of(2),
             "{line}"
         );
         assert!(fields[1].parse::<u64>().is_ok_and(|count| count > 0), "{line}");

@@ -1,0 +1,334 @@
+//! `doctor`: what of this machine disturbs measurements or slows sockets, each with the command that mends it.
+//!
+//! Judged by facts that were read; only looks, for half a second, and changes nothing.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use bytegauge_sys::environment::Environment;
+use bytegauge_sys::limit::{Limit, open_files};
+use bytegauge_sys::machine::{MachineProbe, delta};
+use clap::ArgMatches;
+use serde::Serialize;
+
+use crate::exit::{DONE, Failure, INCONCLUSIVE};
+use crate::{args, print, stored};
+
+/// How long the machine is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// From this share of the CPUs on it is told that the host takes them.
+const STEAL: f64 = 0.01;
+
+/// From so many CPUs' worth on it is told that others use them.
+const BUSY: f64 = 0.2;
+
+/// Open files that a thousand connections with both ends in one process need, and some.
+const FILES: u64 = 4096;
+
+/// `SO_RCVBUF` that a program may well ask for, bytes.
+const SOCKET_BUFFER: u64 = 4 << 20;
+
+/// Connections that come at once to a server that is loaded.
+const BACKLOG: u64 = 4096;
+
+/// What is found of one thing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Symptom {
+    /// What was looked at.
+    name: &'static str,
+    /// `good`, `mend`, or `told` where nothing can be done here or nothing is known.
+    state: &'static str,
+    /// What was found, and why it matters.
+    found: String,
+    /// What mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+}
+
+/// What the judgement needs beside the environment.
+#[derive(Clone, Debug, Default)]
+struct Facts {
+    /// Share of the CPUs that the hypervisor took.
+    steal: Option<f64>,
+    /// CPUs' worth of work of others.
+    busy: Option<f64>,
+    files: Option<Limit>,
+    /// `net.core.somaxconn`.
+    backlog: Option<u64>,
+}
+
+/// `bytegauge doctor`.
+pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
+    let environment = Environment::read();
+    let symptoms = symptoms(&environment, &facts());
+    let text = match args::text(matches, "format") {
+        Some("json") => format!("{:#}\n", serde_json::json!(symptoms)),
+        _ => print::in_locale(shown(&environment, &symptoms)),
+    };
+    stored::print(&text)?;
+    let mends = symptoms.iter().any(|symptom| symptom.state == "mend");
+    Ok(if mends && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
+}
+
+/// What should be mended first, in a line each of at most so many characters.
+pub fn worst(width: usize) -> Vec<String> {
+    let symptoms = symptoms(&Environment::read(), &facts());
+    let mend: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == "mend").collect();
+    let mut lines = Vec::new();
+    for symptom in mend.iter().take(2) {
+        let line = format!("MEND   {}: {}", symptom.name, symptom.found);
+        let cut = line.chars().count() > width;
+        lines.push(if cut { line.chars().take(width - 1).collect::<String>() + "…" } else { line });
+    }
+    if !mend.is_empty() {
+        lines.push(format!("       bytegauge doctor tells how ({} to mend)", mend.len()));
+    }
+    lines
+}
+
+fn shown(environment: &Environment, symptoms: &[Symptom]) -> String {
+    let kernel = environment.kernel_release.as_deref().unwrap_or("an unknown kernel");
+    let mut out = format!("bytegauge doctor · Linux {kernel}\n\n");
+    for symptom in symptoms {
+        let mark = match symptom.state {
+            "good" => "✓",
+            "mend" => "✗",
+            _ => "·",
+        };
+        out.push_str(&format!("{mark} {:<12} {}\n", symptom.name, symptom.found));
+        out.extend(symptom.command.iter().map(|command| format!("  {:<12} $ {command}\n", "")));
+    }
+    let mends = symptoms.iter().filter(|symptom| symptom.state == "mend").count();
+    out.push_str(&match mends {
+        0 => "\nnothing to mend\n".to_owned(),
+        mends => format!("\n{mends} to mend (✗); commands with sysctl last until the next boot\n"),
+    });
+    out
+}
+
+fn facts() -> Facts {
+    let look = || {
+        let mut probe = MachineProbe::open().ok()?;
+        let before = probe.sample().ok()?;
+        thread::sleep(LOOK);
+        let seen = delta(&before, &probe.sample().ok()?);
+        let elapsed_ns = seen.elapsed_ns.max(1) as f64;
+        let cpus = seen.per_cpu.len().max(1) as f64;
+        Some((seen.steal_ns() as f64 / elapsed_ns / cpus, seen.busy_ns() as f64 / elapsed_ns))
+    };
+    let seen = look();
+    Facts {
+        steal: seen.map(|(steal, _)| steal),
+        busy: seen.map(|(_, busy)| busy),
+        files: open_files().ok(),
+        backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
+    }
+}
+
+fn symptoms(environment: &Environment, facts: &Facts) -> Vec<Symptom> {
+    [
+        governor(environment),
+        steal(facts),
+        busy(facts),
+        quota(environment),
+        mitigations(environment),
+        files(facts),
+        socket_buffers(environment),
+        backlog(facts),
+        io_uring(environment),
+        clock(environment),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn good(name: &'static str, found: impl Into<String>) -> Symptom {
+    Symptom { name, state: "good", found: found.into(), command: None }
+}
+
+fn told(name: &'static str, found: impl Into<String>) -> Symptom {
+    Symptom { name, state: "told", found: found.into(), command: None }
+}
+
+fn mend(name: &'static str, found: impl Into<String>, command: impl Into<String>) -> Symptom {
+    Symptom { name, state: "mend", found: found.into(), command: Some(command.into()) }
+}
+
+fn governor(environment: &Environment) -> Option<Symptom> {
+    const NAME: &str = "governor";
+    Some(match environment.cpu.governor.as_deref() {
+        Some("performance") => good(NAME, "performance"),
+        Some(other) => mend(
+            NAME,
+            format!("{other}: the clock changes while a trial runs"),
+            "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        ),
+        None => told(NAME, "not to be seen here, as in most virtual machines"),
+    })
+}
+
+fn steal(facts: &Facts) -> Option<Symptom> {
+    const NAME: &str = "steal";
+    let share = facts.steal?;
+    let found = format!("the host took {:.1} % of the CPUs in half a second", share * 100.0);
+    Some(match share {
+        share if share >= STEAL => told(NAME, format!("{found}: ask for CPUs of your own, or measure at another hour")),
+        _ => good(NAME, found),
+    })
+}
+
+fn busy(facts: &Facts) -> Option<Symptom> {
+    const NAME: &str = "others";
+    let cpus = facts.busy?;
+    let found = format!("other programs kept {cpus:.1} CPUs busy");
+    Some(match cpus {
+        cpus if cpus >= BUSY => {
+            mend(NAME, format!("{found}: see which, and end them"), "top -b -n 1 -o %CPU | head -n 15")
+        }
+        _ => good(NAME, found),
+    })
+}
+
+fn quota(environment: &Environment) -> Option<Symptom> {
+    let limit = environment.cgroup_cpu.as_ref()?.limit_cpus?;
+    Some(told(
+        "control group",
+        format!("at most {limit:.2} CPUs: who uses more is stopped for milliseconds; give the container more"),
+    ))
+}
+
+fn mitigations(environment: &Environment) -> Option<Symptom> {
+    let all = &environment.cpu.mitigations;
+    let active = all.values().filter(|state| state.starts_with("Mitigation")).count();
+    let open = all.values().filter(|state| state.starts_with("Vulnerable")).count();
+    if all.is_empty() {
+        return None;
+    }
+    let off = "mitigations=off at boot only where all code is trusted";
+    Some(told("mitigations", format!("{active} on, {open} open ({off})")))
+}
+
+fn files(facts: &Facts) -> Option<Symptom> {
+    const NAME: &str = "open files";
+    let Limit { soft, hard } = facts.files?;
+    Some(match () {
+        () if hard < FILES => mend(
+            NAME,
+            format!("{hard} at most: too few for a thousand connections"),
+            format!("sudo prlimit --pid $$ --nofile={FILES}:{FILES}    # or LimitNOFILE= of the service"),
+        ),
+        () if soft < FILES => {
+            told(NAME, format!("{soft}, raised to {hard} while measuring; your program has to do so too"))
+        }
+        () => good(NAME, format!("{soft}")),
+    })
+}
+
+fn socket_buffers(environment: &Environment) -> Option<Symptom> {
+    const NAME: &str = "sockets";
+    let network = &environment.network;
+    let (read, write) = (network.rmem_max_bytes?, network.wmem_max_bytes?);
+    let kib = |bytes: u64| bytes / 1024;
+    Some(match read.min(write) {
+        least if least < SOCKET_BUFFER => mend(
+            NAME,
+            format!("SO_RCVBUF is cut at {} KiB, SO_SNDBUF at {} KiB, whatever is asked for", kib(read), kib(write)),
+            format!("sudo sysctl -w net.core.rmem_max={SOCKET_BUFFER} net.core.wmem_max={SOCKET_BUFFER}"),
+        ),
+        _ => good(NAME, format!("SO_RCVBUF up to {} KiB, SO_SNDBUF up to {} KiB", kib(read), kib(write))),
+    })
+}
+
+fn backlog(facts: &Facts) -> Option<Symptom> {
+    const NAME: &str = "backlog";
+    let most = facts.backlog?;
+    Some(match most {
+        most if most < BACKLOG => mend(
+            NAME,
+            format!("{most} connections may wait, whatever listen(2) is told"),
+            format!("sudo sysctl -w net.core.somaxconn={BACKLOG}"),
+        ),
+        most => good(NAME, format!("up to {most} connections may wait")),
+    })
+}
+
+fn io_uring(environment: &Environment) -> Option<Symptom> {
+    const NAME: &str = "io_uring";
+    Some(match environment.io_uring_disabled? {
+        0 => good(NAME, "allowed"),
+        1 => mend(NAME, "allowed for one group alone", "sudo sysctl -w kernel.io_uring_disabled=0"),
+        _ => mend(NAME, "switched off", "sudo sysctl -w kernel.io_uring_disabled=0"),
+    })
+}
+
+fn clock(environment: &Environment) -> Option<Symptom> {
+    const NAME: &str = "clock";
+    let source = environment.cpu.clock_source.as_deref()?;
+    // Those that the vDSO reads without a system call (vdso(7)); acpi_pm and hpet take one.
+    Some(match source {
+        "hpet" | "acpi_pm" | "jiffies" => told(
+            NAME,
+            format!("{source}: every reading is a system call; boot with clocksource=tsc if the CPU's is sound"),
+        ),
+        source => good(NAME, source),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(of: Option<Symptom>) -> &'static str {
+        of.expect("a symptom").state
+    }
+
+    #[test]
+    fn what_can_be_mended_has_a_command() {
+        let mut environment = Environment::default();
+        environment.cpu.governor = Some("powersave".into());
+        environment.network.rmem_max_bytes = Some(212_992);
+        environment.network.wmem_max_bytes = Some(212_992);
+        environment.io_uring_disabled = Some(2);
+        let facts = Facts {
+            steal: Some(0.2),
+            busy: Some(1.5),
+            files: Some(Limit { soft: 1024, hard: 2048 }),
+            backlog: Some(128),
+        };
+        let found = symptoms(&environment, &facts);
+        let mends: Vec<&str> = found.iter().filter(|one| one.state == "mend").map(|one| one.name).collect();
+        assert_eq!(mends, ["governor", "others", "open files", "sockets", "backlog", "io_uring"]);
+        assert!(found.iter().all(|one| (one.state == "mend") == one.command.is_some()), "{found:?}");
+        let text = shown(&environment, &found);
+        assert!(text.contains("✗ governor     powersave") && text.contains("6 to mend"), "{text}");
+        assert!(text.lines().count() <= 35, "{text}");
+    }
+
+    #[test]
+    fn what_is_well_is_left_alone() {
+        let mut environment = Environment::default();
+        environment.cpu.governor = Some("performance".into());
+        environment.network.rmem_max_bytes = Some(8 << 20);
+        environment.network.wmem_max_bytes = Some(8 << 20);
+        environment.io_uring_disabled = Some(0);
+        let facts = Facts {
+            steal: Some(0.0),
+            busy: Some(0.0),
+            files: Some(Limit { soft: 8192, hard: 8192 }),
+            backlog: Some(4096),
+        };
+        let found = symptoms(&environment, &facts);
+        assert!(found.iter().all(|one| one.state == "good"), "{found:?}");
+        assert!(shown(&environment, &found).ends_with("nothing to mend\n"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_judged() {
+        let found = symptoms(&Environment::default(), &Facts::default());
+        assert_eq!(found.iter().map(|one| one.name).collect::<Vec<_>>(), ["governor"]);
+        assert_eq!(state(governor(&Environment::default())), "told");
+    }
+}

@@ -1,0 +1,112 @@
+//! `survey`: the ready plans in small, one after another, their answers as they come.
+
+use std::sync::atomic::Ordering;
+
+use bytegauge_harness::{Ended, RunOptions, probe};
+use bytegauge_model::Nanos;
+use bytegauge_plan::survey::{STEPS, SURVEY_NS, SurveyStep};
+use bytegauge_plan::{PlanError, resolve};
+use bytegauge_report::render::brief;
+use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_store::Store;
+use clap::ArgMatches;
+
+use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::{args, doctor, interrupt, measure, print, stored};
+
+/// Lines of an answer: with its title six of them and the end fit a screen.
+const LINES_MAX: usize = 4;
+
+/// Wider lines are hard to read.
+const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
+
+/// `bytegauge survey`.
+pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
+    let budget_ns = args::parsed::<Nanos>(matches, "budget")?.map_or(SURVEY_NS, |budget| budget.0);
+    let steps = steps(matches)?;
+    let seed = measure::seed(matches);
+    if matches.get_flag("dry-run") {
+        return stored::print(&print::in_locale(forecast(&steps, budget_ns)));
+    }
+    let path = stored::store_path(matches)?;
+    let mut store = Store::open(&path)?;
+    let style = stored::style(&path);
+    let width = style.columns.clamp(*COLUMNS.start(), *COLUMNS.end());
+    let stop = interrupt::stop_on_signals()?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
+    let mut sessions = Vec::new();
+    let mut interrupted = false;
+    for (at, step) in steps.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            interrupted = true;
+            break;
+        }
+        let title = format!("{}/{} {}: {}", at + 1, steps.len(), step.plan, step.asks);
+        let spec = step.spec(&steps, budget_ns)?;
+        let plan = match resolve(&spec, &probe::catalog(&spec), seed) {
+            Ok(plan) => plan,
+            // What this machine lacks, or the time does, is said, and the rest goes on.
+            Err(error @ (PlanError::NothingLeft(_) | PlanError::Budget { .. })) => {
+                let why = match error {
+                    PlanError::Budget { .. } => {
+                        "its part of the time is too short: give a longer --budget, or fewer --only".into()
+                    }
+                    error => error.to_string(),
+                };
+                stored::print(&print::in_locale(format!("{title}\n  - {why}\n")))?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let options = RunOptions {
+            program: program.clone(),
+            plant: None,
+            grace_ns: None,
+            until_proven: false,
+            until_max_ns: None,
+            gentle: matches.get_flag("gentle"),
+        };
+        let mut lines = None;
+        let watched = (matches.get_flag("quiet"), &mut lines);
+        let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, watched)?;
+        let view = View::of(&SessionData::load(&store, session)?, &Settings::default());
+        let said = brief::render(&view, LINES_MAX, width).join("\n");
+        stored::print(&print::in_locale(format!("{title} (session {session})\n{said}\n")))?;
+        sessions.push(session);
+        if ended == Ended::Interrupted {
+            interrupted = true;
+            break;
+        }
+    }
+    let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
+    let mut end = doctor::worst(width);
+    if ids.is_empty() {
+        end.push("nothing was measured".into());
+    } else {
+        end.push(format!("MORE   bytegauge report {} --html survey.html · bytegauge report {}", ids.join(" "), ids[0]));
+    }
+    stored::print(&print::in_locale(format!("\n{}\n", end.join("\n"))))?;
+    if interrupted {
+        anstream::eprintln!("interrupted: everything measured is kept");
+        return Ok(INTERRUPTED);
+    }
+    Ok(if ids.is_empty() { FAILED } else { DONE })
+}
+
+/// The steps that were named, or all.
+fn steps(matches: &ArgMatches) -> Result<Vec<SurveyStep>, Failure> {
+    let Some(only) = args::text(matches, "only") else { return Ok(STEPS.to_vec()) };
+    let named: Vec<&str> = only.split(',').map(str::trim).collect();
+    if let Some(unknown) = named.iter().find(|name| STEPS.iter().all(|step| step.plan != **name)) {
+        let known: Vec<&str> = STEPS.iter().map(|step| step.plan).collect();
+        return Err(Failure::usage(format!("--only: `{unknown}` is no part of the survey: {}", known.join(", "))));
+    }
+    Ok(STEPS.iter().copied().filter(|step| named.contains(&step.plan)).collect())
+}
+
+fn forecast(steps: &[SurveyStep], budget_ns: u64) -> String {
+    let seconds = |step: &SurveyStep| step.budget_ns(steps, budget_ns) / 1_000_000_000;
+    let lines = steps.iter().map(|step| format!("{:>5} s  {}: {}\n", seconds(step), step.plan, step.asks));
+    lines.collect::<String>() + "each is a session of its own, as `bytegauge run NAME` measures it in full\n"
+}

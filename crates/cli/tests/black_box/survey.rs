@@ -1,0 +1,61 @@
+//! What a new user runs first: the survey in the small, and what is to be mended.
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::raw::Raw;
+
+#[test]
+fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
+    let bench = Bench::new();
+    let forecast = bench.run("survey --dry-run").exits(0);
+    forecast.prints(&["84 s  buffer-size: which sizes", "tcp-echo", "ring-nop", "as `bytegauge run NAME` measures it"]);
+    assert!(!bench.store().exists());
+    // What has no time is said, and the rest goes on.
+    let ran = bench.run("survey --only udp-echo,buffer-size --budget 10s --seed 1 -q").exits(0);
+    let ran = ran.prints(&[
+        "1/2 buffer-size",
+        "its part of the time is too short",
+        "2/2 udp-echo: what batching",
+        "(session 1)",
+    ]);
+    let ran = ran.prints(&["server ", "bytegauge report 1 --html survey.html"]);
+    assert!(ran.stdout.lines().count() <= 35 && ran.stdout.lines().all(|line| line.chars().count() <= 100), "{ran}");
+    Raw::of(&bench, 1).check_sound();
+    bench.run("report").exits(0).prints(&["bytegauge udp-echo", "USE"]);
+}
+
+#[test]
+fn a_survey_of_nothing_has_failed() {
+    let bench = Bench::new();
+    let ran = bench.run("survey --only buffer-size --budget 1s -q").exits(5);
+    ran.prints(&["1/1 buffer-size", "its part of the time is too short", "nothing was measured"]);
+    bench
+        .run("survey --only buffer-sise")
+        .exits(2)
+        .complains(&["`buffer-sise` is no part of the survey: buffer-size, "]);
+}
+
+#[test]
+fn the_doctor_tells_what_mends_it() {
+    let bench = Bench::new();
+    let text = bench.run("doctor").exits(0).prints(&["bytegauge doctor · Linux", "governor", "open files"]).stdout;
+    assert!(text.lines().count() <= 35, "{text}");
+    let found = bench.run("doctor --format json").exits(0).json();
+    for symptom in found.as_array().expect("symptoms") {
+        let mends = symptom["state"] == "mend";
+        assert_eq!(symptom.get("command").is_some_and(Value::is_string), mends, "{symptom}");
+    }
+}
+
+#[test]
+fn help_lists_what_means_something_there() {
+    let bench = Bench::new();
+    for command in ["check", "ab"] {
+        let help = bench.run(&format!("{command} --help")).exits(0).stdout;
+        for flag in ["--verify", "--ends", "--audit", "--fit-max"] {
+            assert!(!help.contains(flag), "{command}: {flag}");
+        }
+        assert!(help.contains("--metric") && help.contains("--budget"));
+    }
+}

@@ -1,0 +1,90 @@
+//! A survey: the ready plans in small, one after another. Which ones, what each is asked, and how much of the time it gets.
+
+use crate::ready;
+use crate::spec::{PlanError, Spec, parse};
+use bytegauge_model::factor;
+
+/// Time of a survey unless the user says otherwise.
+pub const SURVEY_NS: u64 = 300_000_000_000;
+
+/// One plan of a survey.
+#[derive(Clone, Copy, Debug)]
+pub struct SurveyStep {
+    /// The ready plan.
+    pub plan: &'static str,
+    /// What it asks, in words.
+    pub asks: &'static str,
+    /// Part of the time, of what all parts add up to.
+    pub part: u64,
+    /// Levels in place of the plan's, by factor.
+    levels: &'static [(&'static str, &'static str)],
+}
+
+/// The plans, the most asked first.
+pub const STEPS: &[SurveyStep] = &[
+    SurveyStep { plan: "buffer-size", asks: "which sizes to read and write with", part: 28, levels: &[] },
+    SurveyStep {
+        plan: "tcp-echo",
+        asks: "which engine for few and for many connections, and what io_uring buys",
+        part: 22,
+        levels: &[("flows", "1,150"), ("request", "128")],
+    },
+    SurveyStep {
+        plan: "socket-buffers",
+        asks: "whether to set SO_RCVBUF and SO_SNDBUF",
+        part: 16,
+        levels: &[("profile", "sum")],
+    },
+    SurveyStep {
+        plan: "udp-echo",
+        asks: "what batching buys for datagrams",
+        part: 12,
+        levels: &[("flows", "50"), ("request", "512")],
+    },
+    SurveyStep { plan: "relay-copy", asks: "how to pass a stream on", part: 12, levels: &[] },
+    SurveyStep { plan: "ring-nop", asks: "the ceiling of an io_uring", part: 10, levels: &[("entries", "64,1024")] },
+];
+
+impl SurveyStep {
+    /// Its plan in so much time as its part is of a survey of `steps` that takes `budget_ns`.
+    ///
+    /// # Errors
+    /// When the ready plan does not take the levels, which the test of the table excludes.
+    pub fn spec(&self, steps: &[SurveyStep], budget_ns: u64) -> Result<Spec, PlanError> {
+        let mut spec = ready::find(self.plan)?;
+        for (name, text) in self.levels {
+            let Some(factor) = factor::find(name) else { continue };
+            let levels = parse(factor, text)?;
+            spec.parts.iter_mut().for_each(|part| part.set(factor, levels.clone()));
+        }
+        spec.budget_ns = Some(self.budget_ns(steps, budget_ns));
+        // What is long enough to be audited has a session of its own.
+        spec.audit = 0.0;
+        Ok(spec)
+    }
+
+    /// Its time, nanoseconds.
+    pub fn budget_ns(&self, steps: &[SurveyStep], budget_ns: u64) -> u64 {
+        let parts: u64 = steps.iter().map(|step| step.part).sum();
+        (u128::from(budget_ns) * u128::from(self.part) / u128::from(parts.max(1))) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Catalog, resolve};
+
+    #[test]
+    fn every_step_is_a_ready_plan_that_keeps_its_time() {
+        for step in STEPS {
+            let plan = resolve(&step.spec(STEPS, SURVEY_NS).unwrap(), &Catalog::default(), 1).unwrap();
+            let schedule = plan.schedule();
+            assert!(schedule.blocks >= plan.design.blocks_min, "{}: {schedule:?}", step.plan);
+            assert!(schedule.total_ns() <= step.budget_ns(STEPS, SURVEY_NS), "{}: {schedule:?}", step.plan);
+            assert_eq!(plan.name, step.plan);
+        }
+        let all: u64 = STEPS.iter().map(|step| step.budget_ns(STEPS, SURVEY_NS)).sum();
+        assert!(all <= SURVEY_NS && all > SURVEY_NS - 1_000_000);
+    }
+}

@@ -1,0 +1,55 @@
+//! What a session says to use, in a few lines among other sessions': a mark, the question, the choice, its rate and bound.
+
+use super::paint::wrap;
+use super::screen::{bound, mark, rate};
+use crate::View;
+use crate::view::document::{Standing, UseRow};
+
+/// At most so many lines of at most so many characters; the last says how many more there are.
+pub fn render(view: &View, lines_max: usize, width: usize) -> Vec<String> {
+    let to_use = &view.answer.to_use;
+    let rows: Vec<&UseRow> = to_use.rows.iter().filter(|row| row.standing != Standing::Nothing).collect();
+    if rows.is_empty() {
+        let why = view.verdicts.first().map_or("nothing was measured", |verdict| &verdict.recommendation.text);
+        return wrap(why, width - 4).into_iter().take(1).map(|line| format!("  - {line}")).collect();
+    }
+    // The best known first; in the plan's order among those.
+    let mut kept: Vec<(usize, &UseRow)> = rows.iter().copied().enumerate().collect();
+    kept.sort_by_key(|(at, row)| (row.standing, *at));
+    let shown = if kept.len() > lines_max { lines_max.saturating_sub(1).max(1) } else { kept.len() };
+    kept.truncate(shown);
+    kept.sort_by_key(|(at, _)| *at);
+    let mut out: Vec<String> = kept.iter().map(|(_, row)| line(view, row, width)).collect();
+    if rows.len() > shown && lines_max > 1 {
+        out.push(format!("    … {} more: bytegauge report {}", rows.len() - shown, view.session));
+    }
+    out
+}
+
+fn line(view: &View, row: &UseRow, width: usize) -> String {
+    let to_use = &view.answer.to_use;
+    // What is left to the system is what a program has that says nothing.
+    let says = |shown: &String| !matches!(shown.as_str(), "–" | "auto");
+    let all_left = !row.shown.iter().any(says);
+    let choice: Vec<String> = to_use
+        .choices
+        .iter()
+        .zip(&row.shown)
+        .filter(|(_, shown)| *shown != "–" && (all_left || says(shown)))
+        .map(|(column, shown)| format!("{} {shown}", column.heading))
+        .collect();
+    let who =
+        if row.who.is_empty() || row.question.ends_with(&row.who) { String::new() } else { format!(", {}", row.who) };
+    let within = row.within.map_or_else(String::new, |within| format!(", within {}", bound(within)));
+    let text = format!(
+        "{} {}{who}: {} ({} {}{within})",
+        mark(row.standing),
+        row.question,
+        choice.join(", "),
+        rate(to_use, row),
+        to_use.rate_unit
+    );
+    let text: String =
+        if text.chars().count() + 2 > width { text.chars().take(width - 3).collect::<String>() + "…" } else { text };
+    format!("  {text}")
+}
