@@ -88,6 +88,27 @@ const HAPROXY: ReadyRelay = ReadyRelay {
     install: "install HAProxy (Debian: apt-get install haproxy)",
 };
 
+const GO: ReadyRelay = ReadyRelay {
+    name: "go-copy",
+    summary: "Go, io.Copy between two TCP connections: splice(2)",
+    command: &["bytegauge-go-relays", "-relay", "copy={listen}", "-upstream", "{upstream}"],
+    config: "",
+    version: "-version",
+    install: "build it (in peers/go: go build -o bytegauge-go-relays .) and put it into a folder of PATH",
+};
+
+/// One of the Go relays: a method of the program in `peers/go`.
+macro_rules! go {
+    ($method:literal, $summary:literal) => {
+        ReadyRelay {
+            name: concat!("go-", $method),
+            summary: $summary,
+            command: &["bytegauge-go-relays", "-relay", concat!($method, "={listen}"), "-upstream", "{upstream}"],
+            ..GO
+        }
+    };
+}
+
 /// The ready ones.
 pub const READY_RELAYS: &[ReadyRelay] = &[
     HAPROXY,
@@ -119,6 +140,16 @@ pub const READY_RELAYS: &[ReadyRelay] = &[
         version: "-V",
         install: "install socat (Debian: apt-get install socat)",
     },
+    go!("pipe", "Go, io.Pipe between a goroutine that reads and one that writes"),
+    GO,
+    go!("copy-buffer", "Go, io.CopyBuffer with 32 KiB between plain readers and writers: no splice"),
+    go!("syscall", "Go, raw system calls of the package syscall, 32 KiB"),
+    go!("direct", "Go, TCPConn.WriteTo: what io.Copy calls, called directly"),
+    go!("unix", "Go, system calls of the package golang.org/x/sys/unix, 32 KiB"),
+    go!("bufio", "Go, bufio.Reader into bufio.Writer, flushed after every read"),
+    go!("splice", "Go, splice(2) through a pipe, by hand"),
+    go!("sendfile", "Go, sendfile(2) into a pipe and splice(2) out of it, by hand"),
+    go!("readv-writev", "Go, readv(2) and writev(2) with the buffer in four parts"),
 ];
 
 /// The canonical name of a relay: a method, a ready program, or a command of the user's.
