@@ -22,6 +22,7 @@ mod skips;
 mod sources;
 mod steps;
 mod test;
+mod tournament;
 mod verify_stats;
 
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ const TASKS: &[Task] = &[
     Task { command: lab::command, run: lab::run },
     Task { command: real_life::command, run: real_life::run },
     Task { command: real_programs::command, run: real_programs::run },
+    Task { command: tournament::command, run: tournament::run },
 ];
 
 fn main() -> ExitCode {

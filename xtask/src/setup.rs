@@ -60,10 +60,11 @@ pub fn on_path(program: &str, package: Option<&str>) -> Result<PathBuf, String> 
     file_of(program).ok_or_else(|| format!("the package {package} did not bring {program}"))
 }
 
-/// A program's file; servers lie where PATH of a user may not lead.
+/// A program's file: the distribution's, or else whatever PATH leads to. Servers lie where PATH of a user may not lead, and
+/// what stands before the distribution's may be a script that looks for a version first.
 fn file_of(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from));
+    let folders = ["/usr/bin", "/usr/sbin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 

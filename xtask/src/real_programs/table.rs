@@ -11,6 +11,9 @@ use crate::markdown::table;
 const GOOD: f64 = 0.05;
 const BAD: f64 = 0.15;
 
+/// CPUs' worth of other programs beside a case above which its misses say nothing.
+const CROWDED: f64 = 0.2;
+
 /// One size of a program.
 struct Tried {
     size: u64,
@@ -46,6 +49,8 @@ struct Story<'a> {
     proven: bool,
     tried: Vec<Tried>,
     steal: f64,
+    /// CPUs' worth of work by other programs, beside the question or beside the program: the larger.
+    others: f64,
 }
 
 /// The section.
@@ -80,6 +85,7 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
             "dearer than its best",
             "default",
             "host took",
+            "others, CPUs",
         ],
         stories.iter().map(Story::row),
     ));
@@ -90,6 +96,10 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
     for (what, names) in [
         ("Beyond 15 %", of(&|loss| loss > BAD)),
         ("Between 5 and 15 %", of(&|loss| loss > GOOD && loss <= BAD)),
+        (
+            "Beside other programs' work (more than 0.2 CPUs), so that nothing is to be read from a miss",
+            stories.iter().filter(|story| story.others > CROWDED).map(|story| story.case.name).collect(),
+        ),
         (
             "Without a verdict",
             stories.iter().filter(|story| story.loss().is_none()).map(|story| story.case.name).collect(),
@@ -133,6 +143,10 @@ impl<'a> Story<'a> {
             proven: row["standing"] == "proven",
             tried: tried.collect(),
             steal: check["environment"]["steal_share"].as_f64().unwrap_or(0.0),
+            others: [check, &documents["question"]]
+                .iter()
+                .filter_map(|document| document["environment"]["foreign_cpus"].as_f64())
+                .fold(0.0, f64::max),
         }
     }
 
@@ -174,6 +188,7 @@ impl<'a> Story<'a> {
             loss,
             default.map_or("–".to_owned(), |(size, loss)| format!("{}: {}", Bytes(size), share(loss))),
             share(self.steal),
+            format!("{:.2}", self.others),
         ]
     }
 }
@@ -207,7 +222,7 @@ mod tests {
             "question": {"answer": {"use": {"rows": [
                 {"question": "TCP", "standing": "proven", "choice": {"read_size": read, "write_size": write}}]}}},
             "check": {
-                "environment": {"steal_share": 0.01},
+                "environment": {"steal_share": 0.01, "foreign_cpus": 1.3},
                 "groups": [{"best_set": ["c1"]}],
                 "cells": [
                     cell("c1", 262_144, 4.0, [0.0, 0.02]),
@@ -242,6 +257,10 @@ mod tests {
         assert!(said.contains("its interval reaches there in 0; the worst median is 25 % dearer"), "{said}");
         assert!(said.contains("Beyond 15 %: dd."), "{said}");
         assert!(said.contains("Not tried: pv is missing."), "{said}");
+        assert!(
+            said.contains("so that nothing is to be read from a miss: dd.") && said.contains("| 1 % | 1.30 |"),
+            "{said}"
+        );
         let unknown = text(&[(&CASES[0], documents(7, 7))], "2030-01-02", &[]);
         assert!(unknown.contains("Of 0 cases") && unknown.contains("Without a verdict: dd."), "{unknown}");
     }
