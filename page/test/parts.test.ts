@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { counted } from "../src/beside";
 import { inWords, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
 import { fitted } from "../src/figures/cost";
@@ -86,6 +87,29 @@ test("a cell is the same in another session by what it is, not by its name", () 
     "c9",
   ]);
   expect(same([session([one]), session([other])], [one])).toEqual([]);
+});
+
+test("what a table does not state, the question knows", () => {
+  const one = session([cell({ id: "c1", factors: { transport: "unix", read_size: 1024, flows: 1 } })]);
+  const table = session([cell({ id: "t7", factors: { transport: "unix", read_size: 1024 } })]);
+  table.session = 2;
+  expect(same([one, table], one.cells)).toEqual([]);
+  const places = [
+    { session: 1, cell: "c1" },
+    { session: 2, cell: "t7" },
+  ];
+  const question = {
+    question: "",
+    cost: "ns_per_byte",
+    groups: [],
+    cells: [{ label: "", cells: places, differences: [] }],
+  };
+  expect(same([one, table], one.cells, question, 1)[0]?.found.map((each) => each?.id)).toEqual(["c1", "t7"]);
+});
+
+test("verdicts are counted by their words", () => {
+  expect(counted(["dearer", "open", "dearer"])).toBe("2 dearer, 1 open");
+  expect(counted([])).toBe("–");
 });
 
 describe("CSV", () => {

@@ -16,4 +16,5 @@ pub mod view;
 
 pub use data::SessionData;
 pub use view::across::AcrossView;
+pub use view::document::BetweenView;
 pub use view::{Progress, Settings, Subject, View};
