@@ -28,6 +28,11 @@ describe.skipIf(!program)("the page in a browser", () => {
     const { page, trouble, elements } = await open(browser, fileOf([grid(5, 4)]));
     expect(await page.locator("#answers .answer:not(.heading)").count()).toBe(1);
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
+    const paths = await page
+      .locator("#heatmap .contours path")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("d")));
+    expect(paths.length, "a line and its halo for each contour").toBeGreaterThan(1);
+    expect(paths.every((path) => /^(M[\d.]+,[\d.]+L[\d.]+,[\d.]+)+$/.test(path ?? ""))).toBe(true);
     expect(await elements()).toBeLessThan(2_000);
     await page.evaluate("fetch('https://example.org/').catch(() => {})");
     // What a page complains of comes when it comes.
@@ -271,6 +276,10 @@ describe.skipIf(!program)("the page in a browser", () => {
       ],
     };
     const { page, trouble } = await open(browser, fileOf([view]));
+    const places = await page
+      .locator("#answers .grid, #answers ol.answers")
+      .evaluateAll((all) => all.map((each) => each.tagName));
+    expect(places, "the grid stands above its long list").toEqual(["DIV", "OL"]);
     await page.locator(".grid a").nth(2).click();
     expect(await page.locator(".picker select").inputValue()).toBe("g3");
     expect(trouble).toEqual([]);
