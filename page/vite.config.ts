@@ -17,8 +17,11 @@ const PLOT_STYLE = `:where(.plot) {
   white-space: pre;
 }`;
 
-/** Where the program puts the documents; it looks for this text. */
-const SLOT = '<script type="application/json" id="sessions">[]</script>';
+/** Where the program puts the documents; it looks for these texts. */
+const SLOTS = [
+  '<script type="application/json" id="sessions">[]</script>',
+  '<script type="application/json" id="between">null</script>',
+];
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
@@ -66,7 +69,8 @@ function oneFile(): Plugin {
           () =>
             `<!--\nThe script of this page holds code of others:\n\n${notices(modules).replaceAll("--", "- -")}\n-->\n</html>`,
         );
-      if (!html.includes(SLOT)) throw new Error(`the page has no ${SLOT} for the program to fill`);
+      for (const slot of SLOTS)
+        if (!html.includes(slot)) throw new Error(`the page has no ${slot} for the program to fill`);
       page.source = html;
       page.fileName = "page.html";
     },

@@ -28,6 +28,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
         { class: "reading" },
         `The bar: how much dearer than the best confirmed the choice may be, at ${percent(use.level)} confidence. The line and shade: within ${percent(use.margin)}, the margin.`,
       ),
+    use.grid ? overview(view, open) : null,
     use.rows.length === 0
       ? h("p", { class: "nothing" }, "Nothing was measured that could be recommended.")
       : h(
@@ -45,7 +46,6 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
           ),
           ...use.rows.map((row, at) => answer(view, row, at, open)),
         ),
-    use.grid ? overview(view, open) : null,
     h(
       "ul",
       { class: "legend" },

@@ -1,8 +1,11 @@
 // The documents that the page shows, and what is looked up in them. Knows no statistics: every number is settled before.
 
+import type { BetweenQuestion, BytegaugeBetween } from "./between";
 import type { BytegaugeReport, CellView, FactorView, GroupView } from "./document";
 
 export type View = BytegaugeReport;
+export type Between = BytegaugeBetween;
+export type { BetweenChoice, BetweenDifference, BetweenQuestion } from "./between";
 export type { AvoidLine, CellView, CourseView, Estimate, FactorView, GroupView, Slice, UseRow } from "./document";
 
 /** A factor's level. */
@@ -18,6 +21,18 @@ export interface Interval {
 /** Reads the documents that stand in the page. Keys whose value is not known are left out of them: they read as absent. */
 export function read(text: string): View[] {
   return JSON.parse(text) as View[];
+}
+
+/** Reads what they show beside each other; nothing of one alone. */
+export function readBetween(text: string): Between | null {
+  return JSON.parse(text) as Between | null;
+}
+
+/** The question that a group of a session asks, where others ask it as well. */
+export function questionOf(between: Between | null, view: View, group: GroupView): BetweenQuestion | undefined {
+  return between?.questions.find(({ groups }) =>
+    groups.some((each) => each.session === view.session && each.group === group.id),
+  );
 }
 
 /** The level of a factor in a cell or group. */

@@ -171,7 +171,8 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
   });
 }
 
-const NARROW = 640;
+/** Below, names stand above their rows. */
+export const NARROW = 640;
 
 /** Rows with names: how wide the names are, how high a row is, and what writes them. On a narrow page they stand above. */
 export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) => string, width: number, highest = 26) {

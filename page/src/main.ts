@@ -3,11 +3,13 @@
 
 import "./style.css";
 import { answers } from "./answers";
-import { candidates, read } from "./data";
+import { beside as besideOthers } from "./beside";
+import { candidates, read, readBetween } from "./data";
 import { h } from "./dom";
 import { duration } from "./format";
 import { type Figure, frame, select } from "./frame";
 import { audit } from "./figures/audit";
+import { apart, travelled } from "./figures/between";
 import { cost } from "./figures/cost";
 import { course } from "./figures/course";
 import { cells, environment, errors, missing, notes, options } from "./figures/facts";
@@ -30,10 +32,12 @@ function start(): void {
   const page = document.getElementById("page");
   const views = read(data);
   if (!page || views.length === 0) return;
-  const state = new State(views);
+  const state = new State(views, readBetween(document.getElementById("between")?.textContent ?? "null"));
   const makers: Maker[] = [
     forest,
     (looking) => sessions(looking, state),
+    (looking) => apart(looking, state),
+    (looking) => travelled(looking, state),
     (looking, redraw) => heatmap(looking, state, redraw),
     sweep,
     percentiles,
@@ -52,7 +56,11 @@ function start(): void {
   function show(): void {
     const { view } = state;
     document.title = `bytegauge ${view.plan.name} · session ${view.session}`;
-    top.replaceChildren(answers(view, (group) => state.openGroup(group)));
+    const others = besideOthers(state);
+    top.replaceChildren(
+      answers(view, (group) => state.openGroup(group)),
+      ...(others ? [others] : []),
+    );
     beside.replaceChildren(...[notes(view), environment(view), missing(view)].filter((each) => each != null));
     showEvidence();
   }

@@ -1,6 +1,6 @@
 // What the reader looks at: one session, one group of it, one cell of that; and how figures are to be drawn.
 
-import { type CellView, candidates, cellOf, type GroupView, groupOf, pivot, type View } from "./data";
+import { type Between, type CellView, candidates, cellOf, type GroupView, groupOf, pivot, type View } from "./data";
 
 export interface Looking {
   view: View;
@@ -15,7 +15,11 @@ export class State {
   private cellId: string | null = null;
   private readonly listeners: (() => void)[] = [];
 
-  constructor(readonly views: View[]) {}
+  constructor(
+    readonly views: View[],
+    /** What the sessions show beside each other; nothing of one alone. */
+    readonly between: Between | null = null,
+  ) {}
 
   get view(): View {
     const view = this.views[this.session];

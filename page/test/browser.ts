@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import type { View } from "../src/data";
+import type { Between, View } from "../src/data";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -34,18 +34,21 @@ const folder = mkdtempSync(join(tmpdir(), "page-"));
 let files = 0;
 
 /** The page of some documents, as a file; absent and unknown are the same, as in the product's pages. */
-export function fileOf(views: View[]): string {
+export function fileOf(views: View[], between: Between | null = null): string {
   const template = readFileSync(new URL("../dist/page.html", import.meta.url), "utf8");
-  const known = JSON.stringify(views, (_, value: unknown) =>
-    value && typeof value === "object" && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).filter(([, inner]) => inner != null))
-      : value,
-  );
-  const slot = '<script type="application/json" id="sessions">';
+  const known = (document: unknown) =>
+    JSON.stringify(document, (_, value: unknown) =>
+      value && typeof value === "object" && !Array.isArray(value)
+        ? Object.fromEntries(Object.entries(value).filter(([, inner]) => inner != null))
+        : value,
+    ).replaceAll("<", "\\u003c");
+  const slot = (name: string) => `<script type="application/json" id="${name}">`;
   const file = join(folder, `${(files += 1)}.html`);
   writeFileSync(
     file,
-    template.replace(`${slot}[]`, () => slot + known.replaceAll("<", "\\u003c")),
+    template
+      .replace(`${slot("sessions")}[]`, () => slot("sessions") + known(views))
+      .replace(`${slot("between")}null`, () => slot("between") + known(between)),
   );
   return file;
 }

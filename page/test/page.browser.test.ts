@@ -1,12 +1,13 @@
-import { execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import axe from "axe-core";
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { fileOf, open, PATIENCE_MS, program, start } from "./browser";
-import { cell, grid, long, session } from "./planted";
+import { between, cell, grid, long, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
 
@@ -14,6 +15,10 @@ describe.skipIf(!program)("the page in a browser", () => {
   let browser: Browser;
   beforeAll(async () => {
     browser = await start();
+  });
+  // A page that is left open goes on taking its share of a machine.
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
   });
   afterAll(async () => {
     await browser?.close();
@@ -23,10 +28,16 @@ describe.skipIf(!program)("the page in a browser", () => {
     const { page, trouble, elements } = await open(browser, fileOf([grid(5, 4)]));
     expect(await page.locator("#answers .answer:not(.heading)").count()).toBe(1);
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
+    const paths = await page
+      .locator("#heatmap .contours path")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("d")));
+    expect(paths.length, "a line and its halo for each contour").toBeGreaterThan(1);
+    expect(paths.every((path) => /^(M[\d.]+,[\d.]+L[\d.]+,[\d.]+)+$/.test(path ?? ""))).toBe(true);
     expect(await elements()).toBeLessThan(2_000);
     await page.evaluate("fetch('https://example.org/').catch(() => {})");
+    // What a page complains of comes when it comes.
+    await expect.poll(() => trouble.join(" "), { timeout: PATIENCE_MS }).toMatch(/Content Security Policy/);
     expect(trouble.filter((each) => !each.includes("example.org"))).toEqual([]);
-    expect(trouble.join(" ")).toMatch(/Content Security Policy/);
   });
 
   test("a click and the arrow keys change the slices", async () => {
@@ -122,7 +133,7 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(names.at(-1)).toContain("g2");
     await page.keyboard.press("Enter");
     expect(await page.locator(".picker select").inputValue()).toBe("g2");
-    expect(page.url()).toContain("#evidence");
+    await page.waitForURL(/#evidence$/);
     const reached = new Set<string>();
     for (let step = 0; step < 60; step += 1) {
       await page.keyboard.press("Tab");
@@ -223,15 +234,32 @@ describe.skipIf(!program)("the page in a browser", () => {
   });
 
   test("several sessions stand side by side", async () => {
-    const other = grid(4, 4);
+    const [first, other] = [grid(5, 4), grid(4, 4)];
     other.session = 2;
-    const { page, trouble } = await open(browser, fileOf([grid(5, 4), other]));
-    expect(await page.locator("#sessions h3").textContent()).toContain("other sessions");
-    await page.locator("#sessions .data summary").click();
-    expect(await page.locator("#sessions tbody tr").count()).toBe(32);
+    const { page, trouble } = await open(browser, fileOf([first, other], between(first, other)));
+    expect(await page.locator("#same-cells h3").textContent()).toContain("other sessions");
+    await page.locator("#same-cells .data summary").click();
+    expect(await page.locator("#same-cells tbody tr").count()).toBe(32);
+    const words = (await page.locator("#apart svg text").allTextContents()).map((each) =>
+      each.replaceAll("\u00a0", " "),
+    );
+    expect(words).toEqual(expect.arrayContaining(["dearer", "cheaper", "within 5 %", "open"]));
+    expect(await page.locator("#apart h3").textContent()).toBe("Linux 6.18 against Linux 6.1");
+    expect((await page.locator("#travelled svg text").allTextContents()).join(" ")).toContain("contradicted");
+    expect(await page.locator("#others td").allTextContents()).toEqual([
+      "1 dearer, 1 cheaper, 1 within 5\u00a0%, 1 open",
+      "1 contradicted, 1 holds",
+    ]);
     await page.locator("header select").selectOption("1");
     expect(await page.title()).toContain("session 2");
+    await page.locator("#others a").click();
+    expect(await page.locator("#apart svg").count(), "the question stands in both sessions").toBeGreaterThan(0);
     expect(trouble).toEqual([]);
+  });
+
+  test("one session has nobody beside it", async () => {
+    const { page } = await open(browser, fileOf([grid(3, 3)]));
+    expect(await page.locator("#others, #apart, #travelled, #same-cells").count()).toBe(0);
   });
 
   test("a grid of answers leads to each of them", async () => {
@@ -248,6 +276,10 @@ describe.skipIf(!program)("the page in a browser", () => {
       ],
     };
     const { page, trouble } = await open(browser, fileOf([view]));
+    const places = await page
+      .locator("#answers .grid, #answers ol.answers")
+      .evaluateAll((all) => all.map((each) => each.tagName));
+    expect(places, "the grid stands above its long list").toEqual(["DIV", "OL"]);
     await page.locator(".grid a").nth(2).click();
     expect(await page.locator(".picker select").inputValue()).toBe("g3");
     expect(trouble).toEqual([]);
@@ -279,11 +311,20 @@ describe.skipIf(!program)("the page in a browser", () => {
 
   test.skipIf(!binary)("sessions of every workload, from the program itself", async () => {
     const folder = mkdtempSync(join(tmpdir(), "page-"));
-    const run = (...words: string[]) => execFileSync(binary ?? "", ["--store", join(folder, "results.db"), ...words]);
+    // Not in step: who waits without listening is taken for dead.
+    const run = (...words: string[]) =>
+      promisify(execFile)(binary ?? "", ["--store", join(folder, "results.db"), ...words]);
     for (const workload of ["stream", "call", "ring"]) {
-      run("import", new URL(`../../crates/store/tests/fixtures/schema-3-${workload}.jsonl`, import.meta.url).pathname);
+      await run(
+        "import",
+        new URL(`../../crates/store/tests/fixtures/schema-3-${workload}.jsonl`, import.meta.url).pathname,
+      );
     }
-    run("report", "1", "2", "3", "--html", join(folder, "page.html"));
+    // The first once more, as another session of the same machine.
+    const stream = new URL("../../crates/store/tests/fixtures/schema-3-stream.jsonl", import.meta.url).pathname;
+    await run("import", stream);
+    await run("report", "1", "2", "3", "--html", join(folder, "page.html"));
+    await run("report", "1", "4", "--html", join(folder, "two.html"));
     const { page, trouble, elements } = await open(browser, join(folder, "page.html"));
     for (const session of [0, 1, 2]) {
       await page.locator("header select").selectOption(String(session));
@@ -296,5 +337,8 @@ describe.skipIf(!program)("the page in a browser", () => {
       expect(await elements()).toBeLessThan(8_000);
     }
     expect(trouble).toEqual([]);
+    const two = await open(browser, join(folder, "two.html"));
+    expect(await two.page.locator("#apart h3").textContent()).toBe("session 4 against session 1");
+    expect(two.trouble).toEqual([]);
   });
 });

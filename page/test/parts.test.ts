@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { counted } from "../src/beside";
 import { inWords, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
+import { edges, near } from "../src/figures/contours";
 import { fitted } from "../src/figures/cost";
 import { percentileOf } from "../src/figures/percentiles";
 import { same } from "../src/figures/sessions";
@@ -86,6 +88,75 @@ test("a cell is the same in another session by what it is, not by its name", () 
     "c9",
   ]);
   expect(same([session([one]), session([other])], [one])).toEqual([]);
+});
+
+test("what a table does not state, the question knows", () => {
+  const one = session([cell({ id: "c1", factors: { transport: "unix", read_size: 1024, flows: 1 } })]);
+  const table = session([cell({ id: "t7", factors: { transport: "unix", read_size: 1024 } })]);
+  table.session = 2;
+  expect(same([one, table], one.cells)).toEqual([]);
+  const places = [
+    { session: 1, cell: "c1" },
+    { session: 2, cell: "t7" },
+  ];
+  const question = {
+    question: "",
+    cost: "ns_per_byte",
+    groups: [],
+    cells: [{ label: "", cells: places, differences: [] }],
+  };
+  expect(same([one, table], one.cells, question, 1)[0]?.found.map((each) => each?.id)).toEqual(["c1", "t7"]);
+});
+
+describe("contours", () => {
+  test("run along the tiles where one is near the best and its neighbour is not", () => {
+    const inside = near(
+      [
+        [10, 9.8, 5],
+        [10, 9.9, null],
+      ],
+      false,
+      0.05,
+    );
+    expect(inside).toEqual([
+      [true, true, false],
+      [true, true, null],
+    ]);
+    expect(edges(inside), "nothing towards what was not measured").toEqual([[2, 0, 2, 1]]);
+    expect(near([[10, 10.4, 12]], true, 0.05)).toEqual([[true, true, false]]);
+  });
+  test("neighbouring pieces are one line", () => {
+    expect(
+      edges([
+        [true, false],
+        [true, false],
+        [true, true],
+      ]),
+    ).toEqual([
+      [1, 0, 1, 2],
+      [1, 2, 2, 2],
+    ]);
+    expect(edges([])).toEqual([]);
+  });
+  test("of values that are all alike there are none", () => {
+    expect(
+      edges(
+        near(
+          [
+            [0, 0],
+            [0, 0],
+          ],
+          false,
+          0.05,
+        ),
+      ),
+    ).toEqual([]);
+  });
+});
+
+test("verdicts are counted by their words", () => {
+  expect(counted(["dearer", "open", "dearer"])).toBe("2 dearer, 1 open");
+  expect(counted([])).toBe("–");
 });
 
 describe("CSV", () => {

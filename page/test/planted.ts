@@ -1,6 +1,14 @@
 // Documents made up for tests: shaped by the schema's types, small, and odd where a test asks for it.
 
-import { type CellView, type GroupView, type Level, level, type View } from "../src/data";
+import {
+  type Between,
+  type BetweenDifference,
+  type CellView,
+  type GroupView,
+  type Level,
+  level,
+  type View,
+} from "../src/data";
 
 export interface PlantedCell {
   id: string;
@@ -228,6 +236,57 @@ export function long(view: View): View {
     each.counters.bytes_per_write = Number(level(each, "write_size"));
   }
   return view;
+}
+
+/** Two sessions beside each other: their first cells, one for each thing that may be shown. */
+export function between(first: View, other: View, change: Partial<Between["arms"][number]> = {}): Between {
+  const shown: BetweenDifference["verdict"][] = ["dearer", "cheaper", "equal", "open"];
+  const cells = first.cells.slice(0, shown.length).map((cell, at) => ({
+    label: cell.label,
+    cells: [first, other].map(({ session }) => ({ session, cell: cell.id })),
+    differences: [
+      {
+        arm: 1,
+        difference: [0.2, -0.1, 0.01, 0.3][at] ?? 0,
+        lower: at === 3 ? null : ([0.15, -0.15, -0.02][at] ?? null),
+        upper: at === 3 ? null : ([0.25, -0.06, 0.03][at] ?? null),
+        runs_lower: at === 3 ? 0.1 : null,
+        runs_upper: at === 3 ? 0.9 : null,
+        sessions_first: at === 3 ? 1 : 6,
+        sessions: 1,
+        verdict: shown[at] ?? "open",
+      },
+    ],
+  }));
+  const group = first.groups[0]?.id ?? "g1";
+  const choice = (session: number, tried: number, finding: Between["choices"][number]["finding"]) => ({
+    question: "unix, sums",
+    session,
+    group,
+    choice: "read 64 KiB",
+    tried_in: tried,
+    lower: finding === "contradicted" ? 0.1 : 0,
+    upper: finding === "contradicted" ? 0.2 : 0.03,
+    finding,
+  });
+  return {
+    margin: 0.05,
+    level: 0.95,
+    sessions_min: 5,
+    arms: [
+      { name: "Linux 6.1", sessions: [first.session], stated_only: false },
+      { name: "Linux 6.18", sessions: [other.session], stated_only: false, ...change },
+    ],
+    questions: [
+      {
+        question: "unix, sums",
+        groups: [first, other].map(({ session }) => ({ session, group })),
+        cost: "ns_per_byte",
+        cells,
+      },
+    ],
+    choices: [choice(1, 2, "contradicted"), choice(2, 1, "holds")],
+  };
 }
 
 /** A grid of sizes, `across` × `down`, the first of which is to be used. */

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{fs, io};
 
-use bytegauge_report::{View, render};
+use bytegauge_report::{BetweenView, View, render};
 
 use crate::exit::Failure;
 use crate::stored;
@@ -16,8 +16,8 @@ const OPENER: &str = "xdg-open";
 ///
 /// # Errors
 /// When the file cannot be written, or nothing can show it; then it is written all the same.
-pub fn write(views: &[View], file: &str, open: bool) -> Result<u8, Failure> {
-    fs::write(file, render::page::render(views))
+pub fn write(views: &[View], between: Option<&BetweenView>, file: &str, open: bool) -> Result<u8, Failure> {
+    fs::write(file, render::page::render(views, between))
         .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --html")))?;
     let path = fs::canonicalize(file).unwrap_or_else(|_| Path::new(file).to_owned());
     let done = stored::print(&format!("the page is in {}\n", path.display()))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bytegauge_model::{Bytes, CellKind, GroupId, SessionId};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
-use bytegauge_report::{SessionData, Settings, View, beside, render};
+use bytegauge_report::{BetweenView, SessionData, Settings, View, beside, render};
 use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
@@ -40,7 +40,10 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let sessions = sessions_named(matches, &store)?;
     let views: Vec<View> = sessions.iter().map(|id| view(&store, *id, matches)).collect::<Result<_, _>>()?;
     match (args::text(matches, "html"), views.as_slice()) {
-        (Some(file), views) => page::write(views, file, matches.get_flag("open"))?,
+        (Some(file), views) => {
+            let between = between(&store, &sessions, matches)?;
+            page::write(views, between.as_ref(), file, matches.get_flag("open"))?
+        }
         (None, [view]) => print(&match args::text(matches, "format") {
             Some("go-bench") => render::go_bench::render(view, &SessionData::load(&store, view.session)?),
             Some("openmetrics") => render::openmetrics::render(view),
@@ -113,6 +116,15 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<V
     let mut view = View::of(&data, &settings(matches)?);
     view.notes.extend(beside::notes(store, &view)?);
     Ok(view)
+}
+
+/// What several sessions show beside each other; nothing of one alone.
+pub fn between(store: &Store, sessions: &[SessionId], matches: &ArgMatches) -> Result<Option<BetweenView>, Failure> {
+    if sessions.len() < 2 {
+        return Ok(None);
+    }
+    let data: Vec<SessionData> = sessions.iter().map(|id| SessionData::load(store, *id)).collect::<Result<_, _>>()?;
+    Ok(Some(BetweenView::of(&data, &settings(matches)?)))
 }
 
 /// What the user says about the analysis.

@@ -16,5 +16,6 @@ pub mod view;
 
 pub use data::SessionData;
 pub use view::across::AcrossView;
+pub use view::document::BetweenView;
 pub use view::history::HistoryView;
 pub use view::{Progress, Settings, Subject, View};

@@ -109,6 +109,33 @@ pub fn between_sessions(before: &[f64], after: &[f64], terms: &Terms) -> Compari
     judge(difference, error, freedom, sessions, terms)
 }
 
+/// What the trials of two runs leave open of ln(cost of the second / cost of the first): Welch's interval (1947) of their
+/// means, no trial of which speaks further than [`crate::outlier::SPREADS`]. It knows nothing of what differs from
+/// session to session, so it says how far apart these two runs were, and never why. `None` below six trials of either.
+#[must_use]
+pub fn apart(before: &[f64], after: &[f64], level: f64) -> Option<(f64, f64)> {
+    let (a, b) = (before.len() as f64, after.len() as f64);
+    if before.len().min(after.len()) < MIN_BLOCKS {
+        return None;
+    }
+    let ((mean_a, spread_a), (mean_b, spread_b)) = (moments(&limit(before)), moments(&limit(after)));
+    let (own_a, own_b) = (spread_a / a, spread_b / b);
+    let square = own_a + own_b;
+    // Satterthwaite's degrees of freedom (1946); at least the smaller sample's.
+    let parts = own_a.powi(2) / (a - 1.0) + own_b.powi(2) / (b - 1.0);
+    let freedom = if parts > 0.0 { square.powi(2) / parts } else { a + b - 2.0 };
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    let (middle, reach) = (mean_b - mean_a, student.inverse_cdf(0.5 + level / 2.0) * square.sqrt());
+    Some((middle - reach, middle + reach))
+}
+
+/// The mean ln cost of a run, in which no trial speaks further than [`crate::outlier::SPREADS`]: what [`between_sessions`]
+/// takes of it. `None` without trials.
+#[must_use]
+pub fn typical(costs: &[f64]) -> Option<f64> {
+    (!costs.is_empty()).then(|| moments(&limit(costs)).0)
+}
+
 /// The verdicts on many cells at once: a claim stands only if its p-value passes the procedure of
 /// Benjamini and Hochberg among all claims of its kind; otherwise the cell is inconclusive.
 #[must_use]
@@ -233,6 +260,19 @@ mod tests {
         assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, Verdict::Worse);
         let many: Vec<f64> = history.iter().cycle().take(60).copied().collect();
         assert_eq!(between_sessions(&many, &many, &TERMS).verdict, Verdict::Equivalent);
+    }
+
+    #[test]
+    fn two_runs_are_apart_by_what_their_trials_leave_open() {
+        let around = |middle: f64| [-0.02, -0.01, 0.0, 0.0, 0.01, 0.02].map(|step| middle + step);
+        let (lower, upper) = apart(&around(1.0), &around(1.1), 0.95).expect("six trials each");
+        // Two of the same spread: 10 degrees of freedom, whose 97.5 % point is 2.228; variance 0.0002, six of each.
+        let reach = 2.228_139 * (2.0_f64 * 0.0002 / 6.0).sqrt();
+        assert!((lower - (0.1 - reach)).abs() < 1e-6 && (upper - (0.1 + reach)).abs() < 1e-6, "{lower} {upper}");
+        assert_eq!(apart(&around(1.0)[..5], &around(1.0), 0.95), None);
+        let (lower, upper) = apart(&[1.0; 6], &[1.5; 6], 0.95).expect("no spread is no obstacle");
+        assert!((lower - 0.5).abs() < 1e-9 && (upper - 0.5).abs() < 1e-9);
+        assert_eq!((typical(&[]), typical(&[2.0, 4.0])), (None, Some(3.0)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { percent } from "../format";
-import { accent, draw, faint, ink, paper, rows as laidOut, warn } from "../look";
+import { accent, draw, faint, ink, NARROW, paper, rows as laidOut, warn } from "../look";
 
 export interface Difference {
   id: string;
@@ -11,6 +11,10 @@ export interface Difference {
   lower: number | null;
   upper: number | null;
   alarm: boolean;
+  /** A second interval, which knows less: drawn thin. */
+  thin?: [number, number] | null;
+  /** What is shown of it, in a word at the end of its row. */
+  word?: string;
   /** What a hover adds. */
   more: string;
 }
@@ -19,16 +23,23 @@ export interface Difference {
 const REACH = 0.6;
 
 export function differences(rows: Difference[], margin: number, label: string, width: number): SVGSVGElement {
-  const ends = rows.flatMap((row) => [row.lower ?? row.mid ?? 0, row.upper ?? row.mid ?? 0]);
+  const ends = rows.flatMap((row) => [row.lower ?? row.mid ?? 0, row.upper ?? row.mid ?? 0, ...(row.thin ?? [])]);
   const low = Math.max(-REACH, Math.min(-margin * 1.4, ...ends));
   const top = Math.min(REACH, Math.max(margin * 1.4, ...ends));
   const clip = (share: number | null) => (share == null ? null : Math.max(low, Math.min(share, top)));
-  const { left, y, names, height } = laidOut(rows, (row) => row.label, width);
+  const told = rows.some((row) => row.word);
+  const { narrow, left, y, names, height } = laidOut(
+    rows,
+    (row) => (width < NARROW && row.word ? `${row.word}: ${row.label}` : row.label),
+    width,
+  );
+  const beside = told && !narrow;
+  const within = (row: Difference) => row.mid != null && row.mid >= low && row.mid <= top;
   const tone = (row: Difference) => (row.alarm ? warn() : accent());
   return draw(width, {
     height: 62 + height,
     marginLeft: left,
-    marginRight: 22,
+    marginRight: beside ? 120 : 22,
     marginTop: 8,
     marginBottom: 40,
     x: {
@@ -51,6 +62,28 @@ export function differences(rows: Difference[], margin: number, label: string, w
       Plot.ruleX([0], { stroke: faint() }),
       names,
       Plot.ruleY(
+        rows.filter((row) => row.thin),
+        {
+          y: "id",
+          x1: (row) => clip(row.thin?.[0] ?? null),
+          x2: (row) => clip(row.thin?.[1] ?? null),
+          stroke: faint(),
+          strokeWidth: 1.5,
+          strokeDasharray: "5 2",
+        },
+      ),
+      beside
+        ? Plot.text(rows, {
+            y: "id",
+            text: (row) => row.word ?? "",
+            frameAnchor: "right",
+            textAnchor: "start",
+            dx: 14,
+            fontWeight: 600,
+            fill: ink(),
+          })
+        : null,
+      Plot.ruleY(
         rows.filter((row) => row.lower != null || row.upper != null),
         {
           y: "id",
@@ -61,16 +94,33 @@ export function differences(rows: Difference[], margin: number, label: string, w
         },
       ),
       Plot.text(
-        rows.filter((row) => (row.upper ?? 0) > top),
+        rows.filter((row) => Math.max(row.upper ?? 0, row.thin?.[1] ?? 0, row.mid ?? 0) > top),
         { y: "id", x: top, text: () => "▶", dx: 6, fill: faint() },
       ),
       Plot.text(
-        rows.filter((row) => (row.lower ?? 0) < low),
+        rows.filter((row) => Math.min(row.lower ?? 0, row.thin?.[0] ?? 0, row.mid ?? 0) < low),
         { y: "id", x: low, text: () => "◀", dx: -6, fill: faint() },
       ),
-      Plot.dot(rows, { y: "id", x: (row) => clip(row.mid), fill: tone, r: 4.5 }),
+      // A middle beyond the end has no place there: its number stands for it.
+      ...[low, top].map((end) =>
+        Plot.text(
+          rows.filter((row) => row.mid != null && (end === low ? row.mid < low : row.mid > top)),
+          {
+            y: "id",
+            x: end,
+            text: (row) => percent(row.mid ?? 0).replace("-", "−"),
+            textAnchor: end === low ? "start" : "end",
+            dx: end === low ? 4 : -4,
+            fontWeight: 600,
+            fill: ink(),
+            stroke: paper(),
+            strokeWidth: 5,
+          },
+        ),
+      ),
+      Plot.dot(rows.filter(within), { y: "id", x: "mid", fill: tone, r: 4.5 }),
       Plot.dot(
-        rows.filter((row) => row.alarm),
+        rows.filter((row) => row.alarm && within(row)),
         { y: "id", x: (row) => clip(row.mid), symbol: "times", stroke: ink(), r: 8, strokeWidth: 2 },
       ),
       Plot.tip(

@@ -10,6 +10,7 @@ import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, isDark, paper, thinned } from "../look";
 import { measures } from "../measure";
 import type { Looking, State } from "../state";
+import { contourKey, contours } from "./contours";
 import { colourKey } from "./key";
 import { slice } from "./slice";
 
@@ -111,7 +112,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   return {
     id: "heatmap",
     title: `${fx.heading} × ${fy.heading}`,
-    reading: `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}. Outlined with a dot: may be the best. Hatched and in brackets: screened only, so roughly known. Click a cell, or use the arrow keys, to see the two lines through it.`,
+    reading: `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}. Outlined with a dot: may be the best. Hatched and in brackets: screened only, so roughly known. Lines surround what comes close to the brightest, as far as it was seen. Click a cell, or use the arrow keys, to see the two lines through it.`,
     controls,
     table: () => ({
       columns: [wish.x, wish.y, measure.key, "lower", "upper", "stage", "in_best_set", "outcome", "limit"],
@@ -242,6 +243,20 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       );
       const scaleX = drawing && scaleOf(drawing, "x");
       const scaleY = drawing && scaleOf(drawing, "y");
+      const above = cells.length <= CELLS_WITH_TIP ? drawing.lastElementChild : null;
+      const corners = (list: Level[], scale: Scale) => {
+        const starts = list.map((value) => scale.apply(value) as number);
+        const size = scale.bandwidth ?? 0;
+        const gap = starts.length > 1 ? ((starts[1] ?? 0) - (starts[0] ?? 0) - size) / 2 : 0;
+        return [...starts.map((start) => start - gap), (starts.at(-1) ?? 0) + size + gap];
+      };
+      const valueAt = (x: Level, y: Level) => {
+        const cell = tiles.get(JSON.stringify([x, y]));
+        return cell && isMeasured(cell) ? (measure.of(cell)?.mid ?? null) : null;
+      };
+      const tiles = new Map(cells.map((cell) => [JSON.stringify([level(cell, wish.x), level(cell, wish.y)]), cell]));
+      const shown = ys.map((y) => xs.map((x) => valueAt(x, y)));
+      drawing.insertBefore(contours(shown, measure.less, corners(xs, scaleX), corners(ys, scaleY)), above);
       const ring = svg("rect", {
         fill: "none",
         class: "chosen",
@@ -251,7 +266,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         "pointer-events": "none",
       });
       // Below the tip, which is drawn last.
-      drawing.insertBefore(ring, cells.length <= CELLS_WITH_TIP ? drawing.lastElementChild : null);
+      drawing.insertBefore(ring, above);
       const said = h("p", { class: "said", "aria-live": "polite" });
       const lines = h("div", { class: "side slices" });
       const show = () => {
@@ -337,6 +352,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         {},
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
+        contourKey(measure.less, wide),
         beside ? null : said,
       );
       return beside ? [h("div", { class: "side map" }, map, lines), said] : [map, lines];

@@ -1,8 +1,19 @@
 // The same cells in several sessions, on one axis: another kernel, another machine, another hour. Shows, and judges nothing:
-// sessions are not measured in the same blocks, so what lies between them is more than the intervals know.
+// sessions are not measured in the same blocks, so what lies between them is more than the intervals know. What is shown of
+// their differences stands in the figure beside it.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, factorOf, isConfirmed, isMeasured, type View } from "../data";
+import {
+  type BetweenQuestion,
+  type CellView,
+  candidates,
+  cellOf,
+  factorOf,
+  isConfirmed,
+  isMeasured,
+  questionOf,
+  type View,
+} from "../data";
 import { quantity } from "../format";
 import type { Figure } from "../frame";
 import { named } from "../levels";
@@ -17,8 +28,21 @@ export function identity(cell: CellView): string {
   return JSON.stringify(known.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Cells of one group and, by session, the same cells there; only those that two sessions measured. */
-export function same(views: View[], own: CellView[]): { cell: CellView; found: (CellView | undefined)[] }[] {
+/**
+ * Cells of one group and, by session, the same cells there; only those that two sessions measured. A table that was imported
+ * states some levels alone: which of its cells is meant, the question knows.
+ */
+export function same(
+  views: View[],
+  own: CellView[],
+  question?: BetweenQuestion,
+  session?: number,
+): { cell: CellView; found: (CellView | undefined)[] }[] {
+  const stated = (cell: CellView, view: View) => {
+    const is = (place: { session: number; cell: string }) => place.session === session && place.cell === cell.id;
+    const places = question?.cells.find(({ cells }) => cells.some(is))?.cells;
+    return cellOf(view, places?.find((place) => place.session === view.session)?.cell);
+  };
   const known = views.map(
     (view) =>
       new Map(
@@ -28,7 +52,10 @@ export function same(views: View[], own: CellView[]): { cell: CellView; found: (
       ),
   );
   return own
-    .map((cell) => ({ cell, found: known.map((cells) => cells.get(identity(cell))) }))
+    .map((cell) => ({
+      cell,
+      found: views.map((view, at) => stated(cell, view) ?? known[at]?.get(identity(cell))),
+    }))
     .filter(({ found }) => found.filter((each) => each != null).length > 1);
 }
 
@@ -40,6 +67,8 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
   const shared = same(
     views,
     own.sort((a, b) => weight(a) - weight(b)),
+    questionOf(state.between, view, group),
+    view.session,
   ).slice(0, ROWS_MAX);
   if (shared.length === 0) return null;
   const rows = shared.map(({ cell, found }) => ({ id: cell.id, cell, found }));
@@ -68,7 +97,7 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
   );
   const unit = points[0]?.cell.estimate.unit ?? "";
   return {
-    id: "sessions",
+    id: "same-cells",
     title: "The same cells in other sessions",
     reading:
       "Each session has its own mark and its own interval; hollow marks were screened only. Intervals cover what varied within a session: hours, boots and machines differ by more.",

@@ -5,6 +5,9 @@ use crate::View;
 /// JSON Schema (2020-12) of the document.
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
 
+/// The same of what several sessions show beside each other.
+pub const BETWEEN_SCHEMA: &str = include_str!("../../schema/between.schema.json");
+
 /// One document, indented, with a newline at its end.
 pub fn render(view: &View) -> String {
     // Keys are strings and numbers finite or null: nothing in a view can fail to serialise.

@@ -3,26 +3,38 @@
 
 use serde_json::Value;
 
-use crate::View;
+use crate::{BetweenView, View};
 
 /// The page as `page/` builds it: `cargo xtask page`.
 const TEMPLATE: &str = include_str!("../../page/page.html");
 
-/// Where the documents go.
-const SLOT: &str = "<script type=\"application/json\" id=\"sessions\">[]</script>";
+/// Where the documents go: of each session, and of several beside each other.
+const SLOTS: [(&str, &str); 2] = [("sessions", "[]"), ("between", "null")];
 
 /// More trials than this a picture of what is left over does not tell apart: every n-th stands in the page.
 const RESIDUALS_MAX: usize = 600;
 
-/// The page of some sessions, the first of which it opens with.
-pub fn render(views: &[View]) -> String {
+/// The page of some sessions, the first of which it opens with, and what they show beside each other.
+pub fn render(views: &[View], between: Option<&BetweenView>) -> String {
     let documents: Vec<Value> = views.iter().map(document).collect();
-    // Keys are strings and numbers finite or null: nothing in a view can fail to serialise.
-    let json = serde_json::to_string(&documents).expect("a view is plain data");
-    // Within a string of JSON `<` may be written thus; then no name can end the element that the data stands in.
-    let json = json.replace('<', "\\u003c");
-    let slot = format!("<script type=\"application/json\" id=\"sessions\">{json}</script>");
-    TEMPLATE.replacen(SLOT, &slot, 1)
+    let mut between = serde_json::to_value(between).expect("a view is plain data");
+    drop_unknown(&mut between);
+    SLOTS
+        .into_iter()
+        .zip([Value::Array(documents), between])
+        .fold(TEMPLATE.to_owned(), |page, ((name, empty), value)| {
+            page.replacen(&slot(name, empty), &slot(name, &embedded(&value)), 1)
+        })
+}
+
+/// An element of data.
+fn slot(name: &str, json: &str) -> String {
+    format!("<script type=\"application/json\" id=\"{name}\">{json}</script>")
+}
+
+/// Data as it may stand in a page: within a string of JSON `<` may be written thus; then no name can end the element.
+fn embedded(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
 }
 
 /// A document without what is not known, and with as many residuals as can be seen.
@@ -60,10 +72,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_has_one_place_for_data_and_a_policy_before_it() {
-        assert_eq!(TEMPLATE.matches(SLOT).count(), 1);
+    fn the_template_has_one_place_for_each_document_and_a_policy_before_them() {
         let policy = TEMPLATE.find("Content-Security-Policy").expect("a policy");
-        assert!(policy < TEMPLATE.find(SLOT).expect("a place"));
+        for (name, empty) in SLOTS {
+            assert_eq!(TEMPLATE.matches(&slot(name, empty)).count(), 1, "{name}");
+            assert!(policy < TEMPLATE.find(&slot(name, empty)).expect("a place"), "{name}");
+        }
         for address in ["src=\"http", "href=\"http", "@import", "url(http", "-inline'", "-eval'"] {
             assert!(!TEMPLATE.contains(address), "{address}");
         }

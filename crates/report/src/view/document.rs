@@ -8,6 +8,7 @@
 
 mod answer;
 mod audit;
+mod between;
 mod call;
 mod check;
 mod course;
@@ -26,6 +27,9 @@ use serde_json::{Map, Value};
 
 pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, GridAxis, GridView, Standing, UseRow, UseView};
 pub use audit::{AuditRival, AuditSummary, AuditView};
+pub use between::{
+    BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
+};
 pub use call::{
     CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, ProbeView,
 };

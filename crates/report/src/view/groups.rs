@@ -34,7 +34,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         factors: factors(&judged.row.group.factors),
         varied: judged.varied.clone(),
         throws_away: phrase::throws_away(&judged.row.group.factors),
-        cost: cost(judged),
+        cost: cost_name(judged),
         twin_reach: verdict.twin_reach.map(f64::exp_m1).filter(|reach| reach.is_finite()),
         twin: twin(judged, &id),
         blocks: counted,
@@ -72,7 +72,7 @@ fn course_of(judged: &Judged, conditions: &Conditions) -> Option<CourseView> {
 }
 
 /// What is compared.
-fn cost(judged: &Judged) -> &'static str {
+pub fn cost_name(judged: &Judged) -> &'static str {
     judged.row.group.factors.workload().row().unit.costs[usize::from(judged.offered)]
 }
 

@@ -8,6 +8,7 @@ mod answer;
 mod audit;
 mod avoid;
 mod backlog;
+pub mod between;
 pub(crate) mod call_datagrams;
 mod calls;
 mod cells;

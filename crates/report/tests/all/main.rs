@@ -3,6 +3,7 @@
 
 mod across;
 mod audit;
+mod between;
 mod calls;
 mod checks;
 mod datagrams;

@@ -42,7 +42,7 @@ fn the_page_says_what_the_document_says() {
         }
     }
     let view = view(&session(&Plan { confirm_blocks: 40, ..small() }));
-    let said: Value = serde_json::from_str(data_of(&page::render(std::slice::from_ref(&view)))).expect("JSON");
+    let said: Value = serde_json::from_str(data_of(&page::render(std::slice::from_ref(&view), None))).expect("JSON");
     let known: Value = serde_json::from_str(&json::render(&view)).expect("JSON");
     agrees(&said[0], &known, "");
 }
@@ -51,7 +51,7 @@ fn the_page_says_what_the_document_says() {
 fn ten_times_the_trials_are_no_larger_a_page() {
     let bytes = |confirm_blocks| {
         let data = session(&Plan { confirm_blocks, ..small() });
-        (data.trials.len(), page::render(&[view(&data)]).len())
+        (data.trials.len(), page::render(&[view(&data)], None).len())
     };
     let (few, many) = (bytes(130), bytes(1_300));
     assert!(many.0 > few.0 * 8, "{few:?} {many:?}");
@@ -64,7 +64,7 @@ fn names_that_look_like_markup_are_data() {
     let mut data = session(&small());
     let nasty = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--";
     data.record.plan_name = nasty.into();
-    let page = page::render(&[view(&data)]);
+    let page = page::render(&[view(&data)], None);
     assert!(!page.contains("<script>alert") && !page.contains("<img src=x"));
     let documents: Value = serde_json::from_str(data_of(&page)).expect("JSON");
     assert_eq!(documents[0]["plan"]["name"], nasty);

@@ -2,6 +2,7 @@
 
 use super::{Demand, Row, Scale, Tally};
 use crate::across::{Replicate, across};
+use crate::compare::{Terms, Verdict, apart, between_sessions};
 use crate::rng::{Stream, seeded};
 
 const COVERED: Demand = Demand::AtLeast(95.0);
@@ -26,7 +27,60 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     let (_, heap) = covered(6, 0.1, scale, seed);
     let note = "the sessions' own errors alone, as if all blocks were of one session";
     rows.push(heap.control("blocks of six sessions in one heap", COVERED, scale, note));
+    rows.extend(compared(scale, seed));
     rows
+}
+
+/// Trials of a run.
+const TRIALS: usize = 20;
+/// Spread of a trial's ln cost.
+const TRIAL: f64 = 0.05;
+const TERMS: Terms = Terms { level: 0.95, delta: 0.05 };
+
+/// Two subjects in sessions of their own: six and three of them, and two runs alone.
+fn compared(scale: Scale, seed: u64) -> Vec<Row> {
+    let mut random = seeded(seed, 0xac06);
+    let [mut same, mut wild, mut called, mut alike] = [Tally::default(); 4];
+    for _ in 0..scale.repetitions(4000) {
+        let mut run = |between: f64| {
+            let middle = between * random.normal();
+            (middle, (0..TRIALS).map(|_| middle + TRIAL * random.normal()).collect::<Vec<f64>>())
+        };
+        let covers = |one: &[f64], other: &[f64]| {
+            apart(one, other, 0.95).is_some_and(|(lower, upper)| lower <= 0.0 && upper >= 0.0)
+        };
+        same.count(covers(&run(0.0).1, &run(0.0).1));
+        wild.count(covers(&run(0.1).1, &run(0.1).1));
+        let mean = |(_, trials): (f64, Vec<f64>)| trials.iter().sum::<f64>() / TRIALS as f64;
+        let before: Vec<f64> = (0..6).map(|_| mean(run(0.1))).collect();
+        let after: Vec<f64> = (0..3).map(|_| mean(run(0.1))).collect();
+        let judged = between_sessions(&before, &after, &TERMS);
+        called.count(matches!(judged.verdict, Verdict::Worse | Verdict::Better));
+        alike.count(judged.lower <= 0.0 && judged.upper >= 0.0);
+    }
+    let runs = format!("{TRIALS} trials a run, noise {:.0} %", TRIAL * 100.0);
+    let far = "equal subjects, 10 % between sessions";
+    vec![
+        same.row("difference of two runs covers", Demand::Within(93.5, 96.5), scale, runs.clone()),
+        wild.control(
+            "two runs as if all their sessions were such",
+            Demand::AtLeast(93.5),
+            scale,
+            format!("{runs}, {far}"),
+        ),
+        called.row(
+            "sessions of equals called different",
+            Demand::AtMost(5.0),
+            scale,
+            format!("6 and 3 sessions, {far}"),
+        ),
+        alike.row(
+            "difference over sessions covers",
+            Demand::Within(93.5, 96.5),
+            scale,
+            format!("6 and 3 sessions, {far}"),
+        ),
+    ]
 }
 
 fn covered(sessions: usize, between: f64, scale: Scale, seed: u64) -> (Tally, Tally) {

@@ -1,6 +1,6 @@
-//! The JSON Schema of the document, derived from its types: their doc comments are its descriptions.
+//! The JSON Schemas of the documents, derived from their types: their doc comments are its descriptions.
 //!
-//! What lies in tables elsewhere, factors and limits, is taken from them. Written to `schema/report.schema.json` by
+//! What lies in tables elsewhere, factors and limits, is taken from them. Written to `schema/` by
 //! `cargo xtask generate`; nothing else in the product asks for it.
 
 use std::borrow::Cow;
@@ -12,18 +12,27 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use super::{SCHEMA_VERSION, View};
+use super::{BetweenView, SCHEMA_VERSION, View};
 use crate::limit;
 
-/// JSON Schema (2020-12) of the document, indented, with a newline at its end.
+/// JSON Schema (2020-12) of the document of a session, indented, with a newline at its end.
 pub fn text() -> String {
+    of::<View>("report", "bytegauge report")
+}
+
+/// The same of what several sessions show beside each other.
+pub fn between_text() -> String {
+    of::<BetweenView>("between", "bytegauge between")
+}
+
+fn of<Document: JsonSchema>(name: &str, title: &str) -> String {
     let mut schema = SchemaSettings::draft2020_12()
         .for_serialize()
         .with_transform(RecursiveTransform(closed))
         .into_generator()
-        .into_root_schema_for::<View>();
-    schema.insert("$id".into(), json!(format!("https://bytegauge.invalid/schema/report/{SCHEMA_VERSION}")));
-    schema.insert("title".into(), json!("bytegauge report"));
+        .into_root_schema_for::<Document>();
+    schema.insert("$id".into(), json!(format!("https://bytegauge.invalid/schema/{name}/{SCHEMA_VERSION}")));
+    schema.insert("title".into(), json!(title));
     let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
     text.push('\n');
     text

@@ -1,0 +1,368 @@
+//! Sessions beside each other: two kernels, two machines, last week and now, or a result that others published.
+//!
+//! The sessions of one kind are the replicates of a subject, and every subject is compared with the first
+//! (`bytegauge_stats::compare::between_sessions`): runs of different sessions differ by more than their trials show, so a few
+//! sessions show nothing of subjects. How far two single runs were apart is told all the same, as what it is. Whether a
+//! choice of one session holds in another is asked of the other's own blocks, and needs no history.
+//!
+//! Never pools trials of different sessions.
+
+use std::collections::BTreeSet;
+
+use bytegauge_model::{CellId, GroupId, Level, Levels, Role, SessionId, SessionRecord};
+use bytegauge_stats::compare::{
+    Comparison, MIN_SESSIONS, Terms, Verdict, apart, between_sessions, over_cells, typical,
+};
+
+use super::compare::{Judged, varied};
+use super::document::{
+    BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
+};
+use super::progress::compared;
+use super::settled::Settled;
+use super::{Settings, groups, level};
+use crate::SessionData;
+use crate::phrase::{brief, cell_label, profile_brief};
+
+/// A group of a session with what it confirmed.
+struct Asked {
+    session: usize,
+    group: GroupId,
+    conditions: Levels,
+    cost: &'static str,
+    /// What it may say of other sessions' choices.
+    proves: bool,
+    /// Place among the cells.
+    chosen: Option<usize>,
+    cells: Vec<Confirmed>,
+}
+
+struct Confirmed {
+    id: CellId,
+    choices: Levels,
+    /// ln cost of every trial.
+    costs: Vec<f64>,
+    lower: Option<f64>,
+    upper: Option<f64>,
+}
+
+impl BetweenView {
+    /// Compares sessions, in the order in which they were named.
+    pub fn of(sessions: &[SessionData], settings: &Settings) -> BetweenView {
+        let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
+        let terms = Terms { level: level(settings), delta: margin };
+        let arms = arms(sessions);
+        let asked: Vec<Asked> = sessions.iter().enumerate().flat_map(|(at, data)| asked(at, data, settings)).collect();
+        let scene = Scene { sessions, arms: &arms, terms: &terms };
+        let lined_up: Vec<Vec<&Asked>> = line_up(&asked, sessions);
+        let conditions: Vec<&Levels> = lined_up.iter().map(|same| &same[0].conditions).collect();
+        let mut names = varied(&conditions, |_, _| true);
+        names.insert(0, "transport".into());
+        names.dedup();
+        let mut questions: Vec<BetweenQuestion> = Vec::new();
+        let mut choices = Vec::new();
+        let mut comparisons: Vec<Vec<Comparison>> = vec![Vec::new(); arms.len()];
+        for same in &lined_up {
+            let question = worded(&same[0].conditions, &names);
+            choices.extend(scene.choices(&question, same));
+            questions.extend(scene.question(question, same, &mut comparisons));
+        }
+        // Many cells are many claims: a verdict counts among all of its subject.
+        let verdicts: Vec<Vec<Verdict>> = comparisons.iter().map(|all| over_cells(all, &terms)).collect();
+        let mut next = vec![0; arms.len()];
+        for cell in questions.iter_mut().flat_map(|question| &mut question.cells) {
+            for difference in &mut cell.differences {
+                difference.verdict = word(verdicts[difference.arm][next[difference.arm]]);
+                next[difference.arm] += 1;
+            }
+        }
+        BetweenView { margin, level: terms.level, sessions_min: MIN_SESSIONS, arms, questions, choices }
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Worse => "dearer",
+        Verdict::Better => "cheaper",
+        Verdict::Equivalent => "equal",
+        Verdict::Inconclusive => "open",
+    }
+}
+
+/// The kernel's place among what makes a kind.
+const KERNEL: usize = 1;
+
+/// What makes sessions replicates of one subject: processor, kernel, release, and what the ends were.
+fn kind(record: &SessionRecord) -> [String; 4] {
+    let fact = |path: &str| record.machine.pointer(path).and_then(|fact| fact.as_str()).unwrap_or_default().to_owned();
+    let ends = record.plan.get("ends").and_then(|ends| ends.as_str()).unwrap_or_default().to_owned();
+    let kernel = match fact("/kernel_release") {
+        known if known.is_empty() => record.plan_name.clone(),
+        known => format!("Linux {known}"),
+    };
+    [fact("/cpu/model"), kernel, format!("bytegauge {}", record.version), ends]
+}
+
+/// Whether nothing is known of the machine: a table, which states some levels and leaves the others to be guessed.
+fn is_table(record: &SessionRecord) -> bool {
+    record.imported && record.machine.pointer("/kernel_release").is_none()
+}
+
+fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
+    let mut kinds: Vec<([String; 4], bool, Vec<SessionId>)> = Vec::new();
+    for SessionData { record, .. } in sessions {
+        let kind = kind(record);
+        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, _, ids)) => ids.push(record.id),
+            None => kinds.push((kind, is_table(record), vec![record.id])),
+        }
+    }
+    if let [(_, stated_only, ids)] = kinds.as_slice()
+        && let Some((last, before)) = ids.split_last().filter(|(_, before)| !before.is_empty())
+    {
+        let name = if before.len() == 1 { format!("session {}", before[0]) } else { "the sessions before".to_owned() };
+        let arm = |name: String, sessions: &[SessionId]| BetweenArm {
+            name,
+            sessions: sessions.to_vec(),
+            stated_only: *stated_only,
+        };
+        return vec![arm(name, before), arm(format!("session {last}"), &[*last])];
+    }
+    // Of a table nothing of this is known; it goes by its own name.
+    let machines: Vec<&[String; 4]> = kinds.iter().filter(|kind| !kind.1).map(|(kind, ..)| kind).collect();
+    let differs = |part: usize| machines.iter().any(|kind| kind[part] != machines[0][part]);
+    let told: Vec<usize> = (0..4).filter(|part| differs(*part) || (*part == KERNEL && machines.len() == 1)).collect();
+    let named = |kind: &[String; 4]| {
+        let parts: Vec<&str> = told.iter().map(|part| kind[*part].as_str()).filter(|part| !part.is_empty()).collect();
+        parts.join(", ")
+    };
+    let arm = |(kind, stated_only, sessions): &([String; 4], bool, Vec<SessionId>)| BetweenArm {
+        name: if *stated_only { kind[KERNEL].clone() } else { named(kind) },
+        sessions: sessions.clone(),
+        stated_only: *stated_only,
+    };
+    kinds.iter().map(arm).collect()
+}
+
+/// What a session confirmed.
+fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<Asked> {
+    compared(data, settings, |families, settled, _| {
+        let groups = families.iter().flat_map(|family| &family.groups);
+        let asked = groups.map(|group| asked_of(session, group, settled));
+        asked.filter(|asked| !asked.cells.is_empty()).collect()
+    })
+}
+
+fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
+    let known = |choice: usize| group.cells[choice].map(|at| (choice, &settled[at]));
+    let judged: Vec<(usize, &Settled)> = (0..group.cells.len()).filter_map(known).collect();
+    let confirmed = |(choice, settled): &(usize, &Settled)| Confirmed {
+        id: settled.cell.id.clone(),
+        choices: present(&settled.cell.factors, Some(Role::Choice)),
+        costs: settled.trials.iter().filter_map(|trial| trial.cost_ns(group.offered)).map(f64::ln).collect(),
+        lower: group.verdict.lower.get(*choice).copied().flatten(),
+        upper: group.verdict.upper.get(*choice).copied().flatten(),
+    };
+    let chosen = group.alone.cell.and_then(|cell| judged.iter().position(|(choice, _)| *choice == cell));
+    Asked {
+        session,
+        group: group.row.group.id.clone(),
+        conditions: present(&group.row.group.factors, None),
+        cost: groups::cost_name(group),
+        proves: group.standing.proves && !group.verdict.twin_alarm,
+        chosen,
+        cells: judged.iter().map(confirmed).collect(),
+    }
+}
+
+/// The levels that are there; older sessions do not say their workload.
+fn present(levels: &Levels, role: Option<Role>) -> Levels {
+    let levels = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
+    let workload = levels.workload();
+    let mut levels = levels.said_of(workload);
+    levels.by_name.retain(|_, level| *level != Level::Absent);
+    levels
+}
+
+/// Whether two say the same; of a table, as far as it says anything.
+fn agree(one: &Levels, other: &Levels, stated_only: bool) -> bool {
+    if !stated_only {
+        return one == other;
+    }
+    one.workload() == other.workload()
+        && one.by_name.iter().all(|(name, level)| other.by_name.get(name).is_none_or(|stated| stated == level))
+}
+
+/// The groups that ask the same, those of the earliest session first; only where two sessions or more do.
+fn line_up<'a>(asked: &'a [Asked], sessions: &[SessionData]) -> Vec<Vec<&'a Asked>> {
+    let table = |one: &Asked| is_table(&sessions[one.session].record);
+    let mut taken: BTreeSet<(usize, &GroupId)> = BTreeSet::new();
+    let mut all = Vec::new();
+    // A table fits several questions: those that state more come first, and it fits all of them.
+    let mut order: Vec<&Asked> = asked.iter().collect();
+    order.sort_by_key(|one| (table(one), one.session));
+    for first in order {
+        if !taken.insert((first.session, &first.group)) {
+            continue;
+        }
+        let mut same = vec![first];
+        for session in 0..sessions.len() {
+            if session == first.session {
+                continue;
+            }
+            let fits = |one: &&Asked| {
+                one.session == session
+                    && one.cost == first.cost
+                    && agree(&first.conditions, &one.conditions, table(first) || table(one))
+            };
+            let mut found = asked.iter().filter(fits);
+            // Two that fit are two questions, and nobody knows which.
+            if let (Some(one), None) = (found.next(), found.next()) {
+                taken.insert((one.session, &one.group));
+                same.push(one);
+            }
+        }
+        same.sort_by_key(|one| one.session);
+        if same.len() > 1 {
+            all.push(same);
+        }
+    }
+    all
+}
+
+fn worded(conditions: &Levels, names: &[String]) -> String {
+    let names: Vec<String> =
+        names.iter().filter(|name| !crate::phrase::PROFILE_FACTORS.contains(&name.as_str())).cloned().collect();
+    let (who, question) = (profile_brief(conditions), brief(conditions, &names));
+    if who.is_empty() { question } else { format!("{question}, {who}") }
+}
+
+/// What all questions share.
+struct Scene<'a> {
+    sessions: &'a [SessionData],
+    arms: &'a [BetweenArm],
+    terms: &'a Terms,
+}
+
+impl Scene<'_> {
+    fn id(&self, asked: &Asked) -> SessionId {
+        self.sessions[asked.session].record.id
+    }
+
+    fn arm(&self, asked: &Asked) -> Option<usize> {
+        let id = self.id(asked);
+        self.arms.iter().position(|arm| arm.sessions.contains(&id))
+    }
+
+    /// The cell of one session in another.
+    fn same<'c>(&self, choices: &Levels, first: &Asked, in_: &'c Asked) -> Option<&'c Confirmed> {
+        let stated_only = [first, in_].iter().any(|asked| is_table(&self.sessions[asked.session].record));
+        let mut found = in_.cells.iter().filter(|cell| agree(choices, &cell.choices, stated_only));
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// The cells of a question, with what stands for their verdicts in `comparisons`, subject by subject.
+    fn question(
+        &self,
+        question: String,
+        same: &[&Asked],
+        comparisons: &mut [Vec<Comparison>],
+    ) -> Option<BetweenQuestion> {
+        let first = same[0];
+        let every: Vec<&Levels> = first.cells.iter().map(|cell| &cell.choices).collect();
+        let names = varied(&every, |_, _| true);
+        let mut cells = Vec::new();
+        for cell in &first.cells {
+            let found: Vec<(&Asked, &Confirmed)> =
+                same.iter().filter_map(|asked| Some((*asked, self.same(&cell.choices, first, asked)?))).collect();
+            let differences = self.differences(&found, comparisons);
+            if !differences.is_empty() {
+                let place = |(asked, cell): &(&Asked, &Confirmed)| BetweenPlace {
+                    session: self.id(asked),
+                    cell: cell.id.clone(),
+                };
+                cells.push(BetweenCell {
+                    label: cell_label(&cell.choices, &names),
+                    cells: found.iter().map(place).collect(),
+                    differences,
+                });
+            }
+        }
+        let group = |asked: &&Asked| BetweenGroup { session: self.id(asked), group: asked.group.clone() };
+        let groups = same.iter().map(group).collect();
+        (!cells.is_empty()).then_some(BetweenQuestion { question, groups, cost: first.cost, cells })
+    }
+
+    /// Every subject that has the cell against the first.
+    fn differences(
+        &self,
+        found: &[(&Asked, &Confirmed)],
+        comparisons: &mut [Vec<Comparison>],
+    ) -> Vec<BetweenDifference> {
+        let of_arm = |arm: usize| -> Vec<&[f64]> {
+            let own = found.iter().filter(|(asked, _)| self.arm(asked) == Some(arm));
+            own.map(|(_, cell)| cell.costs.as_slice()).filter(|costs| !costs.is_empty()).collect()
+        };
+        let means = |runs: &[&[f64]]| runs.iter().filter_map(|costs| typical(costs)).collect::<Vec<f64>>();
+        let first = of_arm(0);
+        let mut differences = Vec::new();
+        for (arm, of_subject) in comparisons.iter_mut().enumerate().skip(1) {
+            let own = of_arm(arm);
+            if first.is_empty() || own.is_empty() {
+                continue;
+            }
+            let judged = between_sessions(&means(&first), &means(&own), self.terms);
+            let runs = match (first.as_slice(), own.as_slice()) {
+                ([before], [after]) => apart(before, after, self.terms.level),
+                _ => None,
+            };
+            let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite() && *share > -1.0);
+            differences.push(BetweenDifference {
+                arm,
+                difference: judged.difference.exp_m1(),
+                lower: share(judged.lower),
+                upper: share(judged.upper),
+                runs_lower: runs.and_then(|(lower, _)| share(lower)),
+                runs_upper: runs.and_then(|(_, upper)| share(upper)),
+                sessions_first: first.len(),
+                sessions: own.len(),
+                verdict: word(judged.verdict),
+            });
+            of_subject.push(judged);
+        }
+        differences
+    }
+
+    /// What each session chose, in every other one.
+    fn choices(&self, question: &str, same: &[&Asked]) -> Vec<BetweenChoice> {
+        let every: Vec<&Levels> = same.iter().flat_map(|asked| &asked.cells).map(|cell| &cell.choices).collect();
+        let names = varied(&every, |_, _| true);
+        let mut choices = Vec::new();
+        for from in same {
+            let Some(chosen) = from.chosen.map(|at| &from.cells[at]) else { continue };
+            for tried in same.iter().filter(|tried| tried.session != from.session) {
+                let found = self.same(&chosen.choices, from, tried);
+                let (lower, upper) = found.map_or((None, None), |cell| (cell.lower, cell.upper));
+                let margin = self.terms.delta.ln_1p();
+                let finding = match found {
+                    None => "absent",
+                    Some(_) if !tried.proves => "open",
+                    Some(_) if lower.is_some_and(|lower| lower > margin) => "contradicted",
+                    Some(_) if upper.is_some_and(|upper| upper <= margin) => "holds",
+                    Some(_) => "open",
+                };
+                choices.push(BetweenChoice {
+                    question: question.to_owned(),
+                    session: self.id(from),
+                    group: from.group.clone(),
+                    choice: cell_label(&chosen.choices, &names),
+                    tried_in: self.id(tried),
+                    lower: lower.map(f64::exp_m1),
+                    upper: upper.map(f64::exp_m1).filter(|upper| upper.is_finite()),
+                    finding,
+                });
+            }
+        }
+        choices
+    }
+}

@@ -1,0 +1,156 @@
+//! Sessions beside each other: how far apart they are, who is called different, and whether a choice travels.
+
+use crate::support::{Plan, session};
+use bytegauge_model::{Level, SessionId, SessionStatus};
+use bytegauge_report::view::document::{BetweenChoice, BetweenQuestion};
+use bytegauge_report::{BetweenView, SessionData, Settings, render};
+use serde_json::Value;
+
+const OLD: &str = "6.1.0";
+const NEW: &str = "6.18.0";
+
+/// A session of four cells, of a kernel that is so many times slower throughout.
+fn on(kernel: &str, number: u64, slower: f64) -> SessionData {
+    let plan = Plan {
+        seed: 40 + number,
+        transports: vec!["unix"],
+        profiles: vec!["sum"],
+        read_sizes: vec![16 << 10, 1 << 20],
+        write_sizes: vec![64 << 10, 256 << 10],
+        finalists: 4,
+        confirm_blocks: 120,
+        noise: 0.01,
+        ..Plan::default()
+    };
+    let mut data = session(&plan);
+    data.record.id = SessionId(number as i64);
+    data.record.machine["kernel_release"] = kernel.into();
+    // Hours differ a little.
+    let times = slower * (1.0 + 0.004 * (number % 3) as f64);
+    data.trials.iter_mut().for_each(|trial| trial.bytes = (trial.bytes as f64 / times) as u64);
+    data
+}
+
+/// Reads of 1 MiB are so many times slower in this session.
+fn slow_large_reads(data: &mut SessionData, times: u64) {
+    for at in 0..data.trials.len() {
+        let row = data.cells.iter().find(|row| row.cell.id == data.trials[at].cell);
+        if row.is_some_and(|row| row.cell.factors.get("read_size").number() == Some(1 << 20)) {
+            data.trials[at].bytes /= times;
+        }
+    }
+}
+
+fn between(sessions: &[SessionData]) -> BetweenView {
+    let view = BetweenView::of(sessions, &Settings::default());
+    let schema: Value = serde_json::from_str(render::json::BETWEEN_SCHEMA).expect("the schema is JSON");
+    let validator = jsonschema::draft202012::new(&schema).expect("the schema is a schema");
+    let document = serde_json::to_value(&view).expect("plain data");
+    let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    view
+}
+
+fn only(view: &BetweenView) -> &BetweenQuestion {
+    let [question] = view.questions.as_slice() else { panic!("{:?}", view.questions) };
+    question
+}
+
+fn verdicts(question: &BetweenQuestion) -> Vec<&'static str> {
+    question.cells.iter().flat_map(|cell| &cell.differences).map(|difference| difference.verdict).collect()
+}
+
+#[test]
+fn a_slower_kernel_is_called_so_once_there_is_a_history() {
+    let mut all: Vec<SessionData> = (1..=6).map(|number| on(OLD, number, 1.0)).collect();
+    all.extend((7..=8).map(|number| on(NEW, number, 1.2)));
+    let view = between(&all);
+    let names: Vec<(&str, usize)> = view.arms.iter().map(|arm| (arm.name.as_str(), arm.sessions.len())).collect();
+    assert_eq!(names, [("Linux 6.1.0", 6), ("Linux 6.18.0", 2)]);
+    let question = only(&view);
+    assert_eq!((question.groups.len(), question.cells.len()), (8, 4));
+    assert_eq!(verdicts(question), ["dearer"; 4]);
+    for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
+        assert_eq!((difference.arm, difference.sessions_first, difference.sessions), (1, 6, 2));
+        let (lower, upper) = difference.lower.zip(difference.upper).expect("an interval");
+        assert!(lower > 0.15 && lower < difference.difference && difference.difference < upper, "{difference:?}");
+        assert_eq!(difference.runs_lower, None, "two runs are not several sessions");
+    }
+}
+
+#[test]
+fn equals_are_called_equal_and_a_last_session_is_compared_with_those_before() {
+    let all: Vec<SessionData> = (1..=7).map(|number| on(OLD, number, 1.0)).collect();
+    let view = between(&all);
+    let names: Vec<(&str, usize)> = view.arms.iter().map(|arm| (arm.name.as_str(), arm.sessions.len())).collect();
+    assert_eq!(names, [("the sessions before", 6), ("session 7", 1)]);
+    assert_eq!(verdicts(only(&view)), ["equal"; 4]);
+    assert!(view.choices.len() == 7 * 6 && view.choices.iter().all(|choice| choice.finding == "holds"));
+}
+
+#[test]
+fn two_sessions_are_told_apart_and_nothing_is_claimed_of_their_kernels() {
+    let view = between(&[on(OLD, 1, 1.0), on(NEW, 2, 1.5)]);
+    let question = only(&view);
+    assert_eq!(verdicts(question), ["open"; 4]);
+    for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
+        assert_eq!((difference.lower, difference.upper, difference.sessions_first), (None, None, 1));
+        let (lower, upper) = difference.runs_lower.zip(difference.runs_upper).expect("how far apart the runs were");
+        assert!(lower > 0.4 && upper < 0.6 && lower < difference.difference && difference.difference < upper);
+    }
+    assert_eq!(between(&[on(OLD, 1, 1.0)]).questions, []);
+}
+
+#[test]
+fn whether_a_choice_travels_is_asked_of_the_other_sessions_own_blocks() {
+    let finding = |other: SessionData| {
+        let view = between(&[on(OLD, 1, 1.0), other]);
+        let of_first = |choice: &&BetweenChoice| choice.session == SessionId(1);
+        let choice = view.choices.iter().find(of_first).expect("the first session chose").clone();
+        assert_eq!((choice.choice.as_str(), choice.tried_in), ("read 1 MiB, write 64 KiB", SessionId(2)));
+        choice
+    };
+    assert_eq!(finding(on(NEW, 2, 2.0)).finding, "holds", "a slower machine with the same order");
+    let mut turned = on(NEW, 2, 1.0);
+    slow_large_reads(&mut turned, 3);
+    let contradicted = finding(turned.clone());
+    assert_eq!(contradicted.finding, "contradicted");
+    assert!(contradicted.lower.is_some_and(|lower| lower > 0.05));
+    // Cut off before its first look, a session speaks against nobody.
+    turned.record.status = SessionStatus::Incomplete;
+    assert_eq!(finding(turned).finding, "open");
+    let mut without = on(NEW, 2, 1.0);
+    without.trials.retain(|trial| {
+        let row = without.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
+        row.cell.factors.get("write_size").number() != Some(64 << 10)
+    });
+    assert_eq!(finding(without).finding, "absent");
+}
+
+#[test]
+fn a_published_table_is_compared_by_what_it_states() {
+    let mut table = on(OLD, 2, 1.1);
+    table.record.plan_name = "somebody's table".into();
+    table.record.status = SessionStatus::Imported;
+    table.record.imported = true;
+    table.record.machine = Value::Null;
+    let states = |name: &str| ["transport", "read_size", "write_size"].contains(&name);
+    let forget = |levels: &mut bytegauge_model::Levels| {
+        levels.by_name.iter_mut().filter(|(name, _)| !states(name)).for_each(|(_, level)| *level = Level::Absent);
+    };
+    table.cells.iter_mut().for_each(|row| forget(&mut row.cell.factors));
+    table.groups.iter_mut().for_each(|row| forget(&mut row.group.factors));
+    for order in [[on(OLD, 1, 1.0), table.clone()], [table.clone(), on(OLD, 1, 1.0)]] {
+        let view = between(&order);
+        let known: Vec<bool> = view.arms.iter().map(|arm| arm.stated_only).collect();
+        assert_eq!(known, order.clone().map(|data| data.record.imported));
+        assert!(view.arms.iter().any(|arm| arm.name == "somebody's table"), "{:?}", view.arms);
+        assert_eq!(only(&view).cells.len(), 4);
+        assert!(only(&view).cells.iter().all(|cell| cell.cells.len() == 2));
+    }
+    // What it states otherwise is another question.
+    for row in &mut table.groups {
+        row.group.factors.set("transport", Level::Name("tcp".into()));
+    }
+    assert_eq!(between(&[on(OLD, 1, 1.0), table]).questions, []);
+}

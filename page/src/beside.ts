@@ -1,0 +1,78 @@
+// Several sessions at a glance: for each question, what is shown of each subject against the first. Counts of verdicts, no more.
+
+import type { BetweenQuestion } from "./data";
+import { h } from "./dom";
+import { verdict } from "./figures/between";
+import type { State } from "./state";
+
+/** How often each word was said: `3 dearer, 1 open`. */
+export function counted(words: string[]): string {
+  const counts = new Map<string, number>();
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return [...counts].map(([word, count]) => `${count} ${word}`).join(", ") || "–";
+}
+
+export function beside(state: State): HTMLElement | null {
+  const { between, view } = state;
+  if (!between || between.questions.length === 0) return null;
+  const { arms, margin } = between;
+  const others = arms.map(({ name }, arm) => ({ name, arm })).slice(1);
+  const shown = ({ cells }: BetweenQuestion, arm: number) =>
+    counted(
+      cells.flatMap((cell) => cell.differences.filter((each) => each.arm === arm).map((each) => verdict(each, margin))),
+    );
+  const travels = ({ groups }: BetweenQuestion) => {
+    const own = (choice: { session: number; group: string }) =>
+      groups.some((each) => each.session === choice.session && each.group === choice.group);
+    const found = between.choices.filter((choice) => own(choice) && choice.finding !== "absent");
+    return counted(found.map((choice) => choice.finding));
+  };
+  const link = (question: BetweenQuestion) => {
+    const own = question.groups.find((each) => each.session === view.session);
+    const open = () => own && state.openGroup(own.group);
+    return own ? h("a", { href: "#evidence", onclick: open }, question.question) : question.question;
+  };
+  return h(
+    "section",
+    { id: "others", class: "told", "aria-labelledby": "others-title" },
+    h("h2", { id: "others-title" }, "Side by side"),
+    h(
+      "p",
+      { class: "reading" },
+      `Confirmed cells against ${arms[0]?.name ?? ""} (${arms[0]?.sessions.join(", ") ?? ""}), and choices of one session tried in the others. Without ${between.sessions_min} sessions to compare with, differences stay open.`,
+    ),
+    h(
+      "div",
+      { class: "table", tabindex: 0, role: "group", "aria-label": "What is shown of each question" },
+      h(
+        "table",
+        {},
+        h("caption", { class: "unseen" }, "What is shown of each question"),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "question"),
+            ...others.map(({ name }) => h("th", { scope: "col" }, name)),
+            h("th", { scope: "col" }, "choices in other sessions"),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          ...between.questions.map((question) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, link(question)),
+              ...others.map(({ arm }) => h("td", {}, shown(question, arm))),
+              h("td", {}, travels(question)),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
