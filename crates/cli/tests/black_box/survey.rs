@@ -21,7 +21,7 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
     ]);
     let ran = ran.prints(&["server ", "bytegauge report 1 --html survey.html"]);
     assert!(ran.stdout.lines().count() <= 35 && ran.stdout.lines().all(|line| line.chars().count() <= 100), "{ran}");
-    Raw::of(&bench, 1).check_sound();
+    assert!(!Raw::of(&bench, 1).confirmed().is_empty());
     bench.run("report").exits(0).prints(&["bytegauge udp-echo", "USE"]);
 }
 
