@@ -145,6 +145,7 @@ describe.skipIf(!program)("the page in a browser", () => {
   test.each(["light", "dark"] as const)("axe finds nothing serious in the %s", async (colorScheme) => {
     const { page } = await open(browser, fileOf([grid(5, 4)]), { colorScheme });
     await page.locator("#heatmap .data summary").click();
+    await page.locator("#heatmap .data tbody tr").first().waitFor();
     await page.evaluate(axe.source);
     const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
     const serious = found.violations.filter((each) => each.impact === "serious" || each.impact === "critical");
@@ -239,7 +240,8 @@ describe.skipIf(!program)("the page in a browser", () => {
     const { page, trouble } = await open(browser, fileOf([first, other], between(first, other)));
     expect(await page.locator("#same-cells h3").textContent()).toContain("other sessions");
     await page.locator("#same-cells .data summary").click();
-    expect(await page.locator("#same-cells tbody tr").count()).toBe(32);
+    // A table is filled when its element says that it was opened, which is later than the click.
+    await expect.poll(() => page.locator("#same-cells tbody tr").count(), { timeout: PATIENCE_MS }).toBe(32);
     const words = (await page.locator("#apart svg text").allTextContents()).map((each) =>
       each.replaceAll("\u00a0", " "),
     );
