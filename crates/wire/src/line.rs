@@ -250,6 +250,12 @@ impl Sender {
         }
     }
 
+    /// Says that nothing more comes: the other side hears it as the end of the line.
+    pub fn end(&self) {
+        // What is closed already needs no closing.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
     /// Ends the line for both halves: whoever waits is woken.
     pub fn hang_up(&self) {
         // What is closed already needs no closing.
