@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use bytegauge_model::Place;
 
 /// How long a caller may take to show that it has the key and to say what it wants.
-pub(super) const HEARING: Duration = Duration::from_secs(5);
+pub(super) const HEARING: Duration = Duration::from_secs(10);
 
 /// Callers at a time, those that measure among them.
 const CALLERS_MAX: usize = 64;

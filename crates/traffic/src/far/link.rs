@@ -17,7 +17,7 @@ use crate::far::words::{Ask, REPLY_MAX, ToAgent, ToHome, VERSION, Welcome};
 use crate::message::{Command, Reply};
 
 /// How long an agent may take to answer, to every step.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a session that was given up may still hold the agent's place.
 const LEAVING: Duration = Duration::from_secs(2);
