@@ -34,8 +34,10 @@ const LICENCES: &[&str] = &[
 const DUPLICATES: &[(&str, &str)] = &[
     ("bit-set", "proptest and fancy-regex (by jsonschema), both in tests only"),
     ("bit-vec", "with bit-set"),
+    ("chacha20", "snow, and rand (by proptest) in tests only"),
+    ("cpufeatures", "with chacha20"),
     ("foldhash", "with hashbrown"),
-    ("getrandom", "ahash (by jsonschema) and tempfile, both in tests only"),
+    ("getrandom", "snow's keys, and tempfile in tests only"),
     ("hashbrown", "hashlink (by rusqlite) and jsonschema"),
     ("rand_core", "rand_pcg 0.9, whose numbers plans and verdicts keep, and rand (by proptest)"),
     ("syn", "derive macros move from 2 to 3 one by one; part of no program"),

@@ -15,7 +15,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-plan", &["bytegauge-model"]),
     ("bytegauge-stats", &["bytegauge-model"]),
     ("bytegauge-store", &["bytegauge-model"]),
-    ("bytegauge-traffic", &["bytegauge-model", "bytegauge-sys"]),
+    ("bytegauge-wire", &[]),
+    ("bytegauge-traffic", &["bytegauge-model", "bytegauge-sys", "bytegauge-wire"]),
     (
         "bytegauge-harness",
         &[
@@ -39,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-store",
             "bytegauge-sys",
             "bytegauge-traffic",
+            "bytegauge-wire",
         ],
     ),
     // The harness for what can only be verified on real sockets, the report for the schema of its document.

@@ -4,6 +4,7 @@
 //! of all, and what one means is settled when the plan is known ([`factors`]).
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use bytegauge_model::catalog::ENDS;
 use bytegauge_model::factor::{self, FACTORS, Factor};
@@ -17,7 +18,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::exit::Failure;
 use crate::measure::PLANTS;
 use crate::selftest::SCALES;
-use crate::serve;
+use crate::{agent, serve};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -118,6 +119,7 @@ pub fn command() -> Command {
                 .arg(strict_arg().help("Exit with 3 if there is something to mend")),
         )
         .subcommand(serve::command())
+        .subcommand(agent::command())
         .subcommand(Command::new("sessions").about("List what was measured"))
         .subcommand(
             Command::new("report")
@@ -298,6 +300,10 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .value_parser(PossibleValuesParser::new(ENDS.iter().map(|row| row.name)))
                 .help("Both ends as threads of one process, or as two processes"),
         )
+        .args(workload.is_none_or(Workload::has_path).then(|| {
+            valued("key-file", "FILE", "The key of --host, which `bytegauge agent --init` made: the same file on both hosts")
+                .value_parser(value_parser!(PathBuf))
+        }))
         .arg(
             Arg::new("verify")
                 .long("verify")

@@ -3,12 +3,14 @@
 
 mod ab;
 mod across;
+mod agent;
 mod args;
 mod check;
 mod connect;
 mod doctor;
 mod dry_run;
 mod exit;
+mod far;
 mod history;
 mod interrupt;
 mod live;
@@ -68,6 +70,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("compare", matches)) => history::compare(matches),
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
+        Some(("agent", matches)) => agent::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
         Some(("report", matches)) if matches.get_flag("across") => across::report(matches),
         Some(("report", matches)) => stored::report(matches),

@@ -18,7 +18,7 @@ use clap::ArgMatches;
 use crate::exit::{DONE, Failure, INTERRUPTED};
 use crate::live::JsonLines;
 use crate::progress::Bar;
-use crate::{args, connect, dry_run, history, interrupt, look, print, resume, stored};
+use crate::{args, connect, dry_run, far, history, interrupt, look, print, resume, stored};
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -66,6 +66,7 @@ pub fn measure_values(mut spec: Spec, matches: &ArgMatches, values: String) -> R
 fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     apply_flags(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
+    far::look_up(&mut spec)?;
     planned(resolve(&spec, &probe::catalog(&spec), seed(matches))?, matches)
 }
 
@@ -77,7 +78,9 @@ pub fn seed(matches: &ArgMatches) -> u64 {
 /// Measures a plan as the flags of its command say, and prints what came of it.
 pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     // Whatever is wrong with a flag is said now, not after a minute of measuring.
-    let options = options(matches, &plan)?;
+    let mut options = options(matches, &plan)?;
+    // What is only printed asks nobody.
+    let key = if matches.get_flag("dry-run") { None } else { far::key(&plan, matches)? };
     stored::settings(matches)?;
     plan.saved = history::save_as(matches)?;
     if matches.get_flag("dry-run") {
@@ -87,6 +90,9 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
         };
     }
     connect::reach(&plan)?;
+    if let Some(key) = &key {
+        options.links = far::links(&plan, key, far::lasts_ns(&plan, &options))?;
+    }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
     let before = history::against(matches, &store)?;
@@ -263,7 +269,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     }
     let plant = args::text(matches, "plant").map(plant).transpose()?;
     let gentle = matches.get_flag("gentle");
-    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, gentle })
+    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new(), gentle })
 }
 
 /// The faults that can be planted.

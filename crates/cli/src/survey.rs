@@ -65,6 +65,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             grace_ns: None,
             until_proven: false,
             until_max_ns: None,
+            links: Vec::new(),
             gentle: matches.get_flag("gentle"),
         };
         let mut lines = None;

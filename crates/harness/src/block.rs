@@ -8,6 +8,7 @@ use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::setup::GRACE_NS;
+use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{Cast, Channel, Plant, Setup, Task, TaskSetup};
 
 use crate::event::Event;
@@ -254,7 +255,10 @@ impl Run<'_> {
         // No byte reaches the null engine's reader, so none can be compared.
         let verify = self.plan.verify && cell.kind != CellKind::Floor;
         let seed = self.plan.seed ^ block;
-        let setup = Setup::of(&cell.factors)?;
+        let mut setup = Setup::of(&cell.factors)?;
+        if let Some(far) = setup.path_mut().and_then(|path| path.far.as_mut()) {
+            far.ticket = Ticket::fresh()?;
+        }
         Ok(Setup { warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, ..setup })
     }
 
@@ -267,7 +271,9 @@ impl Run<'_> {
 
     /// The ends, each of which is started when it is needed.
     fn cast(&mut self) -> &mut Cast {
-        self.cast.get_or_insert_with(|| Cast::new(self.plan.ends, &self.options.program))
+        self.cast.get_or_insert_with(|| {
+            Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
+        })
     }
 
     fn end_processes(&self) -> Vec<u32> {

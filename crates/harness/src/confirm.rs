@@ -283,6 +283,10 @@ fn floor(leader: &Cell) -> Cell {
     if *factors.get("connect") != Level::Absent {
         factors.set("connect", Level::auto());
     }
+    // It connects to nobody, and stays here.
+    if *factors.get("host") != Level::Absent {
+        factors.set("host", Level::auto());
+    }
     // Every workload has a name for it.
     for name in ["engine", "implementation"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent) {
         factors.set(name, null());

@@ -14,11 +14,26 @@ const KEPT: [(&str, &str); 3] = [
     ("/cpu/model", "on another CPU"),
 ];
 
+/// Where the facts of other hosts are, among those of a machine: by the places of their agents.
+pub(crate) const FAR_HOSTS: &str = "far_hosts";
+
 /// Where the session was measured, if that is not here and now.
 pub(crate) fn elsewhere(recorded: &Value, now: &Value) -> Option<&'static str> {
     let known = |facts: &Value, name: &str| facts.pointer(name).filter(|fact| !fact.is_null()).cloned();
     let differs = |name: &str| known(recorded, name).zip(known(now, name)).is_some_and(|(then, now)| then != now);
-    KEPT.iter().find(|(name, _)| differs(name)).map(|(_, words)| *words)
+    let near = KEPT.iter().find(|(name, _)| differs(name)).map(|(_, words)| *words);
+    near.or_else(|| far_elsewhere(recorded, now))
+}
+
+/// Whether a far host is another one by now, or was booted anew.
+fn far_elsewhere(recorded: &Value, now: &Value) -> Option<&'static str> {
+    let then = recorded.get(FAR_HOSTS)?.as_object()?;
+    let boot = |host: &Value| host.pointer("/machine/boot_id").filter(|id| !id.is_null()).cloned();
+    let is_other = |(place, host): (&String, &Value)| {
+        let now = now.get(FAR_HOSTS).and_then(|hosts| hosts.get(place));
+        now.and_then(boot).zip(boot(host)).is_some_and(|(now, then)| now != then)
+    };
+    then.iter().any(is_other).then_some("with a far host in another boot, or with another one")
 }
 
 #[cfg(test)]
@@ -44,6 +59,14 @@ mod tests {
             *other.pointer_mut(place).expect("a fact") = json!(value);
             check(&other, Some(expected));
         }
+    }
+
+    #[test]
+    fn a_far_host_is_compared_too() {
+        let with = |boot: &str| json!({"boot_id": "b1", "far_hosts": {"192.0.2.7:1": {"machine": {"boot_id": boot}}}});
+        assert_eq!(elsewhere(&with("b2"), &with("b2")), None);
+        assert!(elsewhere(&with("b2"), &with("b3")).is_some_and(|words| words.contains("far host")));
+        assert_eq!(elsewhere(&with("b2"), &json!({"boot_id": "b1"})), None);
     }
 
     #[test]

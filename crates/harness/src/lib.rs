@@ -23,4 +23,4 @@ mod screen;
 
 pub use event::{Event, Observer};
 pub use look::{Judge, Judgement, Stand, Subject};
-pub use run::{Ended, Run, RunError, RunOptions};
+pub use run::{Ended, Run, RunError, RunOptions, this_machine};

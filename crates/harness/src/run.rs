@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{BlockRecord, SessionStatus, Stage};
@@ -14,8 +15,9 @@ use bytegauge_sys::environment::Environment;
 use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::far::Link;
 use bytegauge_traffic::{Cast, Fault, Plant};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use crate::block::{BlockEnd, BlockTask};
@@ -86,6 +88,8 @@ pub struct RunOptions {
     pub until_proven: bool,
     /// Begins no further look that would end after so much of the session's time, nanoseconds.
     pub until_max_ns: Option<u64>,
+    /// Links to the agents of other hosts, where ends run.
+    pub links: Vec<Arc<Link>>,
     /// Rests as long after every trial as it took, so that other programs of this machine get their turn.
     pub gentle: bool,
 }
@@ -166,7 +170,7 @@ impl<'a> Run<'a> {
             margin: plan.margin,
             version: env!("CARGO_PKG_VERSION").into(),
             plan: serde_json::to_value(&plan).unwrap_or(Value::Null),
-            machine: machine(),
+            machine: machine(&options.links),
             notes: plan.notes.clone(),
             started_unix_ns: unix_ns(),
         })?;
@@ -201,7 +205,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let record = store.session(session)?;
         let plan: Plan = serde_json::from_value(record.plan).map_err(|_| RunError::OldPlan(session))?;
-        if let Some(place) = home::elsewhere(&record.machine, &machine()) {
+        if let Some(place) = home::elsewhere(&record.machine, &machine(&options.links)) {
             return Err(RunError::Elsewhere { session, place });
         }
         let owner = store.own(session)?;
@@ -314,7 +318,7 @@ impl<'a> Run<'a> {
             Ok(Ended::Complete) => SessionStatus::Complete,
             _ => SessionStatus::Incomplete,
         };
-        let closed = self.store.finish_session(self.session, status, unix_ns(), &machine());
+        let closed = self.store.finish_session(self.session, status, unix_ns(), &machine(&self.options.links));
         // The first error explains the second.
         let ended = ended?;
         closed?;
@@ -510,10 +514,26 @@ fn series(trial: &Trial) -> Option<Vec<f64>> {
 
 /// The machine as it is now. Whether softirq time is accounted apart is asked here once, since the answer
 /// is in the kernel's build, not in a counter.
-fn machine() -> Value {
+fn machine(links: &[Arc<Link>]) -> Value {
     let mut facts = serde_json::to_value(Environment::read()).unwrap_or(Value::Null);
     if let Value::Object(facts) = &mut facts {
         facts.insert("irq_time_accounting".into(), irq_time_accounting().into());
+        let far: Map<String, Value> =
+            links.iter().filter_map(|link| Some((link.agent().to_string(), far(link)?))).collect();
+        if !far.is_empty() {
+            facts.insert(home::FAR_HOSTS.into(), far.into());
+        }
     }
     facts
+}
+
+/// What an agent said of its host when the session began, or its link was made anew.
+fn far(link: &Link) -> Option<Value> {
+    let facts = link.facts()?;
+    Some(json!({ "program": facts.program, "machine": facts.machine }))
+}
+
+/// This machine, as sessions record it: what an agent tells of its own.
+pub fn this_machine() -> Value {
+    machine(&[])
 }

@@ -146,6 +146,7 @@ impl Script {
         judge: impl FnOnce(&Answers) -> Outcome,
     ) -> Option<Measured> {
         let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, self.longer_ns]);
+        cast.between(setup.path().and_then(|path| path.far));
         if let Err(stopped) = self.open(setup, cast, patience) {
             // The other end may still wait for a connection that never comes.
             return Some(Measured::nothing(stopped.outcome));

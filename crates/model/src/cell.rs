@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Engine, Transport};
 use crate::factor::{self, FACTORS, Role};
+use crate::far::Direction;
 use crate::level::Level;
 use crate::place::Place;
 use crate::program::{Age, IAm};
@@ -131,6 +132,12 @@ impl Levels {
     /// The place of a server that is not ours, which is called instead.
     pub fn foreign(&self) -> Option<Place> {
         self.get("connect").name().filter(|name| *name != "auto").and_then(|name| name.parse().ok())
+    }
+
+    /// The place of the far host's agent, where one end runs, and the direction; `None` where both ends are here.
+    pub fn far(&self) -> Option<(Place, Direction)> {
+        let place = self.get("host").name().filter(|name| *name != "auto")?.parse().ok()?;
+        Some((place, self.get("direction").name().and_then(|name| name.parse().ok()).unwrap_or_default()))
     }
 
     /// The workload whose cell or group this is.

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Transport, Work};
+use crate::far::Direction;
 use crate::level::Kind;
 use crate::place::Place;
 use crate::program::{Age, IAm};
@@ -432,6 +433,26 @@ pub const FACTORS: &[Factor] = &[
         heading: "relay at",
         summary: "where the relay runs: unpinned, own (a CPU that neither end has), client, server; needs --relay",
         fits: CONNECTIONS,
+    },
+    Factor {
+        name: "host",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(place_or_auto),
+        defaults: both("auto"),
+        heading: "host",
+        summary: "HOST:PORT of an agent on another host, where one end runs (docs/far-host.md), or auto: both ends are here; needs --key-file",
+        fits: TCP,
+    },
+    Factor {
+        name: "direction",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<Direction>().map(|direction| direction.to_string())),
+        defaults: both("to"),
+        heading: "direction",
+        summary: "to or from the far host bytes go, or calls are made; needs --host",
+        fits: TCP,
     },
     Factor {
         name: "duration",

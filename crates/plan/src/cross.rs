@@ -7,10 +7,10 @@ use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::{Level, Levels, Transport, Workload};
 
 use crate::engines::suiting;
-use crate::foreign;
 use crate::meaning::{decides, is_moot, joints};
 use crate::relay;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
+use crate::{far, foreign};
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
 /// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
@@ -86,7 +86,7 @@ fn axes(
         name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, name) => {
             vec![Level::Absent]
         }
-        name if relay::is_left_out(part, name) => vec![Level::Absent],
+        name if relay::is_left_out(part, name) || far::is_left_out(part, name) => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
         name => match transport {
             Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {
@@ -139,7 +139,8 @@ mod tests {
     /// A part that names factors by index, each with as many of its default levels over a transport, so that those
     /// on which others depend are among them.
     fn part_of(workload: Workload, given: &BTreeMap<usize, usize>) -> Part {
-        let factors: Vec<_> = factor::of(workload).filter(|factor| factor.name != "connect").collect();
+        let factors: Vec<_> =
+            factor::of(workload).filter(|factor| !matches!(factor.name, "connect" | "host")).collect();
         let mut part = Part::default();
         for (index, len) in given {
             let factor = factors[index % factors.len()];

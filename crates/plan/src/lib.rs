@@ -10,6 +10,7 @@ mod cross;
 mod datagram;
 pub mod design;
 mod engines;
+mod far;
 pub mod file;
 mod foreign;
 mod index;

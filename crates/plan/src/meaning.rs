@@ -60,6 +60,7 @@ const DEPENDENT: &[Dependent] = &[
         when: |levels| has_threads(levels, "client_engine"),
         needs: Needs::Said("another --client-engine"),
     },
+    Dependent { factor: "direction", beside: &[], when: |_| true, needs: Needs::Said("--host HOST:PORT") },
     Dependent { factor: "relay_placement", beside: &[], when: |_| true, needs: Needs::Said("--relay METHOD") },
     Dependent {
         factor: "relay_threads",

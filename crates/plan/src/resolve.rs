@@ -13,7 +13,6 @@ use crate::catalog::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
 use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS};
 use crate::engines;
-use crate::foreign;
 use crate::index::Index;
 use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
 use crate::missing::skip_what_is_missing;
@@ -22,6 +21,7 @@ use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring
 use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 use crate::task::refuse_what_no_task_can;
+use crate::{far, foreign};
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: u64 = 50_000;
@@ -117,7 +117,7 @@ pub struct Plan {
 /// # Errors
 /// [`PlanError`] when the spec contradicts itself, or nothing of it can be measured here.
 pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
-    let spec = &foreign::settled(spec)?;
+    let spec = &far::settled(foreign::settled(spec)?)?;
     let mut plan = Plan {
         name: spec.name.clone(),
         workload: spec.workload,
@@ -163,6 +163,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     note_collapsed(&mut plan, spec);
     engines::note_left_out(&mut plan, spec);
     foreign::note(&mut plan);
+    plan.notes.extend(far::notes(plan.workload, &plan.cells));
     skip_what_is_missing(&mut plan, catalog);
     note_artefacts(&mut plan);
     plan.screen_what_is_left();

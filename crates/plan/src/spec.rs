@@ -107,6 +107,14 @@ pub enum PlanError {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// A factor that has no meaning between two hosts.
+    #[error("--{flag} does not go with --host: {why}")]
+    OfFarHost {
+        /// The factor's flag.
+        flag: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
     /// A profile that neither the product nor the plan defines.
     #[error("no profile is called `{name}`{hint}")]
     UnknownProfile {

@@ -16,6 +16,9 @@ pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_
 
 /// The transport as the subject of a sentence.
 pub fn transport(levels: &Levels) -> String {
+    if let Some((place, direction)) = levels.far() {
+        return format!("TCP {direction} the host {place}");
+    }
     match levels.transport() {
         Some(Transport::Unix) => "Unix sockets".into(),
         Some(Transport::UnixDatagram) => "Unix datagrams".into(),

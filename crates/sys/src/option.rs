@@ -88,6 +88,14 @@ pub const NOT_SENT_LOW_WATER: Known = int(libc::IPPROTO_TCP, libc::TCP_NOTSENT_L
 /// ends in `ETIMEDOUT`; 0 leaves it to the system (tcp(7)).
 pub const USER_TIMEOUT: Known =
     Known { suffix: "ms", ..int(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT") };
+/// `SO_KEEPALIVE`: the kernel asks now and then whether a silent peer is still there.
+pub const KEEP_ALIVE: Known = flag(libc::SOL_SOCKET, libc::SO_KEEPALIVE, "SO_KEEPALIVE");
+/// `TCP_KEEPIDLE`, seconds of silence before the first such question.
+pub const KEEP_IDLE: Known = Known { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, "TCP_KEEPIDLE") };
+/// `TCP_KEEPINTVL`, seconds between two of them.
+pub const KEEP_INTERVAL: Known = Known { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, "TCP_KEEPINTVL") };
+/// `TCP_KEEPCNT`: how many may stay unanswered before the connection ends in `ETIMEDOUT`.
+pub const KEEP_COUNT: Known = int(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, "TCP_KEEPCNT");
 /// `TCP_CONGESTION`: the name of a congestion control, see [`available_congestion`].
 pub const CONGESTION: Known =
     Known { form: Form::Text, ..int(libc::IPPROTO_TCP, libc::TCP_CONGESTION, "TCP_CONGESTION") };

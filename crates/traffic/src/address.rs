@@ -1,6 +1,6 @@
 //! Where ends can be reached.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use bytegauge_model::Transport;
@@ -31,20 +31,36 @@ pub struct Host {
     pub v4: Ipv4Addr,
     /// Over IPv6.
     pub v6: Ipv6Addr,
+    /// The port where ends of this host listen; 0: any that is free.
+    #[serde(default)]
+    pub port: u16,
 }
 
 impl Default for Host {
     fn default() -> Host {
-        Host { v4: Ipv4Addr::LOCALHOST, v6: Ipv6Addr::LOCALHOST }
+        Host { v4: Ipv4Addr::LOCALHOST, v6: Ipv6Addr::LOCALHOST, port: 0 }
     }
 }
 
 impl Host {
-    /// Any port of it, over the family that a transport speaks.
+    /// A host that is reached by one address.
+    pub fn at(address: IpAddr) -> Host {
+        match address {
+            IpAddr::V4(v4) => Host { v4, ..Host::default() },
+            IpAddr::V6(v6) => Host { v6, ..Host::default() },
+        }
+    }
+
+    /// Its address of the family of another one.
+    pub(crate) fn address_like(&self, other: SocketAddr) -> IpAddr {
+        if other.is_ipv6() { self.v6.into() } else { self.v4.into() }
+    }
+
+    /// The port where its ends listen, or any, over the family that a transport speaks.
     pub fn any_port(&self, transport: &Transport) -> SocketAddr {
         match transport {
-            Transport::Tcp6 | Transport::Udp6 => (self.v6, 0).into(),
-            _ => (self.v4, 0).into(),
+            Transport::Tcp6 | Transport::Udp6 => (self.v6, self.port).into(),
+            _ => (self.v4, self.port).into(),
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod count;
 pub mod datagram;
 pub mod end;
 pub mod engine;
+pub mod far;
 pub mod fault;
 pub mod flow;
 pub mod message;
@@ -29,6 +30,7 @@ mod spin;
 pub mod stream;
 pub mod tally;
 pub mod task;
+pub mod ticket;
 pub mod transport;
 
 pub use address::Address;

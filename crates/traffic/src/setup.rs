@@ -4,8 +4,9 @@
 //! as in `Setup<StreamSetup>`; only who passes it on sees a [`Task`].
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use bytegauge_model::{EndRole, Levels, Transport, Work, Workload, option};
+use bytegauge_model::{EndRole, Levels, Place, Side, Transport, Work, Workload, option};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
@@ -17,6 +18,7 @@ use crate::relay::Between;
 use crate::ring::RingSetup;
 use crate::stream::StreamSetup;
 use crate::task::TaskSetup;
+use crate::ticket::{SHOWN, Shown, Ticket};
 
 /// How long an end may be late before it counts as stalled.
 pub const GRACE_NS: u64 = 5_000_000_000;
@@ -171,6 +173,9 @@ pub struct PathSetup {
     /// Where a server listens that is not ours: then only the end that writes or calls is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Address>,
+    /// The end that is on another host, where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<FarPath>,
     /// How what is said is passed on, where a relay stands between the ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Between>,
@@ -196,8 +201,40 @@ impl PathSetup {
             options: option::requested(levels),
             host: Host::default(),
             foreign,
+            far: FarPath::of(levels)?,
             relay: Between::of(levels)?,
         })
+    }
+
+    /// What the connection of a flow shows first, where the ends are on two hosts.
+    pub(crate) fn shown_by(&self, flow: usize) -> Option<Shown> {
+        self.far.map(|far| far.ticket.shown_by(flow))
+    }
+
+    /// Bytes of a connection that are none of the workload's.
+    pub(crate) fn shown_len(&self) -> u64 {
+        self.far.map_or(0, |_| SHOWN as u64)
+    }
+}
+
+/// Of two ends on two hosts: where the far one is, which it is, and what data connections show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FarPath {
+    /// The agent there.
+    pub agent: SocketAddr,
+    /// The side of the path that is there.
+    pub side: Side,
+    /// The trial's, once it begins.
+    pub ticket: Ticket,
+}
+
+impl FarPath {
+    fn of(levels: &Levels) -> Result<Option<FarPath>, Fault> {
+        let Some((place, direction)) = levels.far() else { return Ok(None) };
+        let Place::Ip(agent) = place else {
+            return Err(Fault::Impossible(format!("{place} was never looked up")));
+        };
+        Ok(Some(FarPath { agent, side: direction.far_side(), ticket: Ticket::default() }))
     }
 }
 

@@ -5,6 +5,7 @@ use bytegauge_model::catalog::{
     ARRIVALS, Batches, ENDS, ENGINES, EngineEnd, PLACEMENTS, PROFILES, RCVBUF_ON, Row, TRANSPORTS, Threads,
 };
 use bytegauge_model::factor::{self, Factor, Role};
+use bytegauge_model::far::DIRECTIONS;
 use bytegauge_model::level::Kind;
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS};
 use bytegauge_model::relay_program::READY_RELAYS;
@@ -53,6 +54,10 @@ pub fn text() -> Result<String> {
     text.push_str(&names(RELAY_THREADS));
     text.push_str("\n## Places of a relay (`--relay-placement`)\n\n");
     text.push_str(&names(RELAY_PLACEMENTS));
+    text.push_str(
+        "\n## Directions (`--direction`)\n\nBetween this host and a far one: [far-host.md](far-host.md).\n\n",
+    );
+    text.push_str(&names(DIRECTIONS));
     text.push_str("\n## Rings (`--implementation`)\n\n");
     text.push_str(&names(IMPLEMENTATIONS));
     text.push_str("\n## Ring set-ups (`--setup`)\n\nSeveral go together: `single-issuer+no-sqarray`.\n\n");

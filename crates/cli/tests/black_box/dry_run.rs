@@ -41,6 +41,8 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "implementation") => ["raw", "io-uring"],
         (_, "setup") => ["coop", "default"],
         (_, "connect") => ["unix:/one", "unix:/two"],
+        (_, "host") => ["127.0.0.1:1", "127.0.0.1:2"],
+        (_, "direction") => ["to", "from"],
         (_, "relay") => ["direct", "read-write"],
         (_, "relay_placement") => ["unpinned", "client"],
         (_, "relay_threads") => ["direction", "one"],
@@ -60,6 +62,9 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
     if let "relay_placement" | "relay_threads" | "relay_buffer" | "relay_pipe" = factor.name {
         // A way to pass on that has what the factor sets.
         small.push(("relay", if factor.name == "relay_buffer" { "read-write" } else { "splice" }));
+    }
+    if factor.name == "direction" {
+        small.push(("host", "127.0.0.1:1"));
     }
     small.extend(match (workload, factor.name) {
         (Workload::Stream, "connect") => vec![("write_size", "64K")],

@@ -18,6 +18,7 @@ mod contract;
 mod datagrams;
 mod dry_run;
 mod exchange;
+mod far;
 mod faults;
 mod feed;
 mod history;

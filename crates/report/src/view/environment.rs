@@ -71,12 +71,17 @@ fn mean(values: impl Iterator<Item = (f64, u64)>) -> Option<f64> {
     (weight > 0.0).then(|| sum / weight)
 }
 
+/// Where the facts of other hosts are, among those of a machine.
+const FAR_HOSTS: &str = "far_hosts";
+
 /// The first fact of that name at any depth that is not null.
 pub fn fact<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     match value {
         Value::Object(map) => {
             let here = map.get(name).filter(|found| !found.is_null());
-            here.or_else(|| map.values().find_map(|inner| fact(inner, name)))
+            // What is known of another host is nothing of this one.
+            let inner = map.iter().filter(|(key, _)| *key != FAR_HOSTS).map(|(_, inner)| inner);
+            here.or_else(|| inner.into_iter().find_map(|inner| fact(inner, name)))
         }
         _ => None,
     }

@@ -15,6 +15,7 @@ use crate::call::record::{Counts, Record, Times, Trouble};
 use crate::call::terms::Terms;
 use crate::count::Count;
 use crate::flow::{Doing, End, Flow, Want};
+use crate::ticket::{SHOWN, Shown};
 
 /// The first pause after a connection that did not come about; it doubles.
 pub(super) const RETRY_NS: u64 = 1_000_000;
@@ -50,6 +51,8 @@ pub struct Client {
     pub tally: Count,
     /// Flows that found no server any more.
     pub gave_up: Arc<AtomicU64>,
+    /// What a new connection shows first, where the server is on another host.
+    pub shown: Option<Shown>,
 }
 
 /// One flow.
@@ -61,6 +64,8 @@ pub struct ClientFlow {
     flow: usize,
     state: State,
     request: Vec<u8>,
+    /// Bytes of what a new connection shows that were not taken yet.
+    to_show: usize,
     /// Bytes of the last request begun that were taken.
     sent: usize,
     /// Calls begun and not answered, oldest first; the last one may still be in sending.
@@ -114,6 +119,8 @@ impl ClientFlow {
             arrival,
             flow,
             state: if joined { State::Joined } else { State::Apart { until_ns: 0 } },
+            // Whoever joined it showed what was to be shown.
+            to_show: 0,
             sent: request.len(),
             request,
             calls: VecDeque::with_capacity(client.depth),
@@ -179,6 +186,9 @@ impl ClientFlow {
     fn want_joined(&mut self, now_ns: u64) -> Want {
         if now_ns >= self.look_ns && self.times_out(now_ns) {
             return self.want(now_ns);
+        }
+        if self.to_show > 0 {
+            return Want::Send;
         }
         let mut wake_ns = self.look_ns;
         let free = self.calls.len() < self.client.depth && !self.client.connect_per_call;
@@ -329,11 +339,18 @@ impl Flow for ClientFlow {
     }
 
     fn outgoing(&mut self) -> &[u8] {
+        if let (1.., Some(shown)) = (self.to_show, &self.client.shown) {
+            return &shown[SHOWN - self.to_show..];
+        }
         let chunk_end = (self.sent / self.client.chunk + 1) * self.client.chunk;
         &self.request[self.sent..chunk_end.min(self.request.len())]
     }
 
     fn sent(&mut self, n: usize, now_ns: u64) {
+        if self.to_show > 0 {
+            self.to_show -= n.min(self.to_show);
+            return;
+        }
         self.sent += n;
         if !self.is_sending()
             && let Some(call) = self.calls.back_mut()
@@ -368,6 +385,7 @@ impl Flow for ClientFlow {
                 call.write_began_ns = now_ns;
             }
             self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
+            self.to_show = self.client.shown.map_or(0, |shown| shown.len());
             self.state = State::Joined;
         }
     }

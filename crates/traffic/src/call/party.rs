@@ -219,6 +219,9 @@ impl Party for Servers {
             self.refused.get_or_insert(Fault::Missing(error.to_string()));
             return None;
         }
+        if !self.desk.has_room() {
+            return None;
+        }
         if self.connect_per_call {
             self.samples.look(connection);
         }

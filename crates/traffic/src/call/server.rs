@@ -20,6 +20,10 @@ use crate::flow::{End, Flow, Want};
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
+use crate::ticket::{SHOWN, Shown, Ticket};
+
+/// Connections that have shown no ticket yet, beyond as many as there are clients.
+const STRANGERS_MAX: u64 = 64;
 
 /// What all connections of one server thread share.
 #[derive(Debug)]
@@ -40,6 +44,11 @@ pub struct Desk {
     /// Set with a planted death: where threads share a server, all of them leave.
     abort: Arc<AtomicBool>,
     fault: Mutex<Option<Fault>>,
+    /// What a connection has to show before anything of it is answered, where clients are on another host.
+    ticket: Option<Ticket>,
+    /// Connections that have not shown it yet.
+    strangers: AtomicU64,
+    strangers_max: u64,
 }
 
 /// The work on one request.
@@ -71,6 +80,9 @@ pub struct ServerFlow {
     sent: usize,
     /// Requests that wait for a reply that is no echo.
     waiting: VecDeque<u64>,
+    /// What it has shown, of which so many bytes are still to come.
+    shown: Shown,
+    to_show: usize,
     /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.
     spoil: Option<Plant>,
 }
@@ -115,7 +127,15 @@ impl Desk {
             body,
             abort,
             fault: Mutex::new(None),
+            ticket: path.far.map(|far| far.ticket),
+            strangers: AtomicU64::new(0),
+            strangers_max: (path.flows + call.idle_flows) as u64 + STRANGERS_MAX,
         }
+    }
+
+    /// Whether another connection may come: of those that have shown nothing, few may.
+    pub fn has_room(&self) -> bool {
+        self.ticket.is_none() || self.strangers.load(Ordering::Relaxed) < self.strangers_max
     }
 
     /// Requests served, counted where the meter can see it.
@@ -244,6 +264,10 @@ impl ServerFlow {
             out.resize(response, 0);
             desk.terms.write_reply(0, &mut out);
         }
+        let to_show = desk.ticket.map_or(0, |_| SHOWN);
+        if to_show > 0 {
+            desk.strangers.fetch_add(1, Ordering::Relaxed);
+        }
         ServerFlow {
             desk,
             state: State::Open,
@@ -253,8 +277,28 @@ impl ServerFlow {
             sent: 0,
             out,
             waiting: VecDeque::new(),
+            shown: [0; SHOWN],
+            to_show,
             spoil: None,
         }
+    }
+
+    /// Takes what a connection shows first. What is left over; nothing, of a stranger.
+    #[cold]
+    fn look<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (part, rest) = bytes.split_at(bytes.len().min(self.to_show));
+        let at = SHOWN - self.to_show;
+        self.shown[at..at + part.len()].copy_from_slice(part);
+        self.to_show -= part.len();
+        if self.to_show > 0 {
+            return rest;
+        }
+        self.desk.strangers.fetch_sub(1, Ordering::Relaxed);
+        if self.desk.ticket.is_some_and(|ticket| ticket.admits(&self.shown).is_some()) {
+            return rest;
+        }
+        self.state = State::Leaving;
+        &[]
     }
 
     /// A request is complete.
@@ -399,8 +443,11 @@ impl Flow for ServerFlow {
 
     #[inline]
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
-        self.desk.works_on(bytes);
         let mut rest: &[u8] = bytes;
+        if self.to_show > 0 {
+            rest = self.look(rest);
+        }
+        self.desk.works_on(rest);
         while !rest.is_empty() {
             rest = self.take(rest);
         }
@@ -408,6 +455,9 @@ impl Flow for ServerFlow {
     }
 
     fn ended(&mut self, end: End, _now_ns: u64) {
+        if std::mem::take(&mut self.to_show) > 0 {
+            self.desk.strangers.fetch_sub(1, Ordering::Relaxed);
+        }
         self.state = match (self.state, end) {
             (State::Open, End::Eof) => State::HalfShut,
             _ => State::Gone,

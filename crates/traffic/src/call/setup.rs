@@ -79,11 +79,14 @@ impl CallSetup {
         let count = |name: &str| number(name).unwrap_or(1).max(1) as usize;
         let switched = |name: &str| *levels.get(name) == Level::Switch(true);
         let request = required(levels, "request")?;
-        let path = PathSetup::of(levels, number("read_size").map_or(READ_SIZE, |bytes| bytes as usize))?;
+        let mut path = PathSetup::of(levels, number("read_size").map_or(READ_SIZE, |bytes| bytes as usize))?;
         let both = parsed(levels, "engine")?;
         let response = number("response");
         let plainest = if path.transport.is_datagram() { Engine::Plain } else { Engine::Blocking };
         let end = |name| Ok::<_, Fault>(parsed(levels, name)?.or(both).unwrap_or(plainest));
+        let client_engine = end("client_engine")?;
+        // The harness's own loop calls nobody.
+        path.far = path.far.filter(|_| client_engine != Engine::Null);
         Ok(CallSetup {
             request: request as usize,
             response: response.unwrap_or(request) as usize,
@@ -96,7 +99,7 @@ impl CallSetup {
             arrivals: parsed(levels, "arrivals")?.unwrap_or_default(),
             timeout_ns: number("timeout").unwrap_or(TIMEOUT_NS),
             server_engine: end("server_engine")?,
-            client_engine: end("client_engine")?,
+            client_engine,
             batch: number("batch").map_or(BATCH, |n| n.max(1) as usize),
             outstanding: number("outstanding").map_or(BATCH, |n| n.max(1) as usize),
             server_threads: count("server_threads"),

@@ -3,7 +3,7 @@
 //! Options go where they were asked for, because where a buffer is set decides whether it binds: the window
 //! scale is settled in the handshake (tcp(7)). Never moves a byte.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use crate::address::Address;
 use crate::call::setup::CallSetup;
 use crate::fault::Fault;
 use crate::setup::PathSetup;
+use crate::ticket::Shown;
 use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};
 
@@ -40,6 +41,10 @@ pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     for _ in 0..count {
         let socket = open(&path.transport, &address)?;
         set_all(&socket, &options)?;
+        if path.host.port != 0 {
+            // Connections of the last trial may linger in TIME_WAIT.
+            socket.set_reuse_address(true).map_err(Fault::io("reusing a port"))?;
+        }
         socket.bind(&address).map_err(|error| no_family(&path.transport, error))?;
         socket.listen(call.backlog.min(i32::MAX as u32) as i32).map_err(Fault::io("listening"))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
@@ -64,6 +69,7 @@ pub struct Connector {
     options: Vec<SocketOption>,
     rotates: bool,
     turn: AtomicU32,
+    shown: Option<Shown>,
 }
 
 /// Whether a socket of a transport carries bytes or datagrams.
@@ -92,6 +98,8 @@ impl Connector {
             options,
             rotates: v4 && (call.connect_per_call || path.flows + call.idle_flows > PER_ADDRESS),
             turn: AtomicU32::new(0),
+            // A server serves whoever comes in: which flow it is, it need not know.
+            shown: path.shown_by(0),
         })
     }
 
@@ -104,6 +112,7 @@ impl Connector {
         set_all(&socket, &self.options)?;
         self.bind(&socket)
             .and_then(|()| connect_in_time(&socket, &self.address, self.foreign))
+            .and_then(|()| self.shown.map_or(Ok(()), |shown| (&socket).write_all(&shown)))
             .map_err(|error| self.fault(error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
         Ok(socket.into())

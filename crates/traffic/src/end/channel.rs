@@ -1,10 +1,12 @@
-//! Channels to the ends of a trial, as threads or as processes.
+//! Channels to the ends of a trial, as threads, as processes, or on another host.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,10 +15,12 @@ use bytegauge_model::{EndRole, Ends};
 use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
-use crate::address::Host;
+use crate::address::{Address, Host};
 use crate::end::peer::{Body, Peer};
 use crate::end::serve::serve;
+use crate::far::{FarError, Link};
 use crate::message::{Command, Hello, PROTOCOL, Reply};
+use crate::setup::FarPath;
 
 /// How long an end may take to say hello: a process has to start.
 const GREETING: Duration = Duration::from_secs(30);
@@ -46,6 +50,14 @@ pub enum ChannelError {
     /// It said something else before its name.
     #[error("the {0} did not say hello: is it a bytegauge?")]
     Speechless(EndRole),
+    /// It is on another host, which cannot be spoken to.
+    #[error("the {end} cannot be reached: {why}")]
+    Far {
+        /// Which end.
+        end: EndRole,
+        /// Why, and what to do.
+        why: FarError,
+    },
     /// It could not be started.
     #[error("the {0} could not be started: {1}{next}", next = unmade_advice(.1))]
     NotStarted(EndRole, std::io::Error),
@@ -64,6 +76,7 @@ pub struct Channel {
 enum Line {
     Thread { commands: Option<mpsc::Sender<Command>>, thread: Option<JoinHandle<()>> },
     Process { child: Child, input: Option<ChildStdin>, listener: Option<JoinHandle<()>> },
+    Far { link: Arc<Link>, end: u64 },
 }
 
 /// The ends of trials, by role: each is started when it is first asked for, and serves one trial after another.
@@ -71,13 +84,27 @@ enum Line {
 pub struct Cast {
     ends: Ends,
     program: PathBuf,
-    channels: BTreeMap<EndRole, Channel>,
+    links: Vec<Arc<Link>>,
+    /// The end of the trial at hand that is on another host.
+    far: Option<FarPath>,
+    /// By role and, of those on another host, its agent.
+    channels: BTreeMap<(EndRole, Option<SocketAddr>), Channel>,
 }
 
 impl Cast {
     /// Nobody yet. `program` is this program's own file, run as `PROGRAM end ROLE` for processes.
     pub fn new(ends: Ends, program: &Path) -> Cast {
-        Cast { ends, program: program.to_owned(), channels: BTreeMap::new() }
+        Cast { ends, program: program.to_owned(), links: Vec::new(), far: None, channels: BTreeMap::new() }
+    }
+
+    /// The same with ends on other hosts, over these links.
+    pub fn with_links(self, links: Vec<Arc<Link>>) -> Cast {
+        Cast { links, ..self }
+    }
+
+    /// What ends are asked for next: those of a trial between two hosts, or of one on this one.
+    pub fn between(&mut self, far: Option<FarPath>) {
+        self.far = far;
     }
 
     /// The end of a role. Clients that compete are always a process of their own, and so is a relay, which is charged for
@@ -86,8 +113,15 @@ impl Cast {
     /// # Errors
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
-        let channel = match self.channels.remove(&role) {
+        let far = self.far.filter(|far| far.side == role.side());
+        let place = (role, far.map(|far| far.agent));
+        let link = || {
+            let link = self.far.and_then(|far| self.links.iter().find(|link| link.agent() == far.agent));
+            link.ok_or(ChannelError::Far { end: role, why: FarError::NoLink })
+        };
+        let mut channel = match self.channels.remove(&place) {
             Some(channel) => channel,
+            None if far.is_some() => Channel::far(role, link()?)?.greeted()?,
             None if self.ends == Ends::Threads
                 && !matches!(role, EndRole::Competitor | EndRole::Relay | EndRole::Command) =>
             {
@@ -95,7 +129,11 @@ impl Cast {
             }
             None => Channel::process(role, &self.program)?.greeted()?,
         };
-        Ok(self.channels.entry(role).or_insert(channel))
+        if self.far.is_some() {
+            // Each end binds where the other host sees this one, and the other is told where this one sees it.
+            channel.host = if far.is_some() { Host::at(link()?.agent().ip()) } else { Host::at(link()?.near()) };
+        }
+        Ok(self.channels.entry(place).or_insert(channel))
     }
 
     /// All ends that were started.
@@ -154,6 +192,22 @@ impl Channel {
         Ok(Channel { role, line: Line::Process { child, input, listener }, replies, host: Host::default() })
     }
 
+    /// An end as a process whose replies somebody else hears.
+    pub(crate) fn heard_elsewhere(
+        role: EndRole,
+        program: &Path,
+    ) -> Result<(Channel, mpsc::Receiver<Reply>), ChannelError> {
+        let mut channel = Channel::process(role, program)?;
+        let (_, nobody) = mpsc::channel();
+        let replies = std::mem::replace(&mut channel.replies, nobody);
+        Ok((channel, replies))
+    }
+
+    fn far(role: EndRole, link: &Arc<Link>) -> Result<Channel, ChannelError> {
+        let (end, replies) = link.start().map_err(|why| ChannelError::Far { end: role, why })?;
+        Ok(Channel { role, line: Line::Far { link: Arc::clone(link), end }, replies, host: Host::default() })
+    }
+
     /// Waits for its first word.
     fn greeted(mut self) -> Result<Channel, ChannelError> {
         match self.reply(GREETING)? {
@@ -180,6 +234,7 @@ impl Channel {
             Line::Thread { commands: Some(commands), .. } => commands.send(command).is_ok(),
             Line::Process { input: Some(input), .. } => serde_json::to_string(&command)
                 .is_ok_and(|line| input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush()).is_ok()),
+            Line::Far { link, end } => link.tell(*end, command),
             _ => false,
         };
         if sent { Ok(()) } else { Err(self.dead()) }
@@ -191,6 +246,10 @@ impl Channel {
     /// [`ChannelError::Silent`] after `patience`, [`ChannelError::Dead`] if the end is gone.
     pub fn reply(&mut self, patience: Duration) -> Result<Reply, ChannelError> {
         match self.replies.recv_timeout(patience) {
+            Ok(Reply::Listening(Address::Ip(bound))) if matches!(self.line, Line::Far { .. }) => {
+                // Where it was bound is its own view: here it is reached at the agent's address, and nowhere else.
+                Ok(Reply::Listening(Address::Ip(SocketAddr::new(self.host.address_like(bound), bound.port()))))
+            }
             Ok(reply) => Ok(reply),
             Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(self.role)),
             Err(RecvTimeoutError::Disconnected) => Err(self.dead()),
@@ -201,7 +260,7 @@ impl Channel {
     pub fn process_id(&self) -> Option<u32> {
         match &self.line {
             Line::Process { child, .. } => Some(child.id()),
-            Line::Thread { .. } => None,
+            Line::Thread { .. } | Line::Far { .. } => None,
         }
     }
 
@@ -213,6 +272,7 @@ impl Channel {
                 child.wait().map(|status| format!(" ({status})")).unwrap_or_default()
             }
             Line::Thread { .. } => String::new(),
+            Line::Far { link, .. } => format!(" on the far host ({})", link.lost()),
         };
         ChannelError::Dead { end: self.role, how }
     }
@@ -229,6 +289,7 @@ impl Drop for Channel {
                     let _ = thread.join();
                 }
             }
+            Line::Far { link, end } => link.finish(*end),
             Line::Process { child, input, listener } => {
                 input.take();
                 if !leaves(child, self.role) {

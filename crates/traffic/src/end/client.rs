@@ -170,6 +170,7 @@ impl Hand for ClientHand {
             told: Arc::clone(&flags.told),
             tally: Count::new(call.client_engine.has_thread_a_flow()),
             gave_up,
+            shown: path.shown_by(0),
         });
         meter.watch(client.tally.watched());
         let mut party = waiting.begin(client, start_ns);

@@ -380,6 +380,7 @@ fn miscounted(path: &PathSetup, fd: BorrowedFd<'_>, flow: usize, ours: u64) -> O
         return None;
     }
     let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
+    let received = received.saturating_sub(path.shown_len());
     (received != ours && received != ours + 1)
         .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}")))
 }

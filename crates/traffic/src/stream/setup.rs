@@ -46,6 +46,7 @@ impl StreamSetup {
         let engine = parsed(levels, "engine")?.unwrap_or(Engine::Blocking);
         // The harness's own loop connects to nobody.
         path.foreign = path.foreign.filter(|_| engine != Engine::Null);
+        path.far = path.far.filter(|_| engine != Engine::Null);
         let two_ended = path.transport.two_ended();
         Ok(StreamSetup {
             engine,

@@ -3,6 +3,7 @@
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
 pub(crate) mod datagram;
+mod door;
 pub(crate) mod kernel;
 pub(crate) mod options;
 mod pipe;

@@ -1,9 +1,9 @@
-//! TCP over loopback, IPv4 and IPv6.
+//! TCP over loopback or between two hosts, IPv4 and IPv6.
 //!
 //! `SO_RCVBUF` is set on the listener, before the handshake: the window scale is chosen there and stays
 //! for life (tcp(7)); set later, a small value does not bind.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -13,6 +13,7 @@ use socket2::{Domain, Socket, Type};
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::PathSetup;
+use crate::transport::door::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
 use crate::transport::{Joint, Listening, connect_in_time, set_options};
@@ -31,6 +32,10 @@ impl Joint for Tcp {
         let ours = setup.host.any_port(&setup.transport);
         let socket = stream(&ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
+        if ours.port() != 0 {
+            // Connections of the last trial may linger in TIME_WAIT.
+            socket.set_reuse_address(true).map_err(Fault::io("reusing a port"))?;
+        }
         socket.bind(&ours.into()).map_err(|error| no_family(&ours, error))?;
         socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on TCP"))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
@@ -43,11 +48,12 @@ impl Joint for Tcp {
             return Err(Fault::Impossible(format!("TCP cannot connect to {address:?}")));
         };
         (0..setup.flows)
-            .map(|_| {
+            .map(|flow| {
                 let socket = stream(address)?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
                 connect_in_time(&socket, &(*address).into(), setup.foreign.is_some())
                     .map_err(Fault::io(format!("connecting to {address}")))?;
+                show(&socket, setup, flow).map_err(Fault::io(format!("showing the ticket at {address}")))?;
                 Ok(socket.into())
             })
             .collect()
@@ -60,8 +66,16 @@ impl Listening for Listener {
     }
 
     fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
-        accept_all(&self.socket, setup)
+        match &setup.far {
+            Some(far) => admit_all(&self.socket, setup, &far.ticket),
+            None => accept_all(&self.socket, setup),
+        }
     }
+}
+
+/// Shows the ticket of a path between two hosts on a connection that was just made: there is room for it.
+fn show(mut socket: &Socket, setup: &PathSetup, flow: usize) -> io::Result<()> {
+    setup.shown_by(flow).map_or(Ok(()), |shown| socket.write_all(&shown))
 }
 
 fn stream(address: &SocketAddr) -> Result<Socket, Fault> {

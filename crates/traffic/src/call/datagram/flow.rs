@@ -338,6 +338,7 @@ mod tests {
             told: Arc::new(AtomicBool::new(false)),
             tally: crate::count::Count::new(false),
             gave_up: Arc::new(AtomicU64::new(0)),
+            shown: None,
         })
     }
 

@@ -1,0 +1,129 @@
+//! `bytegauge agent`: runs one end of other hosts' sessions, for whoever has its key, until it is interrupted.
+//!
+//! Where it listens goes to standard output, for programs that started it; who measured what goes to standard error.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytegauge_harness::this_machine;
+use bytegauge_model::{Bytes, Nanos, Place};
+use bytegauge_traffic::far::{Agent, AgentSetup, Limits};
+use bytegauge_wire::Key;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+
+use crate::exit::{DONE, Failure};
+use crate::{args, far, interrupt};
+
+/// Sessions at a time at most: each has a thread and an end of its own.
+const SESSIONS_MAX: u64 = 32;
+
+/// Connections of a trial at most.
+const FLOWS_MAX: u64 = 65_536;
+
+/// The subcommand.
+pub fn command() -> Command {
+    Command::new("agent")
+        .about("Run one end of another host's sessions, for whoever has the same key (docs/far-host.md)")
+        .arg(
+            Arg::new("init")
+                .long("init")
+                .action(ArgAction::SetTrue)
+                .help("Make a new key in --key-file, which must not exist, and leave: copy it to the other host"),
+        )
+        .arg(valued("listen", "ADDRESS:PORT", "Where callers come; port 0: any that is free"))
+        .group(ArgGroup::new("what").args(["init", "listen"]).required(true))
+        .arg(
+            valued("key-file", "FILE", "The key that both hosts have; only its owner may read it")
+                .value_parser(value_parser!(PathBuf))
+                .required(true),
+        )
+        .arg(
+            valued("data-port", "PORT", "Where data connections come, for a firewall; 0: any that is free")
+                .default_value("0"),
+        )
+        .next_help_heading("What is allowed at most")
+        .arg(valued("max-sessions", "N", "Sessions at a time: two disturb each other").default_value("1"))
+        .arg(valued("max-flows", "N", "Connections of a trial, idle ones included").default_value("2048"))
+        .arg(valued("max-duration", "TIME", "Time of a session, and of each of its trials").default_value("60m"))
+        .arg(
+            valued("max-bytes", "SIZE", "Bytes of a session at its end here, asked between trials")
+                .default_value("16384G"),
+        )
+        .arg(valued("max-memory", "SIZE", "Memory that a trial may ask for").default_value("2G"))
+        .arg(valued("max-rate", "SIZE", "Bytes per second: then only an offered --rate up to it is let in"))
+}
+
+fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// Makes a key, or serves until SIGINT or SIGTERM.
+pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    if matches.get_flag("init") {
+        return init(matches);
+    }
+    let Some(place) = args::parsed::<Place>(matches, "listen")? else {
+        return Err(Failure::usage("--listen: where? give ADDRESS:PORT"));
+    };
+    let limits = limits(matches)?;
+    let data_port = args::parsed(matches, "data-port")?.unwrap_or(0);
+    if data_port != 0 && limits.sessions > 1 {
+        return Err(Failure::usage("--data-port: sessions at the same time cannot share it: leave out --max-sessions"));
+    }
+    let key = far::read(matches)?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
+    let stop = interrupt::stop_on_signals()?;
+    let failed = |fault: bytegauge_traffic::Fault| Failure::failed(fault.to_string());
+    let agent = Agent::listen(&place, AgentSetup { key, limits, program, data_port, machine: this_machine, log })
+        .map_err(failed)?;
+    // Whoever does not listen may still connect.
+    let _ =
+        writeln!(io::stdout(), "listening on {}", agent.place().map_err(failed)?).and_then(|()| io::stdout().flush());
+    agent.serve(&stop);
+    Ok(DONE)
+}
+
+fn init(matches: &ArgMatches) -> Result<u8, Failure> {
+    let Some(file) = matches.get_one::<PathBuf>("key-file") else {
+        return Err(Failure::usage("--key-file is missing"));
+    };
+    Key::create(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))?;
+    anstream::eprintln!(
+        "made the key {0}: copy it to the other host, where only its owner may read it (scp -p), and start the agent there \
+         with --listen ADDRESS:PORT --key-file {0}",
+        file.display()
+    );
+    Ok(DONE)
+}
+
+/// What the agent tells of who measured what; whoever does not read it is measured all the same.
+fn log(line: &str) {
+    let _ = writeln!(anstream::stderr(), "agent: {line}");
+}
+
+fn limits(matches: &ArgMatches) -> Result<Limits, Failure> {
+    let usual = Limits::default();
+    let count = |name: &str, max: u64| -> Result<usize, Failure> {
+        let count: u64 = args::parsed(matches, name)?.unwrap_or(1);
+        match (1..=max).contains(&count) {
+            true => Ok(count as usize),
+            false => Err(Failure::usage(format!("--{name}: {count} is out of range: use 1 to {max}"))),
+        }
+    };
+    let size =
+        |name: &str, usual: u64| Ok::<u64, Failure>(args::parsed(matches, name)?.map_or(usual, |Bytes(bytes)| bytes));
+    let Nanos(duration_ns) = args::parsed(matches, "max-duration")?.unwrap_or(Nanos(usual.duration.as_nanos() as u64));
+    if duration_ns == 0 {
+        return Err(Failure::usage("--max-duration: a session needs time: give for example 10m"));
+    }
+    Ok(Limits {
+        sessions: count("max-sessions", SESSIONS_MAX)?,
+        flows: count("max-flows", FLOWS_MAX)?,
+        duration: Duration::from_nanos(duration_ns),
+        bytes: size("max-bytes", usual.bytes)?,
+        memory: size("max-memory", usual.memory)?,
+        rate: args::parsed(matches, "max-rate")?.map(|Bytes(bytes)| bytes),
+    })
+}

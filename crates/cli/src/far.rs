@@ -1,0 +1,75 @@
+//! `--host` and `--key-file`: names become addresses, and every agent lets us measure, before anything is measured.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytegauge_harness::RunOptions;
+use bytegauge_model::{Level, Place};
+use bytegauge_plan::{Plan, Spec};
+use bytegauge_traffic::far::Link;
+use bytegauge_traffic::place;
+use bytegauge_wire::Key;
+use clap::ArgMatches;
+
+use crate::exit::Failure;
+
+/// What a session takes beyond its plan: to begin, to judge, to end.
+const BEYOND_NS: u64 = 60_000_000_000;
+
+/// Looks up the names of far hosts, once: a session measures one address, whatever a name comes to mean meanwhile.
+pub fn look_up(spec: &mut Spec) -> Result<(), Failure> {
+    for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut("host")).flatten() {
+        let Some(named) = level.name().and_then(|name| name.parse::<Place>().ok()) else { continue };
+        let found = place::resolved(&named).map_err(|fault| Failure::usage(format!("--host: {fault}")))?;
+        *level = Level::Name(found.to_string());
+    }
+    Ok(())
+}
+
+/// The key, if an end is to run on another host.
+pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
+    let is_far = plan.cells.iter().any(|cell| cell.factors.far().is_some());
+    let file = matches!(matches.try_get_one::<PathBuf>("key-file"), Ok(Some(_)));
+    match (is_far, file) {
+        (false, false) => Ok(None),
+        (true, false) => Err(Failure::usage(
+            "--host: an agent measures only with who has its key: give the same --key-file as there (`bytegauge agent \
+             --init --key-file FILE` makes one)",
+        )),
+        (false, true) => {
+            Err(Failure::usage("--key-file: no end runs on another host: give --host HOST:PORT, or leave it out"))
+        }
+        (true, true) => read(matches).map(Some),
+    }
+}
+
+/// The key in the file that was named.
+pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
+    let Some(file) = matches.get_one::<PathBuf>("key-file") else {
+        return Err(Failure::usage("--key-file is missing"));
+    };
+    Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
+}
+
+/// How long a session is expected to take, nanoseconds; 0 where nobody knows.
+pub fn lasts_ns(plan: &Plan, options: &RunOptions) -> u64 {
+    let first_ns = plan.schedule().total_ns().max(plan.budget_ns);
+    match (options.until_proven, options.until_max_ns) {
+        (true, None) => 0,
+        (true, Some(most_ns)) => most_ns.max(first_ns).saturating_add(BEYOND_NS),
+        (false, _) => first_ns.saturating_add(BEYOND_NS),
+    }
+}
+
+/// A session at every agent of the plan.
+pub fn links(plan: &Plan, key: &Key, lasts_ns: u64) -> Result<Vec<Arc<Link>>, Failure> {
+    let mut links: Vec<Arc<Link>> = Vec::new();
+    for (place, _) in plan.cells.iter().filter_map(|cell| cell.factors.far()) {
+        let Place::Ip(agent) = place else { continue };
+        if links.iter().all(|link| link.agent() != agent) {
+            let link = Link::open(agent, key, lasts_ns).map_err(|error| Failure::failed(format!("--host: {error}")))?;
+            links.push(Arc::new(link));
+        }
+    }
+    Ok(links)
+}

@@ -1,0 +1,392 @@
+//! The far host: an agent and whoever measures with it, over loopback and between two network namespaces, with what goes
+//! wrong between hosts.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, Running, possible, signal};
+use crate::raw::{Raw, number};
+
+/// A stream of one cell, in a second or so.
+const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3 \
+                      --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
+
+/// The same that goes on until somebody stops it.
+const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
+                    --looks 1 --audit off --seed 1 --json-stream";
+
+/// What is over by then hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A bench with a key, and an agent that has it.
+fn agent(bench: &Bench, flags: &str) -> (Running, String) {
+    if !bench.path("key").exists() {
+        bench.run("agent --init --key-file key").exits(0);
+    }
+    let mut agent = bench.start(&format!("agent --listen 127.0.0.1:0 --key-file key {flags}"));
+    agent.until("place", |agent| agent.stdout().ends_with('\n'));
+    let place = agent.stdout().trim().strip_prefix("listening on ").expect("a place").to_owned();
+    (agent, place)
+}
+
+fn stopped(agent: Running) -> Ran {
+    agent.signal("TERM");
+    agent.wait().exits(0)
+}
+
+fn trials(running: &Running) -> usize {
+    running.stdout().lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
+}
+
+/// Starts a long session and waits until some of it is measured.
+fn under_way(bench: &Bench, place: &str) -> Running {
+    let mut session = bench.start(&format!("{LONG} --host {place} --key-file key"));
+    session.until("trials", |session| trials(session) >= 3);
+    session
+}
+
+/// Measures as soon as the agent has a place for it.
+fn measured_once_free(bench: &Bench, place: &str) -> Ran {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
+        // Or so many others are being heard that it hangs up.
+        let comes_too_early = ["busy until", "no bytegauge agent"].iter().any(|text| ran.stderr.contains(text));
+        if ran.status.success() || !comes_too_early {
+            return ran.exits(0);
+        }
+        assert!(Instant::now() < deadline, "{ran}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The number of ends that the agent runs.
+fn ends_of(bench: &Bench) -> usize {
+    let is_end = |id: &u32| {
+        let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"end")
+    };
+    bench.processes().iter().filter(|id| is_end(id)).count()
+}
+
+/// Waits until no end runs any more.
+fn until_no_end(bench: &Bench) {
+    let deadline = Instant::now() + PATIENCE;
+    while ends_of(bench) > 0 {
+        assert!(Instant::now() < deadline, "an end is left behind");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[track_caller]
+fn check_cells(ran: &Ran, place: &str, role: [&str; 2], bench: &Bench) {
+    let document = ran.json();
+    // Beside the null engine, which stays here.
+    let cells: Vec<&Value> =
+        document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] != "floor").collect();
+    assert!(!cells.is_empty());
+    for cell in &cells {
+        assert_eq!((&cell["outcome"], &cell["factors"]["host"]), (&"measured".into(), &place.into()), "{ran}");
+    }
+    let raw = Raw::of(bench, document["session"].as_i64().unwrap());
+    let far = &raw.session["machine"]["far_hosts"][place];
+    assert_eq!(far["machine"]["boot_id"], raw.session["machine"]["boot_id"], "the agent is on this machine");
+    // One that was too short for a call was measured once more.
+    let measured = |trial: &&Value| trial["cell"] == "c1" && trial["outcome"]["kind"] == "measured";
+    assert!(raw.trials.iter().any(|trial| measured(&trial)));
+    for trial in raw.trials.iter().filter(measured) {
+        for role in role {
+            assert!(number(&trial["ends"][role]["window_ns"]) > 0, "{role}: {trial}");
+            assert!(number(&trial["ends"][role]["cpu_ns"]) > 0, "{role}: {trial}");
+        }
+    }
+}
+
+#[test]
+fn streams_go_to_and_from_a_far_host_and_both_ends_report() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    for flags in ["--verify", "--direction from --flows 3 --rcvbuf 64K", "--engine epoll --flows 3", "--ends processes"]
+    {
+        let ran = bench.run(&format!("{STREAM} --host {place} --key-file key {flags}")).exits(0);
+        check_cells(&ran, &place, ["source", "sink"], &bench);
+    }
+    assert_eq!(ends_of(&bench), 0);
+    // Where both ends are on one host, it is not asked.
+    let both = bench.run(&format!("{STREAM} --transport tcp")).exits(0);
+    assert_eq!(both.json()["cells"][0]["factors"]["host"], Value::Null);
+    stopped(agent).complains(&["measures (bytegauge", "trials with"]);
+}
+
+#[test]
+fn calls_are_made_to_and_from_a_far_host() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let call = "call --work none --duration 100ms --blocks 3 --looks 1 --audit off --budget 3s --seed 1 --quiet \
+                --format json";
+    for flags in [
+        "--flows 4 --server-engine epoll",
+        "--flows 4 --server-engine blocking --direction from --verify",
+        "--flows 2 --server-engine epoll --connect-per-call",
+        "--flows 2 --server-engine tokio --response 4K --depth 2 --idle-flows 3",
+    ] {
+        let ran = bench.run(&format!("{call} --host {place} --key-file key {flags}")).exits(0);
+        check_cells(&ran, &place, ["client", "server"], &bench);
+    }
+    stopped(agent);
+}
+
+#[test]
+fn one_measures_at_a_time_and_others_hear_until_when() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let first = under_way(&bench, &place);
+    let others: Vec<Running> =
+        (0..12).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
+    for other in others {
+        other.wait().exits(5).complains(&["the agent is busy until", "with a session of 127.0.0.1", "--max-sessions"]);
+    }
+    first.insist("INT").exits(130);
+    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+    stopped(agent);
+}
+
+#[test]
+fn an_agent_that_is_told_so_serves_several_at_once() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "--max-sessions 3");
+    let first = under_way(&bench, &place);
+    let others: Vec<Running> =
+        (0..2).map(|at| bench.start(&format!("{STREAM} --host {place} --key-file key --store other{at}.db"))).collect();
+    for other in others {
+        other.wait().exits(0);
+    }
+    first.insist("INT").exits(130);
+    stopped(agent);
+}
+
+#[test]
+fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    bench.run("agent --init --key-file other").exits(0);
+    let mut session = under_way(&bench, &place);
+    let ran = bench.run(&format!("{STREAM} --host {place} --key-file other"));
+    ran.exits(5).complains(&["does not have the same key", "--key-file"]);
+    // Garbage, halves of an opening, whole ones with noise, and silence, more of it than the agent hears at once.
+    let mut silent = Vec::new();
+    for round in 0..100u8 {
+        let Ok(mut stream) = TcpStream::connect(&place) else { continue };
+        // An agent that hears enough of them hangs up.
+        let _ = match round % 4 {
+            0 => stream.write_all(b"GET / HTTP/1.1\r\n\r\n"),
+            1 => stream.write_all(&b"bgfar\0\0\x01"[..usize::from(round) % 8]),
+            2 => stream.write_all(&[&b"bgfar\0\0\x01"[..], &[round; 48]].concat()),
+            _ => Ok(()),
+        };
+        silent.push(stream);
+    }
+    let so_far = trials(&session);
+    session.until("more trials", |session| trials(session) >= so_far + 3);
+    let ran = session.insist("INT").exits(130);
+    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+    assert_eq!(raw.troubles(), Vec::<String>::new());
+    drop(silent);
+    // Those that are gone make room at once, those that were silent within seconds.
+    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+    stopped(agent).complains(&["was turned away"]);
+}
+
+#[test]
+fn an_agent_of_another_version_is_named() {
+    let bench = Bench::new();
+    bench.run("agent --init --key-file key").exits(0);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap();
+    let other = std::thread::spawn(move || {
+        let mut caller = listener.accept().unwrap().0;
+        caller.write_all(b"bgfar\0\xff\xfe").unwrap();
+        // Until it has left.
+        let _ = caller.read_to_end(&mut Vec::new());
+    });
+    let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
+    ran.exits(5).complains(&["version 65534", "this one 1", "one version of bytegauge on both hosts"]);
+    other.join().unwrap();
+}
+
+#[test]
+fn an_agent_that_is_killed_ends_the_session_and_what_was_measured_is_kept() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let session = under_way(&bench, &place);
+    let told = trials(&session);
+    agent.kill();
+    // Its only cell fails twice, and leaves: there is nothing more to measure.
+    let ran = session.wait();
+    assert!(ran.status.code().is_some(), "{ran}");
+    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+    let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+    assert!(measured >= told, "{measured} of {told}");
+    let troubles = raw.troubles();
+    assert!(
+        troubles.iter().any(|reason| reason.contains("far host") || reason.contains("no agent answers")),
+        "{troubles:?}"
+    );
+    until_no_end(&bench);
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_the_agent_free() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let session = under_way(&bench, &place);
+    session.kill();
+    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+    until_no_end(&bench);
+    stopped(agent);
+}
+
+#[test]
+fn a_far_end_that_is_killed_fails_its_trial_and_the_session_goes_on() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let mut session = under_way(&bench, &place);
+    let end = |bench: &Bench| {
+        let ends = bench.processes();
+        ends.into_iter().find(|id| {
+            let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).nth(1) == Some(b"end")
+        })
+    };
+    // Between two blocks there is none for a moment.
+    let deadline = Instant::now() + PATIENCE;
+    while !end(&bench).is_some_and(|id| signal(id, "KILL")) {
+        assert!(Instant::now() < deadline, "no end runs");
+    }
+    let so_far = trials(&session);
+    session.until("more trials", |session| trials(session) >= so_far + 4);
+    session.insist("INT").exits(130);
+    stopped(agent);
+}
+
+#[test]
+fn what_exceeds_the_caps_is_skipped_with_the_flag_that_allows_it() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "--max-flows 2 --max-memory 64M --max-duration 5m");
+    let run = |flags: &str| bench.run(&format!("{STREAM} --host {place} --key-file key {flags}"));
+    // One of two cells is let in.
+    let ran = run("--flows 1,3").exits(0);
+    let reasons: Vec<String> = Raw::of(&bench, ran.json()["session"].as_i64().unwrap()).reasons();
+    assert!(reasons.iter().any(|reason| reason.contains("--max-flows")), "{reasons:?}");
+    let long = "stream --profile drain --read-size 64K --write-size 64K --duration 6m --blocks 3 --quiet";
+    let ran = bench.run(&format!("{long} --host {place} --key-file key"));
+    ran.exits(5).complains(&["--max-duration", "--budget"]);
+    stopped(agent);
+    for (cap, flags) in [("--max-rate 1M", "--rate 100K,max"), ("--max-bytes 1K", "")] {
+        let bench = Bench::new();
+        let (agent, place) = self::agent(&bench, cap);
+        // Whether any cell is left is not said: of bytes the first trial has more than it may.
+        bench.run(&format!("{STREAM} --host {place} --key-file key {flags}"));
+        let reasons = Raw::of(&bench, 1).reasons();
+        let flag = cap.split(' ').next().unwrap();
+        assert!(reasons.iter().any(|reason| reason.contains(flag)), "{cap}: {reasons:?}");
+        stopped(agent);
+    }
+}
+
+#[test]
+fn wrong_usage_says_what_is_missing() {
+    let bench = Bench::new();
+    let check = |words: &str, texts: &[&str]| drop(bench.run(words).exits(2).complains(texts));
+    check("agent", &["--init", "--listen"]);
+    check("agent --listen 127.0.0.1:0", &["--key-file"]);
+    check("agent --listen 127.0.0.1:0 --key-file none", &["none", "agent --init"]);
+    check(&format!("{STREAM} --host 127.0.0.1:1"), &["--key-file"]);
+    check(&format!("{STREAM} --host 127.0.0.1:1 --key-file none"), &["agent --init"]);
+    bench.run("agent --init --key-file key").exits(0);
+    check("agent --init --key-file key", &["never overwritten"]);
+    check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 0", &["--max-sessions"]);
+    check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 2 --data-port 7", &["--data-port"]);
+    check(&format!("{STREAM} --transport tcp --key-file key"), &["--host"]);
+    check(&format!("{STREAM} --transport tcp --direction from"), &["--host"]);
+    let nobody = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
+    nobody.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
+    // What is only printed asks nobody.
+    bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key --dry-run")).exits(0);
+}
+
+/// Two hosts, joined by a cable: network namespaces of a user of our own. `$FAR` runs a command on the other one.
+const TWO_HOSTS: &str = r#"
+set -e
+ip link set lo up
+unshare -n sleep 100 & far=$!
+trap 'kill $far $agent 2>/dev/null || true' EXIT
+while [ "$(readlink /proc/$far/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+FAR="nsenter -t $far -n"
+ip link add near0 type veth peer name far0 netns $far
+ip addr add 10.9.0.1/24 dev near0
+ip -6 addr add fd09::1/64 dev near0 nodad
+ip link set near0 up
+$FAR sh -c 'ip link set lo up; ip addr add 10.9.0.2/24 dev far0; ip -6 addr add fd09::2/64 dev far0 nodad; ip link set far0 up'
+$BYTEGAUGE agent --init --key-file key
+$FAR $BYTEGAUGE agent --listen 10.9.0.2:4711 --key-file key --data-port 4712 > agent.out 2> agent.err & agent=$!
+until grep -q listening agent.out; do sleep 0.01; done
+"#;
+
+/// Runs a script between two hosts. `None` where such namespaces are not allowed.
+fn between_two_hosts(bench: &Bench, script: &str) -> Option<Ran> {
+    let tried = "ip link add a type veth peer name b && unshare -n true && nsenter -t $$ -n true";
+    if !possible("two hosts are network namespaces", "unshare", &["-Urn", "sh", "-c", tried]) {
+        return None;
+    }
+    let inner = bench.write("two-hosts.sh", &format!("{TWO_HOSTS}\n{script}"));
+    Some(bench.shell(&format!("unshare -Urn sh {inner}")).exits(0))
+}
+
+#[test]
+fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
+    let bench = Bench::new();
+    let script = format!(
+        "$BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from --flows 2 > one.json\n\
+         $FAR $BYTEGAUGE agent --listen '[fd09::2]:4713' --key-file key > six.out 2> six.err & six=$!\n\
+         until grep -q listening six.out; do sleep 0.01; done\n\
+         $BYTEGAUGE {STREAM} --host '[fd09::2]:4713' --key-file key > three.json\n\
+         kill $six\n\
+         $BYTEGAUGE call --profile echo --flows 2 --server-engine epoll --duration 100ms --blocks 3 --looks 1 \
+         --audit off --budget 3s --quiet --format json --host 10.9.0.2:4711 --key-file key > two.json"
+    );
+    let Some(_ran) = between_two_hosts(&bench, &script) else { return };
+    for file in ["one.json", "two.json", "three.json"] {
+        let text = std::fs::read_to_string(bench.path(file)).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        for cell in document["cells"].as_array().unwrap() {
+            assert_eq!(cell["outcome"], "measured", "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
+    let bench = Bench::new();
+    let script = format!(
+        "$BYTEGAUGE {LONG} --host 10.9.0.2:4711 --key-file key > long.jsonl 2> long.err & session=$!\n\
+         until [ \"$(grep -c '\"event\":\"trial\"' long.jsonl)\" -ge 3 ]; do sleep 0.02; done\n\
+         ip link set near0 down\n\
+         wait $session || true\n\
+         ip link set near0 up\n\
+         until $BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key > again.json 2> again.err; do\n\
+           grep -q 'busy until\\|no agent answers' again.err || exit 1\n\
+           sleep 0.1\n\
+         done\n"
+    );
+    let Some(ran) = between_two_hosts(&bench, &script) else { return };
+    let raw = Raw::of(&bench, 1);
+    let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+    assert!(measured >= 3, "{ran}");
+    assert!(!raw.troubles().is_empty(), "the cable was cut in the middle: {ran}");
+    let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
+    assert_eq!(again["cells"][0]["outcome"], "measured", "{ran}");
+}

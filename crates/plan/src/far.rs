@@ -1,0 +1,156 @@
+//! The far host: what cannot be asked of two hosts is refused, and what follows from the place of the agent is set.
+//!
+//! Names are looked up before; nothing here asks the network.
+
+use bytegauge_model::{Cell, Level, Place, Placement, Transport, Workload, factor};
+
+use crate::spec::{Part, PlanError, Spec};
+
+/// Every factor that says something about a far host.
+const OF_FAR_HOSTS: &[&str] = &["host", "direction"];
+
+/// Whether a factor is of far hosts, and the part names none: cells of other plans have no such levels.
+pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
+    OF_FAR_HOSTS.contains(&name) && !part.levels.contains_key("host")
+}
+
+fn places(part: &Part) -> Vec<Place> {
+    let levels = part.levels.get("host").into_iter().flatten();
+    levels.filter_map(|level| level.name()?.parse().ok()).collect()
+}
+
+/// Sets what follows from the agents' places.
+///
+/// # Errors
+/// [`PlanError::OfFarHost`] if something was asked for that has no meaning between two hosts, or cannot be done there.
+pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
+    for part in &mut spec.parts {
+        let places = places(part);
+        let Some(first) = places.first() else { continue };
+        if part.levels.get("host").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
+            return refused(
+                "host",
+                "a path between two hosts has other settings than one on this host: use two sessions",
+            );
+        }
+        if places.iter().any(|place| matches!(place, Place::Path(_))) {
+            return refused("host", "a Unix socket is on this host: give HOST:PORT of an agent, or leave it out");
+        }
+        for (name, why) in [
+            ("connect", "a server that is not ours is called from here: leave one of them out"),
+            ("relay", "a relay stands between two ends of one host: leave one of them out"),
+            ("competing_flows", "clients that compete are not made there: measure them in a session of their own"),
+        ] {
+            if part.levels.contains_key(name) {
+                return refused(name, why);
+            }
+        }
+        // A name is looked up before its transport is asked for: a plan that is only printed keeps the first guess.
+        let transport = |place: &Place| place.transport().unwrap_or(Transport::Tcp).to_string();
+        let transport = Level::Name(transport(first));
+        let others =
+            places.iter().any(|place| place.transport().is_some_and(|of| of.to_string() != transport.to_string()));
+        if others {
+            return refused("host", "agents behind IPv4 and IPv6 cannot be compared: use a session for each");
+        }
+        if part.levels.get("transport").is_some_and(|named| *named != [transport.clone()]) {
+            return refused(
+                "transport",
+                "between two hosts TCP is measured, as the agent's address has it: leave it out",
+            );
+        }
+        set(part, "transport", transport);
+        let unpinned = Level::Name(Placement::Unpinned.to_string());
+        if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
+            return refused("placement", "two hosts have no CPUs in common: use unpinned (and taskset on either host)");
+        }
+        set(part, "placement", unpinned);
+    }
+    Ok(spec)
+}
+
+/// What is not seen of the far hosts of these cells.
+pub(crate) fn notes(workload: Workload, cells: &[Cell]) -> Vec<String> {
+    let mut seen: Vec<Place> = Vec::new();
+    for (place, _) in cells.iter().filter_map(|cell| cell.factors.far()) {
+        if !seen.contains(&place) {
+            seen.push(place);
+        }
+    }
+    let end = if workload == Workload::Call { "client or server" } else { "reader or writer" };
+    let note = |place: &Place| {
+        format!(
+            "the {end} at {place} reports its own CPU time, calls and TCP_INFO; what other programs do there during a block \
+             is not seen, and the clocks of the two hosts are never compared"
+        )
+    };
+    seen.iter().map(note).collect()
+}
+
+fn set(part: &mut Part, name: &str, level: Level) {
+    if let Some(factor) = factor::find(name) {
+        part.set(factor, vec![level]);
+    }
+}
+
+fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
+    Err(PlanError::OfFarHost { flag: name.replace('_', "-"), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Direction;
+
+    use super::*;
+    use crate::{Catalog, Plan, resolve};
+
+    fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
+        let mut spec = Spec::named("a test", workload);
+        let flags: Vec<_> =
+            flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
+        spec.set_all(&flags).unwrap();
+        resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_far_host_is_a_condition_that_says_the_transport() {
+        for (at, transport) in [("192.0.2.7:4711", "tcp"), ("[2001:db8::7]:4711", "tcp6")] {
+            let flags = [("host", at), ("direction", "to,from"), ("read_size", "64K"), ("write_size", "64K")];
+            let plan = plan(Workload::Stream, &flags).unwrap();
+            assert!(plan.groups.iter().all(|group| group.factors.far().unwrap().0.to_string() == at));
+            let directions: Vec<_> = plan.groups.iter().map(|group| group.factors.far().unwrap().1).collect();
+            assert!(directions.contains(&Direction::To) && directions.contains(&Direction::From));
+            for cell in &plan.cells {
+                assert_eq!(cell.factors.get("transport").name(), Some(transport));
+                assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
+            }
+            assert!(plan.notes.iter().any(|note| note.contains(at)), "{:?}", plan.notes);
+        }
+    }
+
+    #[test]
+    fn a_plan_without_a_far_host_says_nothing_of_one() {
+        let plan = plan(Workload::Call, &[("transport", "tcp")]).unwrap();
+        assert!(plan.cells.iter().all(|cell| OF_FAR_HOSTS.iter().all(|name| *cell.factors.get(name) == Level::Absent)));
+    }
+
+    #[test]
+    fn what_two_hosts_cannot_do_is_refused() {
+        let check = |flags: &[(&str, &str)], part: &str| {
+            let flags: Vec<_> = [("host", "192.0.2.7:1")].iter().chain(flags).copied().collect();
+            let error = plan(Workload::Call, &flags).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        check(&[("connect", "127.0.0.1:1")], "--connect does not go with --host");
+        check(&[("relay", "splice")], "--relay does not go with --host");
+        check(&[("competing_flows", "2")], "--competing-flows does not go with --host");
+        check(&[("transport", "udp")], "--transport does not go with --host: between two hosts TCP");
+        check(&[("transport", "tcp6")], "--transport does not go");
+        check(&[("placement", "cross-core")], "--placement does not go");
+        check(&[("host", "unix:/x")], "--host does not go");
+        check(&[("host", "192.0.2.7:1,[::1]:1")], "IPv4 and IPv6");
+        check(&[("host", "192.0.2.7:1,auto")], "use two sessions");
+        let alone = plan(Workload::Call, &[("transport", "tcp"), ("direction", "from")]).unwrap_err();
+        assert!(alone.contains("--host HOST:PORT"), "{alone}");
+    }
+}

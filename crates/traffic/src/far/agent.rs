@@ -1,0 +1,125 @@
+//! The agent: listens, hears callers out within a deadline, and gives each that has the key a session.
+//!
+//! A caller costs a thread and a few hundred bytes until it has shown that it has the key, for at most
+//! [`HEARING`]; there are never more than [`CALLERS_MAX`] of them.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytegauge_sys::socket::{Until, wait};
+use bytegauge_wire::Key;
+use serde_json::Value;
+
+use crate::far::limits::Limits;
+use crate::far::session;
+use crate::far::slots::Slots;
+use crate::fault::Fault;
+use bytegauge_model::Place;
+
+/// How long a caller may take to show that it has the key and to say what it wants.
+pub(super) const HEARING: Duration = Duration::from_secs(10);
+
+/// Callers at a time, those that measure among them.
+const CALLERS_MAX: usize = 64;
+
+/// How often the agent looks whether it shall stop.
+const LOOK_AFTER_NS: u64 = 250_000_000;
+
+/// What an agent needs of the program that it is.
+#[derive(Clone, Debug)]
+pub struct AgentSetup {
+    /// The key that callers must have.
+    pub key: Key,
+    /// What is allowed.
+    pub limits: Limits,
+    /// This program's own file, run as `PROGRAM end ROLE`.
+    pub program: PathBuf,
+    /// Where ends listen; 0: any port.
+    pub data_port: u16,
+    /// This machine, as sessions record one: told to whoever measures.
+    pub machine: fn() -> Value,
+    /// Who is told of who measured what.
+    pub log: fn(&str),
+}
+
+/// What all sessions of an agent share.
+pub(super) struct Office {
+    pub(super) setup: AgentSetup,
+    pub(super) slots: Arc<Slots>,
+    /// Who is heard or measures.
+    callers: AtomicUsize,
+}
+
+/// An agent that listens.
+pub struct Agent {
+    listener: TcpListener,
+    office: Arc<Office>,
+}
+
+impl Agent {
+    /// Listens at a place.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] with the next step where nobody can listen there.
+    pub fn listen(place: &Place, setup: AgentSetup) -> Result<Agent, Fault> {
+        if !matches!(place, Place::Ip(_)) {
+            return Err(Fault::Missing(format!("an agent listens on TCP, not at {place}: give ADDRESS:PORT")));
+        }
+        let (listener, _) = crate::place::listen(place)?;
+        let slots = Slots::new(setup.limits.sessions);
+        Ok(Agent { listener: listener.into(), office: Arc::new(Office { setup, slots, callers: AtomicUsize::new(0) }) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn place(&self) -> Result<SocketAddr, Fault> {
+        self.listener.local_addr().map_err(Fault::io("reading the agent's port"))
+    }
+
+    /// Serves until `stop` is set. Sessions that go on are left to the end of the process.
+    pub fn serve(&self, stop: &AtomicBool) {
+        let mut number = 0;
+        while !stop.load(Ordering::Relaxed) {
+            if !matches!(wait(self.listener.as_fd(), Until::Readable, LOOK_AFTER_NS), Ok(Some(_))) {
+                continue;
+            }
+            let (stream, peer) = match self.listener.accept() {
+                Ok(caller) => caller,
+                Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
+                    (self.office.setup.log)(&format!("no caller can be heard ({error}): raise ulimit -n"));
+                    std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS));
+                    continue;
+                }
+                // It left meanwhile.
+                Err(_) => continue,
+            };
+            number += 1;
+            self.hear(number, stream, peer);
+        }
+    }
+
+    /// Gives a caller a thread, if there is one left.
+    fn hear(&self, number: u64, stream: TcpStream, peer: SocketAddr) {
+        if self.office.callers.fetch_add(1, Ordering::Relaxed) >= CALLERS_MAX {
+            self.office.callers.fetch_sub(1, Ordering::Relaxed);
+            (self.office.setup.log)(&format!("{peer} was sent away: {CALLERS_MAX} callers are being heard"));
+            return;
+        }
+        let office = Arc::clone(&self.office);
+        let started = std::thread::Builder::new().name(format!("caller-{number}")).spawn(move || {
+            let left = session::carry(&office, number, stream, peer);
+            (office.setup.log)(&format!("{peer} {left}"));
+            office.callers.fetch_sub(1, Ordering::Relaxed);
+        });
+        if let Err(error) = started {
+            self.office.callers.fetch_sub(1, Ordering::Relaxed);
+            (self.office.setup.log)(&format!("{peer} was sent away: no thread can be made ({error})"));
+        }
+    }
+}

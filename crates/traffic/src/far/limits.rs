@@ -1,0 +1,281 @@
+//! What an agent allows, whoever asks: what it was not made for is refused, and so is what exceeds its caps.
+//!
+//! Of what passes, what the caller has no say in is set here: where the end binds, which addresses it talks to, which CPUs.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytegauge_model::{Bytes, EndRole, Nanos};
+
+use crate::address::{Address, Host};
+use crate::message::Command;
+use crate::meter::Schedule;
+use crate::setup::{Setup, Task};
+use crate::ticket::Ticket;
+
+/// How late an end may be at an agent before it counts as stalled, nanoseconds.
+const GRACE_MAX_NS: u64 = 60_000_000_000;
+
+/// Threads of one end.
+const THREADS_MAX: usize = 256;
+
+/// Kernel and stack memory that a flow is taken to need, bytes.
+const FLOW_BYTES: u64 = 512 << 10;
+
+/// What a bin of a series takes, bytes.
+const BIN_BYTES: u64 = 16;
+
+/// What an agent allows at most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Connections of a trial, idle ones included.
+    pub flows: usize,
+    /// Time of a session.
+    pub duration: Duration,
+    /// Bytes of a session, at the ends that run here.
+    pub bytes: u64,
+    /// Memory that an end may ask for, bytes.
+    pub memory: u64,
+    /// Load that may be offered, bytes per second; `None`: as much as goes.
+    pub rate: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sessions: 1,
+            flows: 2048,
+            duration: Duration::from_secs(3600),
+            bytes: 16 << 40,
+            memory: 2 << 30,
+            rate: None,
+        }
+    }
+}
+
+/// The two addresses of a line, as an agent sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Between {
+    /// Its own.
+    pub(super) here: IpAddr,
+    /// The caller's.
+    pub(super) peer: IpAddr,
+    /// Where ends listen; 0: any port.
+    pub(super) port: u16,
+}
+
+impl Limits {
+    /// The command as an end here may hear it.
+    ///
+    /// # Errors
+    /// What is refused, and what to do, for the caller's user.
+    pub(super) fn admitted(&self, command: Command, between: Between) -> Result<Command, String> {
+        let Command::Open(role, mut setup, address) = command else { return Ok(command) };
+        self.allows(&setup)?;
+        let Some(path) = setup.path_mut() else { return Err(not_made_for("a task without a path")) };
+        let far = path.far.filter(|far| far.ticket != Ticket::default());
+        if far.is_none_or(|far| far.side != role.side()) {
+            return Err(not_made_for("a path without a ticket"));
+        }
+        path.host = Host { port: between.port, ..Host::at(between.here) };
+        setup.cpus.clear();
+        setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
+        let address = match (role, address) {
+            (EndRole::Sink | EndRole::Server, None) => None,
+            // To the caller and nobody else, whatever address it named.
+            (EndRole::Source | EndRole::Client, Some(Address::Ip(named))) => {
+                Some(Address::Ip(SocketAddr::new(between.peer, named.port())))
+            }
+            _ => return Err(not_made_for("such an end")),
+        };
+        Ok(Command::Open(role, setup, address))
+    }
+
+    fn allows(&self, setup: &Setup) -> Result<(), String> {
+        let (path, flows, rate, largest, threads) = match &setup.task {
+            Task::Stream(stream) => {
+                let largest = stream.path.read_size.saturating_add(stream.write_size.unwrap_or(0));
+                (&stream.path, stream.path.flows, stream.rate, largest, 1)
+            }
+            Task::Call(call) => {
+                let flows = call.path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
+                let message = call.request.saturating_add(call.response);
+                let largest = call.path.read_size.saturating_add(message.saturating_mul(call.depth.max(1)));
+                let rate = call.rate.map(|calls| calls.saturating_mul(message as u64));
+                (&call.path, flows, rate, largest, call.server_threads.max(call.client_threads))
+            }
+            Task::Ring(_) | Task::Check(_) => return Err(not_made_for("anything but streams and calls")),
+        };
+        if !path.transport.is_tcp() {
+            return Err(not_made_for(&format!("the transport {}", path.transport)));
+        }
+        if path.foreign.is_some() || path.relay.is_some() || setup.plant.is_some() {
+            return Err(not_made_for("a third party to a path"));
+        }
+        if flows > self.flows {
+            return Err(format!(
+                "the agent allows {} connections and this needs {flows}: use fewer --flows (of calls also fewer \
+                 --idle-flows), or start it with a larger --max-flows",
+                self.flows
+            ));
+        }
+        if threads > THREADS_MAX {
+            return Err(format!("the agent allows {THREADS_MAX} threads and this needs {threads}: use fewer"));
+        }
+        let trial_ns = length_ns(setup);
+        if u128::from(trial_ns) > self.duration.as_nanos() {
+            return Err(format!(
+                "the agent allows sessions of {} and this trial takes {}: use a shorter --duration, or start it with a \
+                 longer --max-duration",
+                nanos(self.duration),
+                Nanos(trial_ns)
+            ));
+        }
+        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: false };
+        let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
+        let each = (largest as u64).saturating_add(path.walk as u64).saturating_add(FLOW_BYTES).saturating_add(bins);
+        let memory = (flows as u64).saturating_mul(each);
+        if memory > self.memory {
+            return Err(format!(
+                "the agent allows {} of memory and this may need {}: use fewer --flows or smaller buffers, or start it with \
+                 a larger --max-memory",
+                Bytes(self.memory),
+                Bytes(memory)
+            ));
+        }
+        match (self.rate, rate) {
+            (None, _) => Ok(()),
+            (Some(max), Some(rate)) if rate <= max => Ok(()),
+            (Some(max), _) => Err(format!(
+                "the agent allows {}/s and this may take more: offer a load with --rate, or start it with a larger --max-rate",
+                Bytes(max)
+            )),
+        }
+    }
+}
+
+/// How long a trial may take, nanoseconds.
+pub(super) fn length_ns(setup: &Setup) -> u64 {
+    let longer_ns = match &setup.task {
+        Task::Call(call) => call.timeout_ns,
+        _ => 0,
+    };
+    setup.warmup_ns.saturating_add(setup.window_ns).saturating_add(longer_ns)
+}
+
+/// A time as it is printed.
+pub(super) fn nanos(time: Duration) -> Nanos {
+    Nanos(time.as_nanos().min(u128::from(u64::MAX)) as u64)
+}
+
+fn not_made_for(what: &str) -> String {
+    format!("the agent does not run {what}: measure that on one host")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use bytegauge_model::{Level, Levels, Side};
+
+    use super::*;
+    use crate::Plant;
+    use crate::setup::FarPath;
+
+    const HERE: [u8; 4] = [192, 0, 2, 1];
+    const PEER: [u8; 4] = [192, 0, 2, 9];
+
+    fn setup() -> Setup {
+        let mut levels = Levels::default();
+        for (name, level) in [("transport", Level::Name("tcp".into())), ("flows", Level::Number(4))] {
+            levels.set(name, level);
+        }
+        for name in ["read_size", "write_size"] {
+            levels.set(name, Level::Number(4096));
+        }
+        let mut setup = Setup::of(&levels).unwrap();
+        let far =
+            FarPath { agent: SocketAddr::new(HERE.into(), 1), side: Side::Sink, ticket: Ticket::fresh().unwrap() };
+        setup.path_mut().unwrap().far = Some(far);
+        setup
+    }
+
+    fn open(role: EndRole, setup: Setup, address: Option<Address>) -> Result<Command, String> {
+        let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
+        Limits::default().admitted(Command::Open(role, Box::new(setup), address), between)
+    }
+
+    #[test]
+    fn an_end_binds_here_and_talks_to_the_caller_alone() {
+        let mut asked = setup();
+        asked.path_mut().unwrap().host = Host::at([203, 0, 113, 5].into());
+        asked.cpus.insert(EndRole::Sink, vec![0]);
+        let Command::Open(_, heard, None) = open(EndRole::Sink, asked.clone(), None).unwrap() else { panic!() };
+        assert_eq!(heard.path().unwrap().host, Host { v4: HERE.into(), port: 7, ..Host::default() });
+        assert!(heard.cpus.is_empty());
+        asked.path_mut().unwrap().far.as_mut().unwrap().side = Side::Source;
+        let elsewhere = Address::Ip(([203, 0, 113, 5], 80).into());
+        let Command::Open(_, _, address) = open(EndRole::Source, asked, Some(elsewhere)).unwrap() else { panic!() };
+        assert_eq!(address, Some(Address::Ip((PEER, 80).into())));
+        assert_eq!(
+            Limits::default().admitted(Command::Go, Between { here: HERE.into(), peer: PEER.into(), port: 0 }),
+            Ok(Command::Go)
+        );
+    }
+
+    #[test]
+    fn what_an_agent_was_not_made_for_is_refused() {
+        let check = |role: EndRole, address: Option<Address>, change: fn(&mut Setup)| {
+            let mut asked = setup();
+            change(&mut asked);
+            let refused = open(role, asked, address).unwrap_err();
+            assert!(refused.contains("measure that on one host"), "{refused}");
+        };
+        check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
+        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "udp".parse().unwrap());
+        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "/etc/passwd".parse().unwrap());
+        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().foreign = Some(Address::Ip((PEER, 80).into())));
+        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().far = None);
+        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().far.as_mut().unwrap().ticket = Ticket::default());
+        check(EndRole::Source, Some(Address::Ip((PEER, 80).into())), |_| {});
+        check(EndRole::Sink, Some(Address::Ip((PEER, 80).into())), |_| {});
+        for role in [EndRole::Relay, EndRole::Command, EndRole::Ring, EndRole::Competitor] {
+            check(role, None, |_| {});
+        }
+        let mut from = setup();
+        from.path_mut().unwrap().far.as_mut().unwrap().side = Side::Source;
+        assert!(open(EndRole::Source, from, Some(Address::Path(PathBuf::from("/run/x")))).is_err());
+        let run = serde_json::json!({"check": {"command": ["true"], "prepare": null, "server": null, "metric": "wall",
+            "timeout_ns": 1}});
+        if let Ok(task) = serde_json::from_value(run) {
+            check_task(task);
+        }
+    }
+
+    fn check_task(task: Task) {
+        assert!(open(EndRole::Command, Setup::to(task.clone()), None).is_err());
+        assert!(open(EndRole::Sink, Setup::to(task), None).is_err());
+    }
+
+    #[test]
+    fn what_exceeds_a_cap_is_refused_and_the_flag_named() {
+        let check = |limits: Limits, change: fn(&mut Setup), named: &str| {
+            let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
+            let mut asked = setup();
+            let told = |setup: &Setup| Command::Open(EndRole::Sink, Box::new(setup.clone()), None);
+            assert!(limits.admitted(told(&asked), between).is_ok() || limits.rate.is_some());
+            change(&mut asked);
+            let refused = limits.admitted(told(&asked), between).unwrap_err();
+            assert!(refused.contains(named), "{refused}");
+        };
+        let all = Limits::default;
+        check(all(), |setup| setup.path_mut().unwrap().flows = 2049, "--max-flows");
+        check(all(), |setup| setup.path_mut().unwrap().flows = usize::MAX, "--max-flows");
+        check(all(), |setup| setup.window_ns = u64::MAX, "--max-duration");
+        check(all(), |setup| setup.path_mut().unwrap().read_size = usize::MAX, "--max-memory");
+        check(all(), |setup| setup.path_mut().unwrap().walk = usize::MAX, "--max-memory");
+        check(Limits { rate: Some(1000), ..all() }, |_| {}, "--max-rate");
+    }
+}

@@ -1,0 +1,62 @@
+//! What is said over the line between this host and an agent.
+
+use bytegauge_wire::MESSAGE_MAX;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::message::{Command, Reply};
+
+/// The version of these words and of the line. An agent of another one is not spoken to.
+pub const VERSION: u16 = 1;
+
+/// The longest message that an agent takes, bytes: a command with every CPU of a large machine.
+pub(super) const COMMAND_MAX: usize = 64 << 10;
+
+/// The longest message that an agent sends, bytes; a report that would be longer fails its trial.
+pub(super) const REPLY_MAX: usize = MESSAGE_MAX;
+
+/// What an agent is told. Ends are numbered, so that nothing is heard of one that was given up.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ToAgent {
+    /// The first word: may we measure?
+    Ask(Ask),
+    /// Start an end; an older one leaves.
+    Start(u64),
+    /// Tell it something.
+    Tell(u64, Box<Command>),
+    /// Let it leave.
+    End(u64),
+}
+
+/// What a session wants.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Ask {
+    /// The version of the program.
+    pub(super) program: String,
+    /// How long it is expected to take, nanoseconds.
+    pub(super) duration_ns: u64,
+}
+
+/// What an agent answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ToHome {
+    /// The session begins.
+    Welcome(Box<Welcome>),
+    /// Not now, or not so; or no longer. The line ends.
+    Refused(String),
+    /// An end said something.
+    Heard(u64, Box<Reply>),
+    /// An end is gone, in words.
+    Gone(u64, String),
+}
+
+/// Who welcomes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Welcome {
+    /// The version of its program.
+    pub(super) program: String,
+    /// Its machine, as sessions record one.
+    pub(super) machine: Value,
+}

@@ -1,0 +1,276 @@
+//! The line over loopback: what passes, and every way in which it must not.
+
+use std::net::TcpListener;
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const VERSION: u16 = 7;
+
+/// Small enough to be walked around, and beyond one frame.
+const MAX: usize = 2 * PART_MAX + 100;
+
+fn key() -> Key {
+    let folder = tempfile::tempdir().unwrap();
+    Key::create(&folder.path().join("key")).unwrap()
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (caller, listener.accept().unwrap().0)
+}
+
+type Ends = Result<(Sender, Receiver), LineError>;
+
+/// What a caller and an agent come to, each with its key and version.
+fn met((caller, agent): (TcpStream, TcpStream), ours: &(Key, u16), theirs: (Key, u16)) -> (Ends, Ends) {
+    let agent = thread::spawn(move || accept(agent, &theirs.0, theirs.1, MAX, soon()));
+    let caller = connect(caller, &ours.0, ours.1, MAX, soon());
+    (caller, agent.join().unwrap())
+}
+
+fn line() -> ((Sender, Receiver), (Sender, Receiver)) {
+    let key = key();
+    let (caller, agent) = met(pair(), &(key.clone(), VERSION), (key, VERSION));
+    (caller.unwrap(), agent.unwrap())
+}
+
+#[test]
+fn messages_of_every_length_around_the_caps_pass_both_ways() {
+    let ((mut to_agent, mut at_home), (mut to_home, mut at_agent)) = line();
+    // A JSON string is two bytes longer than its text.
+    let lengths =
+        (0..40).chain(PART_MAX - 6..PART_MAX + 6).chain(2 * PART_MAX - 6..2 * PART_MAX + 2).chain(MAX - 6..=MAX - 2);
+    for length in lengths {
+        let text = "x".repeat(length);
+        let sent = text.clone();
+        let sending = thread::spawn(move || {
+            to_agent.send(&sent).unwrap();
+            to_agent
+        });
+        assert!(at_agent.receive::<String>(Some(soon())).unwrap() == text, "{length}");
+        to_agent = sending.join().unwrap();
+        if length < 40 {
+            to_home.send(&text).unwrap();
+            assert_eq!(at_home.receive::<String>(None).unwrap(), text);
+        }
+    }
+}
+
+#[test]
+fn a_message_beyond_the_cap_ends_the_line() {
+    for length in [MAX - 1, MAX, MAX + PART_MAX] {
+        let ((mut to_agent, _at_home), (_to_home, mut at_agent)) = line();
+        let sending = thread::spawn(move || to_agent.send(&"x".repeat(length)));
+        assert!(matches!(at_agent.receive::<String>(Some(soon())), Err(LineError::TooLong { max: MAX })), "{length}");
+        drop((at_agent, _to_home));
+        // Whether the rest found room in the kernel's buffers is not said.
+        let _ = sending.join().unwrap();
+    }
+    let ((mut to_agent, _at_home), _agent) = line();
+    let refused = to_agent.send(&"x".repeat(MESSAGE_MAX));
+    assert!(matches!(refused, Err(LineError::TooLong { max: MESSAGE_MAX })), "{refused:?}");
+}
+
+#[test]
+fn another_key_opens_nothing() {
+    let (caller, agent) = met(pair(), &(key(), VERSION), (key(), VERSION));
+    assert!(matches!(agent, Err(LineError::OtherKey)), "{agent:?}");
+    assert!(matches!(caller, Err(LineError::OtherKey)), "{caller:?}");
+}
+
+#[test]
+fn another_version_is_named_on_both_sides() {
+    let key = key();
+    let (caller, agent) = met(pair(), &(key.clone(), 3), (key, 4));
+    let told = [caller.unwrap_err().to_string(), agent.unwrap_err().to_string()];
+    assert!(told[0].contains("version 4") && told[0].contains("this one 3"), "{told:?}");
+    assert!(told[1].contains("version 3") && told[1].contains("this one 4"), "{told:?}");
+}
+
+/// What an agent makes of these bytes, and how many it answered.
+fn answered(bytes: &[u8]) -> (LineError, usize) {
+    let (mut caller, agent) = pair();
+    let key = key();
+    let agent = thread::spawn(move || accept(agent, &key, VERSION, MAX, soon()).unwrap_err());
+    let mut answer = Vec::new();
+    // The agent may have seen enough before all is said, and reset what it did not read.
+    let _ = caller.write_all(bytes).and_then(|()| caller.shutdown(Shutdown::Write));
+    let _ = caller.read_to_end(&mut answer);
+    (agent.join().unwrap(), answer.len())
+}
+
+#[test]
+fn a_stranger_is_answered_nothing() {
+    for bytes in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"SSH-2.0-x\r\n", &[0; 100], &[0xff; 3]] {
+        let (error, answered) = answered(bytes);
+        assert!(matches!(error, LineError::Stranger | LineError::Broken(_)), "{error}");
+        assert_eq!(answered, 0);
+    }
+}
+
+#[test]
+fn a_handshake_that_is_cut_at_any_byte_or_is_noise_ends() {
+    let mut first = opening(VERSION).to_vec();
+    first.extend([0x5a; HANDSHAKE]);
+    for cut in 0..first.len() {
+        let (error, answered) = answered(&first[..cut]);
+        assert!(matches!(error, LineError::Broken(_)), "{cut}: {error}");
+        assert_eq!(answered, 0);
+    }
+    let (error, answered) = answered(&first);
+    assert!(matches!(error, LineError::OtherKey), "{error}");
+    assert_eq!(answered, OPENING);
+}
+
+#[test]
+fn whoever_sends_slowly_has_one_deadline_for_all() {
+    let (mut caller, agent) = pair();
+    let key = key();
+    let agent = thread::spawn(move || {
+        accept(agent, &key, VERSION, MAX, Instant::now() + Duration::from_millis(300)).unwrap_err()
+    });
+    // A byte now and then, for as long as somebody reads them: each of them is in time, and all together are not.
+    let bytes = opening(VERSION).into_iter().chain(std::iter::repeat(0));
+    for byte in bytes.take(OPENING + HANDSHAKE - 1) {
+        if agent.is_finished() || caller.write_all(&[byte]).is_err() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let error = agent.join().unwrap();
+    assert!(matches!(error, LineError::Late), "{error}");
+}
+
+#[test]
+fn what_answers_otherwise_is_no_agent() {
+    for answer in [&b""[..], b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
+        let (caller, mut other) = pair();
+        other.write_all(answer).unwrap();
+        let closing = thread::spawn(move || part(&other));
+        let error = connect(caller, &key(), VERSION, MAX, soon()).unwrap_err();
+        assert!(matches!(error, LineError::Stranger), "{error}");
+        closing.join().unwrap();
+    }
+}
+
+/// What an agent receives of the messages "one" and "two" where somebody on the way changes their frames.
+fn tampered(edit: impl FnOnce(Vec<Vec<u8>>) -> Vec<u8> + Send + 'static) -> (Vec<String>, LineError) {
+    let (caller, mut near) = pair();
+    let (mut far, agent) = pair();
+    let (mut near_in, mut far_in) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+    let back = thread::spawn(move || {
+        // Opening and handshake are all that an agent says here.
+        let mut bytes = [0; OPENING + HANDSHAKE];
+        far_in.read_exact(&mut bytes).unwrap();
+        near.write_all(&bytes).unwrap();
+    });
+    let forth = thread::spawn(move || {
+        let mut first = [0; OPENING + HANDSHAKE];
+        near_in.read_exact(&mut first).unwrap();
+        far.write_all(&first).unwrap();
+        let mut rest = Vec::new();
+        near_in.read_to_end(&mut rest).unwrap();
+        let mut frames = Vec::new();
+        while rest.len() >= 2 {
+            let len = usize::from(u16::from_be_bytes([rest[0], rest[1]]));
+            let left = rest.split_off(2 + len);
+            frames.push(std::mem::replace(&mut rest, left));
+        }
+        // An agent that has seen enough takes no more.
+        let _ = far.write_all(&edit(frames));
+        let _ = far.shutdown(Shutdown::Write);
+    });
+    let key = key();
+    let (ours, theirs) = met((caller, agent), &(key.clone(), VERSION), (key, VERSION));
+    let ((mut sender, _receiver), (_to_home, mut receiver)) = (ours.unwrap(), theirs.unwrap());
+    sender.send(&"one").unwrap();
+    sender.send(&"two").unwrap();
+    sender.stream.shutdown(Shutdown::Write).unwrap();
+    let mut heard = Vec::new();
+    let error = loop {
+        match receiver.receive(Some(soon())) {
+            Ok(text) => heard.push(text),
+            Err(error) => break error,
+        }
+    };
+    drop((receiver, _to_home));
+    back.join().unwrap();
+    forth.join().unwrap();
+    (heard, error)
+}
+
+#[test]
+fn frames_that_are_repeated_left_out_swapped_or_cut_end_the_line() {
+    let check = |edit: fn(Vec<Vec<u8>>) -> Vec<u8>, heard: &[&str], garbled: bool| {
+        let (found, error) = tampered(edit);
+        assert_eq!(found, heard, "{error}");
+        assert_eq!(matches!(error, LineError::Garbled(_)), garbled, "{error}");
+    };
+    check(|frames| frames.concat(), &["one", "two"], false);
+    check(|frames| [&frames[0], &frames[0], &frames[1]].map(Vec::as_slice).concat(), &["one"], true);
+    check(|frames| frames[1].clone(), &[], true);
+    check(|frames| [&frames[1], &frames[0]].map(Vec::as_slice).concat(), &[], true);
+    check(
+        |mut frames| {
+            frames[1].pop();
+            frames.concat()
+        },
+        &["one"],
+        false,
+    );
+    check(
+        |mut frames| {
+            frames[0][10] ^= 1;
+            frames.concat()
+        },
+        &[],
+        true,
+    );
+    check(|frames| [&frames[0][..], &[0, 16], &[7; 16]].concat(), &["one"], true);
+    check(|frames| [&frames[0][..], &[0, 0]].concat(), &["one"], true);
+}
+
+#[test]
+fn a_handshake_that_is_played_again_gets_no_further() {
+    let key = key();
+    // What a caller says first, as somebody on the way sees it.
+    let (caller, mut tap) = pair();
+    let ours = key.clone();
+    let calling = thread::spawn(move || connect(caller, &ours, VERSION, MAX, soon()).unwrap_err());
+    let mut first = [0; OPENING + HANDSHAKE];
+    tap.read_exact(&mut first).unwrap();
+    drop(tap);
+    calling.join().unwrap();
+    let (mut thief, agent) = pair();
+    thief.write_all(&first).unwrap();
+    let (_sender, mut receiver) = accept(agent, &key, VERSION, MAX, soon()).unwrap();
+    // Whatever comes next is sealed with a key that only the caller could make.
+    thief.write_all(&[&[0, 40][..], &[9; 40]].concat()).unwrap();
+    let error = receiver.receive::<String>(Some(soon())).unwrap_err();
+    assert!(matches!(error, LineError::Garbled(_)), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn whatever_a_stranger_says_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let (error, _) = answered(&bytes);
+        prop_assert!(!matches!(error, LineError::Late), "{}", error);
+    }
+
+    #[test]
+    fn whatever_follows_a_handshake_is_refused_unless_it_is_sealed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let (heard, error) = tampered(move |_| bytes);
+        prop_assert!(heard.is_empty());
+        prop_assert!(!matches!(error, LineError::Late), "{}", error);
+    }
+}
