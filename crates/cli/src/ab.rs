@@ -11,7 +11,7 @@ use bytegauge_store::Store;
 use clap::ArgMatches;
 
 use crate::exit::Failure;
-use crate::{args, check, connect, far, measure, resume, stored};
+use crate::{args, check, command_line, connect, far, measure, resume, stored};
 
 /// How a side is named.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; what is measured stands after --), or \
@@ -96,7 +96,8 @@ fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<
     };
     let told = |text: String| Failure::usage(format!("{flag}: {text}"));
     let words = args::joined(["bytegauge".into()].into_iter().chain(words.split_whitespace().map(Into::into)));
-    let given = args::command().try_get_matches_from(words).map_err(|error| told(first_line(&error.to_string())))?;
+    let given =
+        command_line::command().try_get_matches_from(words).map_err(|error| told(first_line(&error.to_string())))?;
     let known = given.subcommand().and_then(|(name, given)| Some((name.parse::<Workload>().ok()?, given)));
     let Some((workload, given)) = known.filter(|(workload, _)| *workload != Workload::Check) else {
         return Err(told("write a workload and its flags, such as run:stream --transport tcp --read-size 64K".into()));

@@ -6,6 +6,7 @@ mod across;
 mod agent;
 mod args;
 mod check;
+mod command_line;
 mod connect;
 mod doctor;
 mod dry_run;
@@ -34,7 +35,7 @@ use exit::Failure;
 fn main() -> ExitCode {
     plain_on_dumb_terminals();
     interrupt::survive_file_limits();
-    let matches = match args::command().try_get_matches_from(args::joined(std::env::args_os())) {
+    let matches = match command_line::command().try_get_matches_from(args::joined(std::env::args_os())) {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are asked for and succeed; anything else is wrong usage.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use clap::ArgMatches;
 
 use crate::exit::Failure;
-use crate::{args, stored};
+use crate::{command_line, stored};
 
 /// `bytegauge` alone: the four commands a newcomer needs.
 pub fn welcome() -> Result<u8, Failure> {
@@ -27,7 +27,7 @@ pub fn completions(matches: &ArgMatches) -> Result<u8, Failure> {
     // Made in memory first: a reader that leaves early is no panic.
     let mut script = Vec::new();
     if let Some(shell) = matches.get_one::<clap_complete::Shell>("shell") {
-        clap_complete::generate(*shell, &mut args::command(), "bytegauge", &mut script);
+        clap_complete::generate(*shell, &mut command_line::command(), "bytegauge", &mut script);
     }
     stored::print(&String::from_utf8_lossy(&script))
 }
@@ -36,7 +36,7 @@ pub fn completions(matches: &ArgMatches) -> Result<u8, Failure> {
 pub fn man() -> Result<u8, Failure> {
     let mut page = Vec::new();
     let written = |error| Failure::failed(format!("writing the manual page: {error}"));
-    let command = args::command();
+    let command = command_line::command();
     let man = clap_mangen::Man::new(command.clone());
     man.render(&mut page).map_err(written)?;
     // One page for all, as `bytegauge --help` is one: a section for each command that has flags of its own.

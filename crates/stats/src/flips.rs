@@ -10,7 +10,7 @@
 //!
 //! Never flips single values: the noise that the cells of a block share must stay shared.
 
-use crate::best_set::Pairs;
+use crate::pairs::Pairs;
 use crate::rng::seeded;
 
 /// Up to this many blocks all 2ⁿ flips are used.

@@ -33,6 +33,7 @@ pub mod knee;
 pub mod looks;
 pub mod modes;
 pub mod outlier;
+pub mod pairs;
 pub mod quantile;
 pub mod recommend;
 pub mod rng;
