@@ -338,7 +338,7 @@ until grep -q listening agent.out; do sleep 0.01; done
 
 /// Runs a script between two hosts. `None` where such namespaces are not allowed.
 fn between_two_hosts(bench: &Bench, script: &str) -> Option<Ran> {
-    let tried = "ip link add a type veth peer name b && unshare -n true && nsenter -t $$ -n true";
+    let tried = "ip link add near0 type veth peer name far0 && unshare -n true && nsenter -t $$ -n true";
     if !possible("two hosts are network namespaces", "unshare", &["-Urn", "sh", "-c", tried]) {
         return None;
     }
