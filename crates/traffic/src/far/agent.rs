@@ -106,20 +106,33 @@ impl Agent {
 
     /// Gives a caller a thread, if there is one left.
     fn hear(&self, number: u64, stream: TcpStream, peer: SocketAddr) {
-        if self.office.callers.fetch_add(1, Ordering::Relaxed) >= CALLERS_MAX {
-            self.office.callers.fetch_sub(1, Ordering::Relaxed);
+        let Some(seat) = Seat::taken(&self.office) else {
             (self.office.setup.log)(&format!("{peer} was sent away: {CALLERS_MAX} callers are being heard"));
             return;
-        }
-        let office = Arc::clone(&self.office);
+        };
         let started = std::thread::Builder::new().name(format!("caller-{number}")).spawn(move || {
-            let left = session::carry(&office, number, stream, peer);
-            (office.setup.log)(&format!("{peer} {left}"));
-            office.callers.fetch_sub(1, Ordering::Relaxed);
+            let left = session::carry(&seat.0, number, stream, peer);
+            (seat.0.setup.log)(&format!("{peer} {left}"));
         });
         if let Err(error) = started {
-            self.office.callers.fetch_sub(1, Ordering::Relaxed);
             (self.office.setup.log)(&format!("{peer} was sent away: no thread can be made ({error})"));
         }
+    }
+}
+
+/// One of the callers that are heard, until it is dropped, however its thread ends.
+struct Seat(Arc<Office>);
+
+impl Seat {
+    /// `None` if there are as many as there may be.
+    fn taken(office: &Arc<Office>) -> Option<Seat> {
+        let seat = Seat(Arc::clone(office));
+        (office.callers.fetch_add(1, Ordering::Relaxed) < CALLERS_MAX).then_some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.callers.fetch_sub(1, Ordering::Relaxed);
     }
 }
