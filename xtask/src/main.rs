@@ -13,6 +13,7 @@ mod markdown;
 mod modules;
 mod page;
 mod peers;
+mod product;
 mod real_life;
 mod real_programs;
 mod rules;

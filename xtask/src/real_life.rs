@@ -5,8 +5,6 @@
 //! margin. Runs in which the choice was no finalist say nothing about it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::process::Command as Process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,11 +16,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::markdown::table;
-use crate::{cargo, section, steps};
+use crate::product::{self, Product};
+use crate::{cargo, section};
 
-const DOCUMENT: &str = "docs/verification.md";
 const SECTION: &str = "real-life";
-const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
 
 /// Busy and idle time of the background load in turn: half a CPU.
 const LOAD_SLICE: Duration = Duration::from_millis(10);
@@ -52,11 +49,7 @@ pub fn command() -> Command {
 /// # Errors
 /// When bytegauge cannot be built or run, or the document cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    steps::visible(&mut cargo::command(&["build", "--locked", "--release", "--quiet", "--package", "bytegauge"]))
-        .context("building bytegauge")?;
-    let target = cargo::workspace()?.target_directory;
-    let store = matches.get_one::<String>("store").map_or_else(|| target.join("real-life.db"), PathBuf::from);
-    let bench = Bench { program: target.join("release/bytegauge"), store };
+    let product = Product::of(matches)?;
     if !matches.get_flag("report-only") {
         let runs = *matches.get_one::<u64>("runs").context("--runs has a default")?;
         let every = Duration::from_secs(*matches.get_one::<u64>("every").context("--every has a default")?);
@@ -64,7 +57,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         for pair in 0..runs {
             let begin = Instant::now();
             for loaded in [false, true] {
-                bench.measure(loaded, budget)?;
+                measure(&product, loaded, budget)?;
             }
             eprintln!("pair {} of {runs} done", pair + 1);
             if pair + 1 < runs {
@@ -72,71 +65,47 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             }
         }
     }
-    let text = bench.text(&crate::peers::today()?)?;
-    if matches.get_flag("no-write") {
-        println!("{text}");
-        return Ok(());
-    }
-    section::write(&cargo::root().join(DOCUMENT), SECTION, HEADER, &text)?;
-    println!("wrote {DOCUMENT}");
+    let text = text_of(&product, &crate::peers::today()?)?;
+    section::of_verification(SECTION, &text, matches.get_flag("no-write"))
+}
+
+/// One session; which kind it is stands in its plan's name, so that the store alone tells the story.
+fn measure(product: &Product, loaded: bool, budget: Option<&str>) -> Result<()> {
+    let plan = cargo::root().join("plans/buffer-size.toml");
+    let text = std::fs::read_to_string(&plan).with_context(|| plan.display().to_string())?;
+    let kind = kind(loaded, budget);
+    let file = product.store.with_file_name(format!("buffer-size-{kind}.toml"));
+    std::fs::write(&file, text.replace("name = \"buffer-size\"", &format!("name = \"{kind}\"")))?;
+    let load = loaded.then(Load::start);
+    let mut command = product.command();
+    command.arg("run").arg(&file).args(["--quiet", "--format", "csv"]);
+    command.args(budget.iter().flat_map(|budget| ["--budget", budget]));
+    let output = command.output().context("running bytegauge")?;
+    drop(load);
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 
-struct Bench {
-    program: PathBuf,
-    store: PathBuf,
-}
-
-impl Bench {
-    /// One session; which kind it is stands in its plan's name, so that the store alone tells the story.
-    fn measure(&self, loaded: bool, budget: Option<&str>) -> Result<()> {
-        let plan = cargo::root().join("plans/buffer-size.toml");
-        let text = std::fs::read_to_string(&plan).with_context(|| plan.display().to_string())?;
-        let kind = kind(loaded, budget);
-        let file = self.store.with_file_name(format!("buffer-size-{kind}.toml"));
-        std::fs::write(&file, text.replace("name = \"buffer-size\"", &format!("name = \"{kind}\"")))?;
-        let load = loaded.then(Load::start);
-        let mut command = Process::new(&self.program);
-        command.arg("--store").arg(&self.store).arg("run").arg(&file).args(["--quiet", "--format", "csv"]);
-        command.args(budget.iter().flat_map(|budget| ["--budget", budget]));
-        let output = command.output().context("running bytegauge")?;
-        drop(load);
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
-    }
-
-    fn text(&self, date: &str) -> Result<String> {
-        let mut text = format!(
-            "Made by `cargo xtask real-life` on {date}: the plan `buffer-size`, runs on the machine as it is and under \
-             a background load of half a CPU in turn.\n"
-        );
-        let listed = self.ask(&["sessions"])?;
-        let named = |line: &&str, kind: &str| line.split_whitespace().any(|word| word == kind);
-        let loads = ["idle", "loaded"];
-        // Runs with the plan's own budget first, then those with another.
-        let words = listed.lines().flat_map(str::split_whitespace);
-        let others: BTreeSet<&str> =
-            words.filter(|word| loads.iter().any(|load| word.starts_with(&format!("{load}-")))).collect();
-        for kind in loads.into_iter().chain(others) {
-            let ids = listed.lines().filter(|line| named(line, kind));
-            let mut ids: Vec<i64> = ids.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
-            ids.sort_unstable();
-            let reports = ids
-                .iter()
-                .map(|id| Ok(serde_json::from_str(&self.ask(&["report", &id.to_string(), "--format", "json"])?)?))
-                .collect::<Result<Vec<Value>>>()?;
-            if !reports.is_empty() {
-                text.push_str(&kind_text(kind, &reports));
-            }
+fn text_of(product: &Product, date: &str) -> Result<String> {
+    let mut text = format!(
+        "Made by `cargo xtask real-life` on {date}: the plan `buffer-size`, runs on the machine as it is and under \
+         a background load of half a CPU in turn.\n"
+    );
+    let listed = product.ask(&["sessions"])?;
+    let named = |line: &&str, kind: &str| line.split_whitespace().any(|word| word == kind);
+    let loads = ["idle", "loaded"];
+    // Runs with the plan's own budget first, then those with another.
+    let words = listed.lines().flat_map(str::split_whitespace);
+    let others: BTreeSet<&str> =
+        words.filter(|word| loads.iter().any(|load| word.starts_with(&format!("{load}-")))).collect();
+    for kind in loads.into_iter().chain(others) {
+        let ids = product::ids(listed.lines().filter(|line| named(line, kind)));
+        let reports = ids.into_iter().map(|id| product.report(id)).collect::<Result<Vec<Value>>>()?;
+        if !reports.is_empty() {
+            text.push_str(&kind_text(kind, &reports));
         }
-        Ok(text)
     }
-
-    fn ask(&self, arguments: &[&str]) -> Result<String> {
-        let output = Process::new(&self.program).arg("--store").arg(&self.store).args(arguments).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?)
-    }
+    Ok(text)
 }
 
 /// The name of a plan that is run with or without load, and of another budget than the plan's own.

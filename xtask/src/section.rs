@@ -5,6 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::cargo;
+
 const END: &str = "<!-- end -->";
 
 /// Replaces the section of that name in the file, or starts the file with `header` and the section.
@@ -19,6 +21,19 @@ pub fn write(file: &Path, name: &str, header: &str, body: &str) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
     fs::write(file, new).with_context(|| format!("writing {}", file.display()))
+}
+
+/// Puts a section into `docs/verification.md`, or prints it alone.
+pub fn of_verification(name: &str, text: &str, print_only: bool) -> Result<()> {
+    const DOCUMENT: &str = "docs/verification.md";
+    const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
+    if print_only {
+        println!("{text}");
+        return Ok(());
+    }
+    write(&cargo::root().join(DOCUMENT), name, HEADER, text)?;
+    println!("wrote {DOCUMENT}");
+    Ok(())
 }
 
 fn replaced(old: Option<&str>, name: &str, header: &str, body: &str) -> Result<String> {

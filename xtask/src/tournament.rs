@@ -6,8 +6,6 @@
 //! here it is only counted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::process::Command as Process;
 
 use anyhow::{Context, Result, ensure};
 use bytegauge_model::unit::significant;
@@ -16,11 +14,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Map, Value};
 
 use crate::markdown::table;
-use crate::{cargo, section, steps};
+use crate::product::{self, Product};
+use crate::{section, steps};
 
-const DOCUMENT: &str = "docs/verification.md";
 const SECTION: &str = "tournament";
-const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
 
 /// The plan's name, by which the session is found again.
 const PLAN: &str = "tournament";
@@ -57,15 +54,12 @@ pub fn command() -> Command {
 /// # Errors
 /// When bytegauge cannot be built or run, sessions do not go together, or the document cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    steps::visible(&mut cargo::command(&["build", "--locked", "--release", "--quiet", "--package", "bytegauge"]))
-        .context("building bytegauge")?;
-    let target = cargo::workspace()?.target_directory;
-    let store = matches.get_one::<String>("store").map_or_else(|| target.join("real-life.db"), PathBuf::from);
-    let bench = Bench { program: target.join("release/bytegauge"), store };
+    let product = Product::of(matches)?;
+    let ids = || anyhow::Ok(product::ids(product.ask(&["sessions"])?.lines()));
     let named: BTreeSet<i64> = matches.get_many("session").into_iter().flatten().copied().collect();
     let (mut runs, mut last) = (Vec::new(), None);
-    for id in bench.ids()? {
-        let report = bench.report(id)?;
+    for id in ids()? {
+        let report = product.report(id)?;
         match report["plan"]["name"] == PLAN {
             true => last = Some(id),
             false if named.is_empty() || named.contains(&id) => runs.push(report),
@@ -79,50 +73,18 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let questions = questions(&runs)?;
     if !matches.get_flag("report-only") {
         let given = |name: &str| matches.get_one::<String>(name).with_context(|| format!("--{name} has a default"));
-        let file = bench.store.with_file_name("tournament.toml");
+        let file = product.store.with_file_name("tournament.toml");
         std::fs::write(&file, plan(&questions, &runs[0], given("trial")?)?).context("writing the plan")?;
-        let mut command = Process::new(&bench.program);
-        command.arg("--store").arg(&bench.store).arg("run").arg(&file).args(["--budget", given("budget")?]);
+        let mut command = product.command();
+        command.arg("run").arg(&file).args(["--budget", given("budget")?]);
         command.args(matches.get_flag("resume").then_some("--resume"));
         command.args(["--quiet", "--format", "csv"]).stdout(std::process::Stdio::null());
         steps::visible(&mut command).context("running bytegauge")?;
-        last = bench.ids()?.last().copied();
+        last = ids()?.last().copied();
     }
-    let last = bench.report(last.context("there is no tournament in the store yet")?)?;
+    let last = product.report(last.context("there is no tournament in the store yet")?)?;
     let text = text(&questions, &runs, &last, &crate::peers::today()?);
-    if matches.get_flag("no-write") {
-        println!("{text}");
-        return Ok(());
-    }
-    section::write(&cargo::root().join(DOCUMENT), SECTION, HEADER, &text)?;
-    println!("wrote {DOCUMENT}");
-    Ok(())
-}
-
-struct Bench {
-    program: PathBuf,
-    store: PathBuf,
-}
-
-impl Bench {
-    /// The sessions of the store, the oldest first.
-    fn ids(&self) -> Result<Vec<i64>> {
-        let listed = self.ask(&["sessions"])?;
-        let mut ids: Vec<i64> =
-            listed.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
-        ids.sort_unstable();
-        Ok(ids)
-    }
-
-    fn report(&self, id: i64) -> Result<Value> {
-        Ok(serde_json::from_str(&self.ask(&["report", &id.to_string(), "--format", "json"])?)?)
-    }
-
-    fn ask(&self, arguments: &[&str]) -> Result<String> {
-        let output = Process::new(&self.program).arg("--store").arg(&self.store).args(arguments).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?)
-    }
+    section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 
 /// The levels of factors, as the document has them.

@@ -6,7 +6,7 @@ use bytegauge_sys::topology::{Relation, Topology};
 
 use super::ours::Ours;
 use super::today;
-use crate::{cargo, steps};
+use crate::product;
 
 /// How much to run.
 #[derive(Clone, Copy, Debug)]
@@ -64,10 +64,7 @@ impl Bench {
     /// # Errors
     /// When something does not build.
     pub fn new(effort: Effort, seed: u64) -> Result<Bench> {
-        steps::visible(&mut cargo::command(&["build", "--locked", "--release", "--quiet", "--package", "bytegauge"]))
-            .context("building bytegauge")?;
-        let program = cargo::workspace()?.target_directory.join("release/bytegauge");
-        Ok(Bench { ours: Ours::new(program)?, topology: Topology::read()?, effort, seed, date: today()? })
+        Ok(Bench { ours: Ours::new(product::built()?)?, topology: Topology::read()?, effort, seed, date: today()? })
     }
 
     /// Two CPUs on different cores, their parts dealt by a coin.

@@ -18,12 +18,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use crate::peers::foreign;
-use crate::{cargo, section, setup, steps};
+use crate::{cargo, product, section, setup};
 use cases::{CASES, Case, VALUES};
 
-const DOCUMENT: &str = "docs/verification.md";
 const SECTION: &str = "real-programs";
-const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
 
 /// Bytes of the file that is served.
 const FILE_BYTES: u64 = 64 << 20;
@@ -72,10 +70,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     fs::create_dir_all(&kept.0).with_context(|| format!("making {}", kept.0.display()))?;
     let mut missing = Vec::new();
     if !matches.get_flag("report-only") {
-        steps::visible(&mut cargo::command(&["build", "--locked", "--release", "--quiet", "--package", "bytegauge"]))
-            .context("building bytegauge")?;
+        let program = product::built()?;
         foreign::prepare_c().map_err(anyhow::Error::msg)?;
-        let bench = Bench::new(target.join("release/bytegauge"), [time("question")?, time("budget")?])?;
+        let bench = Bench::new(program, [time("question")?, time("budget")?])?;
         for case in CASES.iter().filter(|case| asked.is_empty() || asked.iter().any(|name| *name == case.name)) {
             if matches.get_flag("resume") && kept.file(case).exists() {
                 continue;
@@ -100,13 +97,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         }
     }
     let text = table::text(&kept.all()?, &crate::peers::today()?, &missing);
-    if matches.get_flag("no-write") {
-        println!("{text}");
-        return Ok(());
-    }
-    section::write(&cargo::root().join(DOCUMENT), SECTION, HEADER, &text)?;
-    println!("wrote {DOCUMENT}");
-    Ok(())
+    section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 
 /// What was measured of each case: a file that is there is whole.
