@@ -1,6 +1,7 @@
 //! Several sessions of one plan: what holds over all of them, with the session as the replicate.
 
-use crate::support::{Plan, session};
+use crate::several::{one_of_several, slow_large_reads};
+use crate::support::session;
 use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::view::across::AcrossQuestion;
 use bytegauge_report::{AcrossView, SessionData, Settings, render};
@@ -8,34 +9,12 @@ use bytegauge_report::{AcrossView, SessionData, Settings, render};
 /// Sessions that ask which of four cells is best, each with noise of its own.
 fn sessions(count: u64) -> Vec<SessionData> {
     let one = |number: u64| {
-        let plan = Plan {
-            seed: 40 + number,
-            transports: vec!["unix"],
-            profiles: vec!["sum"],
-            read_sizes: vec![16 << 10, 1 << 20],
-            write_sizes: vec![64 << 10, 256 << 10],
-            finalists: 4,
-            confirm_blocks: 12,
-            noise: 0.01,
-            ..Plan::default()
-        };
-        let mut data = session(&plan);
+        let mut data = session(&one_of_several(number, 12));
         data.record.id = SessionId(number as i64);
         data.record.machine["boot_id"] = format!("boot {}", number / 2).into();
         data
     };
     (1..=count).map(one).collect()
-}
-
-/// In this session large reads are so many times slower.
-fn slow_large_reads(data: &mut SessionData, times: u64) {
-    let is_large = |id: &bytegauge_model::CellId| {
-        let row = data.cells.iter().find(|row| row.cell.id == *id);
-        row.is_some_and(|row| row.cell.factors.get("read_size").number() == Some(1 << 20))
-    };
-    let hit: Vec<usize> =
-        data.trials.iter().enumerate().filter(|(_, trial)| is_large(&trial.cell)).map(|(at, _)| at).collect();
-    hit.into_iter().for_each(|at| data.trials[at].bytes /= times);
 }
 
 fn across(sessions: &[SessionData]) -> AcrossView {

@@ -1,6 +1,7 @@
 //! Sessions beside each other: how far apart they are, who is called different, and whether a choice travels.
 
-use crate::support::{Plan, session};
+use crate::several::{one_of_several, slow_large_reads};
+use crate::support::session;
 use bytegauge_model::{Level, SessionId, SessionStatus};
 use bytegauge_report::view::document::{BetweenChoice, BetweenQuestion};
 use bytegauge_report::{BetweenView, SessionData, Settings, render};
@@ -11,34 +12,13 @@ const NEW: &str = "6.18.0";
 
 /// A session of four cells, of a kernel that is so many times slower throughout.
 fn on(kernel: &str, number: u64, slower: f64) -> SessionData {
-    let plan = Plan {
-        seed: 40 + number,
-        transports: vec!["unix"],
-        profiles: vec!["sum"],
-        read_sizes: vec![16 << 10, 1 << 20],
-        write_sizes: vec![64 << 10, 256 << 10],
-        finalists: 4,
-        confirm_blocks: 120,
-        noise: 0.01,
-        ..Plan::default()
-    };
-    let mut data = session(&plan);
+    let mut data = session(&one_of_several(number, 120));
     data.record.id = SessionId(number as i64);
     data.record.machine["kernel_release"] = kernel.into();
     // Hours differ a little.
     let times = slower * (1.0 + 0.004 * (number % 3) as f64);
     data.trials.iter_mut().for_each(|trial| trial.bytes = (trial.bytes as f64 / times) as u64);
     data
-}
-
-/// Reads of 1 MiB are so many times slower in this session.
-fn slow_large_reads(data: &mut SessionData, times: u64) {
-    for at in 0..data.trials.len() {
-        let row = data.cells.iter().find(|row| row.cell.id == data.trials[at].cell);
-        if row.is_some_and(|row| row.cell.factors.get("read_size").number() == Some(1 << 20)) {
-            data.trials[at].bytes /= times;
-        }
-    }
 }
 
 fn between(sessions: &[SessionData]) -> BetweenView {

@@ -14,5 +14,6 @@ mod render;
 mod robust;
 mod schema;
 mod screen;
+mod several;
 mod support;
 mod view;
