@@ -21,7 +21,9 @@ fn a_twin_that_differs() {
         assert_eq!(recommendation["proven"], false, "{verdict}");
         assert!(recommendation["text"].as_str().is_some_and(|text| text.contains("twin alarm")), "{verdict}");
     }
-    bench.run("report --strict").exits(3);
+    // Open, or without a bound where a machine's mood makes blocks resemble each other: never as if it were proven.
+    let strict = bench.run("report --strict");
+    assert!(matches!(strict.status.code(), Some(3 | 4)), "{strict}");
 }
 
 /// Runs the binary in a control group that gets 2 ms of every 10 ms: less than it gets beside two busy loops on every

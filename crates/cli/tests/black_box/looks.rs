@@ -150,7 +150,7 @@ fn until_proven_keeps_to_its_cap() {
 #[test]
 fn no_look_mends_a_twin_that_disagrees() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --duration 2ms --blocks 12 \
+    let words = "stream --age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --duration 10ms --blocks 12 \
                  --budget 2s --seed 1 --plant c2t@spin:1000000 --until proven --json-stream";
     let ran = bench.run(words).exits(0);
     let document = ran.json_lines().pop().expect("a last line")["report"].clone();

@@ -67,9 +67,8 @@ fn completions_and_the_manual() {
 #[test]
 fn the_report_on_a_terminal_that_is_none() {
     let bench = Bench::new();
-    // Six blocks are judged: none may be lost to a window in which a busy machine let an end do nothing.
-    let ran = bench.run(&QUICK.replace("20ms", "100ms")).exits(0);
-    let ran = ran.prints(&["USE", "Unix", "within", "WHY", "HOLDS", "NOISE", "NEXT", "bytegauge report 1 --full"]);
+    let ran = bench.run(QUICK).exits(0);
+    let ran = ran.prints(&["USE", "Unix", "WHY", "HOLDS", "NOISE", "NEXT", "bytegauge report 1 --full"]);
     assert!(ran.stdout.lines().count() <= 35, "{ran}");
     let full = bench.run("report --full").exits(0);
     full.prints(&["Unix sockets", "throughput", "limited by", "harness", "machine", "4 KiB", "64 KiB", "█"]);
