@@ -1,8 +1,9 @@
 //! How large a call must be to reach half, or 95 %, of what is possible.
 //!
-//! Two ideas of "possible": the greatest mean rate that was *observed* at any size, and the
+//! Two ideas of "possible": the greatest rate that the curve has at any size that was *observed*, and the
 //! *asymptote* 1/slope of the last segment, which lies beyond the sizes measured and may not hold
-//! there.
+//! there. Both are of the curve: a size whose trials lie above it would set a mark that contradicts the
+//! costs said beside it.
 
 use super::Point;
 use super::fit::{CostModel, levels};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// observed: only the asymptote is meant to lie beyond them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
-    /// The greatest mean rate observed at any size, in bytes per ns (= GB/s).
+    /// The greatest fitted rate at any size observed, in bytes per ns (= GB/s).
     pub observed_bytes_per_ns: f64,
     /// Size for half of it.
     pub half_of_observed_bytes: Option<f64>,
@@ -30,8 +31,7 @@ pub struct Reach {
 #[must_use]
 pub fn reach(model: &CostModel, points: &[Point]) -> Reach {
     let (levels, _) = levels(points);
-    // Mean in ln, so that one lucky trial does not set the mark.
-    let rates = levels.iter().map(|level| level.bytes / level.ln_ns.exp());
+    let rates = levels.iter().map(|level| model.bytes_per_ns(level.bytes));
     let observed = rates.fold(0.0, f64::max);
     let largest = levels.last().map_or(0.0, |level| level.bytes);
     let within = |share: f64| smallest_size(model, share * observed).filter(|size| *size <= largest);
