@@ -306,17 +306,17 @@ const HOPELESS: &str = "more blocks alone would not settle it";
 const FORECAST_MAX_S: f64 = 3600.0;
 
 fn settle_text(settle: &Settle) -> String {
-    if settle.seconds.is_some_and(|seconds| seconds > FORECAST_MAX_S) {
-        return "to settle it would take more than an hour of blocks".into();
+    if [settle.seconds, settle.budget_s].into_iter().flatten().any(|seconds| seconds > FORECAST_MAX_S) {
+        return "to settle it would take more than an hour".into();
     }
     let plural = if settle.blocks == 1 { "block" } else { "blocks" };
-    let time = settle.seconds.map_or_else(String::new, |s| format!(" ({} s)", significant(s.max(1.0).ceil(), 3)));
-    let flag = match settle.budget_s {
+    let how = match (settle.budget_s, settle.seconds) {
         _ if settle.by_looks => ": go on with --resume --until proven".into(),
-        Some(s) => format!(": --budget {}", budget(s)),
-        None => String::new(),
+        (Some(s), _) => format!(": --budget {}", budget(s)),
+        (None, Some(s)) => format!(" ({} s for this group alone)", significant(s.max(1.0).ceil(), 3)),
+        (None, None) => String::new(),
     };
-    format!("about {} more {plural}{time} would settle it{flag}", settle.blocks)
+    format!("about {} more {plural} would settle it{how}", settle.blocks)
 }
 
 /// A budget as the flag takes it, rounded up to what a person would type.
@@ -427,13 +427,10 @@ mod tests {
             "Unix sockets, ends on different CPUs: not proven; the best confirmed is to read with 32 KiB and write \
              with 256 KiB (3.9 GiB/s ± 6 %), at most 1.7 % dearer than the best of those confirmed (shown at 95 %, these 61.5 s, \
              connections 2.5 ms to 8.5 ms old); \
-             about 30 more blocks (42 s) would settle it: --budget 2m.",
+             about 30 more blocks would settle it: --budget 2m.",
         );
         let settle = Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2), by_looks: true };
-        assert_eq!(
-            settle_text(&settle),
-            "about 30 more blocks (42 s) would settle it: go on with --resume --until proven"
-        );
+        assert_eq!(settle_text(&settle), "about 30 more blocks would settle it: go on with --resume --until proven");
         let settle = Some(Settle { blocks: 1, seconds: None, budget_s: None, by_looks: false });
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
         check(
@@ -462,10 +459,9 @@ mod tests {
     fn a_forecast_beyond_an_hour_is_no_plan() {
         let far =
             Some(Settle { blocks: 300_000, seconds: Some(380_000.0), budget_s: Some(380_060.0), by_looks: false });
-        for (settle, expected) in [
-            (far, "to settle it would take more than an hour of blocks"),
-            (None, "more blocks alone would not settle it"),
-        ] {
+        for (settle, expected) in
+            [(far, "to settle it would take more than an hour"), (None, "more blocks alone would not settle it")]
+        {
             let text = verdict(Answer::NotProven { best: both(), why: None, settle }, Vec::new()).text();
             assert!(text.ends_with(&format!("; {expected}.")), "{text}");
         }

@@ -118,7 +118,7 @@ pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
         "i_am" => Some(role(conditions)?),
         "age" => Some(match value.name()? {
             "fresh" => "connections in their first milliseconds".into(),
-            "steady" => "connections long in use".into(),
+            "steady" => "connections past their first moments".into(),
             other => format!("connections {other}"),
         }),
         "request" => Some(format!("calls of {}", level(name, value))),

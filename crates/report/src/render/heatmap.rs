@@ -58,15 +58,18 @@ fn levels(cells: &[&CellView], name: &str) -> Vec<Level> {
     levels
 }
 
-/// The cell that stands for each field: the recommended one of those that agree in both sizes, else the fastest
-/// (positive rates order as their bits do).
+/// The cell that stands for each field, of those that agree in both sizes: the one that is named, else one that was
+/// confirmed, else the fastest (positive rates order as their bits do).
 fn fields<'a>(
     cells: &[&'a CellView],
     marks: &Marks,
     down: &str,
     across: &str,
 ) -> BTreeMap<(Level, Level), &'a CellView> {
-    let merit = |cell: &CellView| (marks.of(cell) == Mark::Recommended, cell.estimate.median.unwrap_or(0.0).to_bits());
+    let merit = |cell: &CellView| {
+        let named = !matches!(marks.of(cell), Mark::BestSet | Mark::None);
+        (named, is_confirmed(cell), cell.estimate.median.unwrap_or(0.0).to_bits())
+    };
     let mut fields: BTreeMap<(Level, Level), &CellView> = BTreeMap::new();
     for cell in cells {
         let field = fields.entry((cell.level(down), cell.level(across))).or_insert(cell);

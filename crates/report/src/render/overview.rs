@@ -73,8 +73,8 @@ impl Overview {
         let profile =
             profile.map_or_else(String::new, |answer| format!(" in the profile {}", answer.verdict.profiles[0]));
         let legend = format!(
-            "best by its median, {}{profile}: {proven} of {} proven (✓), the others (○) best so far; each is spelled out \
-             with its group",
+            "best bounded, {}{profile}: {proven} of {} proven (✓), the others (○) so far, which need not have the best \
+             median; each is spelled out with its group",
             unit.1,
             answers.len()
         );

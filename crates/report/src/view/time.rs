@@ -6,11 +6,27 @@ use serde_json::Value;
 use super::environment::fact;
 use crate::SessionData;
 
-/// From the session's begin to its end; of an unfinished one to its last trial.
+/// Blocks follow one another within milliseconds; a longer gap is one in which nobody measured, until `--resume`.
+const PAUSE_NS: u64 = 10_000_000_000;
+
+/// From the session's begin to its end, without the pauses between an interruption, or a look, and `--resume`; of an
+/// unfinished one to its last trial.
 pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let started = data.record.started_unix_ns;
     let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
-    data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started).filter(|ns| *ns > 0)
+    let lasted = data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started)?;
+    lasted.checked_sub(paused_ns(data)).filter(|ns| *ns > 0)
+}
+
+fn paused_ns(data: &SessionData) -> u64 {
+    let mut blocks: Vec<(u64, u64)> = data
+        .blocks
+        .iter()
+        .map(|block| (block.started_unix_ns, block.started_unix_ns.saturating_add(block.surroundings.wall_ns)))
+        .collect();
+    blocks.sort_unstable();
+    let gaps = blocks.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1));
+    gaps.filter(|gap| *gap > PAUSE_NS).sum()
 }
 
 /// The plan's budget, where it tells one.

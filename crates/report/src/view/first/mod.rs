@@ -8,7 +8,8 @@ mod rows;
 mod told;
 mod two;
 
-use bytegauge_model::{Level, Levels, Nanos, SessionStatus};
+use bytegauge_model::unit::significant;
+use bytegauge_model::{Level, Levels, SessionStatus};
 
 pub use two::cpu as cpu_of_unit;
 
@@ -18,6 +19,9 @@ use crate::sentence::percent;
 
 /// Steal below this share is not worth the first line.
 const STEAL_TOLD: f64 = 0.0005;
+
+/// Other programs that take this share of all CPUs decide what can be shown.
+const CROWDED: f64 = 0.25;
 
 /// Everything that the first screen says. What was imported cannot be resumed here.
 pub fn answer(view: &View, imported: bool) -> AnswerView {
@@ -113,17 +117,30 @@ pub fn levels(factors: &Factors) -> Levels {
     levels
 }
 
+/// How long a session measured, as every line of the screen says it.
+fn seconds(ns: u64) -> String {
+    format!("{} s", significant(ns as f64 / 1e9, 2))
+}
+
+/// The CPUs that other programs kept busy, and how many there are, where that decides what can be shown.
+fn crowd(view: &View) -> Option<(f64, usize)> {
+    let cpus = view.environment.facts.get("cpu")?.get("allowed")?.as_array()?.len();
+    let busy = view.environment.foreign_cpus?;
+    (busy >= CROWDED * cpus as f64).then_some((busy, cpus))
+}
+
 fn head(view: &View) -> String {
-    let took = view.elapsed_ns.map(|ns| Nanos(ns / 1_000_000_000 * 1_000_000_000));
-    let took = took.filter(|ns| ns.0 > 0).map(|ns| ns.to_string());
+    let took = view.elapsed_ns.filter(|ns| *ns >= 1_000_000_000).map(seconds);
     let status = match view.status {
         SessionStatus::Complete => None,
         other => Some(other.name().to_owned()),
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_TOLD);
     let steal = steal.map(|share| format!("the host took {} of the CPU", percent(share)));
+    let crowd =
+        crowd(view).map(|(busy, cpus)| format!("other programs kept {} of {cpus} CPUs busy", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
-    let parts = [program, Some(format!("session {}", view.session)), took, status, steal];
+    let parts = [program, Some(format!("session {}", view.session)), took, status, crowd.or(steal)];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
 }

@@ -2,14 +2,14 @@
 //! do next.
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellId, CellKind, Level, Levels, Nanos, SessionStatus, Stage, factor};
+use bytegauge_model::{CellId, CellKind, GroupId, Level, Levels, Nanos, SessionStatus, Stage, factor};
 
 use super::super::document::{
     AuditView, AvoidLevel, AvoidLine, CellView, GroupView, LeverView, Standing, UseView, View,
 };
 use super::super::relays;
 use super::super::stolen::TOLD_P;
-use super::{Questions, levels};
+use super::{Questions, crowd, levels, seconds};
 use crate::phrase;
 use crate::sentence::{budget, percent};
 
@@ -106,7 +106,7 @@ pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
     match limits.as_slice() {
         [] => Vec::new(),
         [(limit, labels, sentence)] if labels.len() == 1 => vec![format!("{}: {sentence}", name(limit))],
-        [(limit, ..)] => vec![format!("{}, everywhere", name(limit))],
+        [(limit, labels, sentence)] => vec![format!("{}, everywhere; {}: {sentence}", name(limit), labels[0])],
         several => several.iter().map(|(limit, labels, _)| format!("{}: {}", name(limit), said(labels))).collect(),
     }
 }
@@ -189,7 +189,7 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
     if let (Some(lower), Some(upper), 3..) = (all.dearer_lower, all.dearer_upper, all.questions) {
         let finding = if all.finding == "contradicts" { "do not trust the choices there: " } else { "" };
         let of = |share: f64| match share {
-            share if share < 0.0 => format!("{} cheaper", percent(cheaper(share).abs())),
+            share if share < 0.0 => format!("{} cheaper", percent(-share)),
             share => format!("{} dearer", percent(share)),
         };
         let (lower, upper, all) = (of(lower), of(upper), all.questions);
@@ -301,8 +301,11 @@ fn not_asked(view: &View) -> Vec<String> {
 
 /// Connections that live longer than any that was measured.
 fn not_audited(view: &View) -> Option<String> {
-    let compares =
-        view.groups.iter().any(|group| group.best_set.len() + group.undecided.len() > 1 && group.twin.is_some());
+    let measured = |group: &GroupId| {
+        let of_it = |cell: &&CellView| cell.group == *group && cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells.iter().filter(of_it).count()
+    };
+    let compares = view.groups.iter().any(|group| measured(&group.id) > 1);
     let oldest = view.groups.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max()?;
     if view.audit.is_some() || !compares || oldest >= LONG_NS || view.status != SessionStatus::Complete {
         return None;
@@ -317,7 +320,7 @@ fn not_audited(view: &View) -> Option<String> {
 fn scope(view: &View) -> String {
     let ages = view.groups.iter().filter_map(|group| group.age_ns);
     let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-    let seconds = view.elapsed_ns.map(|ns| format!("these {} s", significant(ns as f64 / 1e9, 2)));
+    let seconds = view.elapsed_ns.map(|ns| format!("these {}", seconds(ns)));
     let seconds = match view.status {
         SessionStatus::Imported => Some("these trials alone".to_owned()),
         _ => seconds,
@@ -351,7 +354,8 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         said.push(format!("the control group held the session up for {}", Nanos(us.saturating_mul(1000))));
     }
-    if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= FOREIGN_TOLD) {
+    let told_above = crowd(view).is_some();
+    if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= FOREIGN_TOLD && !told_above) {
         said.push(format!("other programs kept {} CPUs busy meanwhile", significant(cpus, 2)));
     }
     if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
@@ -482,6 +486,12 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             false => "all is shown; the same command in another hour tells whether it lasts".into(),
         }];
     }
+    if let (Some(_), None) = (crowd(view), &view.check) {
+        return vec![
+            "again while other programs rest, or where there are none: they decide more than time".into(),
+            "does (bytegauge doctor says what disturbs)".into(),
+        ];
+    }
     longer(view, &open, imported).unwrap_or_else(|| {
         vec![
             "more time alone would hardly prove more: take the choice with its bound, or ask".into(),
@@ -493,10 +503,10 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
     })
 }
 
-/// The shortest of the longer budgets that likely proves half of what the longest would.
+/// The looks that are left, where they likely prove something; else the shortest of the longer budgets that likely
+/// proves half of what the longest would.
 fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
-    let given_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9);
     // Every group gets blocks in proportion.
     let times: Vec<f64> = open
         .iter()
@@ -506,21 +516,31 @@ fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String
         })
         .collect();
     let within = |factor: f64| times.iter().filter(|times| **times <= factor).count();
-    let most = within(LONGER[LONGER.len() - 1]);
-    let factor = LONGER.into_iter().find(|factor| most > 0 && 2 * within(*factor) >= most)?;
-    let budget_s = given_s * factor;
-    if budget_s > FORECAST_MAX_S {
-        return None;
-    }
-    let looks = view.groups.iter().any(|group| group.look.as_ref().is_some_and(|look| look.next_blocks.is_some()));
-    let how = if looks && !imported { format!("--resume {} ", view.session) } else { String::new() };
     // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
     let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
-    let what = match 2 * unbounded > open.len() {
+    let what = |factor: f64| match 2 * unbounded > open.len() {
         true => format!("would give {} of the {} that are open their first bound", within(factor), open.len()),
         false => format!("would likely prove {} of the {} that are open", within(factor), open.len()),
     };
-    Some(vec![format!("the same command with {how}--budget {}", budget(budget_s)), what])
+    let left = open.iter().filter_map(|group| looks_left(group)).reduce(f64::max).filter(|_| !imported);
+    if let Some(factor) = left.filter(|factor| within(*factor) > 0) {
+        let resumed = format!("the same command with --resume {} --until proven:", view.session);
+        let at_most = significant((elapsed_s * (factor - 1.0)).max(1.0).ceil(), 2);
+        return Some(vec![resumed, format!("at most {at_most} s more"), what(factor)]);
+    }
+    let most = within(LONGER[LONGER.len() - 1]);
+    let factor = LONGER.into_iter().find(|factor| most > 0 && 2 * within(*factor) >= most)?;
+    let budget_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * factor;
+    let anew = if left.is_some() { "a new session, without --resume and with" } else { "the same command with" };
+    (budget_s <= FORECAST_MAX_S).then(|| vec![format!("{anew} --budget {}", budget(budget_s)), what(factor)])
+}
+
+/// How many times as many blocks as now a group has after the last of its looks.
+fn looks_left(group: &GroupView) -> Option<f64> {
+    let look = group.look.as_ref()?;
+    // Each look ends with twice the blocks of the one before.
+    let doublings = look.of.saturating_sub(look.done + 1).min(16);
+    Some((look.next_blocks? << doublings) as f64 / group.blocks.used.max(1) as f64)
 }
 
 /// Commands that show the rest.
