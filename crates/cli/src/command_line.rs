@@ -326,6 +326,7 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .value_name("ID")
                 .num_args(0..=1)
                 .default_missing_value("latest")
+                .conflicts_with("dry-run")
                 .help("Go on with a session, to the end of its look or with the next one: the latest of this plan, or by its number"),
         )
         .next_help_heading("Output")
@@ -448,6 +449,7 @@ fn full_arg() -> Arg {
 
 fn group_arg() -> Arg {
     valued("group", "NAME", "One group alone, such as g1, with its table, map, costs and notes")
+        .conflicts_with("format")
 }
 
 fn strict_arg() -> Arg {

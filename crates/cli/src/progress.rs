@@ -92,7 +92,7 @@ impl Bar {
         self.bar.reset();
         self.bar.set_length(trials);
         self.bar.set_prefix(stage.name());
-        if self.plain {
+        if self.plain && trials > 0 {
             eprintln!("{}: {trials} trials", stage.name());
         }
     }
@@ -155,7 +155,7 @@ impl Observer for Bar {
             }
             Event::Look { look, of, judgement, next_ns } => {
                 let Judgement { groups, settled, likely } = judgement;
-                let next = Nanos(next_ns / 1_000_000_000 * 1_000_000_000);
+                let next = format!("{:.0} s", (*next_ns as f64 / 1e9).ceil().max(1.0));
                 let forecast = match judgement.is_settled() {
                     true => String::new(),
                     false => format!("; the next takes about {next} and is likely to settle {likely} more"),

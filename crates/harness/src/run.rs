@@ -53,8 +53,8 @@ pub enum RunError {
     },
     /// All its looks are taken.
     #[error(
-        "session {session} is over (looks taken: {looks} of {looks}): to look again and again proves anything; see it \
-         with `bytegauge report {session}`, or measure a new session without --resume"
+        "session {session} is over (looks taken: {looks} of {looks}), since further looks at the same blocks would prove \
+         anything in the end: see it with `bytegauge report {session}`, or measure a new session without --resume"
     )]
     Over {
         /// The session.

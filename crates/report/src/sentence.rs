@@ -208,7 +208,7 @@ impl Verdict {
             return capital(&self.rates_text());
         }
         let widest = self.rates.iter().filter_map(|rate| rate.per_second.1).reduce(f64::max);
-        let width = widest.map_or_else(String::new, |share| format!(" ± {}", percent(share)));
+        let width = widest.map_or_else(String::new, plus_minus);
         format!(
             "{} ({}) to {} ({}){width}",
             self.shown(slow.per_second.0),
@@ -271,7 +271,7 @@ impl Verdict {
 
     fn rate_text(&self, rate: &Rate) -> String {
         let (median, half_width) = rate.per_second;
-        let width = half_width.map_or_else(String::new, |share| format!(" ± {}", percent(share)));
+        let width = half_width.map_or_else(String::new, plus_minus);
         let cpu = rate.cpu.as_ref().map_or_else(String::new, |cpu| format!(" for {cpu}"));
         let latency = rate.latency.as_ref().map_or_else(String::new, |latency| format!(", {latency}"));
         format!("{}{width}{cpu}{latency}", self.shown(median))
@@ -298,6 +298,11 @@ impl Verdict {
             _ => (self.workload.row().unit.rate)(per_second),
         }
     }
+}
+
+/// Half an interval beside its rate. Wider than the rate, it is no number to reckon with.
+fn plus_minus(share: f64) -> String {
+    if share < 1.0 { format!(" ± {}", percent(share)) } else { " ± more than that".into() }
 }
 
 /// Where the estimates lie so that no number of blocks would bring a bound down to the margin.
@@ -380,14 +385,14 @@ mod tests {
             faster: true,
             beats_choices: true,
         });
-        proven.environment = Some("environment B, steal 0.3 %, twin within 1.1 %".into());
+        proven.environment = Some("environment B, steal 0.3 %, same cell twice within 1.1 %".into());
         check(
             &proven,
             "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB. 3.9 GiB/s ± 1.8 %, within \
              5 % of the best confirmed (at most 1.7 % dearer, shown at 95 %, these 61.5 s, \
              connections 2.5 ms to 8.5 ms old). Nothing smaller was shown \
              as good. Ends on the same CPU would reach 9.3 GiB/s: placement matters more than buffers here. (environment B, \
-             steal 0.3 %, twin within 1.1 %)",
+             steal 0.3 %, same cell twice within 1.1 %)",
         );
     }
 

@@ -156,8 +156,8 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
 
 fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
     let blocks = (group.blocks.used > 0).then(|| counted(group.blocks.used, "block"));
-    let undecided = (!group.undecided.is_empty()).then(|| format!("{} undecided", group.undecided.len()));
-    let reach = group.twin_reach.map(|reach| format!("twin within {}", percent(reach)));
+    let undecided = (!group.undecided.is_empty()).then(|| format!("{} only screened", group.undecided.len()));
+    let reach = group.twin_reach.map(|reach| format!("same cell twice within {}", percent(reach)));
     let alarm = group.twin.as_ref().filter(|twin| twin.alarm).map(|_| "TWIN ALARM".to_owned());
     let facts: Vec<String> =
         [Some(group.id.to_string()), blocks, undecided, reach, alarm].into_iter().flatten().collect();
@@ -307,8 +307,10 @@ fn floor_text(view: &View) -> String {
 }
 
 fn environment_text(environment: &EnvironmentView) -> String {
-    let grade =
-        environment.grade.map_or_else(|| "environment not known".into(), |grade| format!("environment {grade}"));
+    let grade = environment.grade.map_or_else(
+        || "environment not known".into(),
+        |grade| format!("environment {grade} (A quiet … D not to be trusted)"),
+    );
     let reasons =
         if environment.reasons.is_empty() { String::new() } else { format!(": {}", environment.reasons.join(", ")) };
     let steal = environment.steal_share.filter(|share| *share > 0.0);

@@ -88,6 +88,8 @@ pub struct AcrossAnswer {
 /// One group of one session.
 struct Asked {
     answer: AcrossAnswer,
+    /// What the session named.
+    named: Option<Levels>,
     conditions: Levels,
     choices: Vec<Choice>,
     /// Errors of the differences of any two of them.
@@ -149,7 +151,10 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
         confirmed
             .filter_map(|group| {
                 let said = &own(group)?.recommendation;
-                let choice = said.cell.as_ref().and_then(|id| view.cell(id)).map(|cell| cell.label.clone());
+                let named = said.cell.as_ref();
+                let choice = named.and_then(|id| view.cell(id)).map(|cell| cell.label.clone());
+                let levels = named.and_then(|id| session.cells.iter().find(|row| row.cell.id == *id));
+                let levels = levels.map(|row| choices(&row.cell.factors));
                 let answer = AcrossAnswer {
                     session: session.record.id,
                     group: group.row.group.id.clone(),
@@ -157,7 +162,7 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
                     proven: said.proven,
                     bound: said.bound,
                 };
-                Some(asked_of(answer, group, settled))
+                Some(Asked { named: levels, ..asked_of(answer, group, settled) })
             })
             .collect()
     })
@@ -168,9 +173,7 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
     let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
     let choice = |&choice: &usize| {
         let levels = &settled[group.cell(Some(choice))?].cell.factors;
-        // Older sessions do not say their workload.
-        let mut levels = levels.of_role(Role::Choice).said_of(levels.workload());
-        levels.by_name.retain(|_, level| *level != Level::Absent);
+        let levels = choices(levels);
         let footprint = group.input.cells[choice].footprint_bytes;
         Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint })
     };
@@ -180,9 +183,18 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
     Asked {
         answer,
         conditions,
+        named: None,
         choices: present.iter().filter_map(choice).collect(),
         errors: present.iter().map(|&i| present.iter().map(|&j| error(i, j)).collect()).collect(),
     }
+}
+
+/// What a cell chooses, whatever else varied in its session.
+fn choices(levels: &Levels) -> Levels {
+    // Older sessions do not say their workload.
+    let mut levels = levels.of_role(Role::Choice).said_of(levels.workload());
+    levels.by_name.retain(|_, level| *level != Level::Absent);
+    levels
 }
 
 fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, margin): (f64, f64)) -> AcrossQuestion {
@@ -204,10 +216,7 @@ fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, m
     let names: Vec<&Levels> = common.iter().map(|choice| &choice.levels).collect();
     let named = super::compare::varied(&names, |_, _| true);
     let label = |cell: usize| cell_label(&common[cell].levels, &named);
-    let same = |one: &&&Asked| {
-        let own = one.answer.choice.as_deref();
-        chosen.is_some_and(|cell| own == Some(label(cell).as_str()))
-    };
+    let same = |one: &&&Asked| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
     let who = profile_brief(conditions);
     let question = brief(conditions, varying);
     AcrossQuestion {

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, Level, Levels, SessionId};
 use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, Terms, Verdict, between_sessions};
-use bytegauge_stats::quantile::median;
 use serde::Serialize;
 
 use super::progress::compared;
@@ -135,6 +134,13 @@ fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
     of_group.collect()
 }
 
+/// The geometric mean, `None` of nothing: what is compared is the mean of ln costs, and a median beside it would tell of
+/// another difference.
+fn typical(rates: &[f64]) -> Option<f64> {
+    let mean = rates.iter().map(|rate| rate.ln()).sum::<f64>() / rates.len() as f64;
+    Some(mean.exp()).filter(|rate| rate.is_finite())
+}
+
 /// What a session confirmed, by cell.
 fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Levels, Measured> {
     compared(session, settings, |_, settled, _| {
@@ -144,7 +150,7 @@ fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Levels, Meas
             let costs: Vec<f64> = cell.trials.iter().filter_map(|trial| Some(trial.cost_ns(offered)?.ln())).collect();
             let rates: Vec<f64> = cell.trials.iter().filter_map(|trial| trial.rate()).collect();
             let ln_cost = costs.iter().sum::<f64>() / costs.len() as f64;
-            ln_cost.is_finite().then(|| (key(&cell.cell.factors), Measured { ln_cost, rate: median(&rates) }))
+            ln_cost.is_finite().then(|| (key(&cell.cell.factors), Measured { ln_cost, rate: typical(&rates) }))
         });
         each.collect()
     })
@@ -159,7 +165,7 @@ fn line(
     let of = |sessions: &[BTreeMap<Levels, Measured>]| -> (Vec<f64>, Option<f64>) {
         let found: Vec<&Measured> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
         let rates: Vec<f64> = found.iter().filter_map(|measured| measured.rate).collect();
-        (found.iter().map(|measured| measured.ln_cost).collect(), median(&rates))
+        (found.iter().map(|measured| measured.ln_cost).collect(), typical(&rates))
     };
     let ((before, rate_before), (after, rate_after)) = (of(was), of(is));
     let comparison: Comparison = between_sessions(&before, &after, terms);

@@ -77,7 +77,8 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     }
     if group.limited_trials > 0 {
         say(format!(
-            "{} far slower than the block around counted three spreads each: what is compared is the typical trial",
+            "{} far slower than the rest of the block: each counts as no further off than three times the usual spread, \
+             so that typical trials are compared",
             counted(group.limited_trials, "trial")
         ));
     }

@@ -142,7 +142,7 @@ fn cells(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> 
 fn environment(family: &Family, scope: &Scope) -> Option<String> {
     let grade = scope.grade?;
     let steal = scope.steal_share.map(|share| format!("steal {}", percent_or_zero(share)));
-    let twin = twin_reach(family).map(|reach| format!("twin within {}", percent(reach)));
+    let twin = twin_reach(family).map(|reach| format!("same cell twice within {}", percent(reach)));
     let parts = [Some(format!("environment {grade}")), steal, twin];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }

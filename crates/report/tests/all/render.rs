@@ -31,9 +31,9 @@ bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · comp
 
 ✓ Unix sockets, ends on different CPUs: read with 64 KiB and write with 64 KiB. 3.01 GiB/s ± 8.8 %, within 5 %
   of the best confirmed (at most 0 % dearer, shown at 95 %, these 61.5 s, connections 4 ms to 44 ms old).
-  Nothing smaller was shown as good. (environment B, steal 0.3 %, twin within 0.12 %)
+  Nothing smaller was shown as good. (environment B, steal 0.3 %, same cell twice within 0.12 %)
 
-── unix · cross-core · sum ───────────────────────────────── g1 · 8 blocks · 2 undecided · twin within 0.12 %
+── unix · cross-core · sum ────────────────── g1 · 8 blocks · 2 only screened · same cell twice within 0.12 %
 ";
     let text = terminal(&exact(), 110, false);
     let head: String = text.split_inclusive('\n').take(7).collect();

@@ -148,3 +148,44 @@ fn what_was_not_looked_at_is_said() {
     let text = screen(&View::of(&data, &Settings::default()));
     assert!(!text.contains("--ends") && !text.contains("--full-grid"), "{text}");
 }
+
+/// A session of so much noise, with looks left.
+fn with_looks(noise: f64) -> bytegauge_report::SessionData {
+    let mut data = session(&Plan { noise, confirm_blocks: 8, ..small() });
+    for row in &mut data.groups {
+        row.facts.insert("looks".into(), serde_json::json!(3));
+        row.facts.insert("blocks_fixed".into(), serde_json::json!(8));
+    }
+    data
+}
+
+#[test]
+fn what_is_to_be_done_next_can_be_done() {
+    let next = |data: &_| View::of(data, &Settings::default()).answer.next.join(" ");
+    // Too little noise is proven at once, and too much never.
+    let each = (3..10).map(|noise| with_looks(f64::from(noise) * 0.04)).map(|data| (next(&data), data));
+    let goes_on = |(said, _): &(String, _)| said.contains("--resume");
+    let (said, mut data) = each.into_iter().find(goes_on).expect("looks that help");
+    // A session goes on with what it was begun with: --resume takes no other budget.
+    assert!(said.contains("--resume 12 --until proven: at most ") && !said.contains("--budget"), "{said}");
+    // Where other programs decide, time does not help.
+    data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
+    let view = View::of(&data, &Settings::default());
+    let said = view.answer.next.join(" ");
+    assert!(said.contains("while other programs rest") && said.contains("bytegauge doctor"), "{said}");
+    assert!(view.answer.head.ends_with("other programs kept 1.4 of 2 CPUs busy"), "{}", view.answer.head);
+}
+
+#[test]
+fn a_pause_before_a_session_goes_on_is_no_measuring() {
+    let mut data = with_looks(0.1);
+    let elapsed = |data: &_| View::of(data, &Settings::default()).elapsed_ns;
+    let before = elapsed(&data);
+    let pause = 3_600_000_000_000;
+    let half = data.blocks.len() / 2;
+    data.blocks.iter_mut().skip(half).for_each(|block| block.started_unix_ns += pause);
+    data.record.finished_unix_ns = data.record.finished_unix_ns.map(|at| at + pause);
+    // The gap that was there before goes with it.
+    let lost = before.zip(elapsed(&data)).map(|(before, after)| before.abs_diff(after));
+    assert!(lost.is_some_and(|ns| ns < 1_000_000_000), "{lost:?} of {before:?}");
+}

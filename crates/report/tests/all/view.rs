@@ -44,7 +44,7 @@ fn one_choice_is_proven_over_every_profile() {
         " dearer, shown at 95 %, these ",
         " s, connections 4 ms to 44 ms old)",
         "Nothing smaller was shown as good.",
-        "(environment B, steal 0.3 %, twin within ",
+        "(environment B, steal 0.3 %, same cell twice within ",
     ] {
         assert!(text.contains(part), "{text}");
     }
