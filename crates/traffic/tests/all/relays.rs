@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
-use bytegauge_model::{Level, Levels, RelayMethod, RelayReport, Workload};
+use bytegauge_model::{Levels, RelayMethod, RelayReport, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pattern::Pattern;
 use bytegauge_traffic::relay::{self, Cues, Hall, RelaySetup, Upstream};
@@ -47,10 +47,8 @@ struct Running {
 }
 
 fn path(transport: &str) -> PathSetup {
-    let mut levels = Levels::default();
-    levels.set("transport", Level::Name(transport.into()));
-    levels.set("read_size", Level::Number(4096));
-    levels.set("write_size", Level::Number(4096));
+    let levels =
+        Levels::from([("transport", transport.into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
     Setup::of(&levels).unwrap().path().unwrap().clone()
 }
 
