@@ -4,7 +4,9 @@
 //! release build is checked by building the program as the README does and letting it verify bytes. Nothing here asks
 //! how fast something is: comparisons with other programs are `cargo xtask peers`, and in miniature the lab's.
 
+use std::num::NonZero;
 use std::process::Command as Process;
+use std::thread;
 
 use anyhow::{Context, Result};
 use clap::{ArgMatches, Command};
@@ -14,6 +16,9 @@ use crate::{audit, cargo, generate, page, rules, setup, skips};
 
 /// All tests of all crates.
 const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
+
+/// Tests at once for each CPU: most of those that start the program wait for it far longer than they compute.
+const TESTS_A_CPU: usize = 2;
 
 /// What the release build is asked to carry.
 const RELEASE_RUN: &str = "stream --transport unix,tcp,pipe --profile drain --read-size 64K --write-size 64K \
@@ -57,7 +62,11 @@ pub fn run(_: &ArgMatches) -> Result<()> {
         Step {
             name: "tests",
             repeat: format!("cargo {}", TESTS.join(" ")),
-            work: Box::new(|| skips::run(cargo::command(&TESTS).args(["--", "--show-output"]))),
+            work: Box::new(|| {
+                let threads = thread::available_parallelism().map_or(2, NonZero::get) * TESTS_A_CPU;
+                let mut tests = cargo::command(&TESTS);
+                skips::run(tests.args(["--", "--show-output"]).env("RUST_TEST_THREADS", threads.to_string()))
+            }),
         },
         Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
         cargo_step("docs", &["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")]),

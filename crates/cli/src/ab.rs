@@ -11,7 +11,7 @@ use bytegauge_store::Store;
 use clap::ArgMatches;
 
 use crate::exit::Failure;
-use crate::{args, check, command_line, connect, far, measure, resume, stored};
+use crate::{args, check, command_line, connect, measure, resume, stored};
 
 /// How a side is named.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; what is measured stands after --), or \
@@ -115,7 +115,6 @@ fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<
     }
     measure::apply_design(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    far::look_up(&mut spec)?;
     resolve(&spec, &probe::catalog(&spec), seed).map_err(|error| told(error.to_string()))
 }
 

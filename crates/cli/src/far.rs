@@ -1,13 +1,12 @@
-//! `--host` and `--key-file`: names become addresses, and every agent lets us measure, before anything is measured.
+//! `--host` and `--key-file`: every agent lets us measure before anything is measured.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytegauge_harness::RunOptions;
-use bytegauge_model::{Level, Place};
-use bytegauge_plan::{Plan, Spec};
+use bytegauge_model::Place;
+use bytegauge_plan::Plan;
 use bytegauge_traffic::far::Link;
-use bytegauge_traffic::place;
 use bytegauge_wire::Key;
 use clap::ArgMatches;
 
@@ -15,16 +14,6 @@ use crate::exit::Failure;
 
 /// What a session takes beyond its plan: to begin, to judge, to end.
 const BEYOND_NS: u64 = 60_000_000_000;
-
-/// Looks up the names of far hosts, once: a session measures one address, whatever a name comes to mean meanwhile.
-pub fn look_up(spec: &mut Spec) -> Result<(), Failure> {
-    for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut("host")).flatten() {
-        let Some(named) = level.name().and_then(|name| name.parse::<Place>().ok()) else { continue };
-        let found = place::resolved(&named).map_err(|fault| Failure::usage(format!("--host: {fault}")))?;
-        *level = Level::Name(found.to_string());
-    }
-    Ok(())
-}
 
 /// The key, if an end is to run on another host.
 pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {

@@ -66,7 +66,6 @@ pub fn measure_values(mut spec: Spec, matches: &ArgMatches, values: String) -> R
 fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
     apply_flags(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    far::look_up(&mut spec)?;
     planned(resolve(&spec, &probe::catalog(&spec), seed(matches))?, matches)
 }
 

@@ -95,7 +95,6 @@ pub fn missing(placement: Placement, topology: &Topology) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytegauge_model::Level;
     use bytegauge_sys::topology::CpuPlace;
 
     fn two_cores() -> Topology {
@@ -104,8 +103,7 @@ mod tests {
     }
 
     fn check(placement: &str, swapped: bool, first: Option<(usize, usize)>) {
-        let mut factors = Levels::default();
-        factors.set("placement", Level::Name(placement.into()));
+        let factors = Levels::from([("placement", placement.into())]);
         let found = cpus(&factors, &two_cores(), swapped);
         let first_of = |role| found.get(&role).and_then(|cpus: &Vec<usize>| cpus.first().copied());
         assert_eq!(first_of(EndRole::Source).zip(first_of(EndRole::Sink)), first, "{placement}");

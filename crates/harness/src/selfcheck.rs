@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{EndRole, Ends, Level, Levels, Outcome};
+use bytegauge_model::{EndRole, Ends, Levels, Outcome};
 use bytegauge_plan::order;
 use bytegauge_stats::compare::{Comparison, Terms, paired};
 use bytegauge_stats::quantile::median;
@@ -137,10 +137,8 @@ struct Bench {
 
 impl Bench {
     fn start(transport: &str, seed: u64) -> Result<Bench, CheckError> {
-        let mut levels = Levels::default();
-        levels.set("transport", Level::Name(transport.into()));
-        levels.set("read_size", Level::Number(SIZE));
-        levels.set("write_size", Level::Number(SIZE));
+        let levels =
+            Levels::from([("transport", transport.into()), ("read_size", SIZE.into()), ("write_size", SIZE.into())]);
         let mut setup = Setup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
         setup.warmup_ns = 500_000;
         // Two CPUs where there are two, as in most sessions; one end needs one.

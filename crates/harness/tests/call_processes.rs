@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport};
+use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Levels, Outcome, Transport};
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{CallSetup, Cast, Channel, Plant, Setup};
 
@@ -53,13 +53,8 @@ fn servers() -> impl Iterator<Item = Engine> {
 }
 
 fn setup() -> Setup<CallSetup> {
-    let mut levels = Levels::default();
-    for (name, level) in [("transport", "tcp"), ("engine", "epoll")] {
-        levels.set(name, Level::Name(level.into()));
-    }
-    for (name, level) in [("request", 64), ("flows", 3)] {
-        levels.set(name, Level::Number(level));
-    }
+    let levels = [("transport", "tcp".into()), ("engine", "epoll".into()), ("request", 64.into()), ("flows", 3.into())];
+    let levels = Levels::from(levels);
     let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.window_ns = 30_000_000;
     setup

@@ -59,6 +59,18 @@ impl From<BTreeMap<String, Level>> for Levels {
     }
 }
 
+impl<'a> FromIterator<(&'a str, Level)> for Levels {
+    fn from_iter<I: IntoIterator<Item = (&'a str, Level)>>(pairs: I) -> Levels {
+        Levels::from(pairs.into_iter().map(|(name, level)| (name.to_owned(), level)).collect::<BTreeMap<_, _>>())
+    }
+}
+
+impl<const N: usize> From<[(&str, Level); N]> for Levels {
+    fn from(pairs: [(&str, Level); N]) -> Levels {
+        pairs.into_iter().collect()
+    }
+}
+
 impl From<Levels> for BTreeMap<String, Level> {
     fn from(levels: Levels) -> BTreeMap<String, Level> {
         let Levels { workload, mut by_name } = levels;

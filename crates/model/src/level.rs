@@ -56,6 +56,24 @@ impl Level {
     }
 }
 
+impl From<u64> for Level {
+    fn from(number: u64) -> Level {
+        Level::Number(number)
+    }
+}
+
+impl From<&str> for Level {
+    fn from(name: &str) -> Level {
+        Level::Name(name.into())
+    }
+}
+
+impl From<String> for Level {
+    fn from(name: String) -> Level {
+        Level::Name(name)
+    }
+}
+
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -216,11 +216,7 @@ mod tests {
     use crate::factor;
 
     fn levels(given: &[(&str, &str)]) -> Levels {
-        let mut levels = Levels::default();
-        for (name, text) in given {
-            levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
-        }
-        levels
+        given.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
     }
 
     #[test]

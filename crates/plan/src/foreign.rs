@@ -17,8 +17,7 @@ pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
         Workload::Call => Setter::Client,
         Workload::Ring | Workload::Check => return false,
     };
-    let mut levels = Levels::default();
-    levels.set("rcvbuf_on", Level::Name("client".into()));
+    let levels = Levels::from([("rcvbuf_on", "client".into())]);
     let is_set_there = |row: &OptionRow| !(row.sites)(&levels).0.contains(&near);
     workload.row().of_our_server.contains(&name) || option::of_factor(name).is_some_and(is_set_there)
 }

@@ -28,8 +28,7 @@ mod tests {
     use super::*;
 
     fn check(slo: &str, per_second: f64, expected_ns: u64) {
-        let mut conditions = Levels::default();
-        conditions.set("slo", Level::Name(slo.into()));
+        let conditions = Levels::from([("slo", slo.into())]);
         assert_eq!(trial_ns(&conditions, 50_000_000, 10_000_000, per_second), expected_ns);
     }
 

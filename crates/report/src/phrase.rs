@@ -294,11 +294,7 @@ mod tests {
     use super::*;
 
     fn levels(pairs: &[(&str, &str)]) -> Levels {
-        let mut levels = Levels::default();
-        for (name, text) in pairs {
-            levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
-        }
-        levels
+        pairs.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
     }
 
     #[test]

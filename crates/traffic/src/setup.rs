@@ -262,14 +262,14 @@ mod tests {
     use crate::message::Command;
 
     fn levels() -> Levels {
-        let mut levels = Levels::default();
-        levels.set("transport", Level::Name("tcp".into()));
-        levels.set("read_size", Level::Number(4096));
-        levels.set("write_size", Level::Number(65536));
-        levels.set("work", Level::Name("0.5ns".into()));
-        levels.set("rate", Level::Name("max".into()));
-        levels.set("congestion", Level::auto());
-        levels
+        Levels::from([
+            ("transport", "tcp".into()),
+            ("read_size", 4096.into()),
+            ("write_size", 65536.into()),
+            ("work", "0.5ns".into()),
+            ("rate", "max".into()),
+            ("congestion", Level::auto()),
+        ])
     }
 
     #[test]

@@ -51,16 +51,17 @@ pub(super) fn unproven(stream: &StreamSetup, sent: &EndReport, received: &EndRep
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{DatagramReport, Level, Levels};
+    use bytegauge_model::{DatagramReport, Levels};
 
     use super::*;
 
     fn setup(transport: &str, engine: &str) -> StreamSetup {
-        let mut levels = Levels::default();
-        levels.set("transport", Level::Name(transport.into()));
-        levels.set("engine", Level::Name(engine.into()));
-        levels.set("read_size", Level::Number(65536));
-        levels.set("write_size", Level::Number(1000));
+        let levels = Levels::from([
+            ("transport", transport.into()),
+            ("engine", engine.into()),
+            ("read_size", 65536.into()),
+            ("write_size", 1000.into()),
+        ]);
         StreamSetup::of(&levels).unwrap()
     }
 

@@ -7,16 +7,17 @@ use crate::support::{run, run_until};
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
-    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Outcome, Transport, UringKind, UringMode,
+    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Levels, Outcome, Transport, UringKind, UringMode,
 };
 use bytegauge_traffic::{CallSetup, Cast, Plant, Setup, StreamSetup};
 
 fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
-    let mut levels = Levels::default();
-    levels.set("transport", Level::Name(transport.into()));
-    levels.set("engine", Level::Name(engine.to_string()));
-    levels.set("request", Level::Number(64));
-    levels.set("flows", Level::Number(3));
+    let levels = Levels::from([
+        ("transport", transport.into()),
+        ("engine", engine.to_string().into()),
+        ("request", 64.into()),
+        ("flows", 3.into()),
+    ]);
     let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
@@ -139,10 +140,7 @@ fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
 #[test]
 fn one_cast_serves_streams_and_calls_in_turn() {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    let mut levels = Levels::default();
-    levels.set("transport", Level::Name("unix".into()));
-    levels.set("read_size", Level::Number(4096));
-    levels.set("write_size", Level::Number(4096));
+    let levels = Levels::from([("transport", "unix".into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
     let stream = Setup { window_ns: 5_000_000, ..Setup::to(StreamSetup::of(&levels).unwrap()) }.any();
     let calls = setup("unix", "epoll".parse().unwrap()).any();
     for setup in [&stream, &calls, &calls, &stream] {

@@ -10,11 +10,12 @@ use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::{Plant, Setup, StreamSetup};
 
 fn setup(transport: &str, engine: &str) -> Setup<StreamSetup> {
-    let mut levels = Levels::default();
-    levels.set("transport", Level::Name(transport.into()));
-    levels.set("engine", Level::Name(engine.into()));
-    levels.set("read_size", Level::Number(65_536));
-    levels.set("write_size", Level::Number(1000));
+    let levels = Levels::from([
+        ("transport", transport.into()),
+        ("engine", engine.into()),
+        ("read_size", 65_536.into()),
+        ("write_size", 1000.into()),
+    ]);
     let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
     setup.warmup_ns = 1_000_000;
     setup.window_ns = 20_000_000;

@@ -9,10 +9,22 @@ use crate::view::document::{CallView, CellView, DatagramView, RingView};
 /// A column after the factors.
 type Column = (&'static str, fn(&CellView) -> String);
 
-const AFTER_FACTORS: &[Column] = &[
+/// What every workload has first after the factors.
+const FIRST: &[Column] = &[
     ("outcome", |cell| cell.outcome.to_owned()),
     ("reason", |cell| cell.reason.clone().unwrap_or_default()),
     ("trials", |cell| cell.trials.to_string()),
+];
+
+/// What every workload has last.
+const LAST: &[Column] = &[
+    ("footprint_bytes", |cell| text(cell.footprint)),
+    ("above_best_upper", |cell| text(cell.above_best_upper)),
+    ("limit", |cell| cell.limit.name.to_owned()),
+    ("limit_sentence", |cell| cell.limit.sentence.clone()),
+];
+
+const OF_STREAMS: &[Column] = &[
     ("throughput_bytes_per_s", |cell| text(cell.estimate.median)),
     ("throughput_lower_bytes_per_s", |cell| text(cell.estimate.lower)),
     ("throughput_upper_bytes_per_s", |cell| text(cell.estimate.upper)),
@@ -31,16 +43,9 @@ const AFTER_FACTORS: &[Column] = &[
     ("ends_cpu_s_per_gib", |cell| text(cell.cpu.ends_s_per_gib)),
     ("machine_busy_s_per_gib", |cell| text(cell.cpu.machine_busy_s_per_gib)),
     ("retransmits", |cell| text(cell.counters.retransmits)),
-    ("footprint_bytes", |cell| text(cell.footprint)),
-    ("above_best_upper", |cell| text(cell.above_best_upper)),
-    ("limit", |cell| cell.limit.name.to_owned()),
-    ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
-const AFTER_FACTORS_OF_CALLS: &[Column] = &[
-    ("outcome", |cell| cell.outcome.to_owned()),
-    ("reason", |cell| cell.reason.clone().unwrap_or_default()),
-    ("trials", |cell| cell.trials.to_string()),
+const OF_CALLS: &[Column] = &[
     ("calls_per_s", |cell| text(cell.estimate.median)),
     ("calls_lower_per_s", |cell| text(cell.estimate.lower)),
     ("calls_upper_per_s", |cell| text(cell.estimate.upper)),
@@ -71,16 +76,9 @@ const AFTER_FACTORS_OF_CALLS: &[Column] = &[
     ("competing_calls_per_s", |cell| of_calls(cell, |call| call.competing.as_ref()?.calls_per_second)),
     ("effective_rcvbuf", |cell| effective(cell, "rcvbuf")),
     ("effective_sndbuf", |cell| effective(cell, "sndbuf")),
-    ("footprint_bytes", |cell| text(cell.footprint)),
-    ("above_best_upper", |cell| text(cell.above_best_upper)),
-    ("limit", |cell| cell.limit.name.to_owned()),
-    ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
-const AFTER_FACTORS_OF_RINGS: &[Column] = &[
-    ("outcome", |cell| cell.outcome.to_owned()),
-    ("reason", |cell| cell.reason.clone().unwrap_or_default()),
-    ("trials", |cell| cell.trials.to_string()),
+const OF_RINGS: &[Column] = &[
     ("nops_per_s", |cell| text(cell.estimate.median)),
     ("nops_lower_per_s", |cell| text(cell.estimate.lower)),
     ("nops_upper_per_s", |cell| text(cell.estimate.upper)),
@@ -95,17 +93,9 @@ const AFTER_FACTORS_OF_RINGS: &[Column] = &[
     ("left", |cell| of_rings(cell, |ring| Some(ring.left))),
     ("overflowed_after_rounds", |cell| of_rings(cell, |ring| ring.overflowed_after_rounds)),
     ("kernel_thread_cpus", |cell| of_rings(cell, |ring| ring.kernel_thread_cpus)),
-    ("footprint_bytes", |cell| text(cell.footprint)),
-    ("above_best_upper", |cell| text(cell.above_best_upper)),
-    ("limit", |cell| cell.limit.name.to_owned()),
-    ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
-/// What a stream of datagrams has beside that.
-const AFTER_FACTORS_OF_CHECKS: &[Column] = &[
-    ("outcome", |cell| cell.outcome.to_owned()),
-    ("reason", |cell| cell.reason.clone().unwrap_or_default()),
-    ("trials", |cell| cell.trials.to_string()),
+const OF_CHECKS: &[Column] = &[
     ("unit", |cell| cell.estimate.unit.to_owned()),
     ("rate", |cell| text(cell.estimate.median)),
     ("rate_lower", |cell| text(cell.estimate.lower)),
@@ -113,12 +103,9 @@ const AFTER_FACTORS_OF_CHECKS: &[Column] = &[
     ("ns_per_run", |cell| more(cell, "ns_per_run")),
     ("cpu_ns_per_run", |cell| more(cell, "cpu_ns_per_run")),
     ("server_cpu_ns_per_run", |cell| more(cell, "server_cpu_ns_per_run")),
-    ("footprint_bytes", |cell| text(cell.footprint)),
-    ("above_best_upper", |cell| text(cell.above_best_upper)),
-    ("limit", |cell| cell.limit.name.to_owned()),
-    ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
+/// What datagrams have beside that.
 const OF_DATAGRAMS: &[Column] = &[
     ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
     ("packets_per_s", |cell| more(cell, "packets_per_second")),
@@ -136,13 +123,13 @@ const OF_DATAGRAMS: &[Column] = &[
 
 fn after_factors(view: &View) -> impl Iterator<Item = &'static Column> {
     let columns = match workload(view) {
-        Workload::Stream => AFTER_FACTORS,
-        Workload::Call => AFTER_FACTORS_OF_CALLS,
-        Workload::Ring => AFTER_FACTORS_OF_RINGS,
-        Workload::Check => AFTER_FACTORS_OF_CHECKS,
+        Workload::Stream => OF_STREAMS,
+        Workload::Call => OF_CALLS,
+        Workload::Ring => OF_RINGS,
+        Workload::Check => OF_CHECKS,
     };
     let of_datagrams = if view.cells.iter().any(|cell| cell.datagrams.is_some()) { OF_DATAGRAMS } else { &[] };
-    columns.iter().chain(of_datagrams)
+    FIRST.iter().chain(columns).chain(LAST).chain(of_datagrams)
 }
 
 fn of_datagrams<T: ToString>(cell: &CellView, read: impl Fn(&DatagramView) -> Option<T>) -> String {

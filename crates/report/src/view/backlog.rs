@@ -76,11 +76,7 @@ mod tests {
 
     #[test]
     fn a_server_elsewhere_counts_for_itself() {
-        let at = |place: &str| {
-            let mut levels = Levels::default();
-            levels.by_name.insert("connect".into(), bytegauge_model::Level::Name(place.into()));
-            listens_here(&levels)
-        };
+        let at = |place: &str| listens_here(&Levels::from([("connect", place.into())]));
         assert!(listens_here(&Levels::default()) && at("127.0.0.1:7000") && at("[::1]:7000"));
         assert!(!at("192.0.2.7:7000") && !at("far.example:7000"));
     }

@@ -119,11 +119,7 @@ mod tests {
     use super::*;
 
     fn levels(given: &[(&str, &str)]) -> Levels {
-        let mut levels = Levels::default();
-        for (name, text) in given {
-            levels.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
-        }
-        levels
+        given.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
     }
 
     /// Whether the request is in force as asked, where each end reports these levels.

@@ -131,9 +131,7 @@ mod tests {
     use crate::address::Address;
 
     fn of(given: &[(&str, Level)]) -> CallSetup {
-        let mut levels = Levels::default();
-        levels.set("transport", Level::Name("tcp".into()));
-        levels.set("request", Level::Number(512));
+        let mut levels = Levels::from([("transport", "tcp".into()), ("request", 512.into())]);
         for (name, level) in given {
             levels.set(name, level.clone());
         }

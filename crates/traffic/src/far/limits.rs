@@ -188,14 +188,9 @@ mod tests {
     const PEER: [u8; 4] = [192, 0, 2, 9];
 
     fn setup() -> Setup {
-        let mut levels = Levels::default();
-        for (name, level) in [("transport", Level::Name("tcp".into())), ("flows", Level::Number(4))] {
-            levels.set(name, level);
-        }
-        for name in ["read_size", "write_size"] {
-            levels.set(name, Level::Number(4096));
-        }
-        let mut setup = Setup::of(&levels).unwrap();
+        let (tcp, size) = (Level::from("tcp"), Level::from(4096));
+        let levels = [("transport", tcp), ("flows", 4.into()), ("read_size", size.clone()), ("write_size", size)];
+        let mut setup = Setup::of(&Levels::from(levels)).unwrap();
         let far =
             FarPath { agent: SocketAddr::new(HERE.into(), 1), side: Side::Sink, ticket: Ticket::fresh().unwrap() };
         setup.path_mut().unwrap().far = Some(far);

@@ -109,14 +109,14 @@ mod tests {
     use bytegauge_model::Level;
 
     fn levels(batch: Level) -> Levels {
-        let mut levels = Levels::default();
-        levels.set("mode", Level::Name("checked".into()));
-        levels.set("user_data", Level::Name("none".into()));
-        levels.set("entries", Level::Number(64));
-        levels.set("submit_batch", batch);
-        levels.set("implementation", Level::Name("io-uring".into()));
-        levels.set("setup", Level::Name("single-issuer+registered".into()));
-        levels
+        Levels::from([
+            ("mode", "checked".into()),
+            ("user_data", "none".into()),
+            ("entries", 64.into()),
+            ("submit_batch", batch),
+            ("implementation", "io-uring".into()),
+            ("setup", "single-issuer+registered".into()),
+        ])
     }
 
     #[test]

@@ -126,14 +126,12 @@ mod tests {
     use std::net::{Shutdown, TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
-    use bytegauge_model::{Level, Levels};
+    use bytegauge_model::Levels;
 
     use super::*;
 
     fn path(flows: u64) -> PathSetup {
-        let mut levels = Levels::default();
-        levels.set("transport", Level::Name("tcp".into()));
-        levels.set("flows", Level::Number(flows));
+        let levels = Levels::from([("transport", "tcp".into()), ("flows", flows.into())]);
         PathSetup::of(&levels, 4096).unwrap()
     }
 

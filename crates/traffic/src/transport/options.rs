@@ -99,10 +99,7 @@ mod tests {
     use super::*;
 
     fn set(given: &[(&str, Level)], setter: Setter, moment: Moment, transport: &str) -> String {
-        let mut requested = Levels::default();
-        for (name, level) in given {
-            requested.set(name, level.clone());
-        }
+        let requested = given.iter().cloned().collect();
         let options = wanted(&requested, (setter, moment), &transport.parse().unwrap());
         options.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }

@@ -25,7 +25,7 @@ use crate::support::habits::{AfterEof, BothWays, Impatient, Sleeper, Waiter};
 use crate::support::running::{Outcome, Running};
 use crate::support::{
     Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, plain, plain_call,
-    reset, telling_server, wait_until,
+    reset, small_parts, telling_server, wait_until,
 };
 
 const ECONNREFUSED: i32 = 111;
@@ -137,7 +137,7 @@ fn a_unix_listener_accepts() {
 #[test]
 fn a_peer_that_shut_down_its_writing_still_gets_its_reply() {
     for_all(|engine| {
-        let (server, address) = echo_server(engine, 4096, &[option::SEND_BUFFER.to(16_384)]);
+        let (server, address) = echo_server(engine, 4096, &small_parts());
         for len in [10, 3 << 20] {
             let mut stream = plain(address);
             let sent = message(5, len);
@@ -163,7 +163,7 @@ fn a_peer_that_shut_down_its_writing_still_gets_its_reply() {
 fn a_flow_may_send_after_the_end_of_what_it_received() {
     for_all(|engine| {
         let (listener, address) = listener();
-        let group = Group::server(AfterEof::default).with(&[option::SEND_BUFFER.to(16_384)]);
+        let group = Group::server(AfterEof::default).with(&small_parts());
         let server = Running::start(engine, group, Some(listener.into()), 4096);
         let mut stream = plain(address);
         let sent = message(1, 2 << 20);

@@ -2,25 +2,26 @@
 //!
 //! Plain clients and servers of the standard library stand at both ends.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{ErrorKind, Read};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::Engine;
-use bytegauge_sys::option::{self, SocketOption};
+use bytegauge_sys::option::SocketOption;
 use bytegauge_traffic::Fault;
 use bytegauge_traffic::engine::{Station, Stop, can_pair, drive};
 use bytegauge_traffic::flow::{Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
-use bytegauge_traffic::pattern::Pattern;
 
 use crate::support::relay::{HELD_MAX, Relay};
+use crate::support::relayed::{
+    a_reset_comes_through, all_comes_back_at_the_end, all_comes_through_after_a_pause, blocking_listener,
+    calls_come_back, echo, replies_at_the_end, server,
+};
 use crate::support::running::{Outcome, Running};
-use crate::support::{Group, PATIENCE, engines, expect, for_all, listener, message, plain, reset, wait_until};
+use crate::support::{Group, engines, for_all, listener, plain, small_parts};
 
 /// Most bytes of one receive.
 const BUFFER: usize = 4096;
@@ -41,41 +42,9 @@ fn relay(engine: Engine, to: SocketAddr, options: &[SocketOption]) -> (Running<R
     (Running::start(engine, group, Some(listener.into()), BUFFER), address)
 }
 
-/// A server that hands every connection to a thread, for so many of them.
-fn server(connections: usize, serve: fn(TcpStream)) -> (SocketAddr, JoinHandle<()>) {
-    let (listener, address) = blocking_listener();
-    let serving = std::thread::spawn(move || {
-        let threads: Vec<_> = (0..connections)
-            .map(|_| {
-                let stream = listener.accept().unwrap().0;
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                std::thread::spawn(move || serve(stream))
-            })
-            .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-    });
-    (address, serving)
-}
-
-fn blocking_listener() -> (TcpListener, SocketAddr) {
-    let (listener, address) = listener();
-    listener.set_nonblocking(false).unwrap();
-    (listener, address)
-}
-
 fn passed(outcome: &Outcome<Relay>) -> usize {
     // Both sides share a count.
     outcome.group.flows().map(|flow| flow.joint.lock().unwrap().passed).sum::<usize>() / 2
-}
-
-fn echo(mut stream: TcpStream) {
-    let mut buffer = [0; 3000];
-    loop {
-        match stream.read(&mut buffer).unwrap() {
-            0 => return,
-            n => stream.write_all(&buffer[..n]).unwrap(),
-        }
-    }
 }
 
 #[test]
@@ -84,43 +53,21 @@ fn what_arrives_at_one_side_leaves_at_the_other() {
         let connections = 20;
         let (to, serving) = server(connections, echo);
         let (running, address) = relay(engine, to, &[]);
-        std::thread::scope(|scope| {
-            for flow in 0..connections {
-                scope.spawn(move || {
-                    let mut stream = plain(address);
-                    for len in [1, 100, 5000, 400_000] {
-                        crate::support::plain_call(&mut stream, flow, len);
-                    }
-                });
-            }
-        });
+        let bytes = calls_come_back(address, connections, [1, 100, 5000, 400_000]);
         serving.join().unwrap();
         let outcome = running.tell();
         assert_eq!(outcome.stop, Stop::Time);
-        assert_eq!(passed(&outcome), connections * 2 * (4 * 4 + 1 + 100 + 5000 + 400_000));
+        assert_eq!(passed(&outcome), 2 * bytes);
         assert_eq!(outcome.total_bytes as usize, 2 * passed(&outcome));
     });
 }
 
 #[test]
 fn the_end_of_a_stream_is_passed_on_in_both_directions() {
-    // Replies only when it knows that nothing more comes.
-    fn replies_at_the_end(mut stream: TcpStream) {
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).unwrap();
-        stream.write_all(&all).unwrap();
-    }
     for_all_that_pair(|engine| {
         let (to, serving) = server(3, replies_at_the_end);
-        let (running, address) = relay(engine, to, &[option::SEND_BUFFER.to(16_384), option::NO_DELAY.to(true)]);
-        for len in [0, 10, 2_000_000] {
-            let mut stream = plain(address);
-            let sent = message(len, len);
-            stream.write_all(&sent).unwrap();
-            stream.shutdown(Shutdown::Write).unwrap();
-            expect(&mut stream, &sent);
-            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and then the end");
-        }
+        let (running, address) = relay(engine, to, &small_parts());
+        all_comes_back_at_the_end(address);
         serving.join().unwrap();
         let outcome = running.tell();
         for (flow, _) in &outcome.group.left {
@@ -135,15 +82,7 @@ fn a_reset_is_passed_on_as_a_reset() {
         for breaks in ["client", "server"] {
             let (behind, to) = blocking_listener();
             let (running, address) = relay(engine, to, &[]);
-            let mut client = plain(address);
-            client.write_all(b"x").unwrap();
-            let mut server = behind.accept().unwrap().0;
-            server.set_read_timeout(Some(PATIENCE)).unwrap();
-            server.read_exact(&mut [0]).unwrap();
-            let (gone, mut stays) = if breaks == "client" { (client, server) } else { (server, client) };
-            reset(gone);
-            let error = stays.read(&mut [0]).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{engine}, the {breaks} breaks");
+            a_reset_comes_through(address, &behind, breaks);
             let outcome = running.tell();
             assert_eq!(outcome.group.left.len(), 2);
             assert!(outcome.group.left.iter().all(|(_, fd)| fd.is_none()), "both are closed");
@@ -167,42 +106,9 @@ fn who_cannot_be_passed_on_is_reset() {
 fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
     for_all_that_pair(|engine| {
         let (behind, to) = blocking_listener();
-        // Small parts shall not wait for the acknowledgement of those before them.
-        let small = [option::SEND_BUFFER.to(16_384), option::NO_DELAY.to(true)];
-        let (running, address) = relay(engine, to, &small);
-        let mut client = plain(address);
-        let sent = Pattern::new(1, 7);
+        let (running, address) = relay(engine, to, &small_parts());
         // Far more than sockets and relay hold.
-        let len = 24 << 20;
-        let mut bytes = vec![0; len];
-        sent.fill(0, &mut bytes);
-        let taken = Arc::new(AtomicUsize::new(0));
-        let writing = std::thread::spawn({
-            let taken = Arc::clone(&taken);
-            move || {
-                for piece in bytes.chunks(10_000) {
-                    client.write_all(piece).unwrap();
-                    taken.fetch_add(piece.len(), Ordering::Relaxed);
-                }
-                client.shutdown(Shutdown::Write).unwrap();
-                client
-            }
-        });
-        let mut server = behind.accept().unwrap().0;
-        server.set_read_timeout(Some(PATIENCE)).unwrap();
-        // Until nothing moves any more.
-        let mut before = usize::MAX;
-        wait_until("the client is held up", || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            let now = taken.load(Ordering::Relaxed);
-            now > 0 && std::mem::replace(&mut before, now) == now
-        });
-        let mut got = Vec::new();
-        server.read_to_end(&mut got).unwrap();
-        assert_eq!(got.len(), len);
-        sent.check(0, &got).unwrap();
-        drop(server);
-        drop(writing.join().unwrap());
+        all_comes_through_after_a_pause(address, &behind, 24 << 20, 10_000);
         let outcome = running.tell();
         let most = outcome.group.flows().map(|flow| flow.joint.lock().unwrap().held_most).max();
         assert!(most.is_some_and(|most| (HELD_MAX..HELD_MAX + BUFFER).contains(&most)), "{most:?} B were held");

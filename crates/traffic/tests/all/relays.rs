@@ -3,18 +3,21 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
-use bytegauge_model::{Level, Levels, RelayMethod, RelayReport, Workload};
+use bytegauge_model::{Levels, RelayMethod, RelayReport, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
-use bytegauge_traffic::pattern::Pattern;
 use bytegauge_traffic::relay::{self, Cues, Hall, RelaySetup, Upstream};
 use bytegauge_traffic::{Address, Fault, PathSetup, Plant, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::support::{PATIENCE, expect, listener, message, plain, plain_call, reset, wait_until};
+use crate::support::relayed::{
+    a_reset_comes_through, all_comes_back_at_the_end, all_comes_through_after_a_pause, blocking_listener,
+    calls_come_back, echo, replies_at_the_end, server,
+};
+use crate::support::{listener, message, plain, plain_call};
 
 /// Every method with every threading, and one of an odd buffer.
 fn setups() -> Vec<RelaySetup> {
@@ -47,10 +50,8 @@ struct Running {
 }
 
 fn path(transport: &str) -> PathSetup {
-    let mut levels = Levels::default();
-    levels.set("transport", Level::Name(transport.into()));
-    levels.set("read_size", Level::Number(4096));
-    levels.set("write_size", Level::Number(4096));
+    let levels =
+        Levels::from([("transport", transport.into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
     Setup::of(&levels).unwrap().path().unwrap().clone()
 }
 
@@ -97,55 +98,16 @@ impl Running {
     }
 }
 
-/// A server that hands every connection to a thread, for so many of them.
-fn server(connections: usize, serve: fn(TcpStream)) -> (SocketAddr, JoinHandle<()>) {
-    let (listener, address) = listener();
-    listener.set_nonblocking(false).unwrap();
-    let serving = std::thread::spawn(move || {
-        let threads: Vec<_> = (0..connections)
-            .map(|_| {
-                let stream = listener.accept().unwrap().0;
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                std::thread::spawn(move || serve(stream))
-            })
-            .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-    });
-    (address, serving)
-}
-
-fn echo(mut stream: TcpStream) {
-    let mut buffer = [0; 3000];
-    loop {
-        match stream.read(&mut buffer).unwrap() {
-            0 => return,
-            n => stream.write_all(&buffer[..n]).unwrap(),
-        }
-    }
-}
-
 #[test]
 fn what_arrives_at_one_side_leaves_at_the_other() {
     for_all(|setup| {
         let connections = 6;
         let (to, serving) = server(connections, echo);
         let (running, address) = Running::start(setup, to);
-        std::thread::scope(|scope| {
-            for flow in 0..connections {
-                scope.spawn(move || {
-                    let mut stream = plain(address);
-                    for len in [1, 100, 5000, 700_000] {
-                        plain_call(&mut stream, flow, len);
-                    }
-                    stream.shutdown(Shutdown::Write).unwrap();
-                    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and then the end");
-                });
-            }
-        });
+        let bytes = calls_come_back(address, connections, [1, 100, 5000, 700_000]) as u64;
         serving.join().unwrap();
         let (report, fault) = running.tell();
         assert!(fault.is_none(), "{fault:?}");
-        let bytes = (connections * (4 * 4 + 1 + 100 + 5000 + 700_000)) as u64;
         let RelayReport { taken_up, given_up, taken_down, given_down, .. } = report;
         assert_eq!([taken_up, given_up, taken_down, given_down], [bytes; 4]);
         assert_eq!((report.connections, report.broken, report.unconnected), (connections as u64, 0, 0));
@@ -156,12 +118,6 @@ fn what_arrives_at_one_side_leaves_at_the_other() {
 
 #[test]
 fn the_end_of_a_stream_is_passed_on_in_both_directions() {
-    // Replies only when it knows that nothing more comes.
-    fn replies_at_the_end(mut stream: TcpStream) {
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).unwrap();
-        stream.write_all(&all).unwrap();
-    }
     // Says first that it has nothing to say.
     fn listens_alone(mut stream: TcpStream) {
         stream.shutdown(Shutdown::Write).unwrap();
@@ -172,14 +128,7 @@ fn the_end_of_a_stream_is_passed_on_in_both_directions() {
     for_all(|setup| {
         let (to, serving) = server(3, replies_at_the_end);
         let (running, address) = Running::start(setup, to);
-        for len in [0, 10, 2_000_000] {
-            let mut stream = plain(address);
-            let sent = message(len, len);
-            stream.write_all(&sent).unwrap();
-            stream.shutdown(Shutdown::Write).unwrap();
-            expect(&mut stream, &sent);
-            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and then the end");
-        }
+        all_comes_back_at_the_end(address);
         serving.join().unwrap();
         assert_eq!(running.tell().0.broken, 0);
 
@@ -198,18 +147,9 @@ fn the_end_of_a_stream_is_passed_on_in_both_directions() {
 fn a_reset_is_passed_on_as_a_reset() {
     for_all(|setup| {
         for breaks in ["client", "server"] {
-            let (behind, to) = listener();
-            behind.set_nonblocking(false).unwrap();
+            let (behind, to) = blocking_listener();
             let (running, address) = Running::start(setup, to);
-            let mut client = plain(address);
-            client.write_all(b"x").unwrap();
-            let mut server = behind.accept().unwrap().0;
-            server.set_read_timeout(Some(PATIENCE)).unwrap();
-            server.read_exact(&mut [0]).unwrap();
-            let (gone, mut stays) = if breaks == "client" { (client, server) } else { (server, client) };
-            reset(gone);
-            let error = stays.read(&mut [0]).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "the {breaks} breaks");
+            a_reset_comes_through(address, &behind, breaks);
             let (report, fault) = running.tell();
             assert_eq!((report.connections, report.broken), (1, 1));
             assert!(fault.is_none(), "what is passed on is no fault of the relay: {fault:?}");
@@ -235,43 +175,12 @@ fn who_cannot_be_passed_on_is_reset_and_the_reason_is_kept() {
 #[test]
 fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
     for_all(|setup| {
-        let (behind, to) = listener();
-        behind.set_nonblocking(false).unwrap();
+        let (behind, to) = blocking_listener();
         let (running, address) = Running::start(setup, to);
-        let mut client = plain(address);
-        let sent = Pattern::new(1, 7);
         // Far more than the sockets of both legs and the relay hold.
         let len = 32 << 20;
-        let mut bytes = vec![0; len];
-        sent.fill(0, &mut bytes);
-        let taken = Arc::new(AtomicUsize::new(0));
-        let writing = std::thread::spawn({
-            let taken = Arc::clone(&taken);
-            move || {
-                for piece in bytes.chunks(100_000) {
-                    client.write_all(piece).unwrap();
-                    taken.fetch_add(piece.len(), Ordering::Relaxed);
-                }
-                client.shutdown(Shutdown::Write).unwrap();
-                client
-            }
-        });
-        let mut server = behind.accept().unwrap().0;
-        server.set_read_timeout(Some(PATIENCE)).unwrap();
-        // Until nothing moves any more.
-        let mut before = usize::MAX;
-        wait_until("the client is held up", || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            let now = taken.load(Ordering::Relaxed);
-            now > 0 && std::mem::replace(&mut before, now) == now
-        });
-        assert!(before < len, "all of it was taken although nobody reads");
-        let mut got = Vec::new();
-        server.read_to_end(&mut got).unwrap();
-        assert_eq!(got.len(), len);
-        sent.check(0, &got).unwrap();
-        drop(server);
-        drop(writing.join().unwrap());
+        let taken = all_comes_through_after_a_pause(address, &behind, len, 100_000);
+        assert!(taken < len, "all of it was taken although nobody reads");
         let (report, fault) = running.tell();
         assert!(fault.is_none() && report.given_up == len as u64, "{report:?} {fault:?}");
     });
@@ -371,8 +280,7 @@ fn a_pipe_that_cannot_be_had_is_a_reason_to_skip() {
 #[test]
 fn a_planted_fault_is_in_the_bytes_and_not_in_the_books() {
     for (plant, differs) in [(Plant::RelayLoses { offset: 5 }, "lost"), (Plant::RelayCorrupts { offset: 5 }, "wrong")] {
-        let (behind, to) = listener();
-        behind.set_nonblocking(false).unwrap();
+        let (behind, to) = blocking_listener();
         let setup = RelaySetup::new(RelayMethod::ReadWrite);
         let running = Running::over("tcp", &setup, &Address::Ip(to), Some(1), Some(plant));
         let Address::Ip(address) = running.address else { panic!("TCP has an address") };

@@ -4,6 +4,10 @@
 //! Words and choices of what comes first; no rule of evidence stands here, and no number that the document does not
 //! hold elsewhere. An explanation is said once: rows that agree in it share a line.
 
+mod audit;
+mod holds;
+mod next;
+mod noise;
 mod rows;
 mod told;
 mod two;
@@ -36,11 +40,11 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
         gain: told::gain(view),
         avoid: told::avoid(view, &questions),
         why: told::why(view, &to_use),
-        audit: told::audit(view, &questions),
-        holds: told::holds(view, &questions),
-        noise: told::noise(view, &questions),
-        next: told::next(view, &to_use, imported),
-        more: told::more(view),
+        audit: audit::audit(view, &questions),
+        holds: holds::holds(view, &questions),
+        noise: noise::noise(view, &questions),
+        next: next::next(view, &to_use, imported),
+        more: next::more(view),
         relays: told::relays(view, &questions),
         to_use,
     }

@@ -4,7 +4,7 @@ use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::significant;
 
 use super::super::document::{AnswerView, VersusSideView, VersusView, View};
-use super::{Questions, head, rows, told};
+use super::{Questions, head, next, noise, rows};
 use crate::sentence::percent;
 
 /// Everything that the first screen says of two.
@@ -16,9 +16,9 @@ pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
         gain: vec![versus.text.clone()],
         why: why(view, versus),
         holds: holds(view, versus),
-        noise: told::noise(view, &questions),
+        noise: noise::noise(view, &questions),
         next: next(view, versus, imported),
-        more: told::more(view),
+        more: next::more(view),
         ..AnswerView::default()
     }
 }

@@ -81,12 +81,8 @@ impl Random {
 
 /// Levels from flag texts.
 pub fn levels(pairs: &[(&str, String)]) -> Levels {
-    let mut levels = Levels::default();
-    for (name, text) in pairs {
-        let factor = factor::find(name).expect("a known factor");
-        levels.set(name, factor.kind.parse(text).expect("a level"));
-    }
-    levels
+    let level = |name, text| factor::find(name).expect("a known factor").kind.parse(text).expect("a level");
+    pairs.iter().map(|(name, text)| (*name, level(name, text))).collect()
 }
 
 /// The planted rate, bytes per second: a cost per call at each end and one per byte.

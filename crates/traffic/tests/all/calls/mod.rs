@@ -7,9 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{
-    CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Level, Levels, Transport,
-};
+use bytegauge_model::{CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Levels, Transport};
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{Address, CallSetup, Cast, Channel, Command, Reply, Setup};
 use hdrhistogram::Histogram;
@@ -39,11 +37,12 @@ pub fn kinds() -> impl Iterator<Item = Engine> {
 
 /// A short echo of 512 bytes on four flows.
 pub fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
-    let mut levels = Levels::default();
-    levels.set("transport", Level::Name(transport.into()));
-    levels.set("engine", Level::Name(engine.to_string()));
-    levels.set("request", Level::Number(512));
-    levels.set("flows", Level::Number(4));
+    let levels = Levels::from([
+        ("transport", transport.into()),
+        ("engine", engine.to_string().into()),
+        ("request", 512.into()),
+        ("flows", 4.into()),
+    ]);
     let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.

@@ -5,6 +5,7 @@ pub mod caller;
 pub mod echo;
 pub mod habits;
 pub mod relay;
+pub mod relayed;
 pub mod running;
 
 use std::io::{self, Read, Write};
@@ -217,6 +218,12 @@ pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
+/// A send buffer far smaller than a message, so that it goes in parts, none of which waits for the acknowledgement of
+/// those before it.
+pub fn small_parts() -> [SocketOption; 2] {
+    [option::SEND_BUFFER.to(16_384), option::NO_DELAY.to(true)]
+}
+
 /// An engine that serves echoes, and its address.
 pub fn echo_server(engine: Engine, buffer_size: usize, options: &[SocketOption]) -> (Running<echo::Echo>, SocketAddr) {
     let (listener, address) = listener();
@@ -232,6 +239,6 @@ pub fn telling_server(engine: Engine) -> (Running<echo::Echo>, SocketAddr, Arc<A
         let broken = Arc::clone(&broken);
         move || echo::Echo::telling(&broken)
     };
-    let group = Group::server(welcome).with(&[option::SEND_BUFFER.to(16_384)]);
+    let group = Group::server(welcome).with(&small_parts());
     (Running::start(engine, group, Some(listener.into()), 4096), address, broken)
 }

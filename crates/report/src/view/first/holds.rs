@@ -1,0 +1,119 @@
+//! What the answer holds for, and what was not looked at.
+
+use bytegauge_model::unit::counted;
+use bytegauge_model::{CellKind, GroupId, Level, Levels, Nanos, SessionStatus, Stage};
+
+use super::super::document::{CellView, View};
+use super::{Questions, levels, seconds};
+use crate::phrase;
+
+/// Trials of this length need no audit, nanoseconds.
+const LONG_NS: u64 = 250_000_000;
+
+/// What the answer holds for, and what was not looked at.
+pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
+    let mut said = vec![scope(view)];
+    let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
+        let conditions = levels(&verdict.factors);
+        let common =
+            conditions.present().filter(|(factor, _)| !questions.varying.iter().any(|name| name == factor.name));
+        common.filter_map(|(factor, _)| phrase::condition(factor.name, &conditions)).collect()
+    });
+    if !everywhere.is_empty() {
+        said.push(format!("asked: {}", everywhere.join(", ")));
+    }
+    let compared = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "measured");
+    let screened = compared.clone().filter(|cell| cell.stage != Some(Stage::Confirm)).count();
+    let all = compared.count();
+    if screened > 0 && screened < all {
+        said.push(format!(
+            "“best” is the best of the {} confirmed; {screened} others were only screened",
+            all - screened
+        ));
+    }
+    if !view.groups.is_empty() && view.groups.iter().all(|group| group.throws_away) {
+        said.push(match view.plan.workload.as_str() {
+            "call" => {
+                "the server does nothing with a request: one that works shifts this (--profile rpc,many-idle)".into()
+            }
+            _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
+        });
+    }
+    let not_asked = not_asked(view);
+    if !not_asked.is_empty() {
+        said.push(format!("not asked: {}", not_asked.join(", ")));
+    }
+    said
+}
+
+/// What a program may well have otherwise, and the plan did not look at.
+fn not_asked(view: &View) -> Vec<String> {
+    let mut said: Vec<String> = not_audited(view).into_iter().collect();
+    let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+    let is_tcp = |levels: &Levels| levels.transport().is_some_and(|transport| transport.is_tcp());
+    if groups.iter().any(is_tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
+        let set = view.environment.facts.get("network").and_then(|network| network.get("congestion_control")?.as_str());
+        let set = set.map_or_else(String::new, |name| format!(" ({name})"));
+        said.push(format!("congestion control{set}, which may matter more (--congestion)"));
+    }
+    let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");
+    if !groups.is_empty() && groups.iter().all(pinned) {
+        said.push("unpinned ends (--placement)".into());
+    }
+    if view.plan.ends.as_deref() == Some("threads")
+        && groups.iter().any(|levels| *levels.get("placement") != Level::Absent && levels.workload().has_path())
+    {
+        said.push("processes (--ends)".into());
+    }
+    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let smallest = candidates.filter_map(|cell| cell.level("write_size").number()).min();
+    if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
+        said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
+    }
+    if let Some("buffer-size") = (!said.is_empty()).then_some(view.plan.name.as_str()) {
+        said.push("most pairs of sizes, other readers (--full-grid)".into());
+    }
+    said
+}
+
+/// Connections that live longer than any that was measured.
+fn not_audited(view: &View) -> Option<String> {
+    let measured = |group: &GroupId| {
+        let of_it = |cell: &&CellView| cell.group == *group && cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells.iter().filter(of_it).count()
+    };
+    let compares = view.groups.iter().any(|group| measured(&group.id) > 1);
+    let oldest = view.groups.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max()?;
+    if view.audit.is_some() || !compares || oldest >= LONG_NS || view.status != SessionStatus::Complete {
+        return None;
+    }
+    let why = match view.plan.audit_share {
+        Some(share) if share > 0.0 => " (no time)",
+        _ => "",
+    };
+    Some(format!("connections older than {}{why}", Nanos(oldest / 1_000_000 * 1_000_000)))
+}
+
+fn scope(view: &View) -> String {
+    let ages = view.groups.iter().filter_map(|group| group.age_ns);
+    let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+    let seconds = view.elapsed_ns.map(|ns| format!("these {}", seconds(ns)));
+    let seconds = match view.status {
+        SessionStatus::Imported => Some("these trials alone".to_owned()),
+        _ => seconds,
+    };
+    let fact = |path: [&str; 2]| {
+        let first = view.environment.facts.get(path[0])?;
+        first.get(path[1]).cloned()
+    };
+    let cpus = fact(["cpu", "allowed"]).and_then(|list| list.as_array().map(Vec::len)).map(|n| counted(n, "CPU"));
+    let kernel = view.environment.facts.get("kernel_release").and_then(|kernel| kernel.as_str());
+    let parts = [
+        seconds,
+        age.map(|(from, to)| format!("connections {} to {} old", Nanos(from), Nanos(to))),
+        cpus,
+        kernel.map(|kernel| format!("Linux {kernel}")),
+        Some(view.started.get(..10).unwrap_or(&view.started).to_owned()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,128 @@
+//! What disturbed, and whom.
+
+use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::{CellId, CellKind, Nanos};
+
+use super::super::document::{CellView, GroupView, View};
+use super::super::stolen::TOLD_P;
+use super::{Questions, crowd};
+use crate::sentence::percent;
+
+/// Other programs that took less than this, in CPUs, are not worth a line.
+const FOREIGN_TOLD: f64 = 0.05;
+/// The harness's cost above which it is said; the aim is 1 % of the fastest real call.
+const FLOOR_AIM: f64 = 0.01;
+/// Runs shorter than this measure a good deal of starting, nanoseconds.
+const RUN_SHORT_NS: f64 = 20e6;
+
+/// What disturbed, and whom.
+pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
+    let mut said = Vec::new();
+    let sum = |of: fn(&CellView) -> usize| view.cells.iter().map(of).sum::<usize>();
+    let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
+    if hit > 0 {
+        said.push(format!("the host took CPU in {hit} of {trials} trials"));
+    }
+    said.extend(uneven(view, questions));
+    said.extend(twins(view, questions));
+    if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
+        said.push(format!("the control group held the session up for {}", Nanos(us.saturating_mul(1000))));
+    }
+    let told_above = crowd(view).is_some();
+    if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= FOREIGN_TOLD && !told_above) {
+        said.push(format!("other programs kept {} CPUs busy meanwhile", significant(cpus, 2)));
+    }
+    if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
+        said.push(format!("the harness takes {} of the fastest real call", percent(share)));
+    }
+    if let Some(check) = &view.check {
+        let runs = |count: usize, what: &str| (count > 0).then(|| format!("after {} {what}", counted(count, "run")));
+        said.extend(short_runs(view));
+        said.extend(runs(check.left_behind, "processes were left behind, and ended"));
+        said.extend(runs(check.stopped_by_force, "the server did not heed its signal, and was killed (--stop)"));
+    }
+    let failed = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "failed");
+    if let Some(reason) = failed.clone().find_map(|cell| cell.reason.as_ref()) {
+        let which = match (&view.check, failed.clone().next()) {
+            (Some(_), Some(cell)) => {
+                format!("{} (of {} in all)", cell.label, counted(failed.clone().count(), "choice"))
+            }
+            _ => counted(failed.count(), "choice"),
+        };
+        said.push(format!("{which} failed: {reason}"));
+    }
+    if said.is_empty() {
+        let reach = view.environment.twin_reach;
+        said.push(match reach {
+            Some(reach) => {
+                format!("nothing was noticed; the same cell measured twice agreed within {}", percent(reach))
+            }
+            None => "nothing was noticed".into(),
+        });
+    }
+    said
+}
+
+/// Runs that are hardly longer than it takes to start a program, which a shell and a dynamic linker do in milliseconds.
+fn short_runs(view: &View) -> Option<String> {
+    let run_ns = |cell: &CellView| cell.more.get("ns_per_run").and_then(|estimate| estimate.median);
+    let shortest_ns = view.cells.iter().filter_map(run_ns).reduce(f64::min)?;
+    (shortest_ns < RUN_SHORT_NS).then(|| {
+        format!("a run takes {}, and starting a program is part of that: give it more to do", Nanos(shortest_ns as u64))
+    })
+}
+
+/// Where the host took CPU time from some choices more than from others: the clearest case, and how many more.
+fn uneven(view: &View, questions: &Questions) -> Option<String> {
+    let mut hit: Vec<_> = view
+        .groups
+        .iter()
+        .filter_map(|group| Some((group, group.stolen.as_ref().filter(|stolen| stolen.p <= TOLD_P)?)))
+        .collect();
+    hit.sort_by(|a, b| a.1.p.total_cmp(&b.1.p));
+    let (group, stolen) = hit.first()?;
+    let named = |id: &CellId| view.cell(id).map_or_else(|| id.to_string(), |cell| cell.label.clone());
+    let more = match hit.len() {
+        1 => String::new(),
+        n => format!("; as in {}", counted(n - 1, "more question")),
+    };
+    Some(format!(
+        "{}: it hit “{}” in {} of trials, “{}” in {} (p = {}): part of why they differ{more}",
+        questions.of_group(group),
+        named(&stolen.most),
+        percent(stolen.most_share),
+        named(&stolen.least),
+        percent(stolen.least_share),
+        significant(stolen.p, 1)
+    ))
+}
+
+/// Where the same cell measured twice was not the same.
+fn twins(view: &View, questions: &Questions) -> Vec<String> {
+    let named = |groups: &[&GroupView]| {
+        let first = groups.first().map(|group| questions.of_group(group)).unwrap_or_default();
+        match groups.len() {
+            1 => first,
+            n => format!("{first} and {} more", n - 1),
+        }
+    };
+    let alarms: Vec<&GroupView> =
+        view.groups.iter().filter(|group| group.twin.as_ref().is_some_and(|twin| twin.alarm)).collect();
+    let unsure: Vec<&GroupView> =
+        view.groups.iter().filter(|group| group.recommendation.survives_exchange == Some(false)).collect();
+    let mut said = Vec::new();
+    if let Some(first) = alarms.first() {
+        let apart = first.twin.as_ref().and_then(|twin| twin.difference).map_or(0.0, f64::abs);
+        said.push(format!(
+            "{}: the same cell measured twice differs by {}, so something other than the settings decides",
+            named(&alarms),
+            percent(apart)
+        ));
+    }
+    if let Some(first) = unsure.first() {
+        let bound = first.twin.as_ref().and_then(|twin| twin.exchanged_bound);
+        let bound = bound.map_or_else(String::new, |bound| format!(" (then at most {} dearer)", percent(bound)));
+        said.push(format!("{}: with leader and twin exchanged it is not shown{bound}; trust it less", named(&unsure)));
+    }
+    said
+}

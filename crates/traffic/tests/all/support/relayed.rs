@@ -1,0 +1,128 @@
+//! What passes through a relay, whoever it is: plain clients and servers of the standard library at both ends of it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use bytegauge_traffic::pattern::Pattern;
+
+use super::{PATIENCE, expect, listener, message, plain, plain_call, reset, wait_until};
+
+/// A TCP listener on loopback that waits for who connects.
+pub fn blocking_listener() -> (TcpListener, SocketAddr) {
+    let (listener, address) = listener();
+    listener.set_nonblocking(false).unwrap();
+    (listener, address)
+}
+
+fn accepted(listener: &TcpListener) -> TcpStream {
+    let stream = listener.accept().unwrap().0;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// A server that hands every connection to a thread, for so many of them.
+pub fn server(connections: usize, serve: fn(TcpStream)) -> (SocketAddr, JoinHandle<()>) {
+    let (listener, address) = blocking_listener();
+    let serving = std::thread::spawn(move || {
+        let serve = |_| {
+            let stream = accepted(&listener);
+            std::thread::spawn(move || serve(stream))
+        };
+        let threads: Vec<_> = (0..connections).map(serve).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    (address, serving)
+}
+
+/// Serves what it receives.
+pub fn echo(mut stream: TcpStream) {
+    let mut buffer = [0; 3000];
+    loop {
+        match stream.read(&mut buffer).unwrap() {
+            0 => return,
+            n => stream.write_all(&buffer[..n]).unwrap(),
+        }
+    }
+}
+
+/// Replies only when it knows that nothing more comes.
+pub fn replies_at_the_end(mut stream: TcpStream) {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    stream.write_all(&all).unwrap();
+}
+
+/// Clients of an [`echo`], all at once, each with calls of these lengths: the bytes that they sent, and got back.
+pub fn calls_come_back(address: SocketAddr, clients: usize, lengths: [usize; 4]) -> usize {
+    std::thread::scope(|scope| {
+        for flow in 0..clients {
+            scope.spawn(move || {
+                let mut stream = plain(address);
+                lengths.into_iter().for_each(|len| plain_call(&mut stream, flow, len));
+                stream.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and then the end");
+            });
+        }
+    });
+    // Each with its length before it.
+    clients * lengths.into_iter().map(|len| 4 + len).sum::<usize>()
+}
+
+/// Three clients, one after another, of [`replies_at_the_end`].
+pub fn all_comes_back_at_the_end(address: SocketAddr) {
+    for len in [0, 10, 2_000_000] {
+        let mut stream = plain(address);
+        let sent = message(len, len);
+        stream.write_all(&sent).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        expect(&mut stream, &sent);
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and then the end");
+    }
+}
+
+/// One side of a connection, `client` or `server`, goes by a reset: the other one is told so.
+pub fn a_reset_comes_through(address: SocketAddr, behind: &TcpListener, breaks: &str) {
+    let mut client = plain(address);
+    client.write_all(b"x").unwrap();
+    let mut server = accepted(behind);
+    server.read_exact(&mut [0]).unwrap();
+    let (gone, mut stays) = if breaks == "client" { (client, server) } else { (server, client) };
+    reset(gone);
+    let error = stays.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "the {breaks} breaks");
+}
+
+/// A client that sends, in such pieces, to a server that reads only when nothing moves any more: all
+/// arrives. How much was taken until then.
+pub fn all_comes_through_after_a_pause(address: SocketAddr, behind: &TcpListener, len: usize, piece: usize) -> usize {
+    let pattern = Pattern::new(1, 7);
+    let mut bytes = vec![0; len];
+    pattern.fill(0, &mut bytes);
+    let taken = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = plain(address);
+            for piece in bytes.chunks(piece) {
+                client.write_all(piece).unwrap();
+                taken.fetch_add(piece.len(), Ordering::Relaxed);
+            }
+            client.shutdown(Shutdown::Write).unwrap();
+            // Not closed before the server is.
+            let _ = client.read(&mut [0]);
+        });
+        let mut server = accepted(behind);
+        let mut before = usize::MAX;
+        wait_until("the client is held up", || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let now = taken.load(Ordering::Relaxed);
+            now > 0 && std::mem::replace(&mut before, now) == now
+        });
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).unwrap();
+        assert_eq!(got.len(), len);
+        pattern.check(0, &got).unwrap();
+        before
+    })
+}
