@@ -29,3 +29,26 @@ fn a_program_is_told_of_whatever_cpu_time_it_took() {
         assert_eq!(told.contains("least CPU"), cpu_ns > 0, "{told}");
     }
 }
+
+/// Levels that are compared cannot matter more than what was compared.
+#[test]
+fn relays_matter_more_than_sizes_and_not_more_than_themselves() {
+    let sizes =
+        Plan { read_sizes: vec![4 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..Plan::default() };
+    let planted = |sizes_vary: bool| {
+        let mut data = session(&Plan { transports: vec!["tcp"], profiles: vec!["sum"], noise: 0.01, ..sizes.clone() });
+        for row in &mut data.cells {
+            let levels = &mut row.cell.factors;
+            let slow = levels.get("read_size").number() == Some(4 << 10);
+            levels.set("relay", Level::Name(if slow { "tokio" } else { "splice" }.into()));
+            if !sizes_vary {
+                levels.set("read_size", Level::Number(256 << 10));
+            }
+        }
+        let view = View::of(&data, &Settings::default());
+        view.levers.iter().map(|lever| lever.factor.clone()).zip(view.answer.lever).collect::<Vec<_>>()
+    };
+    assert_eq!(planted(false), []);
+    let [(factor, told)] = &planted(true)[..] else { panic!("{:?}", planted(true)) };
+    assert!(factor == "relay" && told.starts_with("relay matters more than buffers here: splice"), "{told}");
+}
