@@ -1,7 +1,9 @@
 //! What a relay asks of a plan: factors that mean nothing without one, a place to run, and the path without it beside
 //! those with one.
 
-use bytegauge_model::{CellKind, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, Transport, Workload};
+use bytegauge_model::{
+    CellKind, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, Transport, Workload,
+};
 
 use crate::catalog::Catalog;
 use crate::spec::{Part, PlanError};
@@ -43,10 +45,21 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     {
         return Some(format!("--relay {}: a program is connected to over TCP: use --transport tcp", program.name));
     }
+    if let Some(method) = method(levels).filter(|method| method.needs_tcp())
+        && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
+    {
+        return Some(format!("--relay {method} is for TCP alone: use --transport tcp, or another --relay"));
+    }
     let place: RelayPlacement = levels.get("relay_placement").name()?.parse().ok()?;
     let ends: Placement = levels.get("placement").name()?.parse().ok()?;
+    let goes = || has(levels, RelayMethod::has_threads) && levels.get("relay_threads").name() == Some("direction");
     match (place, ends) {
-        (RelayPlacement::Unpinned, _) => None,
+        (RelayPlacement::Follows, _) if !goes() => Some(
+            "--relay-placement follows is of methods with a thread a direction that takes and gives by hand: use --relay \
+             hybrid, splice, sendfile, read-write or readv-writev with --relay-threads direction"
+                .into(),
+        ),
+        (RelayPlacement::Unpinned | RelayPlacement::Follows, _) => None,
         (_, Placement::Unpinned) => Some(format!(
             "--relay-placement {place} is beside the CPUs of the ends, and those are unpinned: use --relay-placement \
              unpinned, or another --placement"
