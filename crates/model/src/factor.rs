@@ -183,7 +183,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<IAm>().map(|i_am| i_am.to_string())),
         defaults: stream("both"),
         heading: "program",
-        summary: "the end that your program controls, reader, writer or both: what its peer decides is then a condition",
+        summary: "what your program controls, reader, writer, relay or both ends: what its peers decide is then a condition",
         fits: BYTE_PATHS,
     },
     Factor {
