@@ -9,7 +9,7 @@ use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Cast, Channel, Plant, Setup, Task, TaskSetup};
+use bytegauge_traffic::{Cast, Plant, Setup, Task, TaskSetup};
 
 use crate::event::Event;
 use crate::knee;
@@ -68,7 +68,7 @@ impl Run<'_> {
         // Processes are fresh in every block; threads are fresh in every trial anyway.
         self.cast = None;
         let started_unix_ns = unix_ns();
-        let start = self.watch.block_start(&[]);
+        let start = self.watch.block_start();
         let mut end = BlockEnd::Complete;
         for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
@@ -97,8 +97,7 @@ impl Run<'_> {
             // What a program used is known to whoever waited for it, and to us once that has left.
             self.cast = None;
         }
-        let ends: Vec<u32> = self.end_processes();
-        let surroundings = self.watch.block_end(&start, &ends);
+        let surroundings = self.watch.block_end(&start);
         self.store.record_block(
             self.session,
             &BlockRecord {
@@ -274,10 +273,6 @@ impl Run<'_> {
         self.cast.get_or_insert_with(|| {
             Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
         })
-    }
-
-    fn end_processes(&self) -> Vec<u32> {
-        self.cast.iter().flat_map(Cast::channels).filter_map(Channel::process_id).collect()
     }
 
     /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and

@@ -4,9 +4,9 @@ use bytegauge_model::session::Surroundings;
 use bytegauge_model::{MachineUse, Transport, UdpUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
+use bytegauge_sys::descendants;
 use bytegauge_sys::environment::{CgroupCpu, Pressure};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
-use bytegauge_sys::process::cpu_time_ns;
 use bytegauge_sys::snmp::{self, Snmp, TcpCounts, UdpCounts};
 
 /// Reads the machine's counters; without `/proc` everything stays unknown.
@@ -52,21 +52,23 @@ impl Watch {
         })
     }
 
-    /// Reads everything a block is compared with. `ends` are the processes of its two ends, if any.
-    pub fn block_start(&mut self, ends: &[u32]) -> BlockStart {
+    /// Reads everything a block is compared with.
+    pub fn block_start(&mut self) -> BlockStart {
+        // What looking for it costs belongs before both readings, hence the order.
+        let own_ns = own_cpu_ns();
         BlockStart {
             at_ns: monotonic_ns(),
             machine: self.sample(),
-            own_ns: own_cpu_ns(ends),
+            own_ns,
             throttled_us: throttled_us(),
             cpu_pressure_us: cpu_pressure_us(),
         }
     }
 
     /// What went on since a block's start.
-    pub fn block_end(&mut self, start: &BlockStart, ends: &[u32]) -> Surroundings {
+    pub fn block_end(&mut self, start: &BlockStart) -> Surroundings {
         let wall_ns = monotonic_ns() - start.at_ns;
-        let own_ns = own_cpu_ns(ends).saturating_sub(start.own_ns);
+        let own_ns = own_cpu_ns().saturating_sub(start.own_ns);
         let change = start.machine.as_ref().and_then(|earlier| Some(delta(earlier, &self.sample()?)));
         let share = change.as_ref().map(|change| {
             let capacity_ns = (change.elapsed_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
@@ -132,11 +134,12 @@ fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
     }
 }
 
-/// CPU time of this process and of the ends that are processes of their own: those that live, and those that were
-/// ended after a failure, which must not count as somebody else's.
-fn own_cpu_ns(ends: &[u32]) -> u64 {
-    let ends: u64 = ends.iter().filter_map(|id| cpu_time_ns(*id).ok()).sum();
-    process_usage().total_ns + ended_children_ns() + ends
+/// CPU time of this process and of all that it started: ends that live with whatever programs they run or ran (a relay
+/// of somebody else's ends with its trial, its end does not), and those that were ended, also after a failure. None of
+/// them may count as somebody else's.
+fn own_cpu_ns() -> u64 {
+    let living_ns = descendants::used().map_or(0, |used| used.cpu_ns);
+    process_usage().total_ns + ended_children_ns() + living_ns
 }
 
 fn throttled_us() -> Option<u64> {
@@ -153,20 +156,39 @@ fn load() -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use std::process::Command;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
+    use bytegauge_sys::process::{cpu_time_ns, die_with_parent};
+
+    use super::*;
+
+    // One test, since a child of another one that ends between two readings would be counted twice.
     #[test]
-    fn an_end_that_was_ended_is_no_stranger() {
+    fn an_end_that_was_ended_and_a_program_that_an_end_ran_are_no_strangers() {
         let mut end = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let before_ns = own_cpu_ns(&[]);
+        let before_ns = own_cpu_ns();
         // By its own clock, not by the wall: it has worked when it has worked.
         while cpu_time_ns(end.id()).unwrap() < 60_000_000 {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         end.kill().unwrap();
         end.wait().unwrap();
-        let gained_ns = own_cpu_ns(&[]) - before_ns;
+        let gained_ns = own_cpu_ns() - before_ns;
+        assert!(gained_ns >= 59_000_000, "{gained_ns}");
+
+        let before_ns = own_cpu_ns();
+        // The program has worked for 100 ms, in ticks, when it ends; the end that waited for it lives on.
+        let program = "while [ $(cut -d' ' -f14 /proc/$$/stat) -lt 10 ]; do :; done";
+        let mut end = Command::new("sh");
+        end.args(["-c", "sh -c \"$1\"; echo gone; sleep 3600", "end", program]).stdout(Stdio::piped());
+        let mut end = die_with_parent(&mut end).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(end.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let gained_ns = own_cpu_ns() - before_ns;
+        end.kill().unwrap();
+        end.wait().unwrap();
+        assert_eq!(line, "gone\n");
         assert!(gained_ns >= 59_000_000, "{gained_ns}");
     }
 

@@ -183,7 +183,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<IAm>().map(|i_am| i_am.to_string())),
         defaults: stream("both"),
         heading: "program",
-        summary: "the end that your program controls, reader, writer or both: what its peer decides is then a condition",
+        summary: "what your program controls, reader, writer, relay or both ends: what its peers decide is then a condition",
         fits: BYTE_PATHS,
     },
     Factor {
@@ -431,7 +431,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<RelayPlacement>().map(|place| place.to_string())),
         defaults: both("unpinned"),
         heading: "relay at",
-        summary: "where the relay runs: unpinned, own (a CPU that neither end has), client, server; needs --relay",
+        summary: "where the relay runs: unpinned, own (a CPU that neither end has), client, server, follows (the data); needs --relay",
         fits: CONNECTIONS,
     },
     Factor {
@@ -503,7 +503,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<RelayThreads>().map(|threads| threads.to_string())),
         defaults: both("direction"),
         heading: "relay threads",
-        summary: "direction: a thread for each direction of each connection; one: one thread for all, on epoll",
+        summary: "direction: a thread for each direction of each connection; one: one thread for all, on epoll; cpus: such a thread for each CPU",
         fits: CONNECTIONS,
     },
     Factor {

@@ -273,6 +273,9 @@ mod tests {
         check_role(IAm::Writer, "read_size", Role::Condition);
         check_role(IAm::Writer, "rcvbuf", Role::Condition);
         check_role(IAm::Writer, "sndbuf", Role::Choice);
+        check_role(IAm::Relay, "read_size", Role::Condition);
+        check_role(IAm::Relay, "write_size", Role::Condition);
+        check_role(IAm::Relay, "relay_buffer", Role::Choice);
         check_role(IAm::Both, "write_size", Role::Choice);
         check_role(IAm::Reader, "transport", Role::Condition);
         check_role(IAm::Reader, "engine", Role::Choice);

@@ -1,4 +1,4 @@
-//! The program that is asked about: which end of a path it controls, and how old its connections are.
+//! The program that is asked about: which end of a path, or what between its ends, it controls, and how old its connections are.
 //!
 //! A program that only reads does not choose what its peer writes: then the size of a write is a condition that life
 //! imposes, and the size of a read alone is compared. Never says what is measured, only what it means.
@@ -15,6 +15,8 @@ pub enum IAm {
     Reader,
     /// The end that writes: how its peer reads is not its choice.
     Writer,
+    /// What stands between the ends: what both of them do is not its choice.
+    Relay,
     /// Both ends.
     #[default]
     Both,
@@ -24,6 +26,11 @@ pub enum IAm {
 pub const PROGRAMS: &[Row<IAm>] = &[
     Row { value: IAm::Reader, name: "reader", summary: "your program reads, and its peer writes as it likes" },
     Row { value: IAm::Writer, name: "writer", summary: "your program writes, and its peer reads as it likes" },
+    Row {
+        value: IAm::Relay,
+        name: "relay",
+        summary: "your program passes on what one peer writes to another that reads, both as they like",
+    },
     Row { value: IAm::Both, name: "both", summary: "both ends are yours" },
 ];
 

@@ -39,6 +39,12 @@ pub enum RelayMethod {
     Epoll,
     /// The io_uring engine.
     Uring,
+    /// The io_uring engine, with receives that go on, into buffers that the kernel picks.
+    UringMultishot,
+    /// The io_uring engine, with receives and sends of several such buffers.
+    UringBundle,
+    /// The io_uring engine, with sends that ask the kernel not to copy.
+    Zerocopy,
     /// `tokio::io::copy_bidirectional`.
     Tokio,
 }
@@ -98,6 +104,21 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
         summary: "the io_uring engine: one thread, one ring, copies through a buffer a connection",
     },
     Row {
+        value: RelayMethod::UringMultishot,
+        name: "uring-multishot",
+        summary: "the same with receives that go on, into provided buffers that the kernel picks when data is there",
+    },
+    Row {
+        value: RelayMethod::UringBundle,
+        name: "uring-bundle",
+        summary: "the same with bundles: a receive and a send take as many provided buffers as there is data for",
+    },
+    Row {
+        value: RelayMethod::Zerocopy,
+        name: "zerocopy",
+        summary: "uring-multishot with IORING_OP_SEND_ZC, over TCP; on loopback the kernel copies after all, and says so",
+    },
+    Row {
         value: RelayMethod::Tokio,
         name: "tokio",
         summary: "tokio::io::copy_bidirectional, a task a connection on one thread; 8 KiB each way unless told otherwise",
@@ -117,6 +138,17 @@ impl RelayMethod {
         matches!(self, RelayMethod::Splice | RelayMethod::Sendfile | RelayMethod::Hybrid)
     }
 
+    /// Whether it is for TCP alone.
+    pub fn needs_tcp(self) -> bool {
+        matches!(self, RelayMethod::Zerocopy)
+    }
+
+    /// Whether one thread carries all its connections, whatever is asked for.
+    pub fn has_one_thread(self) -> bool {
+        use RelayMethod::{Epoll, Tokio, Uring, UringBundle, UringMultishot, Zerocopy};
+        matches!(self, Epoll | Uring | UringMultishot | UringBundle | Zerocopy | Tokio)
+    }
+
     /// Whether it can be carried by a thread a direction and by one thread for all: of others it is given.
     pub fn has_threads(self) -> bool {
         use RelayMethod::{Hybrid, ReadWrite, ReadvWritev, Sendfile, Splice};
@@ -133,6 +165,8 @@ pub enum RelayThreads {
     Direction,
     /// One for all connections, woken by epoll(7).
     One,
+    /// One for each CPU that the relay may use, each with connections of its own, woken by epoll(7).
+    Cpus,
 }
 
 /// The kinds of threading.
@@ -143,6 +177,11 @@ pub const RELAY_THREADS: &[Row<RelayThreads>] = &[
         summary: "a thread for each direction of each connection, in calls that block",
     },
     Row { value: RelayThreads::One, name: "one", summary: "one thread for all connections, woken by epoll (edges)" },
+    Row {
+        value: RelayThreads::Cpus,
+        name: "cpus",
+        summary: "a thread for each CPU that the relay may use: whoever accepts a connection carries it, woken by epoll (edges)",
+    },
 ];
 named!(RelayThreads, "threading of a relay", RELAY_THREADS);
 
@@ -159,6 +198,8 @@ pub enum RelayPlacement {
     Client,
     /// On the CPU of the end that is connected to.
     Server,
+    /// Each thread goes to the CPU on which its bulk data comes in.
+    Follows,
 }
 
 /// The places of a relay.
@@ -174,6 +215,11 @@ pub const RELAY_PLACEMENTS: &[Row<RelayPlacement>] = &[
         value: RelayPlacement::Server,
         name: "server",
         summary: "the CPU of the end that is connected to: sink or server",
+    },
+    Row {
+        value: RelayPlacement::Follows,
+        name: "follows",
+        summary: "each thread goes to the CPU on which its bulk data comes in (SO_INCOMING_CPU); of a thread a direction",
     },
 ];
 named!(RelayPlacement, "place of a relay", RELAY_PLACEMENTS);
@@ -213,7 +259,7 @@ mod tests {
     fn names_round_trip() {
         for row in RELAY_METHODS {
             assert_eq!(row.name.parse::<RelayMethod>().unwrap().to_string(), row.name);
-            assert!(!row.value.has_threads() || row.value != RelayMethod::Direct);
+            assert!(!row.value.has_threads() || !row.value.has_one_thread() && row.value != RelayMethod::Direct);
         }
         for row in RELAY_THREADS {
             assert_eq!(row.name.parse::<RelayThreads>().unwrap().to_string(), row.name);

@@ -1,7 +1,9 @@
 //! What a relay asks of a plan: factors that mean nothing without one, a place to run, and the path without it beside
 //! those with one.
 
-use bytegauge_model::{CellKind, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, Transport, Workload};
+use bytegauge_model::{
+    CellKind, IAm, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, Transport, Workload,
+};
 
 use crate::catalog::Catalog;
 use crate::spec::{Part, PlanError};
@@ -43,16 +45,42 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     {
         return Some(format!("--relay {}: a program is connected to over TCP: use --transport tcp", program.name));
     }
+    if let Some(method) = method(levels).filter(|method| method.needs_tcp())
+        && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
+    {
+        return Some(format!("--relay {method} is for TCP alone: use --transport tcp, or another --relay"));
+    }
     let place: RelayPlacement = levels.get("relay_placement").name()?.parse().ok()?;
     let ends: Placement = levels.get("placement").name()?.parse().ok()?;
+    let goes = || has(levels, RelayMethod::has_threads) && levels.get("relay_threads").name() == Some("direction");
     match (place, ends) {
-        (RelayPlacement::Unpinned, _) => None,
+        (RelayPlacement::Follows, _) if !goes() => Some(
+            "--relay-placement follows is of methods with a thread a direction that takes and gives by hand: use --relay \
+             hybrid, splice, sendfile, read-write or readv-writev with --relay-threads direction"
+                .into(),
+        ),
+        (RelayPlacement::Unpinned | RelayPlacement::Follows, _) => None,
         (_, Placement::Unpinned) => Some(format!(
             "--relay-placement {place} is beside the CPUs of the ends, and those are unpinned: use --relay-placement \
              unpinned, or another --placement"
         )),
         (RelayPlacement::Own, ends) => catalog.missing_relay_cpus.get(&ends.to_string()).cloned(),
         (RelayPlacement::Client | RelayPlacement::Server, _) => None,
+    }
+}
+
+/// A program that is a relay stands between the ends of a connection.
+pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), PlanError> {
+    let moot = |needs: &str| Err(PlanError::Moot { flag: "i-am relay".into(), needs: needs.into() });
+    if part.i_am() != IAm::Relay {
+        return Ok(());
+    }
+    if part.transports(workload).iter().any(|transport| !transport.is_tcp() && *transport != Transport::Unix) {
+        return moot("connections: use --transport unix, tcp or tcp6");
+    }
+    match part.levels.get("relay") {
+        Some(levels) if levels.iter().all(|level| level.name() == Some("direct")) => moot("a --relay but direct"),
+        _ => Ok(()),
     }
 }
 
@@ -78,6 +106,11 @@ mod tests {
         resolve(&parse("t", &text).unwrap(), catalog, 1)
     }
 
+    fn plan_with_peers(text: &str) -> Result<Plan, PlanError> {
+        let text = format!("transport = \"tcp\"\nprofile = \"drain\"\n{text}");
+        resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1)
+    }
+
     fn plan(text: &str) -> Plan {
         plan_with(text, &Catalog::default()).unwrap()
     }
@@ -86,6 +119,27 @@ mod tests {
     fn a_plan_without_a_relay_says_nothing_of_one() {
         let plan = plan("");
         assert!(plan.cells.iter().all(|cell| OF_RELAYS.iter().all(|name| *cell.factors.get(name) == Level::Absent)));
+    }
+
+    #[test]
+    fn a_program_that_is_a_relay_asks_for_its_buffer() {
+        let asked = plan_with_peers("i-am = \"relay\"").unwrap();
+        let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.get("relay_buffer").number()).collect();
+        assert_eq!((asked.groups.len(), buffers), (1, vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]));
+        assert!(asked.cells.iter().all(|cell| cell.factors.get("relay").name() == Some("read-write")));
+        assert_eq!(
+            asked.groups[0].factors.get("read_size").number(),
+            Some(64 << 10),
+            "its peers' sizes are conditions"
+        );
+        let named = plan_with_peers("i-am = \"relay\"\nrelay = \"splice,hybrid\"").unwrap();
+        assert_eq!(named.cells.len(), 2);
+        let refused = |text: &str| plan_with_peers(text).unwrap_err().to_string();
+        let alone = refused("i-am = \"relay\"\nrelay = \"direct\"");
+        assert_eq!(alone, "--i-am relay means nothing without a --relay but direct");
+        let pipe = "transport = \"pipe\"\nprofile = \"drain\"\ni-am = \"relay\"";
+        let pipe = resolve(&parse("t", pipe).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
+        assert!(pipe.contains("use --transport unix, tcp or tcp6"), "{pipe}");
     }
 
     #[test]

@@ -154,6 +154,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     refuse_too_many(spec)?;
     let mut seen = HashSet::new();
     for part in spec.parts.iter().flat_map(Part::by_program) {
+        relay::refuse_without_one(spec.workload, &part)?;
         add_part(&mut plan, spec, &part, &mut seen)?;
     }
     if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {

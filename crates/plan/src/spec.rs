@@ -226,6 +226,12 @@ const I_AM: &str = "i_am";
 /// Sizes of a read or a write that a program's peer may well use.
 const PEERS_SIZES: &str = "16K,64K,1M";
 
+/// The same of a relay, which has two peers: how it copies decides more than how they do.
+const RELAYS_PEERS_SIZES: &str = "64K";
+
+/// What is asked where the program is a relay and nothing is said of how it passes bytes on: with which buffer.
+const ASKED_OF_RELAYS: &[(&str, &str)] = &[("relay", "read-write"), ("relay_buffer", "4K,16K,64K,256K,1M")];
+
 /// One crossing of factors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
@@ -368,6 +374,13 @@ impl Part {
         let alone = |level: &Level| {
             let mut part = self.clone();
             part.levels.insert(I_AM, vec![level.clone()]);
+            if part.i_am() == IAm::Relay && !part.levels.contains_key("relay") {
+                for (name, levels) in ASKED_OF_RELAYS {
+                    let Some(factor) = factor::find(name) else { continue };
+                    let levels = levels.split(',').filter_map(|text| factor.kind.parse(text).ok()).collect();
+                    part.levels.entry(factor.name).or_insert(levels);
+                }
+            }
             part
         };
         levels.iter().map(alone).collect()
@@ -378,7 +391,7 @@ impl Part {
         self.i_am().role_of(factor)
     }
 
-    fn i_am(&self) -> IAm {
+    pub(crate) fn i_am(&self) -> IAm {
         let named = self.levels.get(I_AM).and_then(|levels| levels.first()?.name()?.parse().ok());
         named.unwrap_or_default()
     }
@@ -393,7 +406,8 @@ impl Part {
     /// at small, middling and large.
     pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
-        let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(PEERS_SIZES);
+        let sizes = if self.i_am() == IAm::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
+        let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(sizes);
         let default = factor.default_over(workload, transport);
         self.given_or(factor, default.map(|default| peers.unwrap_or(default)))
     }

@@ -116,6 +116,7 @@ pub const RULES: &[Rule<Signs>] = &[
     Rule { name: "receiver CPU", test: receiver_cpu },
     Rule { name: relay::RELAY, test: |signs| relay::relay_cpu(signs.relay.as_ref()) },
     Rule { name: relay::ALL, test: |signs| relay::all_cpus(signs.relay.as_ref()) },
+    Rule { name: relay::SHARED, test: |signs| relay::shared_cpu(waits(signs), signs.relay.as_ref()) },
     Rule { name: "other programs", test: other_programs },
     Rule { name: "softirq", test: softirq },
     Rule { name: "window", test: window },
@@ -273,16 +274,21 @@ fn receiver_cpu(signs: &Signs) -> Option<Finding> {
     }
 }
 
-/// Ends that share CPUs by order of the plan wait for each other there; what others take is what both together
-/// lack of the CPUs.
-fn other_programs(signs: &Signs) -> Option<Finding> {
+/// The share of time that the end waits for a CPU that does so most, unless it waits for the other end: ends that share
+/// CPUs by order of the plan wait for each other there; what others take is what both together lack of the CPUs.
+fn waits(signs: &Signs) -> Option<f64> {
     let sink = signs.sink_queued_share?;
     let source = if signs.two_ended { signs.source_queued_share? } else { 0.0 };
     let taken = match (signs.capacity_cpus(), signs.source_cpus.zip(signs.sink_cpus)) {
         (Some(capacity), Some((source, sink))) => 1.0 - (source + sink) / capacity,
         _ => 1.0,
     };
-    (source.max(sink) >= QUEUED && taken >= QUEUED).then(|| Finding {
+    (taken >= QUEUED).then_some(source.max(sink))
+}
+
+fn other_programs(signs: &Signs) -> Option<Finding> {
+    let (sink, source) = (signs.sink_queued_share?, signs.source_queued_share.unwrap_or(0.0));
+    (relay::taken_by_others(waits(signs)?, signs.relay.as_ref()) >= QUEUED).then(|| Finding {
         sentence: match signs.two_ended {
             true => format!(
                 "the ends could run but wait for a CPU that others have: writer {} of the time, reader {}",
@@ -516,6 +522,18 @@ mod tests {
         assert_eq!(find(&Signs { same_cpu: true, ..queued }).name, UNKNOWN);
         let alone = Signs { same_cpu: true, source_cpus: Some(0.3), sink_cpus: Some(0.3), ..queued };
         assert_eq!(find(&alone).name, "other programs");
+    }
+
+    #[test]
+    fn a_relay_that_has_the_cpu_is_no_other_program() {
+        let relay = RelaySigns { cpus: 0.6, capacity: 2.0, ends_cpus: 1.0, machine_cpus: Some(2) };
+        let queued = Signs { source_queued_share: Some(0.1), sink_queued_share: Some(0.45), ..pair(0.4, 0.5) };
+        check(
+            Signs { relay: Some(relay), ..queued },
+            "CPU shared with the relay",
+            "an end could run but waits 45 % of the time for a CPU, and the relay uses 0.6 CPUs: --relay-placement says where",
+        );
+        assert_eq!(find(&Signs { relay: Some(RelaySigns { cpus: 0.1, ..relay }), ..queued }).name, "other programs");
     }
 
     #[test]

@@ -122,8 +122,8 @@ pub struct Placement {
     pub per_second: f64,
     /// It is faster than the placement of the verdict.
     pub faster: bool,
-    /// It differs by more than the confirmed choices among themselves.
-    pub beats_choices: bool,
+    /// What was compared, in a word, if it differs by more than the confirmed choices among themselves.
+    pub beats: Option<&'static str>,
 }
 
 impl Verdict {
@@ -279,13 +279,8 @@ impl Verdict {
 
     fn placement_text(&self, placement: &Placement) -> String {
         let only = if placement.faster { "" } else { "only " };
-        let weight = match (placement.beats_choices, self.workload) {
-            (false, _) => "",
-            (true, Workload::Stream) => ": placement matters more than buffers here",
-            (true, Workload::Call | Workload::Ring | Workload::Check) => {
-                ": placement matters more than what was compared here"
-            }
-        };
+        let weight =
+            placement.beats.map_or_else(String::new, |what| format!(": placement matters more than {what} here"));
         let rate = self.shown(placement.per_second);
         format!("{} would reach {only}{rate}{weight}.", capital(&placement.phrase))
     }
@@ -383,7 +378,7 @@ mod tests {
             phrase: "ends on the same CPU".into(),
             per_second: 9.3 * GIB,
             faster: true,
-            beats_choices: true,
+            beats: Some("buffers"),
         });
         proven.environment = Some("environment B, steal 0.3 %, same cell twice within 1.1 %".into());
         check(

@@ -65,6 +65,8 @@ pub const RECEIVE_BUFFER_FORCE: Known = int(libc::SOL_SOCKET, libc::SO_RCVBUFFOR
 pub const RECEIVE_LOW_WATER: Known = int(libc::SOL_SOCKET, libc::SO_RCVLOWAT, "SO_RCVLOWAT");
 /// `SO_BUSY_POLL`, µs to poll the device before sleeping. Raising it needs `CAP_NET_ADMIN`.
 pub const BUSY_POLL: Known = Known { suffix: "us", ..int(libc::SOL_SOCKET, libc::SO_BUSY_POLL, "SO_BUSY_POLL") };
+/// `SO_INCOMING_CPU`: on which CPU the kernel last processed a segment of this connection (socket(7)).
+pub const INCOMING_CPU: Known = int(libc::SOL_SOCKET, libc::SO_INCOMING_CPU, "SO_INCOMING_CPU");
 /// `SO_REUSEPORT`.
 pub const REUSE_PORT: Known = flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT");
 /// `SO_LINGER`, seconds that close may wait; 0 resets the connection on close, off lets it end by itself.

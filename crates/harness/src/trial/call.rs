@@ -47,10 +47,11 @@ fn unproven(call: &CallSetup, answers: &Answers) -> Option<Outcome> {
         return None;
     }
     let ends = [(call.client_engine, EndRole::Client), (call.server_engine, EndRole::Server)];
-    ends.into_iter().find_map(|(engine, role)| {
+    let of_ends = ends.into_iter().find_map(|(engine, role)| {
         let did = answers.report(role)?.engine.filter(|_| engine != Engine::Mmsg || call.batch > 1)?;
         proof::unproven(engine, &did).map(|reason| not_in_mode(engine, &reason))
-    })
+    });
+    of_ends.or_else(|| relay::unproven(&call.path, answers).map(Outcome::Failed))
 }
 
 /// Whether what client, server and competitors counted adds up, and is about anything.

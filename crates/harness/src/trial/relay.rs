@@ -1,6 +1,16 @@
 //! What a relay must agree on with the ends on both sides of it: it passed on all that it took, and took what was sent.
 
-use bytegauge_model::{EndReport, RelayReport};
+use bytegauge_model::{EndReport, EndRole, RelayReport};
+use bytegauge_traffic::{Between, PathSetup, relay};
+
+use super::Answers;
+
+/// Why a relay of ours did not do what its method says, if its counters fail to show that it did.
+pub(super) fn unproven(path: &PathSetup, answers: &Answers) -> Option<String> {
+    let Some(Between::Ours(setup)) = &path.relay else { return None };
+    let reason = relay::unproven(setup.method, &answers.report(EndRole::Relay)?.engine?)?;
+    Some(format!("relay {} did not run in its mode: {reason}", setup.method))
+}
 
 /// What is wrong with the counts of a stream's relay, if anything.
 pub(super) fn of_stream(sent: &EndReport, relay: &RelayReport, received: &EndReport) -> Option<String> {

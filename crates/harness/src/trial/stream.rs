@@ -61,6 +61,9 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
     if let Some(reason) = unproven.or_else(|| datagram::unproven(stream, sent?, received)) {
         return Some(not_in_mode(stream.engine, &reason));
     }
+    if let Some(reason) = relay::unproven(&stream.path, answers) {
+        return failed(reason);
+    }
     if received.bytes == 0 || received.window_ns == 0 {
         return failed(
             "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),

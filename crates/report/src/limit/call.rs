@@ -107,6 +107,7 @@ pub const RULES: &[Rule<CallSigns>] = &[
     Rule { name: "server CPU", test: server_cpu },
     Rule { name: relay::RELAY, test: |signs| relay::relay_cpu(signs.relay.as_ref()) },
     Rule { name: relay::ALL, test: |signs| relay::all_cpus(signs.relay.as_ref()) },
+    Rule { name: relay::SHARED, test: |signs| relay::shared_cpu(waits(signs), signs.relay.as_ref()) },
     Rule { name: "other programs", test: other_programs },
     Rule { name: "softirq", test: softirq },
     Rule { name: "wake-ups", test: wake_ups },
@@ -259,12 +260,17 @@ fn server_cpu(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn other_programs(signs: &CallSigns) -> Option<Finding> {
+/// The share of time that the end waits for a CPU that does so most, unless its threads queue for each other there.
+fn waits(signs: &CallSigns) -> Option<f64> {
     let (client, server) = signs.client_queued_share.zip(signs.server_queued_share)?;
-    // Threads that share CPUs with each other queue for each other there.
     let idle = |busy: Option<f64>| busy.is_some_and(|busy| busy < BUSY);
     let alone = signs.both_busy.is_none() && idle(signs.client_busy) && idle(signs.server_busy);
-    (alone && client.max(server) >= QUEUED).then(|| Finding {
+    alone.then_some(client.max(server))
+}
+
+fn other_programs(signs: &CallSigns) -> Option<Finding> {
+    let (client, server) = signs.client_queued_share.zip(signs.server_queued_share)?;
+    (relay::taken_by_others(waits(signs)?, signs.relay.as_ref()) >= QUEUED).then(|| Finding {
         sentence: format!(
             "the ends could run but wait for a CPU that others have: client {} of the time, server {}",
             percent(client),
@@ -393,6 +399,17 @@ mod tests {
             CallSigns { client_queued_share: Some(0.3), server_queued_share: Some(0.1), ..ends(0.5, 0.5) },
             "other programs",
             "client 30 % of the time",
+        );
+        let relay = RelaySigns { cpus: 0.6, capacity: 2.0, ends_cpus: 1.0, machine_cpus: Some(2) };
+        check(
+            CallSigns {
+                relay: Some(relay),
+                client_queued_share: Some(0.3),
+                server_queued_share: Some(0.1),
+                ..ends(0.5, 0.5)
+            },
+            "CPU shared with the relay",
+            "waits 30 % of the time for a CPU, and the relay uses 0.6 CPUs",
         );
         check(CallSigns { softirq_busiest_cpus: Some(0.9), ..ends(0.5, 0.5) }, "softirq", "90 % of its time");
         check(

@@ -1,6 +1,7 @@
-//! What limits a path with a relay: its thread, or that three programs share the CPUs of two.
+//! What limits a path with a relay: its thread, that it has the CPU that an end waits for, or that three programs share
+//! the CPUs of two.
 
-use super::{BUSY, Finding, percent, significant};
+use super::{BUSY, Finding, QUEUED, percent, significant};
 
 /// What the rules look at.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub struct RelaySigns {
 
 /// The limit of a relay whose threads have no more time.
 pub const RELAY: &str = "relay CPU";
+/// The limit of an end that waits while the relay has its CPU.
+pub const SHARED: &str = "CPU shared with the relay";
 /// The limit of three programs on too few CPUs.
 pub const ALL: &str = "all CPUs";
 
@@ -47,6 +50,25 @@ pub(super) fn all_cpus(signs: Option<&RelaySigns>) -> Option<Finding> {
     })
 }
 
+/// Of the share of time that an end waited for a CPU, what a relay cannot have had: where it ran is not known, only how
+/// much.
+pub(super) fn taken_by_others(queued: f64, signs: Option<&RelaySigns>) -> f64 {
+    (queued - signs.map_or(0.0, |signs| signs.cpus)).max(0.0)
+}
+
+/// An end that waits, and a relay that ran for as long.
+pub(super) fn shared_cpu(queued: Option<f64>, signs: Option<&RelaySigns>) -> Option<Finding> {
+    let (queued, RelaySigns { cpus, .. }) = (queued?, signs?);
+    (queued >= QUEUED && taken_by_others(queued, signs) < QUEUED).then(|| Finding {
+        sentence: format!(
+            "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs: --relay-placement says where",
+            percent(queued),
+            significant(*cpus, 2)
+        ),
+        evidence: vec![("queued_share", queued), ("relay_cpus", *cpus)],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +91,12 @@ mod tests {
         check(signs(0.7, 0.9), false, false);
         check(RelaySigns { capacity: 2.0, machine_cpus: Some(8), ..signs(0.95, 0.5) }, false, false);
         assert!(relay_cpu(None).is_none() && all_cpus(None).is_none());
+    }
+    #[test]
+    fn what_the_relay_may_have_had_no_other_program_took() {
+        let shared = |queued, cpus| shared_cpu(Some(queued), Some(&signs(cpus, 1.0))).is_some();
+        assert!(shared(0.3, 0.6) && shared(0.5, 0.4) && !shared(0.5, 0.2) && !shared(0.1, 0.6));
+        assert!(shared_cpu(Some(0.5), None).is_none() && shared_cpu(None, Some(&signs(0.6, 1.0))).is_none());
+        assert_eq!((taken_by_others(0.5, None), taken_by_others(0.5, Some(&signs(0.6, 1.0)))), (0.5, 0.0));
     }
 }

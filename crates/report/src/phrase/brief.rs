@@ -60,6 +60,7 @@ fn one(name: &str, value: &Level) -> Option<String> {
         ("age", "steady") => "in use".into(),
         ("i_am", "reader") => "you read".into(),
         ("i_am", "writer") => "you write".into(),
+        ("i_am", "relay") => "you relay".into(),
         ("i_am", "both") => "both yours".into(),
         ("mode" | "placement", _) => text,
         ("write_size" | "read_size", _) => format!("peer's {text}"),
@@ -142,6 +143,10 @@ pub fn role(conditions: &Levels) -> Option<String> {
     Some(match conditions.get("i_am").name()? {
         "reader" => format!("your program reads, {}", peer("write_size", "writes")),
         "writer" => format!("your program writes, {}", peer("read_size", "reads")),
+        "relay" => {
+            let (writer, reader) = (peer("write_size", "writes"), peer("read_size", "reads"));
+            format!("your program is the relay, {writer}, {}", reader.replace("its", "the other"))
+        }
         _ => "both ends are yours".into(),
     })
 }
@@ -225,6 +230,10 @@ mod tests {
         assert_eq!(
             role(&levels(&[("i_am", "reader"), ("write_size", "64K")])).unwrap(),
             "your program reads, its peer writes 64 KiB"
+        );
+        assert_eq!(
+            role(&levels(&[("i_am", "relay"), ("write_size", "64K"), ("read_size", "4K")])).unwrap(),
+            "your program is the relay, its peer writes 64 KiB, the other peer reads 4 KiB"
         );
         assert_eq!(role(&levels(&[("i_am", "both")])).unwrap(), "both ends are yours");
         assert_eq!(role(&levels(&[("transport", "tcp")])), None);

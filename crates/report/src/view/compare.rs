@@ -69,6 +69,11 @@ impl Judged<'_> {
     pub fn is_confirmed(&self) -> bool {
         !self.verdict.present.is_empty()
     }
+
+    /// What was compared, in a word.
+    pub fn compared(&self) -> &'static str {
+        if self.varied.iter().any(|name| name.ends_with("_size")) { "buffers" } else { "what was compared" }
+    }
 }
 
 /// What the comparison looks at.

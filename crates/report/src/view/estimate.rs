@@ -60,20 +60,29 @@ const MORE: &[Metric] = &[
     Metric { name: "packets_per_second", unit: "packets/s", of: |trial| per_second(trial, arrived(trial)?.packets) },
 ];
 
+/// Sends of a relay that asked for no copy, and were copied: their share.
+pub const RELAY_COPIED: &str = "relay_copied_share";
+
 /// Of relays, as a stream has them, both, and calls.
-const OF_RELAYS: &[Metric; 3] = &[
+const OF_RELAYS: &[Metric; 4] = &[
     Metric {
         name: "relay_cpu_s_per_gib",
         unit: "s/GiB",
         of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * (1u64 << 30) as f64 / 1e9),
     },
     Metric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus },
+    Metric { name: RELAY_COPIED, unit: "share", of: relay_copied_share },
     Metric {
         name: "relay_cpu_s_per_million_calls",
         unit: "s/M calls",
         of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9),
     },
 ];
+
+fn relay_copied_share(trial: &Trial) -> Option<f64> {
+    let engine = trial.end(EndRole::Relay)?.engine.filter(|engine| engine.zero_copy > 0)?;
+    Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
+}
 
 /// What became of datagrams at the sink.
 fn arrived(trial: &Trial) -> Option<&DatagramReport> {
@@ -159,7 +168,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Check => MORE_OF_CHECKS,
     };
     let of_relay = match settled.workload() {
-        Workload::Stream => &OF_RELAYS[..2],
+        Workload::Stream => &OF_RELAYS[..3],
         _ => &OF_RELAYS[1..],
     };
     let all = metrics.iter().chain(of_relay).map(|metric| (metric.name, estimate(metric, settled, level)));

@@ -130,12 +130,14 @@ fn lever(
     })
 }
 
-/// A choice that is no size, against its other levels among the confirmed choices, by the group's own blocks.
+/// A choice that is no size, against its other levels among the confirmed choices, by the group's own blocks. Where
+/// nothing else was compared, there is nothing that it could matter more than.
 fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<LeverView> {
     let chosen = choice_of(group)?;
     let levels_of = |choice: usize| Some(&conditions.settled[group.cell(Some(choice))?].cell.factors);
     let own = levels_of(chosen)?;
-    let others = group.varied.iter().filter(|name| !name.ends_with("_size") && own.role_of(name) == Role::Choice);
+    let compared = || group.varied.iter().filter(|name| own.role_of(name) == Role::Choice);
+    let others = compared().filter(|name| !name.ends_with("_size") && compared().any(|other| other != *name));
     let found = others.filter_map(|factor| {
         let same =
             |choice: &usize| levels_of(*choice).is_some_and(|levels: &Levels| levels.get(factor) == own.get(factor));

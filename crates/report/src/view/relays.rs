@@ -6,6 +6,7 @@ use bytegauge_model::unit::{byte_rate, call_rate, significant};
 use bytegauge_model::{CellKind, Level};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
+use super::estimate::RELAY_COPIED;
 use crate::sentence::percent;
 
 /// So many of the cheapest are named.
@@ -16,7 +17,7 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let all: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     // One that got no CPU within its windows has no cost.
     let costed: Vec<&CellView> = all.iter().copied().filter(|cell| cost(cell).is_some()).collect();
-    [reach(view, group, &costed), cheapest(&costed), programs(&all)].into_iter().flatten().collect()
+    [reach(view, group, &costed), cheapest(&costed), copied(&all), programs(&all)].into_iter().flatten().collect()
 }
 
 /// What a relay's CPU time is told by.
@@ -50,6 +51,18 @@ fn cheapest(relays: &[&CellView]) -> Option<String> {
         format!("{} {}{}", name(cell), significant(*median, 2), interval.unwrap_or_default())
     });
     Some(format!("least CPU of the relay alone, {unit}: {}", told.collect::<Vec<_>>().join(", ")))
+}
+
+/// What asking for no copy was worth.
+fn copied(relays: &[&CellView]) -> Option<String> {
+    let told: Vec<String> = relays
+        .iter()
+        .filter_map(|cell| {
+            let share = cell.more.get(RELAY_COPIED)?.median?;
+            Some(format!("{} of the sends of {} that asked for no copy were copied", percent(share), name(cell)))
+        })
+        .collect();
+    (!told.is_empty()).then(|| format!("{} (on loopback the kernel always does)", told.join(", ")))
 }
 
 /// Which versions of programs were measured, and which of them did not leave as they should.

@@ -87,9 +87,8 @@ fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
     let per_trial: Vec<f64> = known.settled.trials.iter().filter_map(|trial| trial.relay_cpus()).collect();
     // A program of somebody else's may use as many as there are.
     let method: Option<RelayMethod> = levels.get("relay").name()?.parse().ok();
-    let alone = matches!(method, Some(RelayMethod::Epoll | RelayMethod::Uring | RelayMethod::Tokio))
-        || levels.get("relay_threads").name() == Some("one");
-    let pinned = levels.get("relay_placement").name().is_some_and(|name| name != "unpinned");
+    let alone = method.is_some_and(RelayMethod::has_one_thread) || levels.get("relay_threads").name() == Some("one");
+    let pinned = levels.get("relay_placement").name().is_some_and(|name| !["unpinned", "follows"].contains(&name));
     let each = if levels.workload() == Workload::Call { 2 } else { 1 };
     let threads = if method.is_some() { flows(levels) * each } else { u64::MAX };
     let ends = [source_sums(&known.settled.trials), sink_sums(&known.settled.trials)];

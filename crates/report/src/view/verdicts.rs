@@ -195,7 +195,7 @@ fn remark(
             phrase: phrase.clone(),
             per_second,
             faster: apart.lower > 0.0,
-            beats_choices: apart.least() > spread_of_choices(group),
+            beats: (apart.least() > spread_of_choices(group)).then(|| group.compared()),
         })
     })
 }

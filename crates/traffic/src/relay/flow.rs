@@ -1,4 +1,4 @@
-//! The engines `epoll` and `uring` as relays: two flows, of which each sends what the other one receives.
+//! The engines `epoll` and `uring`, this one in each of its modes, as relays: two flows, of which each sends what the other one receives.
 //!
 //! What is held for a side is bounded: its partner does not listen while a buffer or more is. The end of a stream is
 //! passed on as such, a failure as a failure.
@@ -27,7 +27,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     }
     let told = if hall.leaves_when_told() { cues.told } else { hall.over() };
     let mut party = Pairs { hall, held_max: setup.buffer(), front: None, left: BTreeMap::new(), number: 0 };
-    let buffer_size = setup.buffer();
+    let buffer_size = setup.buffer.unwrap_or_else(|| engine::message_buffer(engine, setup.buffer()));
     let station = Station { listener: Some(hall.listener()), buffer_size, abort: cues.abort, told };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)
@@ -38,9 +38,17 @@ pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
     let name = match method {
         RelayMethod::Epoll => "epoll:edge",
         RelayMethod::Uring => "uring:plain",
+        RelayMethod::UringMultishot => "uring:multishot",
+        RelayMethod::UringBundle => "uring:bundle",
+        RelayMethod::Zerocopy => "uring:zc",
         _ => return None,
     };
     name.parse().ok()
+}
+
+/// What an engine's counters fail to prove of the mode that a method asks for, if anything.
+pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
+    engine::proof::unproven(engine_of(method)?, report)
 }
 
 /// What the two sides of a connection share.

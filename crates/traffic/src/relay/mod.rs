@@ -3,14 +3,15 @@
 //! A connection that is accepted gets one to the other side, and from then on has two directions, each with an end of
 //! its own: what ends in order is passed on as the end of a stream, what fails as a reset. How bytes get across is a
 //! method: a file in `methods` and a line in [`carry`]. Most are told what to take and what to give (`Hands`), so that
-//! they run in a thread for each direction (`threads`) as well as in one thread for all (`one`); `epoll` and `uring`
-//! are paired flows on the engines of that name (`flow`).
+//! they run in a thread for each direction (`threads`) as well as in one thread for all, or one a CPU (`one`); `epoll` and `uring`
+//! are paired flows on the engines of that name (`flow`), as is `uring` in its other modes.
 //!
 //! Programs of somebody else's are looked for in `installed`, and run by an end of their own.
 //!
 //! Never holds more than its buffers: who is not read from is not listened to.
 
 mod flow;
+mod follow;
 mod hall;
 mod installed;
 mod methods;
@@ -23,7 +24,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{EngineReport, Levels, RelayMethod, RelayProgram, RelayThreads};
+use bytegauge_model::{EngineReport, Levels, RelayMethod, RelayPlacement, RelayProgram, RelayThreads};
+use bytegauge_sys::affinity;
 use serde::{Deserialize, Serialize};
 
 pub use hall::Hall;
@@ -75,6 +77,8 @@ pub struct RelaySetup {
     pub threads: RelayThreads,
     /// Bytes of the buffer of one direction, of a method that has one; absent: as many as suit it.
     pub buffer: Option<usize>,
+    /// Whether its threads go where bulk data comes in.
+    pub follows: bool,
     /// Capacity to ask for of each pipe, of a method that has them; absent: the system's.
     pub pipe_size: Option<usize>,
 }
@@ -82,7 +86,7 @@ pub struct RelaySetup {
 impl RelaySetup {
     /// A method as it is without a word about it.
     pub fn new(method: RelayMethod) -> RelaySetup {
-        RelaySetup { method, threads: RelayThreads::default(), buffer: None, pipe_size: None }
+        RelaySetup { method, threads: RelayThreads::default(), buffer: None, follows: false, pipe_size: None }
     }
 
     /// Bytes of the buffer of one direction.
@@ -101,6 +105,7 @@ impl RelaySetup {
         Ok(Some(RelaySetup {
             threads: parsed(levels, "relay_threads")?.unwrap_or_default(),
             buffer: number("relay_buffer"),
+            follows: parsed(levels, "relay_placement")? == Some(RelayPlacement::Follows),
             pipe_size: number("relay_pipe"),
             ..RelaySetup::new(method)
         }))
@@ -143,7 +148,11 @@ pub fn carry(
         RelayMethod::Splice => by_hand::<splice::Splice<false>>(carrying),
         RelayMethod::Sendfile => by_hand::<splice::Splice<true>>(carrying),
         RelayMethod::Hybrid => by_hand::<hybrid::Hybrid>(carrying),
-        RelayMethod::Epoll | RelayMethod::Uring => flow::carry(carrying),
+        RelayMethod::Epoll
+        | RelayMethod::Uring
+        | RelayMethod::UringMultishot
+        | RelayMethod::UringBundle
+        | RelayMethod::Zerocopy => flow::carry(carrying),
         RelayMethod::Tokio => tokio::carry(carrying),
     }
 }
@@ -151,6 +160,12 @@ pub fn carry(
 /// What this machine lacks for a method, if anything, with the next step: asked before a plan is made.
 pub fn lacks(method: RelayMethod) -> Option<String> {
     flow::engine_of(method).and_then(engine::lacks)
+}
+
+/// What a relay's counters fail to prove of its method, if anything: a mode that was asked for but did not run fails its
+/// cell.
+pub fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
+    flow::unproven(method, report)
 }
 
 /// What a method is carried with.
@@ -208,6 +223,10 @@ fn by_hand<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> 
     drop(first);
     match carrying.setup.threads {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
-        RelayThreads::One => one::carry::<H>(carrying),
+        RelayThreads::One => one::carry::<H>(carrying, 1),
+        RelayThreads::Cpus => {
+            let allowed = affinity::allowed_cpus().map_err(Fault::io("asking which CPUs the relay may use"))?;
+            one::carry::<H>(carrying, allowed.len())
+        }
     }
 }

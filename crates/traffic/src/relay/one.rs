@@ -1,4 +1,5 @@
-//! One thread for all connections of a method that takes and gives by hand, woken by epoll(7).
+//! One thread for all connections of a method that takes and gives by hand, woken by epoll(7); or several such threads,
+//! of which each carries what it has accepted.
 //!
 //! Both sockets of a connection are registered once, for edges, and never again: what is ready is remembered until a call
 //! says otherwise. A connection that could go on has its turn and stands in line again.
@@ -20,7 +21,8 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::relay::hall::{Hall, Passage};
 use crate::relay::socket::unconnected;
-use crate::relay::{Carrying, Hands, RelaySetup};
+use crate::relay::{Carrying, Cues, Hands, RelaySetup};
+use crate::tally::Share;
 
 /// The listener's token; connections carry a slot, a generation and a side.
 const LISTENER: u64 = u64::MAX;
@@ -74,10 +76,51 @@ enum Turn {
     Broken,
 }
 
-struct Desk<'a, 'm, H> {
+/// What a desk counts by: the meter in the thread that has it, a share of its tally in the others.
+trait Watch {
+    fn count(&mut self, moved: usize, asked: usize);
+
+    /// The next moment at which [`look`](Watch::look) has something to do.
+    fn next_mark_ns(&self) -> u64;
+
+    fn look(&mut self, now_ns: u64);
+}
+
+impl Watch for &mut Meter {
+    #[inline]
+    fn count(&mut self, moved: usize, asked: usize) {
+        Meter::count(self, moved, asked);
+    }
+
+    fn next_mark_ns(&self) -> u64 {
+        Meter::next_mark_ns(self)
+    }
+
+    fn look(&mut self, now_ns: u64) {
+        if now_ns >= Meter::next_mark_ns(self) || self.is_lap_used_up() {
+            // Being told does not end it by itself.
+            self.lap(&AtomicBool::new(false));
+        }
+    }
+}
+
+impl Watch for Share {
+    #[inline]
+    fn count(&mut self, moved: usize, asked: usize) {
+        Share::count(self, moved, asked);
+    }
+
+    fn next_mark_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn look(&mut self, _now_ns: u64) {}
+}
+
+struct Desk<'a, H, W> {
     hall: &'a Hall,
     setup: &'a RelaySetup,
-    meter: &'m mut Meter,
+    watch: W,
     epoll: Epoll,
     slots: Vec<Slot<H>>,
     free: Vec<u32>,
@@ -85,13 +128,41 @@ struct Desk<'a, 'm, H> {
     report: EngineReport,
 }
 
-pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+/// Carries connections with so many threads, of which the calling one is the first.
+pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>, threads: usize) -> Result<EngineReport, Fault> {
     let Carrying { hall, setup, cues, meter } = carrying;
+    if threads <= 1 {
+        return carry_share::<H, _>(hall, setup, cues, meter);
+    }
+    let tally = meter.tally();
+    std::thread::scope(|scope| {
+        let mut beside = Vec::new();
+        for number in 1..threads {
+            let named = std::thread::Builder::new().name(format!("relay-{number}"));
+            let share = tally.share();
+            let spawned = named.spawn_scoped(scope, move || carry_share::<H, _>(hall, setup, cues, share));
+            beside.push(spawned.map_err(Fault::io("starting a thread of the relay"))?);
+        }
+        let first = carry_share::<H, _>(hall, setup, cues, meter);
+        beside.into_iter().fold(first, |sum, thread| {
+            let carried = thread.join().map_err(|_| Fault::Impossible("a thread of the relay panicked".into()))?;
+            Ok(sum?.plus(&carried?))
+        })
+    })
+}
+
+/// Carries what the calling thread accepts.
+fn carry_share<H: Hands, W: Watch>(
+    hall: &Hall,
+    setup: &RelaySetup,
+    cues: Cues<'_>,
+    watch: W,
+) -> Result<EngineReport, Fault> {
     let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
     epoll.add(hall.listener(), Ready::READ, LISTENER).map_err(Fault::io("waiting for connections"))?;
     let report = EngineReport::default();
     let (slots, free, again) = (Vec::new(), Vec::new(), VecDeque::new());
-    let mut desk = Desk::<H> { hall, setup, meter, epoll, slots, free, again, report };
+    let mut desk = Desk::<H, W> { hall, setup, watch, epoll, slots, free, again, report };
     let carried = desk.run(cues.told, cues.abort);
     hall.closes();
     for index in 0..desk.slots.len() {
@@ -100,20 +171,16 @@ pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport
     carried.map(|()| desk.report)
 }
 
-impl<H: Hands> Desk<'_, '_, H> {
+impl<H: Hands, W: Watch> Desk<'_, H, W> {
     fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
         let mut events = Events::with_room(EVENTS_MAX);
-        // Being told does not end it by itself.
-        let never = AtomicBool::new(false);
         loop {
             let now_ns = monotonic_ns();
-            if now_ns >= self.meter.next_mark_ns() || self.meter.is_lap_used_up() {
-                self.meter.lap(&never);
-            }
+            self.watch.look(now_ns);
             if abort.load(Ordering::Relaxed) || self.hall.is_over(told) {
                 return Ok(());
             }
-            let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
+            let until_ns = self.watch.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
             let timeout_ns = if self.again.is_empty() { until_ns - now_ns } else { 0 };
             self.report.system_calls += 1;
             let count = match self.epoll.wait(&mut events, timeout_ns) {
@@ -224,7 +291,7 @@ impl<H: Hands> Desk<'_, '_, H> {
         let Some(pair) = slot.pair.as_mut().filter(|pair| !pair.connecting) else { return };
         let mut turns = [Turn::Rests; 2];
         for (way, turn) in turns.iter_mut().enumerate() {
-            *turn = advance(pair, way, self.meter, &mut self.report);
+            *turn = advance(pair, way, &mut self.watch, &mut self.report);
         }
         if turns.contains(&Turn::Broken) {
             self.close(index, true);
@@ -261,7 +328,7 @@ impl<H: Hands> Desk<'_, '_, H> {
 }
 
 /// Lets one direction do what it can: gives what it holds, then takes.
-fn advance<H: Hands>(pair: &mut Pair<H>, number: usize, meter: &mut Meter, report: &mut EngineReport) -> Turn {
+fn advance<H: Hands, W: Watch>(pair: &mut Pair<H>, number: usize, watch: &mut W, report: &mut EngineReport) -> Turn {
     let Pair { legs: [front, back], ways, .. } = pair;
     let (from, to) = if number == 0 { (front, back) } else { (back, front) };
     let way = &mut ways[number];
@@ -288,11 +355,11 @@ fn advance<H: Hands>(pair: &mut Pair<H>, number: usize, meter: &mut Meter, repor
             }
             Ok(n) if held > 0 => {
                 way.passed.given += n as u64;
-                meter.count(n, held);
+                watch.count(n, held);
             }
             Ok(n) => {
                 way.passed.taken += n as u64;
-                meter.count(n, way.hands.room());
+                watch.count(n, way.hands.room());
                 // Whatever comes after this read makes an edge of its own; an end that came before it made its own, too.
                 from.readable = !H::SHORT_IS_EMPTY || n == way.hands.room() || from.peer_shut;
             }

@@ -22,6 +22,7 @@ use bytegauge_sys::socket::{self, Until};
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
 use crate::fault::Fault;
 use crate::meter::Meter;
+use crate::relay::follow::Follower;
 use crate::relay::hall::{Hall, Passage};
 use crate::relay::{Carrying, Hands, RelaySetup};
 use crate::tally::{Share, Tally};
@@ -219,10 +220,14 @@ impl Desk<'_> {
 pub(super) fn by_hand<H: Hands>(way: &mut Way<'_>) -> io::Result<()> {
     let mut hands = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
+    let mut follower = way.setup.follows.then(Follower::default);
     loop {
         match hands.take(way.from()) {
             Ok(0) => return Ok(()),
             Ok(n) => {
+                if let Some(follower) = &mut follower {
+                    follower.took(way.from(), n);
+                }
                 share.count(n, hands.room());
                 way.passed.taken += n as u64;
             }

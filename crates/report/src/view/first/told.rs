@@ -115,9 +115,12 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
         let level: Level = serde_json::from_value(value.clone()).unwrap_or(Level::Absent);
         phrase::level(&lever.factor, &level)
     };
-    let what = match view.plan.workload.as_str() {
-        "stream" => "buffers",
-        _ => "what was compared",
+    let heading = |name: &str| factor::find(name).map_or(name.to_owned(), |factor| factor.heading.to_owned());
+    let others: Vec<&str> = group.varied.iter().map(String::as_str).filter(|name| *name != lever.factor).collect();
+    let what = match group.varied.contains(&lever.factor) {
+        _ if others.iter().any(|name| name.ends_with("_size")) => "buffers".to_owned(),
+        true => others.into_iter().map(heading).collect::<Vec<_>>().join(" and "),
+        false => "what was compared".to_owned(),
     };
     let name = match lever.factor.as_str() {
         "placement" => "placement".to_owned(),
@@ -125,7 +128,7 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
         "congestion" => "congestion control".to_owned(),
         "write_size" if group.factors.contains_key("write_size") => "the size of the peer's writes".to_owned(),
         "read_size" if group.factors.contains_key("read_size") => "the size of the peer's reads".to_owned(),
-        other => factor::find(other).map_or(other, |factor| factor.heading).to_owned(),
+        other => heading(other),
     };
     let rate = cell.estimate.median.map(|rate| {
         let (divisor, unit) = phrase::rate_unit(cell.estimate.unit, rate);
