@@ -1,5 +1,6 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
+use bytegauge_traffic::far::Link;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{Cast, Plant, Setup, Task, TaskSetup};
@@ -68,7 +70,7 @@ impl Run<'_> {
         // Processes are fresh in every block; threads are fresh in every trial anyway.
         self.cast = None;
         let started_unix_ns = unix_ns();
-        let start = self.watch.block_start();
+        let start = self.watch.block_start(self.at_agents_ns());
         let mut end = BlockEnd::Complete;
         for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
@@ -97,7 +99,7 @@ impl Run<'_> {
             // What a program used is known to whoever waited for it, and to us once that has left.
             self.cast = None;
         }
-        let surroundings = self.watch.block_end(&start);
+        let surroundings = self.watch.block_end(&start, self.at_agents_ns());
         self.store.record_block(
             self.session,
             &BlockRecord {
@@ -273,6 +275,16 @@ impl Run<'_> {
         self.cast.get_or_insert_with(|| {
             Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
         })
+    }
+
+    /// CPU time of the ends that agents on this machine run: it is ours, and nobody else's load. Other machines' is none of
+    /// what is seen here.
+    fn at_agents_ns(&self) -> u64 {
+        let here = |link: &&Arc<Link>| {
+            let there = link.facts().and_then(|facts| facts.machine.get("boot_id").cloned());
+            there.is_some_and(|boot| boot.as_str().is_some_and(|id| self.boot_id.as_deref() == Some(id)))
+        };
+        self.options.links.iter().filter(here).filter_map(|link| link.used_ns()).sum()
     }
 
     /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and

@@ -113,6 +113,8 @@ pub struct Run<'a> {
     pub(crate) stop: &'a AtomicBool,
     pub(crate) topology: Topology,
     pub(crate) watch: Watch,
+    /// The kernel's name for this boot of this machine.
+    pub(crate) boot_id: Option<String>,
     pub(crate) cast: Option<Cast>,
     pub(crate) began_ns: u64,
     pub(crate) next_block: u64,
@@ -273,6 +275,7 @@ impl<'a> Run<'a> {
             stop,
             topology: Topology::read().unwrap_or_default(),
             watch: Watch::open(),
+            boot_id: Environment::read().boot_id,
             cast: None,
             began_ns: monotonic_ns(),
             next_block: 0,

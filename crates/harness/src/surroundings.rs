@@ -52,10 +52,11 @@ impl Watch {
         })
     }
 
-    /// Reads everything a block is compared with.
-    pub fn block_start(&mut self) -> BlockStart {
+    /// Reads everything a block is compared with. The ends that an agent on this machine runs have used so much CPU time,
+    /// nanoseconds.
+    pub fn block_start(&mut self, at_agents_ns: u64) -> BlockStart {
         // What looking for it costs belongs before both readings, hence the order.
-        let own_ns = own_cpu_ns();
+        let own_ns = own_cpu_ns() + at_agents_ns;
         BlockStart {
             at_ns: monotonic_ns(),
             machine: self.sample(),
@@ -66,9 +67,9 @@ impl Watch {
     }
 
     /// What went on since a block's start.
-    pub fn block_end(&mut self, start: &BlockStart) -> Surroundings {
+    pub fn block_end(&mut self, start: &BlockStart, at_agents_ns: u64) -> Surroundings {
         let wall_ns = monotonic_ns() - start.at_ns;
-        let own_ns = own_cpu_ns().saturating_sub(start.own_ns);
+        let own_ns = (own_cpu_ns() + at_agents_ns).saturating_sub(start.own_ns);
         let change = start.machine.as_ref().and_then(|earlier| Some(delta(earlier, &self.sample()?)));
         let share = change.as_ref().map(|change| {
             let capacity_ns = (change.elapsed_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
@@ -190,6 +191,15 @@ mod tests {
         end.wait().unwrap();
         assert_eq!(line, "gone\n");
         assert!(gained_ns >= 59_000_000, "{gained_ns}");
+    }
+
+    #[test]
+    fn what_the_ends_of_an_agent_use_is_no_strangers_load() {
+        let mut watch = Watch::open();
+        let start = watch.block_start(7);
+        // More than any machine has.
+        let block = watch.block_end(&start, u64::MAX >> 1);
+        assert!(block.foreign_cpus.is_none_or(|cpus| cpus == 0.0), "{block:?}");
     }
 
     /// Whether a path's record says what UDP, and the machine's backlogs, dropped.

@@ -2,12 +2,21 @@
 //! wrong between hosts.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytegauge_model::{EndRole, Ends, Side};
+use bytegauge_traffic::Cast;
+use bytegauge_traffic::far::Link;
+use bytegauge_traffic::setup::FarPath;
+use bytegauge_traffic::ticket::Ticket;
+use bytegauge_wire::Key;
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, Running, possible, signal};
+use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
 use crate::raw::{Raw, number};
 
 /// A stream of one cell, in a second or so.
@@ -183,8 +192,8 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
         // An agent that hears enough of them hangs up.
         let _ = match round % 4 {
             0 => stream.write_all(b"GET / HTTP/1.1\r\n\r\n"),
-            1 => stream.write_all(&b"bgfar\0\0\x01"[..usize::from(round) % 8]),
-            2 => stream.write_all(&[&b"bgfar\0\0\x01"[..], &[round; 48]].concat()),
+            1 => stream.write_all(&b"bgfar\0\0\x02"[..usize::from(round) % 8]),
+            2 => stream.write_all(&[&b"bgfar\0\0\x02"[..], &[round; 48]].concat()),
             _ => Ok(()),
         };
         silent.push(stream);
@@ -204,7 +213,7 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
 fn an_agent_of_another_version_is_named() {
     let bench = Bench::new();
     bench.run("agent --init --key-file key").exits(0);
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = listener.local_addr().unwrap();
     let other = std::thread::spawn(move || {
         let mut caller = listener.accept().unwrap().0;
@@ -213,7 +222,7 @@ fn an_agent_of_another_version_is_named() {
         let _ = caller.read_to_end(&mut Vec::new());
     });
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
-    ran.exits(5).complains(&["version 65534", "this one 1", "one version of bytegauge on both hosts"]);
+    ran.exits(5).complains(&["version 65534", "this one 2", "one version of bytegauge on both hosts"]);
     other.join().unwrap();
 }
 
@@ -236,6 +245,96 @@ fn an_agent_that_is_killed_ends_the_session_and_what_was_measured_is_kept() {
         "{troubles:?}"
     );
     until_no_end(&bench);
+}
+
+/// Passes bytes on between callers and an agent; the first connections are cut, so that both sides see them reset, once their
+/// callers have said so many bytes: in a word of the caller's, or in the next one of the agent's, in turn. Where it listens, and how
+/// many were cut.
+fn cutting(agent: &str, after: &'static [usize]) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (here, agent) = (listener.local_addr().unwrap(), agent.to_owned());
+    let cuts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&cuts);
+    std::thread::spawn(move || {
+        for (number, caller) in listener.incoming().map_while(Result::ok).enumerate() {
+            let Ok(callee) = TcpStream::connect(&agent) else { return };
+            let counted = Arc::clone(&counted);
+            let cut = after.get(number).map(|after| (*after, number % 2 == 1));
+            std::thread::spawn(move || {
+                if pass(&caller, &callee, cut).is_some() {
+                    // Closed so that the other side sees a reset (socket(7)).
+                    for stream in [&caller, &callee] {
+                        socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
+                    }
+                    counted.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    (here.to_string(), cuts)
+}
+
+/// `Some` if the connection is to be cut; what came last is lost then.
+fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> Option<()> {
+    let (mut bytes, mut said) = ([0; 4096], 0);
+    for stream in [caller, callee] {
+        stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    }
+    loop {
+        for (mut from, mut to) in [(caller, callee), (callee, caller)] {
+            match from.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(n) => {
+                    let of_agent = std::ptr::eq(from, callee);
+                    said += if of_agent { 0 } else { n };
+                    if cut.is_some_and(|(after, in_answer)| said >= after && in_answer == of_agent) {
+                        return Some(());
+                    }
+                    to.write_all(&bytes[..n]).ok()?;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+#[test]
+fn a_control_connection_that_is_cut_is_taken_up_again_and_nothing_is_lost() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    // Whoever asks, and asks again, has said less than 600 bytes by then.
+    let (through, cuts) = cutting(&place, &[600, 600, 700, 3000, 800, 5000]);
+    for flags in ["--direction to", "--direction from --flows 3"] {
+        let ran = bench.run(&format!("{STREAM} --host {through} --key-file key {flags}")).exits(0);
+        check_cells(&ran, &through, ["source", "sink"], &bench);
+        let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
+        assert_eq!(raw.troubles(), Vec::<String>::new());
+        raw.check_sound();
+    }
+    assert!(cuts.load(Ordering::SeqCst) >= 4, "{cuts:?}");
+    until_no_end(&bench);
+    let told = stopped(agent).complains(&["goes on with its session"]);
+    assert_eq!(told.stderr.matches(" measures (").count(), 2, "{told}");
+}
+
+#[test]
+fn the_ends_of_an_agent_tell_what_they_use() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let key = Key::read(&bench.path("key")).unwrap();
+    let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
+    assert_eq!(link.used_ns(), Some(0));
+    let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
+    cast.between(Some(FarPath { agent: link.agent(), side: Side::Sink, ticket: Ticket::default() }));
+    cast.end(EndRole::Sink).unwrap();
+    let used_ns = link.used_ns().unwrap();
+    assert!(used_ns > 0);
+    // What has left has used it all the same.
+    drop(cast);
+    assert!(link.used_ns() >= Some(used_ns));
+    drop(link);
+    stopped(agent);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::far::limits::Limits;
 use crate::far::session;
 use crate::far::slots::Slots;
+use crate::far::standing::Standing;
 use crate::fault::Fault;
 use bytegauge_model::Place;
 
@@ -50,6 +51,7 @@ pub struct AgentSetup {
 pub(super) struct Office {
     pub(super) setup: AgentSetup,
     pub(super) slots: Arc<Slots>,
+    pub(super) standing: Standing,
     /// Who is heard or measures.
     callers: AtomicUsize,
 }
@@ -71,7 +73,8 @@ impl Agent {
         }
         let (listener, _) = crate::place::listen(place)?;
         let slots = Slots::new(setup.limits.sessions);
-        Ok(Agent { listener: listener.into(), office: Arc::new(Office { setup, slots, callers: AtomicUsize::new(0) }) })
+        let office = Office { setup, slots, standing: Standing::default(), callers: AtomicUsize::new(0) };
+        Ok(Agent { listener: listener.into(), office: Arc::new(office) })
     }
 
     /// Where it listens.

@@ -1,6 +1,7 @@
 //! The link to an agent: one session there, and ends that are started in it.
 //!
-//! A link that broke is made anew when an end is asked for the next time: what was measured before is in the store.
+//! A line that breaks is taken up again within a moment, and nothing is lost: the session goes on. A link whose session is
+//! over is made anew when an end is asked for the next time: what was measured before is in the store.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc;
@@ -12,12 +13,16 @@ use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::far::watch::watch;
-use crate::far::words::{Ask, REPLY_MAX, ToAgent, ToHome, VERSION, Welcome};
+use crate::far::post::Post;
+use crate::far::watch::{TAKING_UP, watch};
+use crate::far::words::{Ask, REPLY_MAX, Said, ToAgent, ToHome, VERSION, Welcome};
 use crate::message::{Command, Reply};
 
 /// How long an agent may take to answer, to every step.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a broken line rests between two attempts to take it up again.
+const REST: Duration = Duration::from_millis(50);
 
 /// How long a session that was given up may still hold the agent's place.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -67,22 +72,45 @@ struct State {
     facts: Option<FarFacts>,
 }
 
-/// A line that stands.
+/// A session that stands.
 #[derive(Debug)]
 struct Live {
-    sender: Sender,
+    shared: Arc<Shared>,
     near: IpAddr,
-    heard: Arc<Mutex<Heard>>,
     listener: Option<JoinHandle<()>>,
+}
+
+/// What who speaks in a session and who hears share.
+#[derive(Debug)]
+struct Shared {
+    agent: SocketAddr,
+    key: Key,
+    /// How the session goes on over another line.
+    ask: Ask,
+    post: Mutex<Post<ToAgent>>,
+    heard: Mutex<Heard>,
 }
 
 /// Who hears what an end says, and why nobody does any more.
 #[derive(Debug, Default)]
 struct Heard {
     by: Option<(u64, mpsc::Sender<Reply>)>,
+    used: Option<mpsc::Sender<u64>>,
     lost: Option<String>,
-    /// Whether the line itself is over.
+    /// Whether this side has left.
+    leaving: bool,
+    /// Whether the session itself is over.
     over: bool,
+}
+
+/// A line that was just made.
+struct Met {
+    sender: Sender,
+    receiver: Receiver,
+    near: IpAddr,
+    /// What the agent has heard by now.
+    heard: u64,
+    welcome: Welcome,
 }
 
 impl Link {
@@ -91,7 +119,7 @@ impl Link {
     /// # Errors
     /// [`FarError`] with the next step: nobody answers, the keys or the versions differ, the agent is busy.
     pub fn open(agent: SocketAddr, key: &Key, duration_ns: u64) -> Result<Link, FarError> {
-        let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns };
+        let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns, session: None };
         let state = Mutex::new(State { live: None, ends: 0, facts: None });
         let link = Link { agent, key: key.clone(), ask, state };
         link.connect(&mut link.state())?;
@@ -128,18 +156,35 @@ impl Link {
         state.ends += 1;
         let end = state.ends;
         let (outbox, replies) = mpsc::channel();
-        if let Some(live) = &mut state.live {
-            live.heard().by = Some((end, outbox));
-            live.heard().lost = None;
-            let sent = live.sender.send(&ToAgent::Start(end));
-            sent.map_err(|error| FarError::Line(self.agent, error))?;
+        if let Some(live) = &state.live {
+            {
+                let mut heard = live.heard();
+                (heard.by, heard.lost) = (Some((end, outbox)), None);
+            }
+            let said = live.say(ToAgent::Start(end));
+            said.map_err(|error| FarError::Line(self.agent, error))?;
         }
         Ok((end, replies))
     }
 
+    /// CPU time that the session's ends there have used so far, nanoseconds; `None` if the agent does not say.
+    pub fn used_ns(&self) -> Option<u64> {
+        let (outbox, used) = mpsc::channel();
+        {
+            let state = self.state();
+            let live = state.live.as_ref()?;
+            if live.heard().over {
+                return None;
+            }
+            live.heard().used = Some(outbox);
+            live.say(ToAgent::Used).ok()?;
+        }
+        used.recv_timeout(PATIENCE).ok()
+    }
+
     /// Tells an end something. `false` if the line is over.
     pub(crate) fn tell(&self, end: u64, command: Command) -> bool {
-        self.say(&ToAgent::Tell(end, Box::new(command)))
+        self.say(ToAgent::Tell(end, Box::new(command)))
     }
 
     /// Lets an end leave.
@@ -149,7 +194,7 @@ impl Link {
             heard.by = heard.by.take().filter(|(number, _)| *number != end);
         }
         // Whoever is gone need not be told.
-        let _ = self.say(&ToAgent::End(end));
+        let _ = self.say(ToAgent::End(end));
     }
 
     /// Why an end is no longer heard.
@@ -159,8 +204,8 @@ impl Link {
         lost.unwrap_or_else(|| "the connection to its agent broke".into())
     }
 
-    fn say(&self, word: &ToAgent) -> bool {
-        self.state().live.as_mut().is_some_and(|live| !live.heard().over && live.sender.send(word).is_ok())
+    fn say(&self, word: ToAgent) -> bool {
+        self.state().live.as_ref().is_some_and(|live| !live.heard().over && live.say(word).is_ok())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -174,77 +219,145 @@ impl Link {
     }
 
     fn meet(&self) -> Result<(Live, FarFacts), FarError> {
-        let silent = |error| FarError::Silent(self.agent, error);
-        let line = |error| FarError::Line(self.agent, error);
-        let stream = TcpStream::connect_timeout(&self.agent, PATIENCE).map_err(silent)?;
-        let near = stream.local_addr().map_err(silent)?.ip();
-        watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
-        let deadline = Instant::now() + PATIENCE;
-        let (mut sender, mut receiver) = connect(stream, &self.key, VERSION, REPLY_MAX, deadline).map_err(line)?;
-        sender.send(&ToAgent::Ask(self.ask.clone())).map_err(line)?;
-        let Welcome { program, machine } = match receiver.receive(Some(deadline)).map_err(line)? {
-            ToHome::Welcome(welcome) => *welcome,
-            ToHome::Refused(reason) => return Err(FarError::Refused(self.agent, reason)),
-            _ => return Err(line(LineError::Garbled("an agent that does not welcome"))),
-        };
-        let heard = Arc::new(Mutex::new(Heard::default()));
-        let hears = Arc::clone(&heard);
+        let Met { sender, receiver, near, welcome, .. } =
+            meet(self.agent, &self.key, (&self.ask, 0), Instant::now() + PATIENCE)?;
+        let Welcome { program, machine, session } = welcome;
+        let shared = Arc::new(Shared {
+            agent: self.agent,
+            key: self.key.clone(),
+            ask: Ask { session: Some(session), ..self.ask.clone() },
+            post: Mutex::new(Post::new(sender)),
+            heard: Mutex::default(),
+        });
+        let hears = Arc::clone(&shared);
         let listener = std::thread::Builder::new().name("far-replies".into());
-        let listener = listener.spawn(move || listen(&mut receiver, &hears)).map_err(silent)?;
-        Ok((Live { sender, near, heard, listener: Some(listener) }, FarFacts { program, machine }))
+        let listener =
+            listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.agent, error))?;
+        Ok((Live { shared, near, listener: Some(listener) }, FarFacts { program, machine }))
+    }
+}
+
+/// Makes a line, until a deadline, on which the agent welcomes whoever asks so and has heard so much.
+fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Instant) -> Result<Met, FarError> {
+    let silent = |error| FarError::Silent(agent, error);
+    let line = |error| FarError::Line(agent, error);
+    // None at all is no time to wait for.
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
+    let near = stream.local_addr().map_err(silent)?.ip();
+    watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
+    let (mut sender, mut receiver) = connect(stream, key, VERSION, REPLY_MAX, deadline).map_err(line)?;
+    sender.send(&Said(0, heard, ToAgent::Ask(ask.clone()))).map_err(line)?;
+    match receiver.receive(Some(deadline)).map_err(line)? {
+        Said(_, heard, ToHome::Welcome(welcome)) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
+        Said(_, _, ToHome::Refused(reason)) => Err(FarError::Refused(agent, reason)),
+        _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
     }
 }
 
 impl Live {
     fn heard(&self) -> MutexGuard<'_, Heard> {
-        lock(&self.heard)
+        lock(&self.shared.heard)
+    }
+
+    fn say(&self, word: ToAgent) -> Result<(), LineError> {
+        // A command that is too long is none: the agent hears nothing, and the end is given up.
+        lock(&self.shared.post).say(word, |_| ToAgent::End(0))
     }
 }
 
 /// Lets the agent end the session first, so that the next one finds its place free.
 impl Drop for Live {
     fn drop(&mut self) {
-        self.heard().by = None;
-        self.sender.end();
+        {
+            let mut heard = self.heard();
+            (heard.by, heard.leaving) = (None, true);
+        }
+        if let Some(line) = lock(&self.shared.post).line() {
+            line.end();
+        }
         let Some(listener) = self.listener.take() else { return };
         let deadline = Instant::now() + LEAVING;
         while !listener.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.sender.hang_up();
+        lock(&self.shared.post).break_off();
         let _ = listener.join();
     }
 }
 
-/// Hears the agent until the line is over.
-fn listen(receiver: &mut Receiver, heard: &Mutex<Heard>) {
-    let why = loop {
-        match receiver.receive(None) {
-            Ok(ToHome::Heard(end, reply)) => {
-                let heard = lock(heard);
-                // Of an end that was given up nobody wants to hear.
-                if let Some((_, outbox)) = heard.by.as_ref().filter(|(number, _)| *number == end) {
-                    let _ = outbox.send(*reply);
+impl Shared {
+    /// Hears the agent until the session is over.
+    fn listen(&self, mut receiver: Receiver) {
+        let why = loop {
+            let word = match receiver.receive(None) {
+                Ok(Said(number, heard, word)) => match lock(&self.post).hear(number, heard) {
+                    Ok(true) => word,
+                    Ok(false) => continue,
+                    Err(error) => break error.to_string(),
+                },
+                Err(error @ LineError::Broken(_)) => match self.taken_up() {
+                    Some(other) => {
+                        receiver = other;
+                        continue;
+                    }
+                    None => break error.to_string(),
+                },
+                Err(error) => break error.to_string(),
+            };
+            match word {
+                ToHome::Heard(end, reply) => {
+                    let heard = lock(&self.heard);
+                    // Of an end that was given up nobody wants to hear.
+                    if let Some((_, outbox)) = heard.by.as_ref().filter(|(number, _)| *number == end) {
+                        let _ = outbox.send(*reply);
+                    }
                 }
-            }
-            Ok(ToHome::Gone(end, how)) => {
-                let mut heard = lock(heard);
-                if heard.by.as_ref().is_some_and(|(number, _)| *number == end) {
-                    heard.lost = Some(how);
-                    heard.by = None;
+                ToHome::Gone(end, how) => {
+                    let mut heard = lock(&self.heard);
+                    if heard.by.as_ref().is_some_and(|(number, _)| *number == end) {
+                        heard.lost = Some(how);
+                        heard.by = None;
+                    }
                 }
+                ToHome::Used(ns) => {
+                    if let Some(outbox) = lock(&self.heard).used.take() {
+                        let _ = outbox.send(ns);
+                    }
+                }
+                ToHome::Refused(reason) => break reason,
+                ToHome::Welcome(_) => break "it welcomes twice".into(),
             }
-            Ok(ToHome::Refused(reason)) => break reason,
-            Ok(ToHome::Welcome(_)) => break "it welcomes twice".into(),
-            Err(error) => break error.to_string(),
+        };
+        lock(&self.post).break_off();
+        let mut heard = lock(&self.heard);
+        heard.lost = Some(why);
+        (heard.by, heard.used, heard.over) = (None, None, true);
+    }
+
+    /// Goes on with the session over another line, which is tried for as long as the agent keeps the session.
+    fn taken_up(&self) -> Option<Receiver> {
+        lock(&self.post).break_off();
+        let deadline = Instant::now() + TAKING_UP;
+        while !lock(&self.heard).leaving && Instant::now() < deadline {
+            let heard = lock(&self.post).heard();
+            match meet(self.agent, &self.key, (&self.ask, heard), deadline) {
+                Ok(Met { sender, receiver, heard, .. }) => {
+                    lock(&self.post).take_up(sender, heard);
+                    return Some(receiver);
+                }
+                // It does not know the session any more, or it is gone.
+                Err(FarError::Refused(..)) => return None,
+                Err(FarError::Silent(_, error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                    return None;
+                }
+                Err(_) => std::thread::sleep(REST),
+            }
         }
-    };
-    let mut heard = lock(heard);
-    heard.lost = Some(why);
-    heard.by = None;
-    heard.over = true;
+        None
+    }
 }
 
-fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

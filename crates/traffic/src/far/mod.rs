@@ -7,8 +7,10 @@
 mod agent;
 mod limits;
 mod link;
+mod post;
 mod session;
 mod slots;
+mod standing;
 mod watch;
 mod words;
 

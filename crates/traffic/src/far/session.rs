@@ -1,26 +1,32 @@
 //! One session at an agent: a line to whoever measures, and one end at a time, a process that does what it is told.
 //!
 //! Every state has a deadline: nobody is waited for beyond the trial that runs, or a minute between trials, and never
-//! beyond the session's time. However the line ends, the end is ended and the place is free.
+//! beyond the session's time. A caller that hangs up has left, or died; a line that breaks otherwise may be taken up again
+//! for a moment, while the trial goes on and what it gives is kept. However a session ends, the end is ended and the place
+//! is free.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{Bytes, EndReport, EndRole};
-use bytegauge_wire::{LineError, Receiver, Sender, accept};
+use bytegauge_sys::process::cpu_time_ns;
+use bytegauge_wire::{LineError, Receiver, accept};
 
 use crate::end::Channel;
 use crate::far::agent::{HEARING, Office};
 use crate::far::limits::{Between, length_ns, nanos};
+use crate::far::post::Post;
 use crate::far::slots::Slot;
-use crate::far::watch::watch;
-use crate::far::words::{Ask, COMMAND_MAX, ToAgent, ToHome, VERSION, Welcome};
+use crate::far::standing::{Line, Outbox, Stand};
+use crate::far::watch::{TAKING_UP, watch};
+use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, VERSION, Welcome};
 use crate::message::{Command, Reply};
+use crate::ticket::Ticket;
 
 /// How long nothing may be said between trials: a report is written, or other cells are measured.
 const IDLE: Duration = Duration::from_secs(60);
@@ -30,6 +36,8 @@ const IDLE: Duration = Duration::from_secs(60);
 struct Counted {
     trials: AtomicU64,
     bytes: AtomicU64,
+    /// CPU time of ends that have left, nanoseconds.
+    cpu_ns: AtomicU64,
 }
 
 /// Hears a caller out, and lets it measure. What it did, for the log.
@@ -48,13 +56,24 @@ fn meet(office: &Office, number: u64, stream: TcpStream, peer: SocketAddr) -> Re
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let deadline = Instant::now() + HEARING;
     let (mut sender, mut receiver) = accept(stream, &office.setup.key, VERSION, COMMAND_MAX, deadline).map_err(said)?;
-    let ToAgent::Ask(ask) = receiver.receive(Some(deadline)).map_err(said)? else {
+    let Said(_, heard, ToAgent::Ask(ask)) = receiver.receive(Some(deadline)).map_err(said)? else {
         return Err("it did not say what it wants".into());
     };
+    if let Some(ticket) = ask.session {
+        let line = Line { sender, receiver, heard };
+        let Err(Line { mut sender, .. }) = office.standing.take_up(ticket, peer.ip(), line) else {
+            return Ok("goes on with its session, whose line broke".into());
+        };
+        let reason = "the session whose line broke is over here";
+        let _ = sender.send(&Said(0, 0, ToHome::Refused(reason.into())));
+        sender.part();
+        return Err(reason.into());
+    }
+    let ticket = Ticket::fresh().map_err(|fault| fault.to_string())?;
     let slot = match place(office, number, peer, &ask) {
         Ok(slot) => slot,
         Err(reason) => {
-            let _ = sender.send(&ToHome::Refused(reason.clone()));
+            let _ = sender.send(&Said(0, 0, ToHome::Refused(reason.clone())));
             sender.part();
             return Err(reason);
         }
@@ -64,18 +83,20 @@ fn meet(office: &Office, number: u64, stream: TcpStream, peer: SocketAddr) -> Re
         ask.program,
         nanos(lasting(office, &ask))
     ));
-    let welcome = Welcome { program: env!("CARGO_PKG_VERSION").into(), machine: (office.setup.machine)() };
-    sender.send(&ToHome::Welcome(Box::new(welcome))).map_err(said)?;
+    sender.send(&Said(0, 0, welcome(office, ticket))).map_err(said)?;
     let began = Instant::now();
+    let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender)));
     let mut session = Session {
         office,
         between: Between { here: here.ip(), peer: peer.ip(), port: office.setup.data_port },
-        sender: Arc::new(Mutex::new(sender)),
+        ticket,
+        stand: office.standing.enter(ticket, peer.ip(), &outbox),
+        outbox,
         counted: Arc::default(),
         until: began + office.setup.limits.duration,
         end: None,
     };
-    let over = session.serve(&mut receiver);
+    let over = session.serve(receiver);
     session.end = None;
     let (trials, bytes) = (&session.counted.trials, &session.counted.bytes);
     let did = format!(
@@ -84,11 +105,20 @@ fn meet(office: &Office, number: u64, stream: TcpStream, peer: SocketAddr) -> Re
         trials.load(Ordering::Relaxed),
         Bytes(bytes.load(Ordering::Relaxed))
     );
+    let Session { outbox, stand, .. } = session;
+    drop(stand);
     // Whoever hears that the line is over finds the place free.
     drop(slot);
-    let sender = session.sender.lock().unwrap_or_else(PoisonError::into_inner);
-    sender.part();
+    if let Some(line) = lock(&outbox).line() {
+        line.part();
+    }
     Ok(did)
+}
+
+/// What a session, or another line of it, begins with.
+fn welcome(office: &Office, session: Ticket) -> ToHome {
+    let (program, machine) = (env!("CARGO_PKG_VERSION").into(), (office.setup.machine)());
+    ToHome::Welcome(Box::new(Welcome { program, machine, session }))
 }
 
 /// A place for a session, if it may have one.
@@ -116,7 +146,9 @@ fn lasting(office: &Office, ask: &Ask) -> Duration {
 struct Session<'a> {
     office: &'a Office,
     between: Between,
-    sender: Arc<Mutex<Sender>>,
+    ticket: Ticket,
+    stand: Stand<'a>,
+    outbox: Outbox,
     counted: Arc<Counted>,
     until: Instant,
     end: Option<End>,
@@ -130,16 +162,21 @@ struct End {
     passing: Option<JoinHandle<()>>,
     /// How long its trial may take.
     trial: Duration,
+    counted: Arc<Counted>,
 }
 
 impl Session<'_> {
-    /// Does what it is told until the line ends. Why it ended.
-    fn serve(&mut self, receiver: &mut Receiver) -> String {
+    /// Does what it is told until the session ends. Why it ended.
+    fn serve(&mut self, mut receiver: Receiver) -> String {
         loop {
             let trial = self.end.as_ref().map_or(Duration::ZERO, |end| end.trial);
             let deadline = self.until.min(Instant::now() + IDLE + trial);
             let told = match receiver.receive(Some(deadline)) {
-                Ok(told) => told,
+                Ok(Said(number, heard, told)) => match lock(&self.outbox).hear(number, heard) {
+                    Ok(true) => told,
+                    Ok(false) => continue,
+                    Err(error) => return error.to_string(),
+                },
                 Err(LineError::Late) => {
                     let reason = match Instant::now() >= self.until {
                         true => format!(
@@ -150,12 +187,22 @@ impl Session<'_> {
                             format!("nothing was heard for {}: the agent has given the session up", nanos(IDLE + trial))
                         }
                     };
-                    let _ = self.say(&ToHome::Refused(reason.clone()));
+                    let _ = self.say(ToHome::Refused(reason.clone()));
                     return reason;
                 }
-                Err(LineError::Broken(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+                // A kernel says goodbye for a process that died, too. What we broke off ourselves looks the same.
+                Err(LineError::Broken(error))
+                    if error.kind() == ErrorKind::UnexpectedEof && lock(&self.outbox).stands() =>
+                {
                     return "it hung up".into();
                 }
+                Err(LineError::Broken(error)) => match self.other_line() {
+                    Some(other) => {
+                        receiver = other;
+                        continue;
+                    }
+                    None => return format!("its line broke ({error}), and it did not come back"),
+                },
                 Err(error) => return error.to_string(),
             };
             let done = match told {
@@ -166,6 +213,7 @@ impl Session<'_> {
                     self.end = self.end.take().filter(|end| end.number != number);
                     Ok(())
                 }
+                ToAgent::Used => self.say(ToHome::Used(self.used_ns())),
             };
             if let Err(error) = done {
                 return error.to_string();
@@ -173,8 +221,30 @@ impl Session<'_> {
         }
     }
 
-    fn say(&self, word: &ToHome) -> Result<(), LineError> {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(word)
+    /// Waits until the caller is back with another line, for a moment: what was said meanwhile is said on it.
+    fn other_line(&mut self) -> Option<Receiver> {
+        lock(&self.outbox).break_off();
+        let until = self.until.min(Instant::now() + TAKING_UP);
+        loop {
+            let mut line = self.stand.lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
+            // Of several the last one is alive.
+            line = self.stand.lines.try_iter().last().unwrap_or(line);
+            let mut outbox = lock(&self.outbox);
+            let welcome = welcome(self.office, self.ticket);
+            if line.sender.send(&Said(0, outbox.heard(), welcome)).is_ok() {
+                outbox.take_up(line.sender, line.heard);
+                return Some(line.receiver);
+            }
+        }
+    }
+
+    fn say(&self, word: ToHome) -> Result<(), LineError> {
+        lock(&self.outbox).say(word, |max| ToHome::Refused(format!("a word of more than {max} bytes")))
+    }
+
+    /// CPU time of the session's ends, the one that runs among them, nanoseconds.
+    fn used_ns(&self) -> u64 {
+        self.counted.cpu_ns.load(Ordering::Relaxed) + self.end.as_ref().map_or(0, End::cpu_ns)
     }
 
     fn start(&mut self, number: u64) -> Result<(), LineError> {
@@ -182,16 +252,18 @@ impl Session<'_> {
         // What it will do it is told later.
         let (channel, replies) = match Channel::heard_elsewhere(EndRole::Sink, &self.office.setup.program) {
             Ok(started) => started,
-            Err(error) => return self.say(&ToHome::Gone(number, error.to_string())),
+            Err(error) => return self.say(ToHome::Gone(number, error.to_string())),
         };
-        let passing = Passing { number, sender: Arc::clone(&self.sender), counted: Arc::clone(&self.counted) };
+        let counted = Arc::clone(&self.counted);
+        let passing = Passing { number, outbox: Arc::clone(&self.outbox), counted: Arc::clone(&counted) };
         let passing = std::thread::Builder::new().name(format!("end-{number}")).spawn(move || passing.pass(&replies));
         match passing {
             Ok(passing) => {
-                self.end = Some(End { number, channel: Some(channel), passing: Some(passing), trial: Duration::ZERO });
+                let (channel, passing) = (Some(channel), Some(passing));
+                self.end = Some(End { number, channel, passing, trial: Duration::ZERO, counted });
                 Ok(())
             }
-            Err(error) => self.say(&ToHome::Gone(number, format!("no thread can be made there ({error})"))),
+            Err(error) => self.say(ToHome::Gone(number, format!("no thread can be made there ({error})"))),
         }
     }
 
@@ -214,7 +286,7 @@ impl Session<'_> {
             _ => self.office.setup.limits.admitted(command, self.between),
         };
         match admitted {
-            Err(reason) => self.say(&ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
+            Err(reason) => self.say(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
                 if let Some(end) = &mut self.end {
                     end.trial = trial.unwrap_or(end.trial);
@@ -228,8 +300,17 @@ impl Session<'_> {
     }
 }
 
+impl End {
+    fn cpu_ns(&self) -> u64 {
+        let process = self.channel.as_ref().and_then(Channel::process_id);
+        process.and_then(|id| cpu_time_ns(id).ok()).unwrap_or(0)
+    }
+}
+
 impl Drop for End {
     fn drop(&mut self) {
+        // What it uses to leave is not seen.
+        self.counted.cpu_ns.fetch_add(self.cpu_ns(), Ordering::Relaxed);
         self.channel.take();
         if let Some(passing) = self.passing.take() {
             let _ = passing.join();
@@ -240,31 +321,23 @@ impl Drop for End {
 /// Passes an end's words on.
 struct Passing {
     number: u64,
-    sender: Arc<Mutex<Sender>>,
+    outbox: Outbox,
     counted: Arc<Counted>,
 }
 
 impl Passing {
     fn pass(self, replies: &mpsc::Receiver<Reply>) {
+        let too_long = |max| too_long(self.number, max);
         for reply in replies {
             self.count(&reply);
             let heard = ToHome::Heard(self.number, Box::new(reply));
-            let sent = self.lock().send(&heard);
-            let sent = match sent {
-                Err(LineError::TooLong { max }) => self.lock().send(&too_long(self.number, max)),
-                other => other,
-            };
-            if sent.is_err() {
-                // Whoever waits for commands learns it, too.
-                self.lock().hang_up();
+            if lock(&self.outbox).say(heard, too_long).is_err() {
                 return;
             }
         }
-        let _ = self.lock().send(&ToHome::Gone(self.number, "its process ended there".into()));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Sender> {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+        let gone = ToHome::Gone(self.number, "its process ended there".into());
+        // Whoever hears nothing any more need not hear this.
+        let _ = lock(&self.outbox).say(gone, too_long);
     }
 
     fn count(&self, reply: &Reply) {
@@ -280,4 +353,8 @@ fn too_long(number: u64, max: usize) -> ToHome {
     let reason =
         format!("the far end's report is longer than {}: use a shorter --duration or fewer --flows", Bytes(max as u64));
     ToHome::Heard(number, Box::new(Reply::Failed(reason, Box::<EndReport>::default())))
+}
+
+fn lock(outbox: &Outbox) -> MutexGuard<'_, Post<ToHome>> {
+    outbox.lock().unwrap_or_else(PoisonError::into_inner)
 }

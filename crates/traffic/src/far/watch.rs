@@ -2,20 +2,25 @@
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use bytegauge_sys::option;
 
 use crate::fault::Fault;
 
-/// Sees that a peer whose host or network dies is missed within ten seconds: the kernel asks every 2 s whether it is
-/// there, and gives up after 8 s (tcp(7)). Nothing of ours ticks meanwhile.
+/// How long a session whose line broke waits to be taken up again. With the time until a silent peer is missed less than
+/// 10 s, after which both sides are free.
+pub(super) const TAKING_UP: Duration = Duration::from_millis(4500);
+
+/// Sees that a peer whose host or network dies is missed: when nothing came for 2 s the kernel asks every second whether
+/// it is there, and gives up after 5 s (tcp(7)). Nothing of ours ticks meanwhile.
 pub(super) fn watch(stream: &TcpStream) -> Result<(), Fault> {
     let watched = [
         option::KEEP_ALIVE.to(true),
         option::KEEP_IDLE.to(2),
-        option::KEEP_INTERVAL.to(2),
+        option::KEEP_INTERVAL.to(1),
         option::KEEP_COUNT.to(3),
-        option::USER_TIMEOUT.to(8_000),
+        option::USER_TIMEOUT.to(5_000),
     ];
     watched
         .iter()

@@ -1,19 +1,24 @@
-//! What is said over the line between this host and an agent.
+//! What is said over the line between this host and an agent. Every word comes in a [`Said`], which numbers it.
 
 use bytegauge_wire::MESSAGE_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::{Command, Reply};
+use crate::ticket::Ticket;
 
 /// The version of these words and of the line. An agent of another one is not spoken to.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The longest message that an agent takes, bytes: a command with every CPU of a large machine.
 pub(super) const COMMAND_MAX: usize = 64 << 10;
 
 /// The longest message that an agent sends, bytes; a report that would be longer fails its trial.
 pub(super) const REPLY_MAX: usize = MESSAGE_MAX;
+
+/// A word with its number, from 1 (0: none of those that are kept), and the last number that was heard from the other side.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Said<T>(pub(super) u64, pub(super) u64, pub(super) T);
 
 /// What an agent is told. Ends are numbered, so that nothing is heard of one that was given up.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +32,8 @@ pub(super) enum ToAgent {
     Tell(u64, Box<Command>),
     /// Let it leave.
     End(u64),
+    /// How much CPU time have the session's ends used?
+    Used,
 }
 
 /// What a session wants.
@@ -36,6 +43,9 @@ pub(super) struct Ask {
     pub(super) program: String,
     /// How long it is expected to take, nanoseconds.
     pub(super) duration_ns: u64,
+    /// The session to go on with, whose line broke.
+    #[serde(default)]
+    pub(super) session: Option<Ticket>,
 }
 
 /// What an agent answers.
@@ -50,6 +60,8 @@ pub(super) enum ToHome {
     Heard(u64, Box<Reply>),
     /// An end is gone, in words.
     Gone(u64, String),
+    /// CPU time that the session's ends have used so far, nanoseconds.
+    Used(u64),
 }
 
 /// Who welcomes.
@@ -59,4 +71,6 @@ pub(super) struct Welcome {
     pub(super) program: String,
     /// Its machine, as sessions record one.
     pub(super) machine: Value,
+    /// What to name when the line broke and the session is to go on.
+    pub(super) session: Ticket,
 }
