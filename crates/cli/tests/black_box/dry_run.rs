@@ -185,9 +185,11 @@ fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
 #[test]
 fn nothing_is_run_and_nothing_is_written() {
     let bench = Bench::new();
-    for words in ["stream --dry-run", "run buffer-size --dry-run", "stream --dry-run --format json --resume"] {
+    for words in ["stream --dry-run", "run buffer-size --dry-run", "stream --dry-run --format json"] {
         bench.run(words).exits(0);
     }
+    // A plan from the flags alone would be another than the one that goes on.
+    bench.run("stream --dry-run --resume").exits(2).complains(&["cannot be used with '--resume"]);
     assert!(!bench.path("data").exists());
     bench.run("sessions").exits(2).complains(&["no results yet"]);
 }

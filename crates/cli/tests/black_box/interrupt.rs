@@ -182,7 +182,7 @@ fn a_second_interrupt_ends_at_once() {
     let bench = Bench::new();
     let words = format!("{LONG} --transport unix --blocks 5 --plant stall:1000 --grace 3600s");
     let mut running = bench.start(&words);
-    running.until("calibration", |running| running.stderr().contains("calibrate: "));
+    running.until("confirmation", |running| running.stderr().contains("confirm: "));
     // The first alone would wait for the end of a trial that has none.
     running.insist("INT").exits(130);
     bench.run("sessions").exits(0);
