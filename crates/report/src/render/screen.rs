@@ -233,7 +233,10 @@ impl Page<'_> {
         ];
         let rows = &self.answer.to_use.rows;
         let used = said.iter().filter(|(standing, _)| rows.iter().any(|row| row.standing == *standing));
-        let parts: Vec<String> = used.map(|(standing, text)| format!("{} {text}", mark(*standing))).collect();
+        let mut parts: Vec<String> = used.map(|(standing, text)| format!("{} {text}", mark(*standing))).collect();
+        if rows.iter().any(|row| row.shown.iter().any(|text| text.starts_with('('))) {
+            parts.push("(size) its peer's".into());
+        }
         (!parts.is_empty()).then(|| self.paint.dim(&self.cut(&format!("  {}", parts.join("   ")), self.width)))
     }
 

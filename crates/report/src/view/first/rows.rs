@@ -193,9 +193,13 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
     }
 }
 
+/// A level for people; in brackets where the program's peer chooses it.
 fn shown(levels: &Levels, factor: &str) -> String {
+    let peers =
+        matches!((levels.get("i_am").name(), factor), (Some("reader"), "write_size") | (Some("writer"), "read_size"));
     match levels.get(factor) {
         Level::Absent => "–".into(),
+        value if peers => format!("({})", level(factor, value)),
         value => level(factor, value),
     }
 }
