@@ -17,12 +17,6 @@ use crate::sources::collect;
 
 /// Circles of more than two files: the crate, one of its files, how many there are, and why.
 const CIRCLES: &[(&str, &str, usize, &str)] = &[
-    (
-        "cli",
-        "command_line",
-        7,
-        "the command line is put together from what commands ask for, and one of them prints it",
-    ),
     ("harness", "run", 7, "the stages are parts of one run"),
     ("plan", "resolve", 9, "a plan is resolved by steps that look at the plan"),
     (

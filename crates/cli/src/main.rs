@@ -7,6 +7,7 @@ mod agent;
 mod args;
 mod check;
 mod command_line;
+mod completions;
 mod connect;
 mod doctor;
 mod dry_run;
@@ -78,8 +79,8 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("export", matches)) => stored::export(matches),
         Some(("import", matches)) => stored::import(matches),
         Some(("selftest", matches)) => selftest::run(matches),
-        Some(("completions", matches)) => print::completions(matches),
-        Some(("man", _)) => print::man(),
+        Some(("completions", matches)) => completions::completions(matches),
+        Some(("man", _)) => completions::man(),
         Some(("end", _)) => {
             bytegauge_traffic::end::serve_stdio().map_err(|error| Failure::failed(format!("this end: {error}")))?;
             Ok(exit::DONE)

@@ -12,6 +12,7 @@ use bytegauge_store::{FORMATS, ImportOptions, Store, path};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
+pub use crate::print::print;
 use crate::{args, page, print};
 
 /// Where the results are.
@@ -180,16 +181,6 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
         INCONCLUSIVE
     } else {
         DONE
-    }
-}
-
-/// Prints to standard output. A reader that has seen enough (`| head`) is no failure.
-pub fn print(text: &str) -> Result<u8, Failure> {
-    match anstream::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("writing standard output: {error}")))
-        }
-        _ => Ok(DONE),
     }
 }
 

@@ -1,0 +1,42 @@
+//! What is made from the command line itself: completions for shells, the manual page.
+
+use std::io::Write as _;
+
+use clap::ArgMatches;
+
+use crate::command_line;
+use crate::exit::Failure;
+use crate::print::print;
+
+/// Completions for a shell.
+pub fn completions(matches: &ArgMatches) -> Result<u8, Failure> {
+    // Made in memory first: a reader that leaves early is no panic.
+    let mut script = Vec::new();
+    if let Some(shell) = matches.get_one::<clap_complete::Shell>("shell") {
+        clap_complete::generate(*shell, &mut command_line::command(), "bytegauge", &mut script);
+    }
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// The manual page, in roff.
+pub fn man() -> Result<u8, Failure> {
+    let mut page = Vec::new();
+    let written = |error| Failure::failed(format!("writing the manual page: {error}"));
+    let command = command_line::command();
+    let man = clap_mangen::Man::new(command.clone());
+    man.render(&mut page).map_err(written)?;
+    // One page for all, as `bytegauge --help` is one: a section for each command that has flags of its own.
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = command.get_name();
+        let _ = writeln!(page, ".SH \"BYTEGAUGE {}\"", name.to_uppercase());
+        let own = clap_mangen::Man::new(command.clone().bin_name(format!("bytegauge {name}")));
+        let mut section = Vec::new();
+        own.render_description_section(&mut section)
+            .and_then(|()| own.render_synopsis_section(&mut section))
+            .and_then(|()| own.render_options_section(&mut section))
+            .map_err(written)?;
+        // Sections of a page are subsections here.
+        page.extend(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").bytes());
+    }
+    print(&String::from_utf8_lossy(&page))
+}
