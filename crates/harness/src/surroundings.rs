@@ -180,9 +180,11 @@ mod tests {
 
         let before_ns = own_cpu_ns();
         // The program has worked for 100 ms, in ticks, when it ends; the end that waited for it lives on.
-        let program = "while [ $(cut -d' ' -f14 /proc/$$/stat) -lt 10 ]; do :; done";
+        let program = "while [ $(cut -d' ' -f14 /proc/$$/stat) -lt 10 ]; do
+            i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done
+        done";
         let mut end = Command::new("sh");
-        end.args(["-c", "sh -c \"$1\"; echo gone; sleep 3600", "end", program]).stdout(Stdio::piped());
+        end.args(["-c", "sh -c \"$1\"; echo gone; exec sleep 3600", "end", program]).stdout(Stdio::piped());
         let mut end = die_with_parent(&mut end).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(end.stdout.take().unwrap()).read_line(&mut line).unwrap();
