@@ -21,6 +21,7 @@ const PLOT_STYLE = `:where(.plot) {
 const SLOTS = [
   '<script type="application/json" id="sessions">[]</script>',
   '<script type="application/json" id="between">null</script>',
+  '<script type="application/json" id="live">null</script>',
 ];
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;

@@ -1,7 +1,7 @@
 // Levels of factors: their order, their names, and which cells lie on one line through the plan.
 
 import { type CellView, type FactorView, type Level, level } from "./data";
-import { count, quantity } from "./format";
+import { bytes, count, quantity } from "./format";
 
 /** A level for people. */
 export function named(value: Level, factor: FactorView): string {
@@ -9,6 +9,9 @@ export function named(value: Level, factor: FactorView): string {
   if (value === true) return "on";
   if (value === false) return "off";
   if (typeof value === "string") return value;
+  // What a program of the user's takes has no unit: where it looks like a size it is told as one, as in the answers.
+  if (factor.name === "value" && factor.unit == null)
+    return value >= 1024 && value % 1024 === 0 ? bytes(value) : `${value}`;
   return factor.unit == null ? count(value) : quantity(value, factor.unit);
 }
 

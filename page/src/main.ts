@@ -21,7 +21,9 @@ import { percentiles } from "./figures/percentiles";
 import { sessions } from "./figures/sessions";
 import { sweep } from "./figures/sweep";
 import { twins } from "./figures/twins";
+import { type Live, live } from "./live";
 import { type Looking, State } from "./state";
+import { gains, verdict, versus } from "./versus";
 
 type Maker = (looking: Looking, redraw: () => void) => Figure | null;
 
@@ -34,6 +36,8 @@ function start(): void {
   if (!page || views.length === 0) return;
   const state = new State(views, readBetween(document.getElementById("between")?.textContent ?? "null"));
   const makers: Maker[] = [
+    versus,
+    gains,
     forest,
     (looking) => sessions(looking, state),
     (looking) => apart(looking, state),
@@ -51,13 +55,16 @@ function start(): void {
   const top = h("div", {});
   const evidence = h("section", { id: "evidence", "aria-labelledby": "evidence-title" });
   const beside = h("section", { id: "beside", "aria-label": "Machine, notes and what was not measured" });
-  page.replaceChildren(head(state), h("main", {}, top, evidence, beside));
+  const served = JSON.parse(document.getElementById("live")?.textContent ?? "null") as Live;
+  page.replaceChildren(head(state), h("main", {}, ...(served ? [live(served, state)] : []), top, evidence, beside));
 
   function show(): void {
     const { view } = state;
     document.title = `bytegauge ${view.plan.name} · session ${view.session}`;
     const others = besideOthers(state);
+    const decided = verdict(view);
     top.replaceChildren(
+      ...(decided ? [decided] : []),
       answers(view, (group) => state.openGroup(group)),
       ...(others ? [others] : []),
     );

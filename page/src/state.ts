@@ -16,10 +16,14 @@ export class State {
   private readonly listeners: (() => void)[] = [];
 
   constructor(
-    readonly views: View[],
+    private documents: View[],
     /** What the sessions show beside each other; nothing of one alone. */
     readonly between: Between | null = null,
   ) {}
+
+  get views(): readonly View[] {
+    return this.documents;
+  }
 
   get view(): View {
     const view = this.views[this.session];
@@ -43,6 +47,12 @@ export class State {
       group,
       cell: chosen?.group === group.id ? chosen : (pivot(view, group) ?? candidates(view, group)[0]),
     };
+  }
+
+  /** Newer documents of the same sessions: what is looked at stays what it was. */
+  replace(views: View[]): void {
+    this.documents = views;
+    this.tell();
   }
 
   openSession(index: number): void {

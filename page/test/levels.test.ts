@@ -20,6 +20,11 @@ describe("levels", () => {
       "auto",
     ]);
   });
+  test("a program's value has no unit: a size is told as one, a number of threads is not", () => {
+    const factor = { name: "value", heading: "value", summary: "", role: "choice" as const, unit: null };
+    const shown = [65_536, 8, 1500, "fast"].map((value) => named(value, factor).replaceAll("\u00a0", " "));
+    expect(shown).toEqual(["64 KiB", "8", "1500", "fast"]);
+  });
   test("a factor varies if two cells differ in it", () => {
     expect(varying(grid(3, 1).cells, ["transport", "read_size", "write_size"])).toEqual(["read_size"]);
   });

@@ -1,12 +1,13 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { brotliDecompressSync } from "node:zlib";
 import axe from "axe-core";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { fileOf, open, PATIENCE_MS, program, start } from "./browser";
+import { fileOf, open, PATIENCE_MS, program, served, start } from "./browser";
 import { between, cell, grid, long, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
@@ -115,6 +116,31 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(csv[0]).toBe("read_size,write_size,rate,lower,upper,stage,in_best_set,outcome,limit");
     expect(csv).toHaveLength(16 + 2);
     expect((await saved("PNG")).bytes.subarray(1, 4).toString()).toBe("PNG");
+    expect(trouble).toEqual([]);
+  });
+
+  test("every figure is saved as what it offers, and its data are a table", async () => {
+    const { page, trouble } = await open(browser, fileOf([long(grid(5, 4))]));
+    const ids = await page.locator("figure").evaluateAll((all) => all.map((each) => each.id));
+    expect(ids).toEqual(expect.arrayContaining(["forest", "heatmap", "sweep", "course", "cost", "twins", "audit"]));
+    for (const id of ids) {
+      const figure = page.locator(`#${id}`);
+      expect(await figure.locator("details.data, table").count(), id).toBeGreaterThan(0);
+      const offered = await figure.locator(".save button").allTextContents();
+      expect(offered, id).toContain("CSV");
+      expect(offered.includes("SVG"), id).toBe((await figure.locator(".drawing svg").count()) > 0);
+      for (const name of offered) {
+        const [download] = await Promise.all([
+          page.waitForEvent("download"),
+          figure.locator(".save button", { hasText: name }).click(),
+        ]);
+        expect(download.suggestedFilename()).toBe(`bytegauge-${id}.${name.toLowerCase()}`);
+        const bytes = readFileSync(await download.path());
+        if (name === "CSV") expect(bytes.toString().split("\r\n").length, id).toBeGreaterThan(2);
+        if (name === "PNG") expect(bytes.subarray(1, 4).toString(), id).toBe("PNG");
+        if (name === "SVG") expect(bytes.toString(), id).toMatch(/^<svg [\s\S]*<\/svg>$/);
+      }
+    }
     expect(trouble).toEqual([]);
   });
 
@@ -234,6 +260,18 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("a break of the cost model beyond all that was measured has no place in its drawing", async () => {
+    const broken = async (at_bytes: number) => {
+      const view = long(grid(5, 4));
+      for (const { cost_model: model } of view.groups)
+        for (const each of model.reader?.breaks ?? []) each.at_bytes = at_bytes;
+      const { page } = await open(browser, fileOf([view]));
+      return (await page.locator("#cost svg text").allTextContents()).filter((text) => text.startsWith("break at"));
+    };
+    expect(await broken(2048)).toHaveLength(1);
+    expect(await broken(1 << 20)).toEqual([]);
+  });
+
   test("several sessions stand side by side", async () => {
     const [first, other] = [grid(5, 4), grid(4, 4)];
     other.session = 2;
@@ -256,6 +294,98 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.title()).toContain("session 2");
     await page.locator("#others a").click();
     expect(await page.locator("#apart svg").count(), "the question stands in both sessions").toBeGreaterThan(0);
+    expect(trouble).toEqual([]);
+  });
+
+  test("a page that is served follows its session, and leaves the reader where he is", async () => {
+    const of = (status: "running" | "complete", text: string) => {
+      const view = grid(3, 3);
+      view.status = status;
+      for (const group of view.groups) group.recommendation.text = text;
+      return view;
+    };
+    const server = await served(of("running", "First."));
+    try {
+      const { page, trouble } = await open(browser, server.address);
+      const said = () => page.locator(".picker .verdict").textContent();
+      const soon = { timeout: PATIENCE_MS };
+      await expect.poll(() => page.locator("#live b").textContent(), soon).toBe("Live");
+      await page.locator("#heatmap .data summary").click();
+      await page.locator("#heatmap .board").focus();
+      await page.keyboard.press("ArrowRight");
+      const chosen = await page.locator("#heatmap .said").textContent();
+      server.show(of("running", "Second."));
+      await expect.poll(said, soon).toBe("Second.");
+      expect(await page.locator("#heatmap .said").textContent()).toBe(chosen);
+      expect(await page.locator("#heatmap details[open]").count()).toBe(1);
+      expect(await page.evaluate("document.activeElement?.closest('figure')?.id")).toBe("heatmap");
+      await page.locator("#live button").click();
+      expect(await page.locator("#live b").textContent()).toBe("Paused");
+      server.show(of("complete", "Third."));
+      expect(await said()).toBe("Second.");
+      await page.locator("#live button").click();
+      await expect.poll(said, soon).toBe("Third.");
+      expect(await page.locator("#live b").textContent()).toBe("Ended");
+      expect(trouble).toEqual([]);
+    } finally {
+      server.close();
+    }
+  });
+
+  test("a page whose server has gone says so, and keeps what it has", async () => {
+    const view = grid(3, 3);
+    view.status = "running";
+    const server = await served(view);
+    const { page } = await open(browser, server.address);
+    server.close();
+    await expect.poll(() => page.locator("#live b").textContent(), { timeout: PATIENCE_MS }).toBe("Nobody answers");
+    expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
+  });
+
+  test("the verdict on two stands first, with its interval", async () => {
+    const view = grid(2, 1);
+    const side = (cell: string, words: string) => ({ cell, words, differs: {}, trials: 12, rate: 1e9 });
+    view.versus = {
+      a: side("c0-0", "run:stream <b>"),
+      b: side("c1-0", "run:stream --fast"),
+      alike: "transport unix",
+      cost: "time",
+      longer: 0.2,
+      lower: 0.15,
+      upper: 0.25,
+      blocks: 12,
+      level: 0.95,
+      margin: 0.05,
+      verdict: "worse",
+      text: "b is worse: b takes 20 % longer",
+    } as unknown as NonNullable<typeof view.versus>;
+    const { page, trouble } = await open(browser, fileOf([view]));
+    const headings = await page.locator("main h2").allTextContents();
+    expect(headings[0]).toBe("The two against each other");
+    expect(await page.locator("#verdict").textContent()).toContain("b is worse: b takes 20 % longer");
+    expect(await page.locator("#verdict code").first().textContent(), "words are text").toBe("run:stream <b>");
+    expect((await page.locator("#versus svg text").allTextContents()).join(" ")).toContain("b is worse");
+    expect(trouble).toEqual([]);
+  });
+
+  test("what a program gains stands first, with its interval", async () => {
+    const view = grid(2, 1);
+    view.check = {
+      program: "dd",
+      metric: "wall",
+      default: "512 B",
+      gains: [
+        { group: "g1", cell: "c0-0", default: "512 B", gain: 26, lower: 14, upper: 47, text: "64 KiB gains 2600 %" },
+      ],
+      advice: [],
+      left_behind: 0,
+      stopped_by_force: 2,
+    } as unknown as NonNullable<typeof view.check>;
+    const { page, trouble } = await open(browser, fileOf([view]));
+    expect(await page.locator("#verdict").textContent()).toContain("64 KiB gains 2600 %");
+    expect(await page.locator("#verdict").textContent()).toContain("2 times the server was stopped by force");
+    const marks = (await page.locator("#gains svg text").allTextContents()).join(" ").replaceAll("\u00a0", " ");
+    expect(marks, "what is gained lies within the axis").not.toContain("▶");
     expect(trouble).toEqual([]);
   });
 
@@ -311,36 +441,75 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.locator("#heatmap svg").first().isVisible()).toBe(true);
   });
 
-  test.skipIf(!binary)("sessions of every workload, from the program itself", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "page-"));
+  describe.skipIf(!binary)("sessions from the program itself", () => {
+    const home = mkdtempSync(join(tmpdir(), "page-"));
     // Not in step: who waits without listening is taken for dead.
     const run = (...words: string[]) =>
-      promisify(execFile)(binary ?? "", ["--store", join(folder, "results.db"), ...words]);
-    for (const workload of ["stream", "call", "ring"]) {
-      await run(
-        "import",
-        new URL(`../../crates/store/tests/fixtures/schema-3-${workload}.jsonl`, import.meta.url).pathname,
+      promisify(execFile)(binary ?? "", words, { env: { ...process.env, XDG_DATA_HOME: home } });
+    const stored = (name: string) =>
+      new URL(
+        name.startsWith("schema-") ? `../../crates/store/tests/fixtures/${name}` : `sessions/${name}`,
+        import.meta.url,
       );
+    /** Imports a session that was measured, or a table that others published. */
+    async function bring(name: string, ...words: string[]): Promise<void> {
+      const file = join(home, name.replace(/\.br$/, ""));
+      const bytes = readFileSync(stored(name));
+      writeFileSync(file, name.endsWith(".br") ? brotliDecompressSync(bytes) : bytes);
+      await run("import", file, ...words);
     }
-    // The first once more, as another session of the same machine.
-    const stream = new URL("../../crates/store/tests/fixtures/schema-3-stream.jsonl", import.meta.url).pathname;
-    await run("import", stream);
-    await run("report", "1", "2", "3", "--html", join(folder, "page.html"));
-    await run("report", "1", "4", "--html", join(folder, "two.html"));
-    const { page, trouble, elements } = await open(browser, join(folder, "page.html"));
-    for (const session of [0, 1, 2]) {
-      await page.locator("header select").selectOption(String(session));
-      for (const group of await page
-        .locator(".picker option")
-        .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
-        await page.locator(".picker select").selectOption(group);
-        expect(await page.locator("#cells tbody tr").count()).toBeGreaterThan(0);
+    /** What a session must show in one of its groups at least, beside what all have. */
+    const FIXTURES: [name: string, words: string[], figures: string[]][] = [
+      ["stream.jsonl.br", [], ["heatmap", "sweep", "forest", "course", "cost", "twins", "options"]],
+      ["call.jsonl.br", [], ["percentiles", "forest", "course", "twins"]],
+      ["datagrams.jsonl.br", [], ["sweep", "course"]],
+      ["datagram-calls.jsonl.br", [], ["percentiles", "course"]],
+      ["ring.jsonl.br", [], ["sweep", "course"]],
+      ["relay.jsonl.br", [], ["forest", "course"]],
+      ["far-host.jsonl.br", [], ["sweep", "course", "options"]],
+      ["ab.jsonl.br", [], ["versus", "course"]],
+      ["check.jsonl.br", [], ["gains", "sweep", "course"]],
+      ["devices.jsonl.br", [], ["sweep", "course"]],
+      ["sizes.txt", [], ["sweep"]],
+      ["grid.csv", [], ["heatmap"]],
+      ["calls.csv", ["--map", "transport==tcp,request==512"], ["sweep"]],
+    ];
+
+    test("of every workload, each group of each", async () => {
+      for (const [name, words] of FIXTURES) await bring(name, ...words);
+      const ids = FIXTURES.map((_, at) => String(at + 1));
+      await run("report", ...ids, "--html", join(home, "page.html"));
+      const { page, trouble, elements } = await open(browser, join(home, "page.html"));
+      const broken = "svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN], svg[aria-label*=NaN]";
+      for (const [at, [name, , expected]] of FIXTURES.entries()) {
+        await page.locator("header select").selectOption(String(at));
+        const seen = new Set<string>();
+        for (const group of await page
+          .locator(".picker option")
+          .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
+          await page.locator(".picker select").selectOption(group);
+          for (const id of await page.locator("figure").evaluateAll((all) => all.map((each) => each.id))) seen.add(id);
+          expect(await page.locator("#cells tbody tr").count(), `${name} ${group}`).toBeGreaterThan(0);
+          expect(await page.locator(broken).count(), `${name} ${group}`).toBe(0);
+        }
+        expect([...seen], name).toEqual(expect.arrayContaining(expected));
+        expect(await page.locator("#verdict").count(), name).toBe(/^(ab|check)/.test(name) ? 1 : 0);
+        expect(await elements(), name).toBeLessThan(8_000);
+        await page.setViewportSize({ width: 360, height: 800 });
+        expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(360);
+        await page.setViewportSize({ width: 1280, height: 900 });
       }
-      expect(await elements()).toBeLessThan(8_000);
-    }
-    expect(trouble).toEqual([]);
-    const two = await open(browser, join(folder, "two.html"));
-    expect(await two.page.locator("#apart h3").textContent()).toBe("session 4 against session 1");
-    expect(two.trouble).toEqual([]);
+      expect(trouble).toEqual([]);
+    });
+
+    test("twice the same, side by side", async () => {
+      const twice = (...words: string[]) => run(...words, "--store", join(home, "twice.db"));
+      const stream = stored("schema-3-stream.jsonl").pathname;
+      for (let times = 0; times < 2; times += 1) await twice("import", stream);
+      await twice("report", "1", "2", "--html", join(home, "two.html"));
+      const { page, trouble } = await open(browser, join(home, "two.html"));
+      expect(await page.locator("#apart h3").textContent()).toBe("session 2 against session 1");
+      expect(trouble).toEqual([]);
+    });
   });
 });

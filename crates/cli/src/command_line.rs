@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::measure::PLANTS;
 use crate::selftest::SCALES;
-use crate::{agent, serve};
+use crate::{agent, serve, watch};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -118,6 +118,7 @@ pub fn command() -> Command {
         )
         .subcommand(serve::command())
         .subcommand(agent::command())
+        .subcommand(watch::command())
         .subcommand(Command::new("sessions").about("List what was measured"))
         .subcommand(
             Command::new("report")

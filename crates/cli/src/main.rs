@@ -19,6 +19,7 @@ mod live;
 mod look;
 mod measure;
 mod page;
+mod page_server;
 mod print;
 mod progress;
 mod resume;
@@ -26,6 +27,7 @@ mod selftest;
 mod serve;
 mod stored;
 mod survey;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -73,6 +75,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("agent", matches)) => agent::run(matches),
+        Some(("watch", matches)) => watch::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
         Some(("report", matches)) if matches.get_flag("across") => across::report(matches),
         Some(("report", matches)) => stored::report(matches),

@@ -29,8 +29,11 @@ pub fn write(views: &[View], between: Option<&BetweenView>, file: &str, open: bo
     Ok(done)
 }
 
-/// Returns once the opener has handed the file over; the browser lives on by itself.
-fn show(path: &Path) -> io::Result<()> {
+/// Shows a file or an address. Returns once the opener has handed it over; the browser lives on by itself.
+///
+/// # Errors
+/// When there is no opener, or it found nothing that shows it.
+pub fn show(path: &Path) -> io::Result<()> {
     // A path with a slash in front is never taken for an option.
     let status =
         Command::new(OPENER).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;

@@ -47,6 +47,14 @@ impl Store {
         }
         Err(StoreError::Owned { session })
     }
+
+    /// Whether a process measures a session just now, asked without taking the right to. Between a session's first row
+    /// and its lock there is a moment in which nobody seems to; where there are no locks, nobody ever does.
+    pub fn is_owned(&self, session: SessionId) -> bool {
+        let Ok(file) = File::open(lock_path(self.path(), session)) else { return false };
+        // An owner who comes at this moment tries again.
+        !matches!(file.try_lock_shared(), Ok(()))
+    }
 }
 
 /// How often a lock is tried before it counts as another session's, and the pause between.
@@ -102,7 +110,9 @@ mod tests {
         let first = store.own(SessionId(1)).unwrap();
         assert!(matches!(store.own(SessionId(1)), Err(StoreError::Owned { session: SessionId(1) })));
         assert!(store.own(SessionId(2)).is_ok());
+        assert!(store.is_owned(SessionId(1)) && !store.is_owned(SessionId(2)));
         drop(first);
+        assert!(!store.is_owned(SessionId(1)));
         assert!(store.own(SessionId(1)).is_ok());
         assert!(!folder.path().join("results.db.session-1.lock").exists());
     }

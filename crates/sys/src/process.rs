@@ -53,6 +53,18 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
+/// Lets the calling thread, and those that it starts from now on, run where nobody else wants the CPU (`SCHED_IDLE`,
+/// sched(7)). It needs no privilege, and weighs against others of its own control group.
+///
+/// # Errors
+///
+/// Whatever sched_setscheduler(2) returns; in practice only a seccomp filter's error.
+pub fn run_when_idle() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads `parameters`, which lives through the call, and keeps no pointer.
+    outcome::of(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }).map(drop)
+}
+
 /// CPU time that all threads of a process have used, ended ones included, in ns: what an external
 /// relay costs. Exact, unlike `/proc/<pid>/stat`, which counts ticks.
 ///
@@ -77,6 +89,20 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn what_runs_when_idle_is_inherited_by_threads() {
+        // In a thread of its own: there is no way back for who has no privilege (RLIMIT_NICE).
+        let policy = || {
+            // SAFETY: passes a number and no memory.
+            unsafe { libc::sched_getscheduler(0) }
+        };
+        let seen = thread::spawn(move || {
+            run_when_idle().unwrap();
+            (policy(), thread::spawn(policy).join().unwrap())
+        });
+        assert_eq!(seen.join().unwrap(), (libc::SCHED_IDLE, libc::SCHED_IDLE));
+    }
 
     fn sleeper() -> Command {
         let mut command = Command::new("sleep");

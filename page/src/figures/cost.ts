@@ -78,6 +78,8 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
         ...logarithmic(powers, bytes, width / 74),
         domain: [Math.log2(first * 0.85), Math.log2(last * 1.18)],
       };
+      // A break may lie beyond the middle of what calls moved: then it has no place here, and stands in the sentence.
+      const breaks = model.breaks.filter((each) => each.at_bytes >= first && each.at_bytes <= last);
       const times = [...points.map((point) => point.ns), ...curve.map((point) => point.ns ?? 1)];
       const shared = { marginLeft: 62, marginRight: 20 };
       const reach = Math.max(...points.map((point) => Math.abs(point.ln)), 0.1);
@@ -90,8 +92,8 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
           x: { ...x, label: null },
           y: { ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 7), grid: true, label: null },
           marks: [
-            Plot.ruleX(model.breaks, { x: (each) => Math.log2(each.at_bytes), stroke: warn(), strokeDasharray: "4 3" }),
-            Plot.text(model.breaks, {
+            Plot.ruleX(breaks, { x: (each) => Math.log2(each.at_bytes), stroke: warn(), strokeDasharray: "4 3" }),
+            Plot.text(breaks, {
               x: (each) => Math.log2(each.at_bytes),
               frameAnchor: "top",
               dy: -10,

@@ -22,10 +22,19 @@ export interface Difference {
 /** What lies beyond is cut off: one row that says nothing must not make the others unreadable. */
 const REACH = 0.6;
 
-export function differences(rows: Difference[], margin: number, label: string, width: number): SVGSVGElement {
+/** How far a row that has nobody beside it, or whose size is what was asked, may reach: a hundred times. */
+export const FAR = 99;
+
+export function differences(
+  rows: Difference[],
+  margin: number,
+  label: string,
+  width: number,
+  reach = REACH,
+): SVGSVGElement {
   const ends = rows.flatMap((row) => [row.lower ?? row.mid ?? 0, row.upper ?? row.mid ?? 0, ...(row.thin ?? [])]);
-  const low = Math.max(-REACH, Math.min(-margin * 1.4, ...ends));
-  const top = Math.min(REACH, Math.max(margin * 1.4, ...ends));
+  const low = Math.max(-reach, Math.min(-margin * 1.4, ...ends));
+  const top = Math.min(reach, Math.max(margin * 1.4, ...ends));
   const clip = (share: number | null) => (share == null ? null : Math.max(low, Math.min(share, top)));
   const told = rows.some((row) => row.word);
   const { narrow, left, y, names, height } = laidOut(

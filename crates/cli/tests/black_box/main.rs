@@ -39,3 +39,4 @@ mod serve;
 mod store_faults;
 mod stored;
 mod survey;
+mod watch;

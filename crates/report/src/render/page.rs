@@ -8,23 +8,41 @@ use crate::{BetweenView, View};
 /// The page as `page/` builds it: `cargo xtask page`.
 const TEMPLATE: &str = include_str!("../../page/page.html");
 
-/// Where the documents go: of each session, and of several beside each other.
-const SLOTS: [(&str, &str); 2] = [("sessions", "[]"), ("between", "null")];
+/// Where the documents go: of each session, of several beside each other, and how a page that is served stays up to date.
+const SLOTS: [(&str, &str); 3] = [("sessions", "[]"), ("between", "null"), ("live", "null")];
+
+/// What the page's policy begins with, and what it may ask for in addition where it is served: new documents, by whoever
+/// served it.
+const POLICY: (&str, &str) = ("default-src 'none'", "default-src 'none'; connect-src 'self'");
 
 /// More trials than this a picture of what is left over does not tell apart: every n-th stands in the page.
 const RESIDUALS_MAX: usize = 600;
 
 /// The page of some sessions, the first of which it opens with, and what they show beside each other.
 pub fn render(views: &[View], between: Option<&BetweenView>) -> String {
-    let documents: Vec<Value> = views.iter().map(document).collect();
     let mut between = serde_json::to_value(between).expect("a view is plain data");
     drop_unknown(&mut between);
-    SLOTS
-        .into_iter()
-        .zip([Value::Array(documents), between])
-        .fold(TEMPLATE.to_owned(), |page, ((name, empty), value)| {
-            page.replacen(&slot(name, empty), &slot(name, &embedded(&value)), 1)
-        })
+    filled([documents(views), embedded(&between), "null".into()])
+}
+
+/// The page of a session that goes on: it asks for [`documents`] as `data` beside its own address, every so many
+/// milliseconds.
+pub fn render_live(view: &View, every_ms: u64) -> String {
+    let live = serde_json::json!({ "every_ms": every_ms });
+    let page = filled([documents(std::slice::from_ref(view)), "null".into(), embedded(&live)]);
+    page.replacen(POLICY.0, POLICY.1, 1)
+}
+
+/// The documents of some sessions, as they stand in a page.
+pub fn documents(views: &[View]) -> String {
+    embedded(&Value::Array(views.iter().map(document).collect()))
+}
+
+fn filled(documents: [String; SLOTS.len()]) -> String {
+    let slots = SLOTS.into_iter().zip(documents);
+    slots.fold(TEMPLATE.to_owned(), |page, ((name, empty), json)| {
+        page.replacen(&slot(name, empty), &slot(name, &json), 1)
+    })
 }
 
 /// An element of data.
@@ -81,6 +99,17 @@ mod tests {
         for address in ["src=\"http", "href=\"http", "@import", "url(http", "-inline'", "-eval'"] {
             assert!(!TEMPLATE.contains(address), "{address}");
         }
+    }
+
+    #[test]
+    fn nobody_is_asked_but_by_a_page_that_is_served() {
+        let policy = |page: &str| {
+            let (_, rest) = page.split_once("Content-Security-Policy\" content=\"").expect("a policy");
+            rest.split_once('"').expect("its end").0.to_owned()
+        };
+        let (still, live) = (policy(TEMPLATE), policy(&TEMPLATE.replacen(POLICY.0, POLICY.1, 1)));
+        assert!(still.starts_with(POLICY.0) && !still.contains("connect-src"), "{still}");
+        assert_eq!(live.replace("; connect-src 'self'", ""), still);
     }
 
     #[test]

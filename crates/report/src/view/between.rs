@@ -7,7 +7,7 @@
 //!
 //! Never pools trials of different sessions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::{CellId, GroupId, Level, Levels, Role, SessionId, SessionRecord};
 use bytegauge_stats::compare::{
@@ -35,6 +35,8 @@ struct Asked {
     /// Place among the cells.
     chosen: Option<usize>,
     cells: Vec<Confirmed>,
+    /// The place of the cell that makes these choices; nothing where two do. Sessions have thousands of cells.
+    by_choices: HashMap<Levels, Option<usize>>,
 }
 
 struct Confirmed {
@@ -164,6 +166,11 @@ fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
         upper: group.verdict.upper.get(*choice).copied().flatten(),
     };
     let chosen = group.alone.cell.and_then(|cell| judged.iter().position(|(choice, _)| *choice == cell));
+    let cells: Vec<Confirmed> = judged.iter().map(confirmed).collect();
+    let mut by_choices = HashMap::with_capacity(cells.len());
+    for (at, cell) in cells.iter().enumerate() {
+        by_choices.entry(cell.choices.clone()).and_modify(|place| *place = None).or_insert(Some(at));
+    }
     Asked {
         session,
         group: group.row.group.id.clone(),
@@ -171,7 +178,8 @@ fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
         cost: groups::cost_name(group),
         proves: group.standing.proves && !group.verdict.twin_alarm,
         chosen,
-        cells: judged.iter().map(confirmed).collect(),
+        cells,
+        by_choices,
     }
 }
 
@@ -257,7 +265,10 @@ impl Scene<'_> {
     /// The cell of one session in another.
     fn same<'c>(&self, choices: &Levels, first: &Asked, in_: &'c Asked) -> Option<&'c Confirmed> {
         let stated_only = [first, in_].iter().any(|asked| is_table(&self.sessions[asked.session].record));
-        let mut found = in_.cells.iter().filter(|cell| agree(choices, &cell.choices, stated_only));
+        if !stated_only {
+            return in_.by_choices.get(choices).copied().flatten().map(|at| &in_.cells[at]);
+        }
+        let mut found = in_.cells.iter().filter(|cell| agree(choices, &cell.choices, true));
         found.next().filter(|_| found.next().is_none())
     }
 

@@ -1,0 +1,164 @@
+//! `bytegauge watch [ID]`: the report page of a session that goes on, on loopback, until it ends.
+//!
+//! A process of its own, which reads the store: whatever a browser does, the session hears nothing of it. It works only for
+//! somebody who looks, at most once every few seconds and a twentieth of the time, and where nobody else wants the CPU. What
+//! it takes all the same the session sees as other programs' work, and says so. What is shown are whole trials: a trial is
+//! one transaction.
+
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{SessionId, SessionStatus};
+use bytegauge_report::{SessionData, View, render};
+use bytegauge_store::Store;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::exit::{DONE, Failure};
+use crate::page_server::{PageServer, Served};
+use crate::{interrupt, page, stored};
+
+/// How often a page asks whether there is something new.
+const ASK_MS: u64 = 3_000;
+
+/// How often the store is asked how the session stands.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Pages are made no more often than this,
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// and the making of them takes no more than one part of so many.
+const SHARE: u32 = 20;
+
+/// How long after the end the last page is there, for those who look.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Looks in a row that find a session without its process before it counts as cut off: between its first row and its lock
+/// there is a moment.
+const ALONE_MAX: u32 = 4;
+
+/// The subcommand.
+pub fn command() -> Command {
+    Command::new("watch")
+        .about("Look at a session while it goes on: its page on loopback, until it ends")
+        .arg(
+            Arg::new("session")
+                .value_name("ID")
+                .value_parser(value_parser!(i64))
+                .help("The session's number [default: the latest that is being measured]"),
+        )
+        .arg(
+            Arg::new("port")
+                .long("port")
+                .value_name("PORT")
+                .value_parser(value_parser!(u16))
+                .default_value("0")
+                .help("Port of 127.0.0.1; 0: any that is free"),
+        )
+        .arg(Arg::new("open").long("open").action(ArgAction::SetTrue).help("Show it in the browser"))
+}
+
+/// Serves until the session ends, or until SIGINT or SIGTERM.
+pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    // Where it cannot be had, the bounds above are what keeps us small.
+    let _ = bytegauge_sys::process::run_when_idle();
+    let path = stored::store_path(matches)?;
+    let store = Store::open_existing(&path)?;
+    let session = session(matches, &store)?;
+    let stop = interrupt::stop_on_signals()?;
+    let port = matches.get_one::<u16>("port").copied().unwrap_or(0);
+    let mut made = Made::of(&store, session)?;
+    let server = PageServer::start((Ipv4Addr::LOCALHOST, port).into(), made.served.take().unwrap_or_default())?;
+    // Whoever does not listen may still look.
+    let told = writeln!(io::stdout(), "session {session} is at {} until it ends; Ctrl-C leaves it", server.address());
+    let _ = told.and_then(|()| io::stdout().flush());
+    if matches.get_flag("open") {
+        page::show(server.address().as_ref()).map_err(|error| {
+            Failure::failed(format!("cannot show it: {error}: open {} in a browser", server.address()))
+        })?;
+    }
+    let mut alone = 0;
+    let status = loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(DONE);
+        }
+        let (status, trials) = store.standing(session)?;
+        alone = if store.is_owned(session) { 0 } else { alone + 1 };
+        if status != SessionStatus::Running || alone >= ALONE_MAX {
+            break status;
+        }
+        if trials != made.trials && made.is_due() && server.was_asked() {
+            made = Made::of(&store, session)?;
+            server.serve(made.served.take().unwrap_or_default());
+        }
+        thread::sleep(LOOK);
+    };
+    if server.is_looked_at(FAREWELL) {
+        let mut last = Made::of(&store, session)?;
+        server.serve(Served { over: true, ..last.served.take().unwrap_or_default() });
+        let end = Instant::now() + FAREWELL;
+        while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+        }
+    }
+    let how = match status {
+        SessionStatus::Running => format!("was cut off: go on with --resume {session}"),
+        SessionStatus::Incomplete => format!("was interrupted: go on with --resume {session}"),
+        SessionStatus::Complete | SessionStatus::Imported => "is complete".to_owned(),
+    };
+    stored::print(&format!("session {session} {how}; its page: bytegauge report {session} --html page.html --open\n"))
+}
+
+/// The session that was named, or the latest that is being measured.
+fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
+    let named = matches.get_one::<i64>("session").map(|id| SessionId(*id));
+    if let Some(session) = named {
+        let (status, _) = store.standing(session)?;
+        return match status == SessionStatus::Running && store.is_owned(session) {
+            true => Ok(session),
+            false => Err(Failure::usage(format!(
+                "session {session} is not being measured: see it with `bytegauge report {session} --html page.html --open`"
+            ))),
+        };
+    }
+    store.begun()?.into_iter().find(|session| store.is_owned(*session)).ok_or_else(|| {
+        Failure::usage(
+            "no session of this store is being measured: start one, such as `bytegauge run buffer-size`, or see the latest \
+             with `bytegauge report --html page.html --open`",
+        )
+    })
+}
+
+/// A page that was made, and what it cost.
+struct Made {
+    trials: u64,
+    at: Instant,
+    took: Duration,
+    served: Option<Served>,
+}
+
+impl Made {
+    fn of(store: &Store, session: SessionId) -> Result<Made, Failure> {
+        let began = Instant::now();
+        let (_, trials) = store.standing(session)?;
+        let mut view = View::of(&SessionData::load(store, session)?, &bytegauge_report::Settings::default());
+        if view.status == SessionStatus::Running && store.is_owned(session) {
+            // The document takes it for cut off, as whoever reads the store later has to.
+            view.answer.next = vec!["the session goes on; nothing is proven before its look".into()];
+        }
+        let views = std::slice::from_ref(&view);
+        let served = Served {
+            page: render::page::render_live(&view, ASK_MS),
+            documents: render::page::documents(views),
+            version: trials,
+            over: false,
+        };
+        Ok(Made { trials, at: Instant::now(), took: began.elapsed(), served: Some(served) })
+    }
+
+    fn is_due(&self) -> bool {
+        self.at.elapsed() >= PAUSE.max(self.took * SHARE)
+    }
+}

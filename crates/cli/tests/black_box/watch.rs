@@ -1,0 +1,132 @@
+//! A session is looked at while it goes on: by those who know the address, and without the session hearing of it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use crate::bench::{Bench, Running};
+
+/// A session that goes on until it is told to stop.
+const ENDLESS: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
+                       --duration 20ms --blocks 100000 --looks 1 --budget 180m --seed 1 --quiet";
+
+/// What waits for an answer waits no longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A session that has begun, and who watches it, with what it said of where.
+fn watched(bench: &Bench) -> (Running, Running, String) {
+    let mut session = bench.start(ENDLESS);
+    session.until("a lock", |_| lock(bench).exists());
+    let mut watch = bench.start("watch");
+    watch.until("an address", |watch| watch.stdout().contains("until it ends"));
+    let told = watch.stdout();
+    let address = told.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).expect("an address");
+    (session, watch, address.to_owned())
+}
+
+fn lock(bench: &Bench) -> std::path::PathBuf {
+    let store = bench.store();
+    store.with_file_name(format!("{}.session-1.lock", store.file_name().expect("a name").display()))
+}
+
+/// Host with port, and the path with the token.
+fn parts(address: &str) -> (&str, String) {
+    let (place, token) = address.trim_start_matches("http://").split_once('/').expect("a path");
+    (place, format!("/{token}"))
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(parts(address).0).expect("a server");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    stream
+}
+
+/// Sends a request and reads the whole reply.
+fn ask(address: &str, request: &str) -> String {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).expect("a reply");
+    String::from_utf8(reply).expect("text")
+}
+
+fn get(address: &str, path: &str, header: &str) -> String {
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\n{header}\r\n"))
+}
+
+#[test]
+fn who_knows_the_address_sees_the_session_and_nobody_else() {
+    let bench = Bench::new();
+    let (session, watch, address) = watched(&bench);
+    let (_, token) = parts(&address);
+    let page = get(&address, &token, "");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page:.200}");
+    assert!(page.contains("default-src 'none'; connect-src 'self'") && page.contains("\"every_ms\""));
+    let data = get(&address, &format!("{token}data"), "");
+    let (head, body) = data.split_once("\r\n\r\n").expect("a head");
+    let documents: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!((&documents[0]["session"], &documents[0]["status"]), (&1.into(), &"running".into()));
+    let tag = head.lines().find_map(|line| line.strip_prefix("ETag: ")).expect("a tag");
+    // Somebody has asked, so that newer documents may have taken their place meanwhile.
+    let again = get(&address, &format!("{token}data"), &format!("If-None-Match: {tag}\r\n"));
+    assert!(["HTTP/1.1 304 ", "HTTP/1.1 200 "].iter().any(|status| again.starts_with(status)), "{again:.200}");
+    for path in ["/", "/data", "/0123456789abcdef0123456789abcdef/", &token[..token.len() - 2]] {
+        let refused = get(&address, path, "");
+        assert!(refused.starts_with("HTTP/1.1 404 ") && !refused.contains("unix"), "{path}: {refused:.200}");
+    }
+    assert!(ask(&address, &format!("POST {token} HTTP/1.1\r\n\r\n")).starts_with("HTTP/1.1 405 "));
+    assert!(ask(&address, "\0\x01\x02 what\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    // The watcher leaves; the session goes on.
+    watch.signal("INT");
+    watch.wait().exits(0);
+    assert!(lock(&bench).exists());
+    session.signal("INT");
+    session.wait().exits(130);
+}
+
+#[test]
+fn a_browser_that_never_reads_keeps_nobody_waiting() {
+    let bench = Bench::new();
+    let (session, watch, address) = watched(&bench);
+    let (_, token) = parts(&address);
+    let request = format!("GET {token} HTTP/1.1\r\n\r\n");
+    let silent: Vec<TcpStream> = (0..6)
+        .map(|at| {
+            let mut stream = connect(&address);
+            // Some ask and never read, some never ask.
+            stream.write_all(if at % 2 == 0 { request.as_bytes() } else { b"GET " }).expect("a request");
+            stream
+        })
+        .collect();
+    assert!(get(&address, &token, "").starts_with("HTTP/1.1 200 OK"));
+    session.signal("INT");
+    session.wait().exits(130);
+    watch.wait().exits(0).prints(&["session 1 was interrupted: go on with --resume 1", "report 1 --html"]);
+    drop(silent);
+}
+
+#[test]
+fn the_end_of_the_session_is_the_end_of_its_page() {
+    let bench = Bench::new();
+    let (session, watch, _) = watched(&bench);
+    // As if the power had gone: nobody writes that it ended.
+    session.kill();
+    watch.wait().exits(0).prints(&["session 1 was cut off: go on with --resume 1"]);
+    bench.run("watch").exits(2).complains(&["no session of this store is being measured", "report --html"]);
+    bench.run("watch 1").exits(2).complains(&["session 1 is not being measured", "report 1 --html"]);
+    bench.run("watch 7").exits(2).complains(&["session 7"]);
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_with_the_next_step() {
+    let bench = Bench::new();
+    bench.run("watch").exits(2).complains(&["bytegauge run buffer-size"]);
+    let mut session = bench.start(ENDLESS);
+    session.until("a lock", |_| lock(&bench).exists());
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its number").port();
+    bench.run(&format!("watch --port {port}")).exits(5).complains(&["cannot be had", "--port"]);
+    bench.run("watch --port 65536").exits(2);
+    session.signal("INT");
+    session.wait().exits(130);
+}
