@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::measure::PLANTS;
 use crate::selftest::SCALES;
-use crate::{agent, serve};
+use crate::{agent, observe, serve};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -116,6 +116,7 @@ pub fn command() -> Command {
                 .arg(choice("format", &["text", "json"]).default_value("text").help("How to print it"))
                 .arg(strict_arg().help("Exit with 3 if there is something to mend")),
         )
+        .subcommand(observe::command())
         .subcommand(serve::command())
         .subcommand(agent::command())
         .subcommand(Command::new("sessions").about("List what was measured"))

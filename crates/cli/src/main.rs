@@ -17,6 +17,7 @@ mod interrupt;
 mod live;
 mod look;
 mod measure;
+mod observe;
 mod page;
 mod print;
 mod progress;
@@ -66,6 +67,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("relay", matches)) => measure::relay(matches),
         Some(("ab", matches)) => ab::ab(matches),
         Some(("check", matches)) => check::check(matches),
+        Some(("observe", matches)) => observe::run(matches),
         Some(("survey", matches)) => survey::survey(matches),
         Some(("doctor", matches)) => doctor::doctor(matches),
         Some(("compare", matches)) => history::compare(matches),
