@@ -5,10 +5,10 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use bytegauge_harness::observe::{
-    Asked, EndView, ObserveError, Observed, SideView, SizeSummary, Started, Watch, observe,
+    Asked, EndView, ObserveError, Observed, SideView, SizeSummary, Started, ToObserve, observe,
 };
 use bytegauge_model::{Bytes, Nanos};
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::ArgMatches;
 use serde_json::json;
 
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
@@ -28,54 +28,6 @@ const ENDS_MAX: usize = 4;
 
 /// Files beside each other, should the name be taken.
 const FILES_MAX: u32 = 1000;
-
-const HELP: &str = "The program is traced for a tenth of a second at a time and left alone between; while it is traced it is \
-slower, and how much is told. Nothing of it is changed, and what it sends is not read. It is another's unless you are root: \
-what the system refuses is said with the next step.
-
-  bytegauge observe --pid $(pgrep -o nginx)
-  bytegauge observe --for 10s -- dd if=/dev/zero of=/dev/null bs=64K
-
-What is started here has no input, prints to standard error, and is told to leave (TERM) when the time is over.";
-
-/// The command's flags.
-pub fn command() -> Command {
-    Command::new("observe")
-        .about("What a running program does with its sockets, pipes and files: sizes, peers, buffers; and the question that fits")
-        .after_help(HELP)
-        .arg(
-            Arg::new("pid")
-                .long("pid")
-                .value_name("PID")
-                .value_parser(value_parser!(u32).range(1..))
-                .help("The process, with its threads and all that it has started"),
-        )
-        .arg(
-            Arg::new("command")
-                .value_name("COMMAND")
-                .num_args(0..)
-                .last(true)
-                .conflicts_with("pid")
-                .help("A program to start and look at, instead of --pid"),
-        )
-        .arg(Arg::new("for").long("for").value_name("TIME").help("How long to look [default: 5s]"))
-        .arg(Arg::new("sample").long("sample").value_name("TIME").help("How long it is traced at a time [default: 100ms]"))
-        .arg(
-            Arg::new("output")
-                .long("output")
-                .short('o')
-                .value_name("FILE")
-                .help("Where the plan goes [default: observed-PROGRAM.toml, here]"),
-        )
-        .arg(
-            Arg::new("format")
-                .long("format")
-                .value_name("FORMAT")
-                .value_parser(["text", "json"])
-                .default_value("text")
-                .help("How to print what was seen"),
-        )
-}
 
 /// `bytegauge observe`.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -103,7 +55,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let stop = interrupt::stop_on_signals()?;
     let (time, sample) = (Duration::from_nanos(time_ns), Duration::from_nanos(sample_ns));
-    let watch = Watch { pid, time, sample, stands_still: started.is_some() };
+    let watch = ToObserve { pid, time, sample, stands_still: started.is_some() };
     let mut observed = observe(&watch, &stop).map_err(|error| failure(&error))?;
     drop(started);
     // What was typed, where it can be typed again; a shell's own line is no command of the user's.

@@ -5,7 +5,9 @@
 use bytegauge_model::Bytes;
 use serde::Serialize;
 
-use super::{EndView, Leads, Observed, SideView};
+use super::end::Leads;
+use super::seen::{EndView, Observed};
+use super::tally::SideView;
 
 /// Sizes that are always asked for, beside the program's own.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
@@ -22,7 +24,7 @@ const SAME: f64 = 0.25;
 /// What the program is in the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ProgramKind {
     /// It reads what its peer writes.
     Reader,
     /// It writes what its peer reads.
@@ -45,7 +47,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
     /// What the program is.
-    pub kind: Kind,
+    pub kind: ProgramKind,
     /// In a sentence: what it is, and the right question.
     pub says: String,
     /// What was not to be seen, and stands in the plan all the same.
@@ -188,7 +190,7 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let work = work(observed.user_ns_per_byte, &mut assumed);
     let sizes = format!("write-size = \"{writes}\"\nread-size = \"{}\"\n", list(own));
     Asked {
-        kind: Kind::Reader,
+        kind: ProgramKind::Reader,
         says: format!(
             "it reads, {} at a time, what its peer writes ({writes}): which read size is right?",
             compact(own)
@@ -205,7 +207,7 @@ fn writer(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let assumed = vec![format!("how the peer reads is not to be seen from here: 64K at a time{}", peers_hint(end))];
     let sizes = format!("read-size = \"64K\"\nwrite-size = \"{}\"\n", list(own));
     Asked {
-        kind: Kind::Writer,
+        kind: ProgramKind::Writer,
         says: format!("it writes, {} at a time, what its peer reads: which write size is right?", compact(own)),
         assumed,
         plan: Some(stream(transport, "writer", end.flows, &sizes, "sum")),
@@ -219,7 +221,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let (in_size, out_size) = (buffer(reads), buffer(writes));
     let work = work(observed.user_ns_per_byte, &mut assumed);
     Asked {
-        kind: Kind::Both,
+        kind: ProgramKind::Both,
         says: format!(
             "it reads {} and writes {} at a time, neither in answer to the other: which sizes are right, each way?",
             compact(in_size),
@@ -258,7 +260,7 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     // One pipe goes one way.
     let transport = if transport == "pipe" { "unix" } else { transport };
     Asked {
-        kind: if serves { Kind::Server } else { Kind::Client },
+        kind: if serves { ProgramKind::Server } else { ProgramKind::Client },
         says: format!(
             "it {} requests of {} B with {} B over {} connections: which engine serves them best?",
             if serves { "answers" } else { "makes" },
@@ -283,7 +285,7 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let Some(side) = side else { return other(observed, end) };
     let own = buffer(side);
     Asked {
-        kind: Kind::Relay,
+        kind: ProgramKind::Relay,
         says: format!(
             "it passes on what it reads, {} at a time: which buffer, and would another way of passing on be better?",
             compact(own)
@@ -307,10 +309,10 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
         (Some(read), Some(written))
             if read.messages_per_call * read.calls as f64 >= written.messages_per_call * written.calls as f64 =>
         {
-            (Kind::Reader, read)
+            (ProgramKind::Reader, read)
         }
-        (Some(read), None) => (Kind::Reader, read),
-        (_, Some(written)) => (Kind::Writer, written),
+        (Some(read), None) => (ProgramKind::Reader, read),
+        (_, Some(written)) => (ProgramKind::Writer, written),
         (None, None) => return other(observed, end),
     };
     // The largest payload over IPv4, and what a Unix datagram takes as well.
@@ -319,7 +321,7 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
         kind,
         says: format!(
             "it {} datagrams of {size} B, {:.1} a call: what does batching buy?",
-            if kind == Kind::Reader { "takes" } else { "sends" },
+            if kind == ProgramKind::Reader { "takes" } else { "sends" },
             side.messages_per_call
         ),
         assumed: Vec::new(),
@@ -339,7 +341,7 @@ fn over_files(observed: &Observed) -> Asked {
     let own = || observed.ends.iter().filter(is_own);
     let Some(end) = own().find(reads).or(own().next()) else {
         return Asked {
-            kind: Kind::Other,
+            kind: ProgramKind::Other,
             says: "it moved no bytes that were seen".into(),
             assumed: Vec::new(),
             plan: None,
@@ -355,7 +357,7 @@ fn over_files(observed: &Observed) -> Asked {
     let mut assumed = Vec::new();
     let work = work(observed.user_ns_per_byte, &mut assumed);
     Asked {
-        kind: Kind::FileReader,
+        kind: ProgramKind::FileReader,
         says: format!("it reads {path}, {} at a time: which read size is right?", compact(own)),
         assumed,
         plan: Some(format!(
@@ -370,7 +372,7 @@ fn over_files(observed: &Observed) -> Asked {
 fn other(observed: &Observed, end: &EndView) -> Asked {
     let own = [&end.reads, &end.writes].into_iter().flatten().max_by_key(|side| side.bytes).map_or(65_536, buffer);
     Asked {
-        kind: Kind::Other,
+        kind: ProgramKind::Other,
         says: format!(
             "most of its bytes go over {}, which nothing here measures by itself: check the program",
             end.label
@@ -445,12 +447,12 @@ mod tests {
 
     use bytegauge_plan::{Catalog, resolve};
 
-    use super::super::Cost;
-    use super::super::tally::Side;
+    use super::super::seen::LookCost;
+    use super::super::tally::OneWay;
     use super::*;
 
     fn side(name: &'static str, asked: u64, moved: u64, calls: u64) -> Option<SideView> {
-        let mut side = Side::default();
+        let mut side = OneWay::default();
         (0..calls).for_each(|_| side.add(name, Some(asked), moved as i64, 1, 1));
         side.view()
     }
@@ -477,13 +479,13 @@ mod tests {
             throttled: None,
             ended: false,
             interrupted: false,
-            cost: Cost::default(),
+            cost: LookCost::default(),
         }
     }
 
     /// The plan is one that `run` takes, and holds these lines.
     #[track_caller]
-    fn check_plan(ends: Vec<EndView>, kind: Kind, lines: &[&str]) -> Asked {
+    fn check_plan(ends: Vec<EndView>, kind: ProgramKind, lines: &[&str]) -> Asked {
         let asked = Asked::of(&observed(ends, &["thing", "--buffer", "64K"]), "observed-thing");
         assert_eq!(asked.kind, kind, "{asked:?}");
         let plan = asked.plan.as_deref().expect("a plan");
@@ -509,11 +511,14 @@ mod tests {
     fn a_reader_is_asked_for_its_peers_sizes() {
         let short = vec![end(tcp(), side("read", 65_536, 1448, 90), None, 0)];
         let lines = ["i-am = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
-        let asked = check_plan(short, Kind::Reader, &lines);
+        let asked = check_plan(short, ProgramKind::Reader, &lines);
         assert_eq!(asked.check, "bytegauge check --values 4K..1M --default 64K -- thing --buffer {value}");
         let full = vec![end(tcp(), side("read", 10_000, 10_000, 90), None, 0)];
-        let asked =
-            check_plan(full, Kind::Reader, &["write-size = \"16K,1M\"", "read-size = \"4K,10000,16K,64K,256K,1M\""]);
+        let asked = check_plan(
+            full,
+            ProgramKind::Reader,
+            &["write-size = \"16K,1M\"", "read-size = \"4K,10000,16K,64K,256K,1M\""],
+        );
         assert!(asked.assumed[0].contains("not to be seen"));
     }
 
@@ -521,30 +526,34 @@ mod tests {
     fn every_kind_has_a_plan_that_runs() {
         let writes = || side("write", 8192, 8192, 50);
         let unix = Leads::Unix { transport: "unix".into(), peer: "x".into() };
-        check_plan(vec![end(unix, None, writes(), 0)], Kind::Writer, &["i-am = \"writer\"", "transport = \"unix\""]);
-        check_plan(vec![end(Leads::Pipe { fd: 1 }, None, writes(), 0)], Kind::Writer, &["transport = \"pipe\""]);
+        check_plan(
+            vec![end(unix, None, writes(), 0)],
+            ProgramKind::Writer,
+            &["i-am = \"writer\"", "transport = \"unix\""],
+        );
+        check_plan(vec![end(Leads::Pipe { fd: 1 }, None, writes(), 0)], ProgramKind::Writer, &["transport = \"pipe\""]);
         let calls = || (side("read", 4096, 100, 50), side("write", 900, 900, 50));
         let (reads, answers) = calls();
         let lines = ["workload = \"call\"", "request = 100", "response = 900", "work = \"2.5ns\""];
-        let asked = check_plan(vec![end(served(), reads, answers, 100)], Kind::Server, &lines);
+        let asked = check_plan(vec![end(served(), reads, answers, 100)], ProgramKind::Server, &lines);
         let expected = "--default 4K --start 'exec thing --buffer 64K {value}' --ready tcp:7000 -- CLIENT";
         assert!(asked.check.ends_with(expected), "{}", asked.check);
         let (reads, requests) = calls();
-        check_plan(vec![end(tcp(), reads, requests, 100)], Kind::Client, &["request = 900", "response = 100"]);
+        check_plan(vec![end(tcp(), reads, requests, 100)], ProgramKind::Client, &["request = 900", "response = 100"]);
         let (reads, writes) = (side("read", 4096, 4096, 50), side("write", 4096, 4096, 50));
         check_plan(
             vec![end(tcp(), reads.clone(), writes.clone(), 2)],
-            Kind::Both,
+            ProgramKind::Both,
             &["i-am = \"writer\"", "i-am = \"reader\""],
         );
         let passed = vec![end(served(), reads, None, 0), end(tcp(), None, writes, 0)];
-        check_plan(passed, Kind::Relay, &["relay-buffer = \"4K,16K,64K,256K,1M\""]);
+        check_plan(passed, ProgramKind::Relay, &["relay-buffer = \"4K,16K,64K,256K,1M\""]);
         let udp = Leads::Accepted { transport: "udp".into(), port: 53 };
-        check_plan(vec![end(udp, side("recvmsg", 2048, 512, 9), None, 0)], Kind::Reader, &["write-size = 512"]);
+        check_plan(vec![end(udp, side("recvmsg", 2048, 512, 9), None, 0)], ProgramKind::Reader, &["write-size = 512"]);
         let zero = Leads::File { path: "/dev/zero".into() };
         check_plan(
             vec![end(zero, side("read", 512, 512, 9), None, 0)],
-            Kind::FileReader,
+            ProgramKind::FileReader,
             &["transport = \"/dev/zero\""],
         );
     }
@@ -553,7 +562,7 @@ mod tests {
     fn what_nothing_here_measures_is_checked_alone() {
         let out = end(Leads::File { path: "/tmp/out".into() }, None, side("write", 4096, 4096, 9), 0);
         let asked = Asked::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
-        assert_eq!((asked.kind, asked.plan), (Kind::Other, None));
+        assert_eq!((asked.kind, asked.plan), (ProgramKind::Other, None));
         assert_eq!(asked.check, "bytegauge check --values 4K..1M --default 4K -- cp --size={value} 'a b'");
         assert_eq!(Asked::of(&observed(Vec::new(), &["x"]), "x").plan, None);
         let library = end(Leads::File { path: "/lib/libc.so.6".into() }, side("read", 832, 832, 1), None, 0);

@@ -12,7 +12,11 @@ use bytegauge_sys::interrupt::{self, ThreadHandle};
 use bytegauge_sys::trace::{Called, Did, LETTING_GO, Seen, TraceCost, Tracer};
 use bytegauge_sys::{children, descendants};
 
-use super::{CALLS_MAX, Counted, ObserveError, refused};
+use super::counted::Counted;
+use super::refusal::{ObserveError, refused};
+
+/// Calls after which a sample is long enough: a program that makes many is held up for less time.
+const CALLS_MAX: u64 = 5_000;
 
 /// How often a sample's end is looked for: shorter than any sample that says something.
 const TICK: Duration = Duration::from_millis(5);

@@ -66,7 +66,7 @@ pub struct SizeSummary {
 
 /// Calls in one direction over one or more descriptors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct OneWay {
     /// Calls that moved bytes.
     pub calls: u64,
     /// Bytes moved.
@@ -89,7 +89,7 @@ pub struct Side {
     pub names: BTreeMap<&'static str, u64>,
 }
 
-impl Side {
+impl OneWay {
     /// Counts a call that moved `moved` bytes, or failed with `-moved`.
     pub fn add(&mut self, name: &'static str, asked: Option<u64>, moved: i64, pieces: u64, messages: u64) {
         let Ok(bytes) = u64::try_from(moved) else {
@@ -115,7 +115,7 @@ impl Side {
     }
 
     /// Counts those of another.
-    pub fn merge(&mut self, other: &Side) {
+    pub fn merge(&mut self, other: &OneWay) {
         self.calls += other.calls;
         self.bytes += other.bytes;
         self.not_yet += other.not_yet;
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn sizes_are_counted_and_told_in_short() {
-        let mut side = Side::default();
+        let mut side = OneWay::default();
         for _ in 0..9 {
             side.add("read", Some(4096), 4096, 1, 1);
         }
@@ -195,17 +195,17 @@ mod tests {
         assert_eq!((view.moved.least, view.moved.median, view.moved.p90, view.moved.largest), (100, 4096, 4096, 4096));
         assert_eq!((view.moved.most_often, view.moved.most_often_share), (4096, 0.9));
         assert_eq!(view.by, ["read", "recv"]);
-        let mut both = Side::default();
+        let mut both = OneWay::default();
         both.merge(&side);
         both.merge(&side);
         assert_eq!(both.view().unwrap().calls, 20);
         assert_eq!(both.view().unwrap().asked.unwrap().median, 4096);
-        assert!(Side::default().view().is_none());
+        assert!(OneWay::default().view().is_none());
     }
 
     #[test]
     fn many_messages_in_a_call_are_counted_each() {
-        let mut side = Side::default();
+        let mut side = OneWay::default();
         side.add("recvmmsg", None, 800, 8, 8);
         let view = side.view().unwrap();
         assert_eq!((view.messages_per_call, view.moved.median, view.asked), (8.0, 100, None));
