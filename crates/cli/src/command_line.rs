@@ -70,6 +70,16 @@ how far sessions differ by themselves; a name for the sessions saved under it. N
   bytegauge run buffer-size --against main
   bytegauge compare main 12";
 
+/// What looking at a program means for it.
+const OBSERVE_HELP: &str = "The program is traced for a tenth of a second at a time and left alone between; while it is traced it is \
+slower, and how much is told. Nothing of it is changed, and what it sends is not read. It is another's unless you are root: \
+what the system refuses is said with the next step.
+
+  bytegauge observe --pid $(pgrep -o nginx)
+  bytegauge observe --for 10s -- dd if=/dev/zero of=/dev/null bs=64K
+
+What is started here has no input, prints to standard error, and is told to leave (TERM) when the time is over.";
+
 /// The whole command.
 pub fn command() -> Command {
     Command::new("bytegauge")
@@ -116,6 +126,7 @@ pub fn command() -> Command {
                 .arg(choice("format", &["text", "json"]).default_value("text").help("How to print it"))
                 .arg(strict_arg().help("Exit with 3 if there is something to mend")),
         )
+        .subcommand(observing())
         .subcommand(serve::command())
         .subcommand(agent::command())
         .subcommand(watch::command())
@@ -207,6 +218,45 @@ pub fn command() -> Command {
                 .about("Serve one end of a path on standard input and output")
                 .arg(Arg::new("role").value_name("ROLE").help("What it does, for whoever looks at the processes"))
                 .hide(true),
+        )
+}
+
+/// A program that is looked at.
+fn observing() -> Command {
+    Command::new("observe")
+        .about("What a running program does with its sockets, pipes and files: sizes, peers, buffers; and the question that fits")
+        .after_help(OBSERVE_HELP)
+        .arg(
+            Arg::new("pid")
+                .long("pid")
+                .value_name("PID")
+                .value_parser(value_parser!(u32).range(1..))
+                .help("The process, with its threads and all that it has started"),
+        )
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .num_args(0..)
+                .last(true)
+                .conflicts_with("pid")
+                .help("A program to start and look at, instead of --pid"),
+        )
+        .arg(Arg::new("for").long("for").value_name("TIME").help("How long to look [default: 5s]"))
+        .arg(Arg::new("sample").long("sample").value_name("TIME").help("How long it is traced at a time [default: 100ms]"))
+        .arg(
+            Arg::new("output")
+                .long("output")
+                .short('o')
+                .value_name("FILE")
+                .help("Where the plan goes [default: observed-PROGRAM.toml, here]"),
+        )
+        .arg(
+            Arg::new("format")
+                .long("format")
+                .value_name("FORMAT")
+                .value_parser(["text", "json"])
+                .default_value("text")
+                .help("How to print what was seen"),
         )
 }
 

@@ -100,8 +100,7 @@ fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {
     let mut ids = Vec::new();
     for summary in store.sessions()?.into_iter().take(SESSIONS_MAX) {
         let complete = matches!(summary.status, SessionStatus::Complete | SessionStatus::Imported);
-        let saved = |record: SessionRecord| record.plan.get("saved")?.as_str().map(|saved| saved == name);
-        if complete && saved(store.session(summary.id)?) == Some(true) {
+        if complete && summary.saved.as_deref() == Some(name) {
             ids.push(summary.id);
         }
     }

@@ -18,6 +18,7 @@ mod interrupt;
 mod live;
 mod look;
 mod measure;
+mod observe;
 mod page;
 mod page_server;
 mod print;
@@ -69,6 +70,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("relay", matches)) => measure::relay(matches),
         Some(("ab", matches)) => ab::ab(matches),
         Some(("check", matches)) => check::check(matches),
+        Some(("observe", matches)) => observe::run(matches),
         Some(("survey", matches)) => survey::survey(matches),
         Some(("doctor", matches)) => doctor::doctor(matches),
         Some(("compare", matches)) => history::compare(matches),

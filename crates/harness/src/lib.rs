@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod observe;
 pub mod placing;
 pub mod probe;
 pub mod run;

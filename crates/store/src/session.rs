@@ -50,6 +50,8 @@ pub struct SessionSummary {
     pub version: String,
     /// Brought in by `import`: measured elsewhere, never resumed.
     pub imported: bool,
+    /// The name it was kept under (`--save`).
+    pub saved: Option<String>,
     /// How many groups it has.
     pub groups: u64,
     /// How many cells it has, twins and floors included.
@@ -139,7 +141,8 @@ impl Store {
         let sql = "SELECT id, started_unix_ns, finished_unix_ns, status, plan_name, workload, version, imported,
                    (SELECT count(*) FROM groups WHERE session = sessions.id),
                    (SELECT count(*) FROM cells WHERE session = sessions.id),
-                   (SELECT count(*) FROM trials WHERE session = sessions.id)
+                   (SELECT count(*) FROM trials WHERE session = sessions.id),
+                   plan ->> '$.saved'
                    FROM sessions ORDER BY id DESC";
         self.read(|c| Ok(c.prepare(sql)?.query_map([], summary)?.collect::<Result<_, _>>()?))
     }
@@ -247,6 +250,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
         groups: row.get::<_, Count>(8)?.0,
         cells: row.get::<_, Count>(9)?.0,
         trials: row.get::<_, Count>(10)?.0,
+        saved: row.get(11)?,
     })
 }
 

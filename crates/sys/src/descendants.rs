@@ -5,7 +5,7 @@
 //!
 //! Never signals anybody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -72,6 +72,40 @@ pub fn used() -> io::Result<TreeUse> {
         sum.processes += u64::from(stat.lives());
     }
     Ok(sum)
+}
+
+/// A process and all its descendants that have not ended, by `/proc`.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub fn tree(root: u32) -> io::Result<BTreeSet<u32>> {
+    let all = processes()?;
+    let mut found = BTreeSet::from([root]);
+    loop {
+        let is_new = |(pid, stat): &(&u32, &Stat)| stat.lives() && found.contains(&stat.parent) && !found.contains(pid);
+        let more: Vec<u32> = all.iter().filter(is_new).map(|(pid, _)| *pid).collect();
+        if more.is_empty() {
+            found.retain(|pid| all.get(pid).is_some_and(Stat::lives));
+            return Ok(found);
+        }
+        found.extend(more);
+    }
+}
+
+/// CPU time in user mode that all threads of a process have used, ended ones included, ns, in ticks
+/// (proc_pid_stat(5)); `None` where it is gone.
+#[must_use]
+pub fn user_ns(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(Stat::parse(&text)?.ticks[0] * tick_ns())
+}
+
+/// Whether a process stands still, by a signal or for a tracer (proc_pid_stat(5), `T` and `t`); `None` where it is gone.
+#[must_use]
+pub fn is_stopped(pid: u32) -> Option<bool> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Stat::parse(&text).filter(Stat::lives).map(|stat| matches!(stat.state, 'T' | 't'))
 }
 
 /// What is needed of `/proc/PID/stat`.

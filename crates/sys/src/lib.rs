@@ -17,6 +17,7 @@ compile_error!(
 compile_error!("bytegauge counts bytes in 64-bit machine words: build it for a 64-bit target");
 
 pub mod affinity;
+pub mod borrow;
 pub mod buffer;
 pub mod children;
 pub mod clock;
@@ -27,6 +28,7 @@ pub mod environment;
 pub mod epoll;
 pub mod errno;
 pub mod file;
+pub mod holders;
 pub mod interface;
 pub mod interrupt;
 pub mod io;
@@ -44,6 +46,7 @@ pub mod socket_memory;
 pub mod splice;
 pub mod tcp_info;
 pub mod topology;
+pub mod trace;
 pub mod uring;
 
 mod cpu_list;

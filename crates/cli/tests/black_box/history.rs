@@ -38,6 +38,7 @@ fn a_history_tells_what_is_worse_and_what_is_as_good() {
     assert_eq!((&told["lines"][0]["sessions_before"], &told["lines"][0]["sessions_after"]), (&5.into(), &1.into()));
     assert!(told["lines"][0]["lower"].as_f64() > Some(0.05), "{told}");
     bench.run("compare main 8 --margin 90%").exits(0);
+    bench.run("sessions").exits(0).prints(&["saved as", "main"]);
     // A number stands for the older ones of the same program as well.
     bench.run("compare 9 10 --strict").exits(0).prints(&["before: 1, 2, 3, 4, 5, 6, 7, 8, 9 · after: 10", "✓ better"]);
     // Nothing of it is in the way of the session's own report.

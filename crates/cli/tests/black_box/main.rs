@@ -27,6 +27,7 @@ mod kill;
 mod knee;
 mod looks;
 mod machine_limits;
+mod observe;
 mod output;
 mod plans;
 mod quiet;

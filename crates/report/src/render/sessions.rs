@@ -3,7 +3,7 @@
 use bytegauge_model::unit::Nanos;
 use bytegauge_store::SessionSummary;
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 
 use super::paint::{Paint, TerminalStyle};
 use crate::view::rfc3339;
@@ -16,7 +16,18 @@ pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
     }
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["session", "started (UTC)", "took", "status", "plan", "groups", "cells", "trials", "version"]);
+    table.set_header([
+        "session",
+        "started (UTC)",
+        "took",
+        "status",
+        "plan",
+        "groups",
+        "cells",
+        "trials",
+        "version",
+        "saved as",
+    ]);
     for session in sessions {
         let started = rfc3339(session.started_unix_ns).replace('T', " ");
         let took = session.finished_unix_ns.and_then(|end| end.checked_sub(session.started_unix_ns));
@@ -31,7 +42,14 @@ pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
             session.cells.to_string(),
             session.trials.to_string(),
             session.version.clone(),
+            session.saved.clone().unwrap_or_default(),
         ]);
+    }
+    // A column that nobody has used says nothing.
+    if sessions.iter().all(|session| session.saved.is_none())
+        && let Some(column) = table.column_mut(9)
+    {
+        column.set_constraint(ColumnConstraint::Hidden);
     }
     for index in [0, 2, 5, 6, 7] {
         if let Some(column) = table.column_mut(index) {

@@ -155,12 +155,17 @@ fn sessions_are_listed() {
         workload: "stream".into(),
         version: "0.1.0".into(),
         imported: false,
+        saved: None,
         groups: 6,
         cells: 132,
         trials: 2400,
     };
     let style = render::TerminalStyle::default();
-    let text = render::sessions::render(&[summary], &style);
+    let text = render::sessions::render(std::slice::from_ref(&summary), &style);
     assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
+    assert!(!text.contains("saved as"), "{text}");
+    let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
+    let text = render::sessions::render(&[summary, saved], &style);
+    assert!(text.contains("saved as") && text.contains("0.1.0    before-1.2"), "{text}");
     assert_eq!(render::sessions::render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
 }

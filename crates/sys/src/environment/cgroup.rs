@@ -33,8 +33,18 @@ impl CgroupCpu {
         Self::read_from(&Root::new(Path::new("/")))
     }
 
+    /// Reads the groups of another process, as far as they are visible from here.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        Self::read_of(&Root::new(Path::new("/")), &pid.to_string())
+    }
+
     pub(super) fn read_from(root: &Root<'_>) -> Option<Self> {
-        let place = Place::find(&root.text("proc/self/cgroup")?, &root.text("proc/self/mountinfo")?)?;
+        Self::read_of(root, "self")
+    }
+
+    fn read_of(root: &Root<'_>, process: &str) -> Option<Self> {
+        let place = Place::find(&root.text(&format!("proc/{process}/cgroup"))?, &root.text("proc/self/mountinfo")?)?;
         let mut read = Self { version: place.version, limit_cpus: None, nr_throttled: None, throttled_us: None };
         for dir in place.way_up() {
             read.add(root, &dir);
@@ -215,6 +225,9 @@ mod tests {
             .file(&format!("{dir}/a/b/cpu.stat"), "nr_throttled 1\nthrottled_usec 50\n");
         let expected = CgroupCpu { version: 2, limit_cpus: Some(1.5), nr_throttled: Some(4), throttled_us: Some(750) };
         assert_eq!(CgroupCpu::read_from(&Root::new(scratch.path())), Some(expected));
+        scratch.file("proc/77/cgroup", "0::/a\n");
+        let other = CgroupCpu { nr_throttled: Some(3), throttled_us: Some(700), ..expected };
+        assert_eq!(CgroupCpu::read_of(&Root::new(scratch.path()), "77"), Some(other));
     }
 
     #[test]

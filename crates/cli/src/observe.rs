@@ -1,0 +1,262 @@
+//! `observe`: what a program of the user's does with its sockets, pipes and files, and the question that fits.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use bytegauge_harness::observe::{
+    Asked, EndView, ObserveError, Observed, SideView, SizeSummary, Started, ToObserve, observe,
+};
+use bytegauge_model::{Bytes, Nanos};
+use clap::ArgMatches;
+use serde_json::json;
+
+use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::{args, check, interrupt, print, stored};
+
+/// Looks no longer than this unless the user says otherwise.
+const TIME_NS: u64 = 5_000_000_000;
+
+/// The length of a sample.
+const SAMPLE_NS: u64 = 100_000_000;
+
+/// A sample that is shorter sees nothing but its own beginning.
+const SAMPLE_MIN_NS: u64 = 1_000_000;
+
+/// Ends that are told; a document has all.
+const ENDS_MAX: usize = 4;
+
+/// Files beside each other, should the name be taken.
+const FILES_MAX: u32 = 1000;
+
+/// `bytegauge observe`.
+pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let time_ns = args::parsed::<Nanos>(matches, "for")?.map_or(TIME_NS, |time| time.0);
+    let sample_ns = args::parsed::<Nanos>(matches, "sample")?.map_or(SAMPLE_NS, |time| time.0);
+    if sample_ns < SAMPLE_MIN_NS || time_ns < sample_ns {
+        return Err(Failure::usage(
+            "--sample takes 1ms or more, and --for no less than --sample: --for 5s --sample 100ms",
+        ));
+    }
+    let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
+    let (pid, started) = match (matches.get_one::<u32>("pid"), words.is_empty()) {
+        (Some(pid), _) => (*pid, None),
+        (None, true) => {
+            return Err(Failure::usage(
+                "which program? bytegauge observe --pid PID, or bytegauge observe -- COMMAND, which is started",
+            ));
+        }
+        (None, false) => {
+            check::must_be_there(&words)?;
+            let started = Started::start(&words)
+                .map_err(|error| Failure::failed(format!("starting `{}`: {error}", words.join(" "))))?;
+            (started.pid, Some(started))
+        }
+    };
+    let stop = interrupt::stop_on_signals()?;
+    let (time, sample) = (Duration::from_nanos(time_ns), Duration::from_nanos(sample_ns));
+    let watch = ToObserve { pid, time, sample, stands_still: started.is_some() };
+    let mut observed = observe(&watch, &stop).map_err(|error| failure(&error))?;
+    drop(started);
+    // What was typed, where it can be typed again; a shell's own line is no command of the user's.
+    if !words.is_empty() {
+        observed.command = words;
+    }
+    if observed.ends.is_empty() {
+        return Ok(nothing_seen(&observed));
+    }
+    let (file, asked) = write_plan(matches, &observed)?;
+    stored::print(&match args::text(matches, "format") {
+        Some("json") => format!("{:#}\n", json!({ "observed": observed, "asked": asked, "plan_file": file })),
+        _ => print::in_locale(screen(&observed, &asked, file.as_deref())),
+    })?;
+    Ok(if observed.interrupted { INTERRUPTED } else { DONE })
+}
+
+fn failure(error: &ObserveError) -> Failure {
+    match error {
+        ObserveError::System { .. } => Failure::failed(error.to_string()),
+        _ => Failure::usage(error.to_string()),
+    }
+}
+
+fn nothing_seen(observed: &Observed) -> u8 {
+    let Observed { program, cost, uring, .. } = observed;
+    let seconds = Nanos(cost.traced_ns + cost.alone_ns);
+    anstream::eprintln!(
+        "bytegauge: {program} moved no bytes that were seen in {seconds}{}",
+        match (uring.0, observed.ended, observed.interrupted) {
+            (_, _, true) => ": it was let go as Ctrl-C came".to_owned(),
+            (operations @ 1.., ..) =>
+                format!(": it handed {operations} operations to io_uring, whose sizes are not to be seen this way"),
+            (0, true, _) => ": it has ended; was it started as it should be?".to_owned(),
+            (0, false, _) => ": look while it has work to do, or longer (--for 60s)".to_owned(),
+        }
+    );
+    if observed.interrupted { INTERRUPTED } else { FAILED }
+}
+
+/// Writes the plan beside those that are there: where to, and the question.
+fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<String>, Asked), Failure> {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
+    let name: String = format!("observed-{}", observed.program.chars().map(safe).collect::<String>());
+    let asked = Asked::of(observed, &name);
+    let Some(plan) = &asked.plan else { return Ok((None, asked)) };
+    let unwritten = |path: &str, error: &io::Error| {
+        Failure::failed(format!("cannot write the plan to {path}: {error}: choose another place with --output"))
+    };
+    if let Some(path) = args::text(matches, "output") {
+        File::create(path)
+            .and_then(|mut file| file.write_all(plan.as_bytes()))
+            .map_err(|error| unwritten(path, &error))?;
+        return Ok((Some(path.to_owned()), asked));
+    }
+    for number in 1..FILES_MAX {
+        let path = if number == 1 { format!("{name}.toml") } else { format!("{name}-{number}.toml") };
+        match File::create_new(&path) {
+            Ok(mut file) => {
+                file.write_all(plan.as_bytes()).map_err(|error| unwritten(&path, &error))?;
+                return Ok((Some(path), asked));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(unwritten(&path, &error)),
+        }
+    }
+    Err(Failure::failed(format!("there are {FILES_MAX} files {name}-N.toml here: choose a place with --output")))
+}
+
+fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
+    let cost = &observed.cost;
+    let mut out = format!(
+        "bytegauge observe · {} ({}) · {}{}\n\n",
+        observed.program,
+        observed.pid,
+        Nanos(cost.traced_ns + cost.alone_ns),
+        if observed.interrupted {
+            ", then Ctrl-C"
+        } else if observed.ended {
+            ", then it ended"
+        } else {
+            ""
+        }
+    );
+    for (at, end) in observed.ends.iter().take(ENDS_MAX).enumerate() {
+        let head = if at == 0 { "SEES   " } else { "       " };
+        out.push_str(&format!("{head}{}\n", heading(end)));
+        let sides = [("reads ", &end.reads, "gets"), ("writes", &end.writes, "passes")];
+        for (word, side, moves) in sides {
+            out.extend(side.iter().map(|side| format!("         {word} {}\n", told(side, moves))));
+        }
+        if !end.options.is_empty() {
+            let options: Vec<String> = end.options.iter().map(|(name, value)| format!("{name} {value}")).collect();
+            out.push_str(&format!("         {}\n", options.join("  ")));
+        }
+        out.extend(end.unasked.iter().map(|why| format!("         the socket could not be asked what it is: {why}\n")));
+    }
+    if observed.ends.len() > ENDS_MAX {
+        out.push_str(&format!("       and {} more with less (--format json)\n", observed.ends.len() - ENDS_MAX));
+    }
+    out.push_str(&format!("PACE   {}\n", pace(observed).join("\n       ")));
+    out.push_str(&format!("COST   {}\n\n", costs(observed)));
+    out.push_str(&format!("ASKS   {}\n", asked.says));
+    out.extend(asked.assumed.iter().map(|assumed| format!("       assumed: {assumed}\n")));
+    let run = file.map(|file| {
+        let path = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
+        format!("bytegauge run {path}")
+    });
+    out.push_str(&match run {
+        Some(run) => format!("NEXT   {run}\n       {}\n", asked.check),
+        None => format!("NEXT   {}\n", asked.check),
+    });
+    out
+}
+
+fn heading(end: &EndView) -> String {
+    let flows = match end.flows {
+        1 => String::new(),
+        flows => format!(" · {flows} of them"),
+    };
+    let peers: Vec<String> = end.peers.iter().take(3).map(|peer| format!("{} ({})", peer.name, peer.pid)).collect();
+    match peers.is_empty() {
+        true => format!("{}{flows}", end.label),
+        false => format!("{}{flows} · the other end: {}", end.label, peers.join(", ")),
+    }
+}
+
+fn told(side: &SideView, moves: &str) -> String {
+    let mut text = format!("{} × {}", side.calls, side.by.join(", "));
+    text.extend(side.asked.iter().map(|asked| format!(": asks for {}", sizes(asked))));
+    text.push_str(&format!(", {moves} {}", sizes(&side.moved)));
+    let full = side.full as f64 / side.calls.max(1) as f64 * 100.0;
+    if side.asked.is_some() && side.full < side.calls {
+        text.push_str(&format!(", all that it asked for {full:.0} % of the time"));
+    }
+    if side.pieces_per_call > 1.05 {
+        text.push_str(&format!(", {:.1} pieces a call", side.pieces_per_call));
+    }
+    if side.messages_per_call > 1.05 {
+        text.push_str(&format!(", {:.1} messages a call", side.messages_per_call));
+    }
+    if side.not_yet > 0 {
+        text.push_str(&format!("; {} times nothing yet", side.not_yet));
+    }
+    text
+}
+
+fn sizes(sizes: &SizeSummary) -> String {
+    match sizes.least == sizes.largest {
+        true => Bytes(sizes.least).to_string(),
+        false => format!("{} (half of them up to that, nine in ten up to {})", Bytes(sizes.median), Bytes(sizes.p90)),
+    }
+}
+
+fn pace(observed: &Observed) -> Vec<String> {
+    let calls: u64 =
+        observed.ends.iter().flat_map(|end| [&end.reads, &end.writes]).flatten().map(|side| side.calls).sum();
+    let mut told = Vec::new();
+    if observed.waits > 0 {
+        told.push(format!("{:.1} reads and writes for each wait (epoll, poll)", calls as f64 / observed.waits as f64));
+    } else {
+        told.push("it waits in its reads and writes, never in epoll or poll".into());
+    }
+    if let (Some(byte), Some(call)) = (observed.user_ns_per_byte, observed.user_ns_per_call) {
+        let call = Nanos(call.round() as u64);
+        told.push(format!("{byte:.2} ns of CPU in its own code for a byte, {call} from one read or write to the next"));
+    } else if let Some(byte) = observed.user_ns_per_byte {
+        told.push(format!("{byte:.2} ns of CPU in its own code for a byte"));
+    }
+    if let (operations @ 1.., calls) = observed.uring {
+        let each = operations as f64 / calls.max(1) as f64;
+        told.push(format!(
+            "{operations} operations by io_uring, {each:.1} a call: their sizes are not to be seen this way"
+        ));
+    }
+    let mut cpus = Vec::new();
+    cpus.extend(observed.cpus.map(|cpus| format!("{cpus:.2} CPUs busy")));
+    cpus.push(format!("{} threads, {} processes", observed.threads, observed.processes));
+    cpus.push(match (observed.limit_cpus, observed.throttled) {
+        (Some(limit), Some(struck @ 1..)) => {
+            format!("its control group allows {limit:.2}, and stopped it {struck} times")
+        }
+        (Some(limit), _) => format!("its control group allows {limit:.2}"),
+        (None, _) => "no limit by a control group".into(),
+    });
+    told.push(cpus.join(", "));
+    told
+}
+
+fn costs(observed: &Observed) -> String {
+    let cost = &observed.cost;
+    let slower = match cost.slowed {
+        Some(slowed) if slowed >= 1.05 => format!("{slowed:.1} × slower"),
+        Some(_) => "no slower".into(),
+        None => "slower by an amount that is not known (too little to compare)".into(),
+    };
+    format!(
+        "while it was traced it was {slower}: {} samples, {} of {} in all, the longest {}",
+        cost.samples,
+        Nanos(cost.traced_ns),
+        Nanos(cost.traced_ns + cost.alone_ns),
+        Nanos(cost.longest_ns)
+    )
+}

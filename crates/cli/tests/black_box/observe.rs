@@ -1,0 +1,230 @@
+//! Programs looked at while they work: their sizes and calls are seen, the question fits, and they go on unharmed whatever
+//! becomes of the one who looks.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, possible};
+
+/// The end whose label is so.
+#[track_caller]
+fn end<'a>(document: &'a Value, label: &str) -> &'a Value {
+    let ends = document["observed"]["ends"].as_array().expect("ends");
+    ends.iter().find(|end| end["label"] == label).unwrap_or_else(|| panic!("no {label} in {document:#}"))
+}
+
+/// Starts a program and looks at it to its end.
+fn observe(bench: &Bench, command: &[&str]) -> Ran {
+    let flags = ["observe", "--for", "60s", "--sample", "60s", "--format", "json", "--"];
+    bench.run_args(&[&flags[..], command].concat())
+}
+
+/// A program that says again what it is told.
+struct Parrot {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Parrot {
+    fn new() -> Parrot {
+        let mut command = Command::new("cat");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat");
+        let (input, output) = (child.stdin.take().expect("input"), child.stdout.take().expect("output"));
+        Parrot { child, input, output: BufReader::new(output) }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Who traces it; 0 for nobody.
+    fn tracer(&self) -> u32 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it lives");
+        status.lines().find_map(|line| line.strip_prefix("TracerPid:")?.trim().parse().ok()).expect("a number")
+    }
+
+    #[track_caller]
+    fn says_again(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("it reads");
+        let mut heard = String::new();
+        self.output.read_line(&mut heard).expect("it writes");
+        assert_eq!(heard.trim(), line);
+    }
+
+    /// It lives, is traced by nobody, and ends as it should.
+    #[track_caller]
+    fn ends_unharmed(mut self) {
+        // Whoever was killed lets it go a moment later.
+        while self.tracer() != 0 {
+            std::thread::yield_now();
+        }
+        self.says_again("once more");
+        drop(self.input);
+        assert!(self.child.wait().expect("a child").success());
+    }
+}
+
+#[test]
+fn every_call_of_a_known_size_is_seen_and_the_plan_runs() {
+    let bench = Bench::new();
+    let ran = observe(&bench, &["dd", "if=/dev/zero", "of=/dev/null", "bs=12345", "count=40"]).exits(0);
+    let document = ran.json();
+    let zero = end(&document, "/dev/zero");
+    assert_eq!((&zero["reads"]["calls"], &zero["reads"]["bytes"]), (&40.into(), &(40 * 12_345).into()));
+    for sizes in [&zero["reads"]["asked"], &zero["reads"]["moved"]] {
+        assert_eq!((&sizes["least"], &sizes["largest"]), (&12_345.into(), &12_345.into()));
+    }
+    assert_eq!(end(&document, "/dev/null")["writes"]["calls"], 40);
+    assert_eq!((&document["observed"]["program"], &document["asked"]["kind"]), (&"dd".into(), &"file-reader".into()));
+    let check = "bytegauge check --values 4K..1M --default 12345 -- dd if=/dev/zero of=/dev/null bs={value} count=40";
+    assert_eq!(document["asked"]["check"], check);
+    assert_eq!(document["plan_file"], "observed-dd.toml");
+    bench.run("run ./observed-dd.toml --dry-run").exits(0).prints(&["/dev/zero"]);
+    // What there is is not written over.
+    let again = ["observe", "--for", "60s", "--sample", "60s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=12345"];
+    let again = bench.run_args(&[&again[..], &["count=40"]].concat());
+    again.exits(0).prints(&["SEES", "COST", "while it was traced", "bytegauge run ./observed-dd-2.toml", check]);
+}
+
+#[test]
+fn a_pipe_between_children_is_seen_from_both_sides() {
+    let bench = Bench::new();
+    // Blocks that a pipe takes whole.
+    let script = "dd if=/dev/zero bs=2048 count=30 2>/dev/null | dd of=/dev/null bs=4096 2>/dev/null";
+    let document = observe(&bench, &["sh", "-c", script]).exits(0).json();
+    let (written, read) = (end(&document, "pipe 1"), end(&document, "pipe 0"));
+    assert_eq!((&written["writes"]["calls"], &written["writes"]["asked"]["largest"]), (&30.into(), &2048.into()));
+    assert_eq!((&read["reads"]["bytes"], &read["reads"]["asked"]["most_often"]), (&(30 * 2048).into(), &4096.into()));
+    assert!(document["observed"]["processes"].as_u64() >= Some(2));
+}
+
+/// Answers 1000 bytes with 300, on whichever port it gets, until the connection ends.
+const SERVER: &str = "
+import socket
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+connection, _ = listener.accept()
+while connection.recv(5000):
+    connection.sendall(b'x' * 300)
+";
+
+#[test]
+fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
+    if !possible("a server that is not ours", "python3", &["-c", "pass"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let mut server = Command::new("python3").args(["-c", SERVER]).stdout(Stdio::piped()).spawn().expect("python3");
+    let mut port = String::new();
+    BufReader::new(server.stdout.take().expect("output")).read_line(&mut port).expect("a port");
+    let mut client = TcpStream::connect(format!("127.0.0.1:{}", port.trim())).expect("it listens");
+    let over = AtomicBool::new(false);
+    let document = std::thread::scope(|scope| {
+        let calls = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                client.write_all(&[1; 1000]).expect("a server that reads");
+                client.read_exact(&mut [0; 300]).expect("a whole answer");
+            }
+        });
+        let words = format!("observe --pid {} --for 2s --sample 1s --format json", server.id());
+        let ran = bench.run(&words);
+        over.store(true, Ordering::Relaxed);
+        calls.join().expect("every call was answered");
+        ran.exits(0).json()
+    });
+    drop(client);
+    assert!(server.wait().expect("a child").success());
+    let end = end(&document, &format!("tcp port {}, accepted", port.trim()));
+    let (reads, writes) = (&end["reads"], &end["writes"]);
+    assert_eq!((&reads["asked"]["least"], &reads["moved"]["largest"]), (&5000.into(), &1000.into()));
+    assert_eq!((&writes["moved"]["least"], &writes["asked"]["largest"]), (&300.into(), &300.into()));
+    assert_eq!((&reads["by"][0], &end["flows"]), (&"recvfrom".into(), &1.into()));
+    assert!(end["options"]["SO_RCVBUF"].is_string() && end["options"]["TCP_CONGESTION"].is_string(), "{end:#}");
+    let is_us = |peer: &Value| peer["pid"] == std::process::id();
+    assert!(end["peers"].as_array().is_some_and(|peers| peers.iter().any(is_us)), "{end:#}");
+    assert_eq!(document["asked"]["kind"], "server");
+    assert!(document["observed"]["cost"]["samples"].as_u64() >= Some(1));
+    let check = document["asked"]["check"].as_str().expect("a command");
+    assert!(check.contains("--default 5000 --start 'exec ") && check.contains("recv({value})"), "{check}");
+    assert!(check.ends_with(&format!("--ready tcp:{} -- CLIENT", port.trim())), "{check}");
+    let plans = fs::read_dir(bench.path(".")).expect("the bench").flatten();
+    let plan =
+        plans.map(|file| file.file_name()).find(|name| name.to_string_lossy().ends_with(".toml")).expect("a plan");
+    bench.run(&format!("run ./{} --dry-run", plan.to_string_lossy())).exits(0);
+}
+
+#[test]
+fn ctrl_c_in_the_middle_leaves_the_program_unharmed() {
+    let bench = Bench::new();
+    let mut parrot = Parrot::new();
+    parrot.says_again("before");
+    let mut looking = bench.start(&format!("observe --pid {} --for 100s --sample 90s", parrot.pid()));
+    looking.until("tracing", |_| parrot.tracer() != 0);
+    parrot.says_again("meanwhile");
+    looking.insist("INT").exits(130);
+    parrot.ends_unharmed();
+}
+
+#[test]
+fn a_look_that_is_killed_leaves_the_program_unharmed() {
+    let bench = Bench::new();
+    let mut parrot = Parrot::new();
+    let mut looking = bench.start(&format!("observe --pid {} --for 100s --sample 90s", parrot.pid()));
+    looking.until("tracing", |_| parrot.tracer() != 0);
+    parrot.says_again("meanwhile");
+    looking.kill();
+    parrot.ends_unharmed();
+}
+
+#[test]
+fn only_one_can_look_and_a_program_may_end_meanwhile() {
+    let bench = Bench::new();
+    let parrot = Parrot::new();
+    let words = format!("observe --pid {} --for 100s --sample 90s", parrot.pid());
+    let mut looking = bench.start(&words);
+    looking.until("tracing", |_| parrot.tracer() != 0);
+    bench.run(&words).exits(2).complains(&["is traced by process", "bytegauge", "end that one"]);
+    let Parrot { mut child, input, .. } = parrot;
+    drop(input);
+    looking.wait().exits(5).complains(&["moved no bytes", "has ended"]);
+    child.wait().expect("a child");
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_said_with_the_next_step() {
+    let bench = Bench::new();
+    let mut gone = Command::new("true").spawn().expect("true");
+    gone.wait().expect("a child");
+    bench.run(&format!("observe --pid {}", gone.id())).exits(2).complains(&["there is no process", "pgrep"]);
+    bench.run("observe --pid 4000000000").exits(2).complains(&["there is no process"]);
+    bench.run("observe --pid 0").exits(2);
+    bench.run("observe").exits(2).complains(&["which program?"]);
+    bench.run("observe --pid 1 -- true").exits(2);
+    bench.run("observe -- no-such-program-at-all").exits(2).complains(&["was not found"]);
+    bench.run("observe --for 1ms --sample 1s -- true").exits(2).complains(&["--sample"]);
+    let mut idle = Command::new("sleep").arg("3600").spawn().expect("sleep");
+    let words = format!("observe --pid {} --for 300ms --sample 100ms", idle.id());
+    bench.run(&words).exits(5).complains(&["sleep moved no bytes", "--for 60s"]);
+    assert_eq!(idle.try_wait().expect("a child"), None, "it sleeps on");
+    idle.kill().expect("a child");
+    idle.wait().expect("a child");
+}
+
+#[test]
+fn what_was_started_to_be_looked_at_is_ended_with_its_children() {
+    let bench = Bench::new();
+    let script = "sleep 3600 & dd if=/dev/zero of=/dev/null bs=1K count=5 2>/dev/null; sleep 3600";
+    let words = ["observe", "--for", "1s", "--format", "json", "--", "sh", "-c", script];
+    // Whether a second is enough to see something is the machine's business; nobody is left either way.
+    let ran = bench.run_args(&words);
+    assert!(matches!(ran.status.code(), Some(0 | 5)), "{ran}");
+    assert_eq!(bench.processes(), Vec::<u32>::new());
+}

@@ -1,0 +1,585 @@
+//! The question that fits what a program was seen to do: a plan with its conditions, and the check of the program itself.
+//!
+//! Pure: what was seen comes in, words come out. Where something had to be assumed, it is said.
+
+use bytegauge_model::Bytes;
+use serde::Serialize;
+
+use super::end::Leads;
+use super::seen::{EndView, Observed};
+use super::tally::SideView;
+
+/// Sizes that are always asked for, beside the program's own.
+const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// What a factor takes at most (`read_size` and its like).
+const SIZE_MAX: u64 = 16 << 20;
+
+/// One direction counts as the only one when it moves so many times the other's bytes.
+const ONE_WAY: u64 = 4;
+
+/// Two sides pass on the same bytes when they differ by less than this share.
+const SAME: f64 = 0.25;
+
+/// What the program is in the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramKind {
+    /// It reads what its peer writes.
+    Reader,
+    /// It writes what its peer reads.
+    Writer,
+    /// It does both, each for itself.
+    Both,
+    /// It answers requests.
+    Server,
+    /// It makes requests.
+    Client,
+    /// It passes on what it reads.
+    Relay,
+    /// It reads a file or a device.
+    FileReader,
+    /// It moves bytes in a way that has no question here.
+    Other,
+}
+
+/// The question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Asked {
+    /// What the program is.
+    pub kind: ProgramKind,
+    /// In a sentence: what it is, and the right question.
+    pub says: String,
+    /// What was not to be seen, and stands in the plan all the same.
+    pub assumed: Vec<String>,
+    /// The plan, as `bytegauge run` takes it; absent where there is no question.
+    pub plan: Option<String>,
+    /// The command that tests the answer on the program itself.
+    pub check: String,
+}
+
+impl Asked {
+    /// The question for what was seen. `name` is the plan's.
+    pub fn of(observed: &Observed, name: &str) -> Asked {
+        let joined: Vec<&EndView> = observed.ends.iter().filter(|end| end.leads.transport().is_some()).collect();
+        let mut asked = match joined.first() {
+            Some(main) => over_a_path(observed, main, &joined),
+            None => over_files(observed),
+        };
+        if let Some(plan) = &mut asked.plan {
+            plan.insert_str(0, &heading(observed, name, &asked.says));
+        }
+        asked
+    }
+}
+
+fn heading(observed: &Observed, name: &str, says: &str) -> String {
+    let plain: String = says.chars().filter(|c| !matches!(c, '"' | '\\' | '\n')).collect();
+    format!(
+        "# What `bytegauge observe` saw {} do, in {} samples. Change it as you like; `bytegauge run THIS-FILE` runs it.\n\
+         name = \"{name}\"\nsummary = \"{plain}\"\nbudget = \"60s\"\n",
+        observed.program.chars().filter(|c| c.is_ascii_graphic() && *c != '"').collect::<String>(),
+        observed.cost.samples,
+    )
+}
+
+fn bytes(side: Option<&SideView>) -> u64 {
+    side.map_or(0, |side| side.bytes)
+}
+
+fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> Asked {
+    let transport = main.leads.transport().unwrap_or_default();
+    if transport.starts_with("udp") || transport == "unix-dgram" {
+        return datagrams(observed, main, transport);
+    }
+    let (read, written) = (bytes(main.reads.as_ref()), bytes(main.writes.as_ref()));
+    let all = |side: fn(&EndView) -> u64| joined.iter().map(|end| side(end)).sum::<u64>();
+    let (read_all, written_all) = (all(|end| bytes(end.reads.as_ref())), all(|end| bytes(end.writes.as_ref())));
+    let one_way = |end: &EndView| {
+        let (read, written) = (bytes(end.reads.as_ref()), bytes(end.writes.as_ref()));
+        read.max(written) >= ONE_WAY * read.min(written)
+    };
+    let same = read_all.abs_diff(written_all) as f64 <= SAME * read_all.max(written_all) as f64;
+    let answered = answered(main);
+    if joined.len() > 1 && same && one_way(main) && transport != "pipe" {
+        relay(observed, main, transport)
+    } else if answered {
+        calls(observed, main, transport)
+    } else if read >= ONE_WAY * written {
+        reader(observed, main, transport)
+    } else if written >= ONE_WAY * read {
+        writer(observed, main, transport)
+    } else {
+        both(observed, main, transport)
+    }
+}
+
+/// Whether reads and writes answer each other: every few calls the other way round.
+fn answered(end: &EndView) -> bool {
+    let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return false };
+    let fewer = reads.calls.min(writes.calls);
+    fewer > 0 && end.turns >= fewer
+}
+
+/// The buffer that the program reads into: what it asks for most often.
+fn buffer(side: &SideView) -> u64 {
+    side.asked.as_ref().map_or(side.moved.largest, |asked| asked.most_often).clamp(1, SIZE_MAX)
+}
+
+fn list(own: u64) -> String {
+    let mut sizes = SIZES.to_vec();
+    sizes.push(own.clamp(1, SIZE_MAX));
+    sizes.sort_unstable();
+    sizes.dedup();
+    let words: Vec<String> = sizes.into_iter().map(|size| Bytes(size).compact()).collect();
+    words.join(",")
+}
+
+fn compact(size: u64) -> String {
+    Bytes(size.clamp(1, SIZE_MAX)).compact()
+}
+
+/// Work of the reader, as the factor takes it: two digits, or none where there is next to none or nothing is known.
+fn work(ns_per_byte: Option<f64>, assumed: &mut Vec<String>) -> String {
+    match ns_per_byte {
+        Some(ns) if ns >= 0.01 => {
+            let digits = if ns >= 10.0 {
+                0
+            } else if ns >= 1.0 {
+                1
+            } else {
+                2
+            };
+            format!("{ns:.digits$}ns")
+        }
+        Some(_) => "none".into(),
+        None => {
+            assumed.push(
+                "its work on a byte is not known (it was never left alone for long): it is taken to read every byte"
+                    .into(),
+            );
+            "sum".into()
+        }
+    }
+}
+
+fn stream(transport: &str, i_am: &str, flows: u64, sizes: &str, work: &str) -> String {
+    format!(
+        "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"observed\"\ni-am = \"{i_am}\"\nflows = {}\n{sizes}finalists = \
+         \"all\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
+        flows.clamp(1, 65_536)
+    )
+}
+
+fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+    let mut assumed = Vec::new();
+    let Some(side) = &end.reads else { return other(observed, end) };
+    let own = buffer(side);
+    // A read that filled its buffer tells nothing of what was written; one that did not had all there was.
+    let writes = if side.full * 2 >= side.calls {
+        assumed.push(format!(
+            "most reads fill the buffer, so what the peer writes is not to be seen: 16K and 1M are asked for{}",
+            peers_hint(end)
+        ));
+        "16K,1M".to_owned()
+    } else {
+        assumed
+            .push(format!("the peer's writes are taken to be as large as what most reads return{}", peers_hint(end)));
+        compact(side.moved.most_often)
+    };
+    let work = work(observed.user_ns_per_byte, &mut assumed);
+    let sizes = format!("write-size = \"{writes}\"\nread-size = \"{}\"\n", list(own));
+    Asked {
+        kind: ProgramKind::Reader,
+        says: format!(
+            "it reads, {} at a time, what its peer writes ({writes}): which read size is right?",
+            compact(own)
+        ),
+        assumed,
+        plan: Some(stream(transport, "reader", end.flows, &sizes, &work)),
+        check: check(observed, end, own),
+    }
+}
+
+fn writer(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+    let Some(side) = &end.writes else { return other(observed, end) };
+    let own = buffer(side);
+    let assumed = vec![format!("how the peer reads is not to be seen from here: 64K at a time{}", peers_hint(end))];
+    let sizes = format!("read-size = \"64K\"\nwrite-size = \"{}\"\n", list(own));
+    Asked {
+        kind: ProgramKind::Writer,
+        says: format!("it writes, {} at a time, what its peer reads: which write size is right?", compact(own)),
+        assumed,
+        plan: Some(stream(transport, "writer", end.flows, &sizes, "sum")),
+        check: check(observed, end, own),
+    }
+}
+
+fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+    let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
+    let mut assumed = vec![format!("the peer is taken to read and write as it does{}", peers_hint(end))];
+    let (in_size, out_size) = (buffer(reads), buffer(writes));
+    let work = work(observed.user_ns_per_byte, &mut assumed);
+    Asked {
+        kind: ProgramKind::Both,
+        says: format!(
+            "it reads {} and writes {} at a time, neither in answer to the other: which sizes are right, each way?",
+            compact(in_size),
+            compact(out_size)
+        ),
+        assumed,
+        plan: Some(format!(
+            "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"observed\"\nflows = {}\nfinalists = \"all\"\n\n\
+             [[part]]\ni-am = \"reader\"\nwrite-size = \"{}\"\nread-size = \"{}\"\n\n[[part]]\ni-am = \"writer\"\nread-size = \
+             \"{}\"\nwrite-size = \"{}\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
+            end.flows.clamp(1, 65_536),
+            compact(out_size),
+            list(in_size),
+            compact(in_size),
+            list(out_size),
+        )),
+        check: check(observed, end, in_size),
+    }
+}
+
+fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+    let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
+    let serves = matches!(end.leads, Leads::Accepted { .. });
+    // A message may come in pieces: bytes by the number of answers.
+    let turns = (end.turns.div_ceil(2)).max(1);
+    let (came, went) = (reads.bytes / turns, writes.bytes / turns);
+    let (request, response) = if serves { (came, went) } else { (went, came) };
+    let mut assumed = Vec::new();
+    let ns_per_call = observed.user_ns_per_byte.map(|ns| ns * (came + went) as f64);
+    let work = work(ns_per_call.filter(|_| serves).map(|ns| ns / request.max(1) as f64), &mut assumed);
+    if !serves {
+        assumed.clear();
+        assumed.push("it makes the requests: what the plan chooses is its server's".into());
+    }
+    let work = if serves { work } else { "sum".into() };
+    // One pipe goes one way.
+    let transport = if transport == "pipe" { "unix" } else { transport };
+    Asked {
+        kind: if serves { ProgramKind::Server } else { ProgramKind::Client },
+        says: format!(
+            "it {} requests of {} B with {} B over {} connections: which engine serves them best?",
+            if serves { "answers" } else { "makes" },
+            request.max(1),
+            response.max(1),
+            end.flows
+        ),
+        assumed,
+        plan: Some(format!(
+            "workload = \"call\"\ntransport = \"{transport}\"\nprofile = \"observed\"\nflows = {}\nrequest = {}\nresponse = {}\n\
+             server-engine = \"blocking,epoll,uring,tokio\"\nfinalists = \"all\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
+            end.flows.clamp(1, 65_536),
+            request.clamp(1, SIZE_MAX),
+            response.clamp(1, SIZE_MAX),
+        )),
+        check: check(observed, end, buffer(reads)),
+    }
+}
+
+fn relay(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+    let side = end.reads.as_ref().filter(|side| side.bytes > bytes(end.writes.as_ref())).or(end.writes.as_ref());
+    let Some(side) = side else { return other(observed, end) };
+    let own = buffer(side);
+    Asked {
+        kind: ProgramKind::Relay,
+        says: format!(
+            "it passes on what it reads, {} at a time: which buffer, and would another way of passing on be better?",
+            compact(own)
+        ),
+        assumed: vec![
+            "both sides of it are taken to be of one transport; the ends write and read 256K at a time".into(),
+        ],
+        plan: Some(format!(
+            "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"drain\"\nflows = {}\nread-size = \"256K\"\nwrite-size \
+             = \"256K\"\nfinalists = \"all\"\n\n[[part]]\nrelay = \"read-write\"\nrelay-buffer = \"{}\"\n\n[[part]]\nrelay = \
+             \"splice,epoll,uring\"\n",
+            end.flows.clamp(1, 65_536),
+            list(own)
+        )),
+        check: check(observed, end, own),
+    }
+}
+
+fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+    let (kind, side) = match (&end.reads, &end.writes) {
+        (Some(read), Some(written))
+            if read.messages_per_call * read.calls as f64 >= written.messages_per_call * written.calls as f64 =>
+        {
+            (ProgramKind::Reader, read)
+        }
+        (Some(read), None) => (ProgramKind::Reader, read),
+        (_, Some(written)) => (ProgramKind::Writer, written),
+        (None, None) => return other(observed, end),
+    };
+    // The largest payload over IPv4, and what a Unix datagram takes as well.
+    let size = side.moved.most_often.clamp(1, 65_507);
+    Asked {
+        kind,
+        says: format!(
+            "it {} datagrams of {size} B, {:.1} a call: what does batching buy?",
+            if kind == ProgramKind::Reader { "takes" } else { "sends" },
+            side.messages_per_call
+        ),
+        assumed: Vec::new(),
+        plan: Some(format!(
+            "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"sum\"\nflows = {}\nwrite-size = {size}\nengine = \
+             \"plain,mmsg\"\nfinalists = \"all\"\n",
+            end.flows.clamp(1, 65_536)
+        )),
+        check: check(observed, end, buffer(side)),
+    }
+}
+
+fn over_files(observed: &Observed) -> Asked {
+    // What the loader reads of libraries is nobody's question.
+    let is_own = |end: &&EndView| !matches!(&end.leads, Leads::File { path } if path.contains(".so"));
+    let reads = |end: &&EndView| bytes(end.reads.as_ref()) >= bytes(end.writes.as_ref());
+    let own = || observed.ends.iter().filter(is_own);
+    let Some(end) = own().find(reads).or(own().next()) else {
+        return Asked {
+            kind: ProgramKind::Other,
+            says: "it moved no bytes that were seen".into(),
+            assumed: Vec::new(),
+            plan: None,
+            check: format!("bytegauge check --values 4K..1M -- {} {{value}}", words(&observed.command)),
+        };
+    };
+    let (Leads::File { path }, Some(side)) = (&end.leads, &end.reads) else { return other(observed, end) };
+    let plain = path.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | ','));
+    if !plain || path.ends_with("(deleted)") {
+        return other(observed, end);
+    }
+    let own = buffer(side);
+    let mut assumed = Vec::new();
+    let work = work(observed.user_ns_per_byte, &mut assumed);
+    Asked {
+        kind: ProgramKind::FileReader,
+        says: format!("it reads {path}, {} at a time: which read size is right?", compact(own)),
+        assumed,
+        plan: Some(format!(
+            "workload = \"stream\"\ntransport = \"{path}\"\nprofile = \"observed\"\nread-size = \"{}\"\nfinalists = \
+             \"all\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
+            list(own)
+        )),
+        check: check(observed, end, own),
+    }
+}
+
+fn other(observed: &Observed, end: &EndView) -> Asked {
+    let own = [&end.reads, &end.writes].into_iter().flatten().max_by_key(|side| side.bytes).map_or(65_536, buffer);
+    Asked {
+        kind: ProgramKind::Other,
+        says: format!(
+            "most of its bytes go over {}, which nothing here measures by itself: check the program",
+            end.label
+        ),
+        assumed: Vec::new(),
+        plan: None,
+        check: check(observed, end, own),
+    }
+}
+
+/// How to look at the other side.
+fn peers_hint(end: &EndView) -> String {
+    match end.peers.first() {
+        Some(peer) => format!(" (bytegauge observe --pid {} looks at {})", peer.pid, peer.name),
+        None => String::new(),
+    }
+}
+
+/// The check of the program itself, with `{value}` where its command line names the size that it uses.
+fn check(observed: &Observed, end: &EndView, own: u64) -> String {
+    let own = own.clamp(1, SIZE_MAX);
+    let with_value = observed.command.iter().enumerate().map(|(at, word)| match at {
+        0 => (word.clone(), false),
+        _ => in_place(word, own).map_or_else(|| (word.clone(), false), |changed| (changed, true)),
+    });
+    let (mut command, changed): (Vec<String>, Vec<bool>) = with_value.unzip();
+    if !changed.contains(&true) {
+        // Where the size stands in its settings only the user knows.
+        command.push("{value}".into());
+    }
+    let command = words(&command);
+    let begin = format!("bytegauge check --values 4K..1M --default {}", Bytes(own).compact());
+    match &end.leads {
+        Leads::Accepted { transport, port } if transport.starts_with("tcp") => {
+            let start = quoted(&format!("exec {command}"));
+            format!("{begin} --start {start} --ready tcp:{port} -- CLIENT")
+        }
+        _ => format!("{begin} -- {command}"),
+    }
+}
+
+/// The word with `{value}` where it names the size, as a number or in short.
+fn in_place(word: &str, size: u64) -> Option<String> {
+    let short = Bytes(size).compact();
+    for written in [size.to_string(), short.clone(), short.to_lowercase(), format!("{short}iB"), format!("{short}B")] {
+        let Some(at) = word.find(&written) else { continue };
+        let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '.');
+        let end = at + written.len();
+        if !is_part(word[..at].chars().next_back()) && !is_part(word[end..].chars().next()) {
+            return Some(format!("{}{{value}}{}", &word[..at], &word[end..]));
+        }
+    }
+    None
+}
+
+fn words(command: &[String]) -> String {
+    command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%{}".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use bytegauge_plan::{Catalog, resolve};
+
+    use super::super::seen::LookCost;
+    use super::super::tally::OneWay;
+    use super::*;
+
+    fn side(name: &'static str, asked: u64, moved: u64, calls: u64) -> Option<SideView> {
+        let mut side = OneWay::default();
+        (0..calls).for_each(|_| side.add(name, Some(asked), moved as i64, 1, 1));
+        side.view()
+    }
+
+    fn end(leads: Leads, reads: Option<SideView>, writes: Option<SideView>, turns: u64) -> EndView {
+        let (options, peers) = (BTreeMap::new(), BTreeSet::new());
+        EndView { label: leads.label(), leads, flows: 2, reads, writes, turns, peers, options, unasked: None }
+    }
+
+    fn observed(ends: Vec<EndView>, command: &[&str]) -> Observed {
+        Observed {
+            program: "thing".into(),
+            pid: 7,
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            processes: 1,
+            threads: 1,
+            ends,
+            waits: 0,
+            uring: (0, 0),
+            user_ns_per_byte: Some(0.25),
+            user_ns_per_call: None,
+            cpus: None,
+            limit_cpus: None,
+            throttled: None,
+            ended: false,
+            interrupted: false,
+            cost: LookCost::default(),
+        }
+    }
+
+    /// The plan is one that `run` takes, and holds these lines.
+    #[track_caller]
+    fn check_plan(ends: Vec<EndView>, kind: ProgramKind, lines: &[&str]) -> Asked {
+        let asked = Asked::of(&observed(ends, &["thing", "--buffer", "64K"]), "observed-thing");
+        assert_eq!(asked.kind, kind, "{asked:?}");
+        let plan = asked.plan.as_deref().expect("a plan");
+        for line in lines {
+            assert!(plan.lines().any(|there| there == *line), "no `{line}` in {plan}");
+        }
+        let spec =
+            bytegauge_plan::file::parse("observed-thing.toml", plan).unwrap_or_else(|error| panic!("{error}\n{plan}"));
+        let resolved = resolve(&spec, &Catalog::default(), 1).unwrap_or_else(|error| panic!("{error}\n{plan}"));
+        assert!(resolved.cells.len() > 1, "{plan}");
+        asked
+    }
+
+    fn tcp() -> Leads {
+        Leads::Connected { transport: "tcp".into(), peer: "127.0.0.1:9".into() }
+    }
+
+    fn served() -> Leads {
+        Leads::Accepted { transport: "tcp".into(), port: 7000 }
+    }
+
+    #[test]
+    fn a_reader_is_asked_for_its_peers_sizes() {
+        let short = vec![end(tcp(), side("read", 65_536, 1448, 90), None, 0)];
+        let lines = ["i-am = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
+        let asked = check_plan(short, ProgramKind::Reader, &lines);
+        assert_eq!(asked.check, "bytegauge check --values 4K..1M --default 64K -- thing --buffer {value}");
+        let full = vec![end(tcp(), side("read", 10_000, 10_000, 90), None, 0)];
+        let asked = check_plan(
+            full,
+            ProgramKind::Reader,
+            &["write-size = \"16K,1M\"", "read-size = \"4K,10000,16K,64K,256K,1M\""],
+        );
+        assert!(asked.assumed[0].contains("not to be seen"));
+    }
+
+    #[test]
+    fn every_kind_has_a_plan_that_runs() {
+        let writes = || side("write", 8192, 8192, 50);
+        let unix = Leads::Unix { transport: "unix".into(), peer: "x".into() };
+        check_plan(
+            vec![end(unix, None, writes(), 0)],
+            ProgramKind::Writer,
+            &["i-am = \"writer\"", "transport = \"unix\""],
+        );
+        check_plan(vec![end(Leads::Pipe { fd: 1 }, None, writes(), 0)], ProgramKind::Writer, &["transport = \"pipe\""]);
+        let calls = || (side("read", 4096, 100, 50), side("write", 900, 900, 50));
+        let (reads, answers) = calls();
+        let lines = ["workload = \"call\"", "request = 100", "response = 900", "work = \"2.5ns\""];
+        let asked = check_plan(vec![end(served(), reads, answers, 100)], ProgramKind::Server, &lines);
+        let expected = "--default 4K --start 'exec thing --buffer 64K {value}' --ready tcp:7000 -- CLIENT";
+        assert!(asked.check.ends_with(expected), "{}", asked.check);
+        let (reads, requests) = calls();
+        check_plan(vec![end(tcp(), reads, requests, 100)], ProgramKind::Client, &["request = 900", "response = 100"]);
+        let (reads, writes) = (side("read", 4096, 4096, 50), side("write", 4096, 4096, 50));
+        check_plan(
+            vec![end(tcp(), reads.clone(), writes.clone(), 2)],
+            ProgramKind::Both,
+            &["i-am = \"writer\"", "i-am = \"reader\""],
+        );
+        let passed = vec![end(served(), reads, None, 0), end(tcp(), None, writes, 0)];
+        check_plan(passed, ProgramKind::Relay, &["relay-buffer = \"4K,16K,64K,256K,1M\""]);
+        let udp = Leads::Accepted { transport: "udp".into(), port: 53 };
+        check_plan(vec![end(udp, side("recvmsg", 2048, 512, 9), None, 0)], ProgramKind::Reader, &["write-size = 512"]);
+        let zero = Leads::File { path: "/dev/zero".into() };
+        check_plan(
+            vec![end(zero, side("read", 512, 512, 9), None, 0)],
+            ProgramKind::FileReader,
+            &["transport = \"/dev/zero\""],
+        );
+    }
+
+    #[test]
+    fn what_nothing_here_measures_is_checked_alone() {
+        let out = end(Leads::File { path: "/tmp/out".into() }, None, side("write", 4096, 4096, 9), 0);
+        let asked = Asked::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
+        assert_eq!((asked.kind, asked.plan), (ProgramKind::Other, None));
+        assert_eq!(asked.check, "bytegauge check --values 4K..1M --default 4K -- cp --size={value} 'a b'");
+        assert_eq!(Asked::of(&observed(Vec::new(), &["x"]), "x").plan, None);
+        let library = end(Leads::File { path: "/lib/libc.so.6".into() }, side("read", 832, 832, 1), None, 0);
+        assert_eq!(Asked::of(&observed(vec![library], &["x"]), "x").plan, None);
+    }
+
+    #[test]
+    fn a_size_is_found_where_it_stands_alone() {
+        for (word, expected) in [
+            ("bs=65536", Some("bs={value}")),
+            ("64k", Some("{value}")),
+            ("--size=64KiB", Some("--size={value}")),
+            ("165536", None),
+            ("65536.5", None),
+            ("x64K", None),
+        ] {
+            assert_eq!(in_place(word, 65_536).as_deref(), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a descriptor of a program is: where it leads, who is there, and what its options are.
+//!
+//! Never reads from it and never keeps it: a socket that we held would not end when its owner closes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use serde::Serialize;
+
+use bytegauge_sys::option::{self, Known, Value};
+use bytegauge_sys::tcp_info::tcp_info;
+use bytegauge_sys::{borrow, holders, listening};
+
+/// Options that are told, by the kernel's name.
+const OPTIONS: [Known; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];
+
+/// What a descriptor leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Leads {
+    /// A connected socket that was accepted, or a bound one, by its own port or path's owner.
+    Accepted {
+        /// The transport: `tcp`, `udp6`, …
+        transport: String,
+        /// The own port.
+        port: u16,
+    },
+    /// A socket that was connected to an address.
+    Connected {
+        /// The transport.
+        transport: String,
+        /// Where to.
+        peer: String,
+    },
+    /// A Unix socket, with the name of the program at the other end.
+    Unix {
+        /// `unix` or `unix-dgram`.
+        transport: String,
+        /// The program's name, or `?`.
+        peer: String,
+    },
+    /// A pipe.
+    Pipe {
+        /// The descriptor's number.
+        fd: i32,
+    },
+    /// A file or a device.
+    File {
+        /// Its path.
+        path: String,
+    },
+    /// Anything else: an eventfd, a timer.
+    Other,
+}
+
+impl Leads {
+    /// The transport's name on our command line, where it is one.
+    pub fn transport(&self) -> Option<&str> {
+        match self {
+            Leads::Accepted { transport, .. } | Leads::Connected { transport, .. } | Leads::Unix { transport, .. } => {
+                Some(transport)
+            }
+            Leads::Pipe { .. } => Some("pipe"),
+            Leads::File { .. } | Leads::Other => None,
+        }
+    }
+
+    /// For people.
+    pub fn label(&self) -> String {
+        match self {
+            Leads::Accepted { transport, port } => format!("{transport} port {port}, accepted"),
+            Leads::Connected { transport, peer } => format!("{transport} to {peer}"),
+            Leads::Unix { transport, peer } => format!("{transport} with {peer}"),
+            Leads::Pipe { fd } => format!("pipe {fd}"),
+            Leads::File { path } => path.clone(),
+            Leads::Other => "something else".into(),
+        }
+    }
+}
+
+/// A process at the other end.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Peer {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A descriptor, looked at once.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    /// What `/proc/PID/fd` calls it.
+    pub(super) link: String,
+    pub(super) leads: Leads,
+    /// Options in force, by the kernel's name.
+    pub(super) options: BTreeMap<&'static str, String>,
+    /// What the other end is called in `/proc/PID/fd`, where it is on this machine.
+    pub(super) other: Option<String>,
+    pub(super) peers: BTreeSet<u32>,
+    /// Why the socket could not be asked.
+    pub(super) unasked: Option<String>,
+}
+
+impl End {
+    /// Looks at a descriptor; `None` where it is gone by now.
+    pub(super) fn look(pid: u32, fd: i32) -> Option<End> {
+        let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?.to_string_lossy().into_owned();
+        let mut end = End {
+            leads: Leads::Other,
+            options: BTreeMap::new(),
+            other: None,
+            peers: BTreeSet::new(),
+            unasked: None,
+            link,
+        };
+        if end.link.starts_with("socket:") {
+            match borrow::descriptor(pid, fd) {
+                Ok(socket) => end.ask(socket.as_fd()),
+                Err(error) => end.unasked = Some(error.to_string()),
+            }
+        } else if end.link.starts_with("pipe:") {
+            end.leads = Leads::Pipe { fd };
+            end.other = Some(end.link.clone());
+            if let Ok(pipe) = borrow::descriptor(pid, fd)
+                && let Ok(value) = option::read(pipe.as_fd(), option::PIPE_SIZE)
+            {
+                end.options.insert(option::PIPE_SIZE.name, in_words(value));
+            }
+        } else if end.link.starts_with('/') {
+            end.leads = Leads::File { path: end.link.clone() };
+        }
+        Some(end)
+    }
+
+    fn ask(&mut self, socket: std::os::fd::BorrowedFd<'_>) {
+        let Some(transport) = borrow::socket_kind(socket).ok().and_then(borrow::SocketKind::transport) else { return };
+        let transport = transport.to_owned();
+        for known in OPTIONS {
+            // A Unix socket has a kernel's buffers, and none of TCP's options.
+            if let Ok(value) = option::read(socket, known) {
+                self.options.insert(known.name, in_words(value));
+            }
+        }
+        self.leads = match borrow::addresses(socket) {
+            _ if transport.starts_with("unix") => {
+                self.peers = borrow::unix_peer(socket).into_iter().collect();
+                let peer = self.peers.iter().next().map_or_else(|| "?".to_owned(), |pid| name_of(*pid));
+                Leads::Unix { transport, peer }
+            }
+            (Some(own), Some(peer)) => {
+                self.other = holders::other_end(own, peer);
+                match transport.starts_with("tcp") && listening::at_port(own.port()) {
+                    true => Leads::Accepted { transport, port: own.port() },
+                    false => Leads::Connected { transport, peer: shown(peer) },
+                }
+            }
+            (Some(own), None) => Leads::Accepted { transport, port: own.port() },
+            _ => Leads::Other,
+        };
+    }
+}
+
+fn in_words(value: Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        Value::Switch(on) => if on { "on" } else { "off" }.into(),
+        Value::Text(text) => text,
+    }
+}
+
+/// An address of IPv4 as such, however the socket writes it.
+fn shown(address: SocketAddr) -> String {
+    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
+}
+
+/// A process's name, or `?`.
+pub(super) fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim().to_owned())
+}
+
+/// Bytes that TCP has moved over a descriptor, both ways, if it is still the same one.
+pub(super) fn tcp_bytes(pid: u32, fd: i32, link: &str) -> Option<u64> {
+    let now = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    let socket = borrow::descriptor(pid, fd).ok().filter(|_| now.as_os_str() == link)?;
+    let info = tcp_info(socket.as_fd()).ok()?;
+    Some(info.bytes_received.unwrap_or(0) + info.bytes_acked.unwrap_or(0))
+}

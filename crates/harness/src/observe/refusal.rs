@@ -1,0 +1,132 @@
+//! Who cannot be looked at, and what to do about it.
+
+use std::fs;
+use std::io;
+
+use bytegauge_sys::{descendants, trace};
+
+use super::end;
+
+/// Why a program cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// There is no such process.
+    #[error("there is no process {0}: `ps -ef` lists them, `pgrep NAME` finds one by its name")]
+    NoProcess(u32),
+    /// A debugger or another tracer has it.
+    #[error("process {pid} is traced by process {tracer} ({name}), and only one may: end that one, then try again")]
+    Traced {
+        /// The process.
+        pid: u32,
+        /// Who traces it.
+        tracer: u32,
+        /// The tracer's name.
+        name: String,
+    },
+    /// The system does not allow it.
+    #[error("process {pid} may not be traced: {reason}")]
+    NotAllowed {
+        /// The process.
+        pid: u32,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A 32-bit program.
+    #[error(
+        "process {0} is a 32-bit program, whose system calls have other numbers: build it for 64 bits, or count with `strace -c -f -p {0}`"
+    )]
+    Foreign(u32),
+    /// The architecture is not known.
+    #[error("programs can be looked at on x86-64 and aarch64 alone: use `strace -c -f -p PID` here")]
+    Architecture,
+    /// Something else went wrong.
+    #[error("looking at process {pid}: {source}")]
+    System {
+        /// The process.
+        pid: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// What can be known before the first sample.
+pub(super) fn must_be_traceable(pid: u32) -> Result<(), ObserveError> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| ObserveError::NoProcess(pid))?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if descendants::is_stopped(pid).is_none() {
+        return Err(ObserveError::NoProcess(pid));
+    }
+    // A thread's number would do for the kernel, and mean a part of a program.
+    if field("Tgid:") != Some(&pid.to_string()) {
+        return Err(ObserveError::NotAllowed {
+            pid,
+            reason: format!("it is a thread of process {}: name that", field("Tgid:").unwrap_or("?")),
+        });
+    }
+    if pid == std::process::id() {
+        return Err(ObserveError::NotAllowed { pid, reason: "it is this one, which looks on".into() });
+    }
+    if let Some(tracer) = field("TracerPid:").and_then(|text| text.parse().ok()).filter(|tracer| *tracer > 0) {
+        return Err(ObserveError::Traced { pid, tracer, name: end::name_of(tracer) });
+    }
+    match trace::is_32_bit(pid) {
+        Some(true) => Err(ObserveError::Foreign(pid)),
+        _ => Ok(()),
+    }
+}
+
+/// Why the kernel refused.
+pub(super) fn refused(pid: u32, error: io::Error) -> ObserveError {
+    match error.kind() {
+        io::ErrorKind::NotFound => ObserveError::NoProcess(pid),
+        io::ErrorKind::Unsupported => ObserveError::Architecture,
+        io::ErrorKind::PermissionDenied => {
+            let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+            ObserveError::NotAllowed { pid, reason: why_not(scope.trim(), owner(pid), owner(std::process::id())) }
+        }
+        _ if error.raw_os_error() == Some(bytegauge_sys::errno::ESRCH) => ObserveError::NoProcess(pid),
+        _ => ObserveError::System { pid, source: error },
+    }
+}
+
+/// The reason by what the system says of itself (Documentation/admin-guide/LSM/Yama.rst).
+fn why_not(ptrace_scope: &str, owner: Option<u32>, own: Option<u32>) -> String {
+    match ptrace_scope {
+        "3" => "tracing is switched off until the next boot (kernel.yama.ptrace_scope = 3)".into(),
+        _ if owner != own => {
+            "it is another user's: run bytegauge as that user, or as root (sudo bytegauge observe …)".into()
+        }
+        "1" => "only what was started by the tracer may be traced (kernel.yama.ptrace_scope = 1): run as root, start it \
+                from here (bytegauge observe -- COMMAND), or sudo sysctl -w kernel.yama.ptrace_scope=0"
+            .into(),
+        "2" => "only root may trace (kernel.yama.ptrace_scope = 2): sudo bytegauge observe …".into(),
+        _ => "the kernel refuses: it may have more rights than you (setuid, capabilities), or a container forbids ptrace \
+              (docker run --cap-add SYS_PTRACE)"
+            .into(),
+    }
+}
+
+/// The user that a process belongs to.
+fn owner(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(format!("/proc/{pid}")).ok().map(|of| of.uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_next_step() {
+        for (scope, owner, expected) in [
+            ("1", 1000, "observe -- COMMAND"),
+            ("2", 1000, "sudo"),
+            ("3", 1000, "until the next boot"),
+            ("0", 0, "another user's"),
+            ("", 1000, "SYS_PTRACE"),
+        ] {
+            let reason = why_not(scope, Some(owner), Some(1000));
+            assert!(reason.contains(expected), "{scope}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What was seen of a program's calls, counted. Pure: knows no program.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// How often each size came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sizes(BTreeMap<u64, u64>);
+
+impl Sizes {
+    /// Counts a size.
+    pub fn add(&mut self, size: u64) {
+        *self.0.entry(size).or_default() += 1;
+    }
+
+    /// Counts those of another.
+    pub fn merge(&mut self, other: &Sizes) {
+        for (size, count) in &other.0 {
+            *self.0.entry(*size).or_default() += count;
+        }
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// The size that so large a share is no larger than; `None` of none.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let wanted = (share * self.count() as f64).ceil().max(1.0) as u64;
+        let mut so_far = 0;
+        self.0.iter().find(|(_, count)| (so_far += *count, so_far >= wanted).1).map(|(size, _)| *size)
+    }
+
+    /// What a screen says of them; `None` of none.
+    pub fn summary(&self) -> Option<SizeSummary> {
+        let (most_often, times) = self.0.iter().max_by_key(|(size, count)| (**count, **size))?;
+        Some(SizeSummary {
+            least: *self.0.keys().next()?,
+            median: self.quantile(0.5)?,
+            p90: self.quantile(0.9)?,
+            largest: *self.0.keys().next_back()?,
+            most_often: *most_often,
+            most_often_share: *times as f64 / self.count() as f64,
+        })
+    }
+}
+
+/// Sizes in short, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SizeSummary {
+    /// The least.
+    pub least: u64,
+    /// Half are no larger.
+    pub median: u64,
+    /// Nine in ten are no larger.
+    pub p90: u64,
+    /// The largest.
+    pub largest: u64,
+    /// The one that came most often.
+    pub most_often: u64,
+    /// Its share of all.
+    pub most_often_share: f64,
+}
+
+/// Calls in one direction over one or more descriptors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OneWay {
+    /// Calls that moved bytes.
+    pub calls: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Calls that had to be made again later: `EAGAIN`.
+    pub not_yet: u64,
+    /// Calls that failed otherwise.
+    pub failed: u64,
+    /// Calls that moved as much as was asked for.
+    pub full: u64,
+    /// Pieces of memory that the calls named.
+    pub pieces: u64,
+    /// Messages that they moved.
+    pub messages: u64,
+    /// Bytes asked for, of calls that moved bytes.
+    pub asked: Sizes,
+    /// Bytes moved, a call.
+    pub moved: Sizes,
+    /// Names of the calls, by how often they came.
+    pub names: BTreeMap<&'static str, u64>,
+}
+
+impl OneWay {
+    /// Counts a call that moved `moved` bytes, or failed with `-moved`.
+    pub fn add(&mut self, name: &'static str, asked: Option<u64>, moved: i64, pieces: u64, messages: u64) {
+        let Ok(bytes) = u64::try_from(moved) else {
+            match moved == -i64::from(bytegauge_sys::errno::EAGAIN) {
+                true => self.not_yet += 1,
+                false => self.failed += 1,
+            }
+            return;
+        };
+        // Nothing is the end of a stream: no size of it.
+        if bytes == 0 {
+            return;
+        }
+        self.calls += 1;
+        self.bytes += bytes;
+        self.pieces += pieces;
+        self.messages += messages;
+        self.full += u64::from(asked == Some(bytes));
+        asked.into_iter().for_each(|asked| self.asked.add(asked));
+        // Of a call with many messages the sizes are of all of them together.
+        self.moved.add(bytes / messages.max(1));
+        *self.names.entry(name).or_default() += 1;
+    }
+
+    /// Counts those of another.
+    pub fn merge(&mut self, other: &OneWay) {
+        self.calls += other.calls;
+        self.bytes += other.bytes;
+        self.not_yet += other.not_yet;
+        self.failed += other.failed;
+        self.full += other.full;
+        self.pieces += other.pieces;
+        self.messages += other.messages;
+        self.asked.merge(&other.asked);
+        self.moved.merge(&other.moved);
+        for (name, count) in &other.names {
+            *self.names.entry(name).or_default() += count;
+        }
+    }
+
+    /// What a screen and a document say of it; `None` where no byte moved.
+    pub fn view(&self) -> Option<SideView> {
+        let (asked, moved) = (self.asked.summary(), self.moved.summary()?);
+        let mut names: Vec<(&str, u64)> = self.names.iter().map(|(name, count)| (*name, *count)).collect();
+        names.sort_by_key(|(name, count)| (u64::MAX - count, *name));
+        Some(SideView {
+            calls: self.calls,
+            bytes: self.bytes,
+            not_yet: self.not_yet,
+            failed: self.failed,
+            full: self.full,
+            by: names.into_iter().map(|(name, _)| name.to_owned()).collect(),
+            asked,
+            moved,
+            pieces_per_call: self.pieces as f64 / self.calls as f64,
+            messages_per_call: self.messages as f64 / self.calls as f64,
+        })
+    }
+}
+
+/// One direction, as it is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SideView {
+    /// Calls that moved bytes.
+    pub calls: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Calls that found nothing to read, or no room.
+    pub not_yet: u64,
+    /// Calls that failed otherwise.
+    pub failed: u64,
+    /// Calls that moved all that was asked for.
+    pub full: u64,
+    /// The system calls, those made most often first.
+    pub by: Vec<String>,
+    /// Bytes asked for in a call, where that could be read: the program's buffer.
+    pub asked: Option<SizeSummary>,
+    /// Bytes moved by a call; of calls with many messages, by a message.
+    pub moved: SizeSummary,
+    /// Pieces of memory in a call.
+    pub pieces_per_call: f64,
+    /// Messages in a call.
+    pub messages_per_call: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_counted_and_told_in_short() {
+        let mut side = OneWay::default();
+        for _ in 0..9 {
+            side.add("read", Some(4096), 4096, 1, 1);
+        }
+        side.add("recv", Some(4096), 100, 1, 1);
+        side.add("read", Some(4096), -i64::from(bytegauge_sys::errno::EAGAIN), 1, 0);
+        side.add("read", Some(4096), -i64::from(bytegauge_sys::errno::EPIPE), 1, 0);
+        side.add("read", Some(4096), 0, 1, 1);
+        let view = side.view().unwrap();
+        assert_eq!((view.calls, view.bytes, view.full), (10, 9 * 4096 + 100, 9));
+        assert_eq!((view.not_yet, view.failed), (1, 1));
+        assert_eq!((view.moved.least, view.moved.median, view.moved.p90, view.moved.largest), (100, 4096, 4096, 4096));
+        assert_eq!((view.moved.most_often, view.moved.most_often_share), (4096, 0.9));
+        assert_eq!(view.by, ["read", "recv"]);
+        let mut both = OneWay::default();
+        both.merge(&side);
+        both.merge(&side);
+        assert_eq!(both.view().unwrap().calls, 20);
+        assert_eq!(both.view().unwrap().asked.unwrap().median, 4096);
+        assert!(OneWay::default().view().is_none());
+    }
+
+    #[test]
+    fn many_messages_in_a_call_are_counted_each() {
+        let mut side = OneWay::default();
+        side.add("recvmmsg", None, 800, 8, 8);
+        let view = side.view().unwrap();
+        assert_eq!((view.messages_per_call, view.moved.median, view.asked), (8.0, 100, None));
+    }
+}

@@ -1,0 +1,364 @@
+//! Looks on while a program makes its system calls, and lets it go unharmed (ptrace(2)).
+//!
+//! A program is traced for a moment at a time: its threads are seized, which stops none; each is asked to stop, goes on from
+//! call to call, and is let go where it stops next. What was blocked begins anew. Should the tracing thread end in any way,
+//! the kernel lets all go on.
+//!
+//! A thread traces what it seized, and no other does. Every stop costs the program two changes of threads: whoever calls
+//! this says so.
+//!
+//! Never changes what a program does, and never follows what has to be let go.
+
+mod calls;
+mod raw;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use calls::Shape;
+pub use calls::Way;
+
+use crate::clock;
+
+/// Pieces of a message that are looked at: more are rare, and their sizes are no question of buffers.
+const PIECES_MAX: usize = 64;
+
+/// Messages of a call that are looked at (the kernel takes 1024, `UIO_MAXIOV`).
+const MESSAGES_MAX: usize = 64;
+
+/// A system call that has returned, while its thread stands still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The kernel's name of the call.
+    pub name: &'static str,
+    /// What it did.
+    pub did: Did,
+}
+
+/// What a system call did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// Moved bytes, or tried to.
+    Moved(Vec<Transfer>),
+    /// Waited until descriptors could be read or written.
+    Waited,
+    /// Ended a descriptor.
+    Ended(i32),
+    /// Handed so many operations to an io_uring, whose sizes are not to be seen here.
+    Submitted(u64),
+}
+
+/// Bytes over one descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The descriptor.
+    pub fd: i32,
+    /// Which way.
+    pub way: Way,
+    /// Bytes asked for; `None` where the program's memory could not be read.
+    pub asked: Option<u64>,
+    /// Bytes moved, or the number of the error, negative.
+    pub moved: i64,
+    /// Pieces of memory that the call named.
+    pub pieces: u64,
+    /// Messages that it moved: more than one by `recvmmsg` and `sendmmsg` alone.
+    pub messages: u64,
+}
+
+/// Something about the threads that are traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A call returned.
+    Called(Called),
+    /// A thread or a process has ended; of a process with its status.
+    Ended(u32, Option<i32>),
+    /// A process runs another program from now on.
+    Executed(u32),
+    /// A process speaks another architecture's calls: a 32-bit program.
+    Foreign(u32),
+}
+
+/// What tracing itself came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceCost {
+    /// Times that a thread was stopped.
+    pub stops: u64,
+    /// Time from hearing of a stop until the thread could go on, nanoseconds; what waking costs comes on top.
+    pub held_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entered {
+    number: u64,
+    args: [u64; 6],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    pid: i32,
+    entered: Option<Entered>,
+}
+
+/// The threads that the calling thread traces.
+#[derive(Debug, Default)]
+pub struct Tracer {
+    tasks: BTreeMap<i32, Task>,
+    letting_go: bool,
+    cost: TraceCost,
+}
+
+impl Tracer {
+    /// Traces nobody yet.
+    #[must_use]
+    pub fn new() -> Tracer {
+        Tracer::default()
+    }
+
+    /// Begins to trace all threads of a process.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` if it is gone, `EPERM` if it may not be traced or somebody else does, `ENOSYS` on an architecture whose
+    /// calls are not known here.
+    pub fn seize(&mut self, pid: u32) -> io::Result<()> {
+        if raw::OWN_ARCH.is_none() {
+            return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        }
+        let folder = format!("/proc/{pid}/task");
+        // Threads may start others before they are seized: until a look finds none that is new.
+        loop {
+            let mut found = 0;
+            for entry in fs::read_dir(&folder)?.flatten() {
+                let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+                if self.tasks.contains_key(&tid) {
+                    continue;
+                }
+                match raw::seize(tid) {
+                    Ok(()) => {
+                        found += 1;
+                        self.tasks.insert(tid, Task { pid: pid as i32, entered: None });
+                        // One that has ended meanwhile is heard of.
+                        let _ = raw::interrupt(tid);
+                    }
+                    Err(error) if tid as u32 == pid => return Err(error),
+                    // A thread that was starting or ending: traced by its parent's event, or gone.
+                    Err(_) => {}
+                }
+            }
+            if found == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether anybody is traced.
+    #[must_use]
+    pub fn traces_nobody(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// What tracing has cost so far.
+    #[must_use]
+    pub fn cost(&self) -> TraceCost {
+        self.cost
+    }
+
+    /// From now on [`Tracer::next`] lets every thread go that stops, wherever it is.
+    pub fn let_go(&mut self) {
+        self.letting_go = true;
+    }
+
+    /// Asks those that are still traced to stop: what is blocked does not stop by itself. A write that has moved a part of
+    /// its bytes and is blocked returns that part, as it does for any stop (signal(7)); so whoever has the time waits for a
+    /// moment first.
+    pub fn insist(&self) {
+        for tid in self.tasks.keys() {
+            // One that has ended is heard of.
+            let _ = raw::interrupt(*tid);
+        }
+    }
+
+    /// Waits for the next event, hands what is to be seen to `look` while the thread stands still, and lets the thread go
+    /// on. Returns as well when a signal interrupts the waiting ([`crate::interrupt`]).
+    ///
+    /// # Errors
+    ///
+    /// Whatever waitpid(2) returns; none is expected.
+    pub fn next(&mut self, look: &mut dyn FnMut(&Seen)) -> io::Result<()> {
+        let (tid, status) = match raw::wait()? {
+            raw::Heard::Thread(tid, status) => (tid, status),
+            raw::Heard::Nothing => return Ok(()),
+            raw::Heard::Nobody => {
+                self.tasks.clear();
+                return Ok(());
+            }
+        };
+        let heard_ns = clock::monotonic_ns();
+        if !libc::WIFSTOPPED(status) {
+            let task = self.tasks.remove(&tid);
+            let is_process = task.is_none_or(|task| task.pid == tid);
+            look(&Seen::Ended(tid as u32, is_process.then_some(status)));
+            return Ok(());
+        }
+        self.stopped(tid, status, look);
+        self.cost.stops += 1;
+        self.cost.held_ns += clock::monotonic_ns().saturating_sub(heard_ns);
+        Ok(())
+    }
+
+    /// One thread has stopped. A request that fails means that it was killed meanwhile, which is heard of.
+    fn stopped(&mut self, tid: i32, status: libc::c_int, look: &mut dyn FnMut(&Seen)) {
+        let signal = libc::WSTOPSIG(status);
+        let event = status >> 16;
+        self.tasks.entry(tid).or_insert_with(|| Task { pid: process_of(tid), entered: None });
+        let at_call = signal == libc::SIGTRAP | 0x80;
+        if at_call {
+            self.at_call(tid, look);
+        }
+        if event == libc::PTRACE_EVENT_EXEC {
+            // All threads but the one that goes on are gone, and it has the process's number (execve(2)).
+            self.tasks.retain(|other, task| task.pid != tid || *other == tid);
+            look(&Seen::Executed(tid as u32));
+        }
+        // Any other is on its way to the program, which gets it.
+        let kept = if at_call || event != 0 { 0 } else { signal };
+        if self.letting_go {
+            // Any stop takes back what was asked for by an interrupt (kernel/signal.c, `ptrace_stop`), so that nothing of
+            // it reaches the calls to come; what it has cut short begins anew.
+            let _ = raw::begin_anew(tid);
+            let _ = raw::detach(tid, kept);
+            self.tasks.remove(&tid);
+        } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
+            let _ = raw::listen(tid);
+        } else {
+            if event == libc::PTRACE_EVENT_STOP {
+                let _ = raw::begin_anew(tid);
+            }
+            let _ = raw::go_on(tid, kept);
+        }
+    }
+
+    fn at_call(&mut self, tid: i32, look: &mut dyn FnMut(&Seen)) {
+        let Ok(info) = raw::call_info(tid) else { return };
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let pid = task.pid;
+        if Some(info.arch) != raw::OWN_ARCH {
+            look(&Seen::Foreign(pid as u32));
+            return;
+        }
+        match info.op {
+            raw::ENTRY => {
+                let [number, a, b, c, d, e, f, _] = info.words;
+                task.entered = Some(Entered { number, args: [a, b, c, d, e, f] });
+            }
+            raw::EXIT => {
+                let Some(entered) = task.entered.take() else { return };
+                let Some((name, shape)) = calls::known(entered.number) else { return };
+                let result = info.words[0] as i64;
+                let Some(did) = did(pid, shape, &entered.args, result) else { return };
+                look(&Seen::Called(Called { pid: pid as u32, tid: tid as u32, name, did }));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a call did, by its arguments and its result.
+fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
+    let fd = args[0] as i32;
+    let one = |way, asked, pieces| {
+        Did::Moved(vec![Transfer { fd, way, asked, moved: result, pieces, messages: u64::from(result >= 0) }])
+    };
+    Some(match shape {
+        Shape::Bytes(way) => one(way, Some(args[2]), 1),
+        Shape::Pieces(way) => one(way, pieces(pid, args[1], args[2]), args[2]),
+        Shape::Message(way) => {
+            let (asked, count) = message(pid, args[1]).unzip();
+            one(way, asked.flatten(), count.unwrap_or(1))
+        }
+        Shape::Messages(way) => Did::Moved(vec![messages(pid, fd, way, args[1], result)]),
+        Shape::Pass { from, to, bytes } => {
+            let side = |fd: u64, way| Transfer {
+                fd: fd as i32,
+                way,
+                asked: Some(args[bytes]),
+                moved: result,
+                pieces: 1,
+                messages: u64::from(result >= 0),
+            };
+            Did::Moved(vec![side(args[from], Way::In), side(args[to], Way::Out)])
+        }
+        Shape::Wait => Did::Waited,
+        // close(2) has ended the descriptor whatever it says.
+        Shape::End(at) => Did::Ended(args[at] as i32),
+        Shape::Ring => Did::Submitted(u64::try_from(result).ok()?),
+    })
+}
+
+/// Words of 64 bits of another process.
+fn words(pid: i32, address: u64, count: usize) -> Option<Vec<u64>> {
+    let mut bytes = vec![0; count * 8];
+    let read = raw::memory(pid, address, &mut bytes).ok()?;
+    (read == bytes.len()).then(|| bytes.chunks_exact(8).map(word).collect())
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// Bytes that pieces of memory come to (struct iovec: an address, a length).
+fn pieces(pid: i32, address: u64, count: u64) -> Option<u64> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= PIECES_MAX)?;
+    Some(words(pid, address, count * 2)?.chunks_exact(2).map(|piece| piece[1]).sum())
+}
+
+/// Bytes asked for by a message, and its pieces (struct msghdr: name, its length, pieces, their number).
+fn message(pid: i32, address: u64) -> Option<(Option<u64>, u64)> {
+    let header = words(pid, address, 4)?;
+    Some((pieces(pid, header[2], header[3]), header[3]))
+}
+
+/// What a call with many messages came to (struct mmsghdr: a msghdr of seven words, and the bytes that it moved).
+fn messages(pid: i32, fd: i32, way: Way, address: u64, result: i64) -> Transfer {
+    const WORDS: usize = 8;
+    let mut transfer =
+        Transfer { fd, way, asked: None, moved: result.min(0), pieces: 1, messages: result.max(0) as u64 };
+    let count = usize::try_from(result).unwrap_or(0).min(MESSAGES_MAX);
+    let Some(headers) = words(pid, address, count * WORDS) else { return transfer };
+    let each: Vec<(Option<u64>, u64)> = headers
+        .chunks_exact(WORDS)
+        .map(|header| (pieces(pid, header[2], header[3]), header[7] & u64::from(u32::MAX)))
+        .collect();
+    transfer.moved = result.min(0) + each.iter().map(|(_, moved)| *moved as i64).sum::<i64>();
+    transfer.asked = each.iter().map(|(asked, _)| *asked).sum();
+    transfer
+}
+
+/// The process that a thread belongs to.
+fn process_of(tid: i32) -> i32 {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    process.unwrap_or(tid)
+}
+
+/// Whether a process's program is a 32-bit one, whose calls have other numbers (elf(5), `EI_CLASS`); `None` where its
+/// file cannot be read.
+#[must_use]
+pub fn is_32_bit(pid: u32) -> Option<bool> {
+    use std::io::Read;
+    let mut ident = [0; 5];
+    fs::File::open(format!("/proc/{pid}/exe")).ok()?.read_exact(&mut ident).ok()?;
+    (ident.starts_with(b"\x7fELF")).then(|| ident[4] == 1)
+}
+
+/// The longest time that [`Tracer::let_go`] may take for a thread that sleeps where no signal reaches it.
+pub const LETTING_GO: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Programs of known calls, looked at while they run: what they do is seen, and they do not see it.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+use crate::interrupt::{self, ThreadHandle};
+
+/// Traces a process until `enough` says so or it ends, and lets it go: all that was seen.
+fn trace(pid: u32, mut enough: impl FnMut(&[Seen]) -> bool) -> Vec<Seen> {
+    let mut tracer = Tracer::new();
+    tracer.seize(pid).unwrap();
+    let mut seen = Vec::new();
+    while !tracer.traces_nobody() && !enough(&seen) {
+        tracer.next(&mut |one| seen.push(one.clone())).unwrap();
+    }
+    tracer.let_go();
+    tracer.insist();
+    while !tracer.traces_nobody() {
+        tracer.next(&mut |one| seen.push(one.clone())).unwrap();
+    }
+    assert!(tracer.cost().stops > 0);
+    seen
+}
+
+/// A shell that waits for a line before it runs a script, its input and output pipes.
+fn waiting(script: &str) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("read go; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// (bytes asked for, bytes moved) of calls with that name.
+fn moves(seen: &[Seen], wanted: &str) -> Vec<(Option<u64>, i64)> {
+    let called = seen.iter().filter_map(|one| match one {
+        Seen::Called(Called { name, did: Did::Moved(transfers), .. }) if *name == wanted => Some(transfers),
+        _ => None,
+    });
+    called.flatten().map(|transfer| (transfer.asked, transfer.moved)).collect()
+}
+
+#[test]
+fn sizes_are_seen_in_what_a_child_of_the_program_does() {
+    let mut child = waiting("dd if=/dev/zero of=/dev/null bs=12345 count=7 2>/dev/null");
+    let mut input = child.stdin.take().unwrap();
+    // The line is sent once the threads are seized: the program starts its child under our eyes.
+    let (send, seized) = mpsc::channel::<()>();
+    let feeder = thread::spawn(move || {
+        let _ = seized.recv();
+        io::Write::write_all(&mut input, b"\n").unwrap();
+    });
+    let mut sent = Some(send);
+    let seen = trace(child.id(), |_| {
+        drop(sent.take());
+        false
+    });
+    feeder.join().unwrap();
+    assert_eq!(moves(&seen, "read").iter().filter(|pair| **pair == (Some(12_345), 12_345)).count(), 7, "{seen:?}");
+    // What it says at its end is shorter.
+    assert_eq!(moves(&seen, "write").iter().filter(|pair| **pair == (Some(12_345), 12_345)).count(), 7, "{seen:?}");
+    assert!(seen.iter().any(|one| matches!(one, Seen::Executed(_))));
+    assert!(seen.contains(&Seen::Ended(child.id(), Some(0))));
+    assert!(child.wait().is_err(), "its end was heard by whoever traced it");
+}
+
+#[test]
+fn a_program_that_is_let_go_runs_on_to_its_end() {
+    let mut child = Command::new("dd")
+        .args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=300000"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let seen = trace(child.id(), |seen| seen.len() >= 200);
+    // It was let go, and not looked at to its end.
+    assert!(moves(&seen, "write").len() < 1000);
+    // Wherever it was then, every call it makes returns what it should: dd counts them.
+    assert!(moves(&seen, "write").iter().all(|pair| *pair == (Some(1), 1)));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn what_a_call_did_follows_from_its_arguments_and_its_result() {
+    // A process cannot trace itself: what a message is made of is read from our own memory.
+    let pid = std::process::id();
+    let parts = [
+        libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 100 },
+        libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 23 },
+    ];
+    assert_eq!(pieces(pid as i32, parts.as_ptr() as u64, 2), Some(123));
+    assert_eq!(pieces(pid as i32, 0, 2), None, "what cannot be read is not known");
+    assert_eq!(pieces(pid as i32, parts.as_ptr() as u64, 1 << 20), None);
+    let args = [7, 0, 4096, 0, 0, 0];
+    let read = Transfer { fd: 7, way: Way::In, asked: Some(4096), moved: 10, pieces: 1, messages: 1 };
+    assert_eq!(did(1, Shape::Bytes(Way::In), &args, 10), Some(Did::Moved(vec![read])));
+    assert_eq!(did(1, Shape::End(0), &args, 0), Some(Did::Ended(7)));
+    assert_eq!(did(1, Shape::Ring, &args, -4), None);
+}
+
+/// A C program that waits for its input to end, and says with its exit code whether the wait was ever cut short.
+const PATIENT: &str = r#"
+#include <sys/epoll.h>
+#include <stdio.h>
+#include <errno.h>
+int main(void) {
+  int epoll = epoll_create1(0);
+  struct epoll_event event = { .events = EPOLLIN };
+  epoll_ctl(epoll, EPOLL_CTL_ADD, 0, &event);
+  puts("ready"); fflush(stdout);
+  int got = epoll_wait(epoll, &event, 1, -1);
+  return got == 1 ? 0 : errno == EINTR ? 7 : 8;
+}
+"#;
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_wait_that_a_stop_would_end_goes_on() {
+    let scratch = crate::scratch::Scratch::new();
+    let (source, program) = (scratch.path().join("patient.c"), scratch.path().join("patient"));
+    fs::write(&source, PATIENT).unwrap();
+    let built = Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap();
+    assert!(built.success());
+    let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.take().unwrap();
+    let mut line = String::new();
+    let mut output = io::BufReader::new(child.stdout.take().unwrap());
+    io::BufRead::read_line(&mut output, &mut line).unwrap();
+    interrupt::install().unwrap();
+    let handle = ThreadHandle::current().unwrap();
+    for _ in 0..5 {
+        let (done, over) = mpsc::channel::<()>();
+        let ticker = thread::spawn(move || {
+            while over.recv_timeout(Duration::from_millis(20)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                interrupt::interrupt(&handle).unwrap();
+            }
+        });
+        let mut turns = 0;
+        trace(child.id(), |_| {
+            turns += 1;
+            turns > 3
+        });
+        drop(done);
+        ticker.join().unwrap();
+    }
+    assert_eq!(child.try_wait().unwrap(), None, "it waits on");
+    drop(input);
+    let status = child.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(0), None), "7: its wait was cut short");
+}
+
+#[test]
+fn who_is_gone_or_ours_already_is_refused() {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    assert!(Tracer::new().seize(child.id()).is_err());
+    let mut sleeper = Command::new("sleep").arg("3600").spawn().unwrap();
+    let mut first = Tracer::new();
+    first.seize(sleeper.id()).unwrap();
+    let error = thread::spawn({
+        let pid = sleeper.id();
+        move || Tracer::new().seize(pid).unwrap_err()
+    });
+    assert_eq!(error.join().unwrap().raw_os_error(), Some(libc::EPERM));
+    first.let_go();
+    first.insist();
+    while !first.traces_nobody() {
+        first.next(&mut |_| {}).unwrap();
+    }
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_eq!(is_32_bit(std::process::id()), Some(false));
+}
