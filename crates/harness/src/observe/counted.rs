@@ -7,7 +7,7 @@ use std::fs;
 use bytegauge_sys::holders;
 use bytegauge_sys::trace::{self, Way};
 
-use super::end::{self, End, Peer};
+use super::end::{self, End, PeerProcess};
 use super::seen::EndView;
 use super::tally::OneWay;
 
@@ -126,7 +126,7 @@ impl Counted {
             });
             view.flows += 1;
             view.turns += flow.turns;
-            let peers = flow.end.peers.into_iter().map(|pid| Peer { pid, name: end::name_of(pid) });
+            let peers = flow.end.peers.into_iter().map(|pid| PeerProcess { pid, name: end::name_of(pid) });
             view.peers.extend(peers);
             read.merge(&flow.read);
             written.merge(&flow.written);

@@ -82,7 +82,7 @@ impl Leads {
 
 /// A process at the other end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Peer {
+pub struct PeerProcess {
     /// Its number.
     pub pid: u32,
     /// Its name.

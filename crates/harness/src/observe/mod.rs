@@ -22,7 +22,7 @@ use bytegauge_sys::descendants;
 use bytegauge_sys::environment::CgroupCpu;
 
 pub use ask::{Asked, ProgramKind};
-pub use end::{Leads, Peer};
+pub use end::{Leads, PeerProcess};
 pub use refusal::ObserveError;
 pub use seen::{EndView, LookCost, Observed};
 pub use started::Started;

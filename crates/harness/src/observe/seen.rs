@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::end::{Leads, Peer};
+use super::end::{Leads, PeerProcess};
 use super::tally::SideView;
 
 /// Where bytes go to or come from, with all descriptors of that sort together.
@@ -25,7 +25,7 @@ pub struct EndView {
     /// Times that a read followed a write on one descriptor, or a write a read: twice as many as calls that were answered.
     pub turns: u64,
     /// Programs at the other end, on this machine.
-    pub peers: BTreeSet<Peer>,
+    pub peers: BTreeSet<PeerProcess>,
     /// Options in force on one of the descriptors, as the kernel tells them: buffers with its own overhead.
     pub options: BTreeMap<&'static str, String>,
     /// Why sockets could not be asked what they are.

@@ -6,16 +6,16 @@ use serde::Serialize;
 
 /// How often each size came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sizes(BTreeMap<u64, u64>);
+pub struct SizeCounts(BTreeMap<u64, u64>);
 
-impl Sizes {
+impl SizeCounts {
     /// Counts a size.
     pub fn add(&mut self, size: u64) {
         *self.0.entry(size).or_default() += 1;
     }
 
     /// Counts those of another.
-    pub fn merge(&mut self, other: &Sizes) {
+    pub fn merge(&mut self, other: &SizeCounts) {
         for (size, count) in &other.0 {
             *self.0.entry(*size).or_default() += count;
         }
@@ -82,9 +82,9 @@ pub struct OneWay {
     /// Messages that they moved.
     pub messages: u64,
     /// Bytes asked for, of calls that moved bytes.
-    pub asked: Sizes,
+    pub asked: SizeCounts,
     /// Bytes moved, a call.
-    pub moved: Sizes,
+    pub moved: SizeCounts,
     /// Names of the calls, by how often they came.
     pub names: BTreeMap<&'static str, u64>,
 }
