@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::measure::PLANTS;
 use crate::selftest::SCALES;
-use crate::{agent, serve, watch};
+use crate::{agent, serve};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -129,7 +129,7 @@ pub fn command() -> Command {
         .subcommand(observing())
         .subcommand(serve::command())
         .subcommand(agent::command())
-        .subcommand(watch::command())
+        .subcommand(watching())
         .subcommand(Command::new("sessions").about("List what was measured"))
         .subcommand(
             Command::new("report")
@@ -258,6 +258,22 @@ fn observing() -> Command {
                 .default_value("text")
                 .help("How to print what was seen"),
         )
+}
+
+/// A session that goes on, on a page.
+fn watching() -> Command {
+    Command::new("watch")
+        .about("Look at a session while it goes on: its page on loopback, until it ends")
+        .arg(session_arg().help("The session's number [default: the latest that is being measured]"))
+        .arg(
+            Arg::new("port")
+                .long("port")
+                .value_name("PORT")
+                .value_parser(value_parser!(u16))
+                .default_value("0")
+                .help("Port of 127.0.0.1; 0: any that is free"),
+        )
+        .arg(Arg::new("open").long("open").action(ArgAction::SetTrue).help("Show it in the browser"))
 }
 
 /// Two of anything. What is said of programs means nothing for two workloads, which is refused there.

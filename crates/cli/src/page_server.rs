@@ -31,7 +31,7 @@ const HEADERS: &str = "Cache-Control: no-store\r\nContent-Security-Policy: frame
 
 /// What is served.
 #[derive(Debug, Default)]
-pub struct Served {
+pub struct PageContent {
     /// The page.
     pub page: String,
     /// Its documents, as JSON.
@@ -50,7 +50,7 @@ pub struct PageServer {
 
 struct Shared {
     token: String,
-    served: Mutex<Arc<Served>>,
+    served: Mutex<Arc<PageContent>>,
     /// Whether somebody asked since [`PageServer::was_asked`] was asked.
     asked: AtomicBool,
     last: Mutex<Option<Instant>>,
@@ -62,7 +62,7 @@ impl PageServer {
     ///
     /// # Errors
     /// When the port is taken or may not be had, or no thread can be made.
-    pub fn start(place: SocketAddr, first: Served) -> Result<PageServer, Failure> {
+    pub fn start(place: SocketAddr, first: PageContent) -> Result<PageServer, Failure> {
         let listener = TcpListener::bind(place).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Failure::failed(format!(
                 "--port: port {} cannot be had ({error}): choose another, or leave --port out for any that is free",
@@ -94,7 +94,7 @@ impl PageServer {
     }
 
     /// Serves this from now on.
-    pub fn serve(&self, next: Served) {
+    pub fn serve(&self, next: PageContent) {
         *lock(&self.shared.served) = Arc::new(next);
     }
 
@@ -174,7 +174,7 @@ fn answer(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     send(stream, body.as_bytes(), deadline)
 }
 
-fn tag(served: &Served) -> String {
+fn tag(served: &PageContent) -> String {
     format!("\"{}{}\"", served.version, if served.over { "-over" } else { "" })
 }
 

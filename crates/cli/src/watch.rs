@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::{SessionData, View, render};
 use bytegauge_store::Store;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure};
-use crate::page_server::{PageServer, Served};
+use crate::page_server::{PageContent, PageServer};
 use crate::{interrupt, page, stored};
 
 /// How often a page asks whether there is something new.
@@ -38,27 +38,6 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// Looks in a row that find a session without its process before it counts as cut off: between its first row and its lock
 /// there is a moment.
 const ALONE_MAX: u32 = 4;
-
-/// The subcommand.
-pub fn command() -> Command {
-    Command::new("watch")
-        .about("Look at a session while it goes on: its page on loopback, until it ends")
-        .arg(
-            Arg::new("session")
-                .value_name("ID")
-                .value_parser(value_parser!(i64))
-                .help("The session's number [default: the latest that is being measured]"),
-        )
-        .arg(
-            Arg::new("port")
-                .long("port")
-                .value_name("PORT")
-                .value_parser(value_parser!(u16))
-                .default_value("0")
-                .help("Port of 127.0.0.1; 0: any that is free"),
-        )
-        .arg(Arg::new("open").long("open").action(ArgAction::SetTrue).help("Show it in the browser"))
-}
 
 /// Serves until the session ends, or until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -97,7 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     if server.is_looked_at(FAREWELL) {
         let mut last = Made::of(&store, session)?;
-        server.serve(Served { over: true, ..last.served.take().unwrap_or_default() });
+        server.serve(PageContent { over: true, ..last.served.take().unwrap_or_default() });
         let end = Instant::now() + FAREWELL;
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
@@ -136,7 +115,7 @@ struct Made {
     trials: u64,
     at: Instant,
     took: Duration,
-    served: Option<Served>,
+    served: Option<PageContent>,
 }
 
 impl Made {
@@ -149,7 +128,7 @@ impl Made {
             view.answer.next = vec!["the session goes on; nothing is proven before its look".into()];
         }
         let views = std::slice::from_ref(&view);
-        let served = Served {
+        let served = PageContent {
             page: render::page::render_live(&view, ASK_MS),
             documents: render::page::documents(views),
             version: trials,
