@@ -47,7 +47,7 @@ impl SizeCounts {
     }
 }
 
-/// Sizes in short, bytes.
+/// SizeCounts in short, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SizeSummary {
     /// The least.
