@@ -124,19 +124,20 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
             failed => Ok(failed),
         };
     }
-    if let Some(next) = look::next(&store, &view, &command_of(matches, &view)).filter(|_| talks) {
+    if let Some(next) = look::next(&store, &view, &command_of(matches, &view, &stored::called(&path))).filter(|_| talks)
+    {
         anstream::eprintln!("{}", print::in_locale(next));
     }
     Ok(stored::verdict_code(&view, matches.get_flag("strict")))
 }
 
 /// The command that measures the plan of a view, without its flags.
-fn command_of(matches: &ArgMatches, view: &View) -> String {
+fn command_of(matches: &ArgMatches, view: &View, program: &str) -> String {
     match matches.try_get_one::<String>("plan") {
-        Ok(Some(plan)) => format!("bytegauge run {plan}"),
-        _ if view.versus.is_some() => "bytegauge ab".into(),
-        _ if view.plan.name.starts_with("relay-") => format!("bytegauge run {}", view.plan.name),
-        _ => format!("bytegauge {}", view.plan.workload),
+        Ok(Some(plan)) => format!("{program} run {plan}"),
+        _ if view.versus.is_some() => format!("{program} ab"),
+        _ if view.plan.name.starts_with("relay-") => format!("{program} run {}", view.plan.name),
+        _ => format!("{program} {}", view.plan.workload),
     }
 }
 

@@ -229,7 +229,16 @@ fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
 
 /// How to print on this terminal.
 pub fn style(store: &Path) -> TerminalStyle {
+    let (path, program) = (store.display().to_string(), called(store));
     let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
     // Colour is decided once more on the way out: `anstream` strips it for NO_COLOR and dumb terminals.
-    TerminalStyle { columns, colour: io::stdout().is_terminal(), store: Some(store.display().to_string()) }
+    TerminalStyle { columns, colour: io::stdout().is_terminal(), store: Some(path), program }
+}
+
+/// How the program is called so that it finds these results.
+pub fn called(store: &Path) -> String {
+    match path::default_path().is_some_and(|default| default == store) {
+        true => "bytegauge".into(),
+        false => format!("bytegauge --store {}", store.display()),
+    }
 }

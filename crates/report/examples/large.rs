@@ -14,7 +14,12 @@ fn main() {
     if argument == "--show" {
         let plan = Plan { transports: vec!["unix"], placements: vec!["cross-core", "same-cpu"], ..Plan::default() };
         let view = View::of(&support::session(&plan), &Settings::default());
-        let style = render::TerminalStyle { columns: 110, colour: true, store: Some("results.db".into()) };
+        let style = render::TerminalStyle {
+            columns: 110,
+            colour: true,
+            store: Some("results.db".into()),
+            ..Default::default()
+        };
         print!("{}", render::terminal::render(&view, &style));
         return;
     }

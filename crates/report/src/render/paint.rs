@@ -11,11 +11,13 @@ pub struct TerminalStyle {
     pub colour: bool,
     /// The result file, to name at the end.
     pub store: Option<String>,
+    /// How the program is called so that it finds the same results: `bytegauge`, or with `--store PATH`.
+    pub program: String,
 }
 
 impl Default for TerminalStyle {
     fn default() -> TerminalStyle {
-        TerminalStyle { columns: 100, colour: false, store: None }
+        TerminalStyle { columns: 100, colour: false, store: None, program: "bytegauge".into() }
     }
 }
 

@@ -47,8 +47,9 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     below.extend(page.section("HOLDS", &answer.holds.join("; "), cap(6)));
     below.extend(page.section("NOISE", &answer.noise.join("; "), cap(4)));
     below.push(String::new());
-    below.extend(page.section("NEXT", &answer.next.join(" "), cap(3)));
-    below.extend(page.section("MORE", &answer.more.join(" · "), cap(1)));
+    let called = |text: String| text.replace("bytegauge ", &format!("{} ", style.program));
+    below.extend(page.section("NEXT", &called(answer.next.join(" ")), cap(3)));
+    below.extend(page.section("MORE", &called(answer.more.join(" · ")), cap(2)));
     let head = page.whole_parts(&answer.head);
     let mut out = vec![page.paint.bold(&head), String::new()];
     out.extend(page.section("FIRST", &answer.lever.join("; "), cap(3)));

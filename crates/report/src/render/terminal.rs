@@ -247,7 +247,7 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
     if let Some(store) = &style.store {
         say("results", store);
     }
-    say("again", &format!("bytegauge report {}", view.session));
+    say("again", &format!("{} report {}", style.program, view.session));
     out
 }
 

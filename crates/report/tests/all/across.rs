@@ -37,7 +37,7 @@ fn an_answer_that_every_session_gives_holds() {
     );
     assert!(question.between.is_some_and(|between| between < 0.02), "{question:?}");
     assert_eq!((view.sessions.len(), view.boots), (5, 3));
-    let text = render::across::render(&view, &render::TerminalStyle { columns: 80, colour: false, store: None });
+    let text = render::across::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
     for part in ["5 sessions in 3 boots", "✓ Unix", "read 1 MiB, write 64 KiB: at most", "in the mean of 5 sessions"]
     {
         assert!(text.contains(part), "{part}: {text}");

@@ -66,7 +66,7 @@ fn view(data: &SessionData) -> View {
 }
 
 fn screen(view: &View) -> String {
-    let text = render::screen::render(view, &render::TerminalStyle { columns: 80, colour: false, store: None });
+    let text = render::screen::render(view, &render::TerminalStyle { columns: 80, ..Default::default() });
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -417,7 +417,7 @@ fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
     assert!((512.0 * 209_000.0..512.0 * 214_000.0).contains(&bytes), "{bytes}");
     check(&view.notes[0], &["best packet rate: 21", "k replies/s came back", "server epoll"]);
     check(&view.notes[1], &["best bandwidth: 10", "MiB/s of replies came back", "not what was sent"]);
-    let style = render::TerminalStyle { columns: 140, colour: false, store: None };
+    let style = render::TerminalStyle { columns: 140, ..Default::default() };
     let terminal = render::terminal::render(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
     check(&terminal, &["800 requests found the server's receive buffer full", "200 requests died where nobody tells"]);
     check_schema(&view);
@@ -434,7 +434,7 @@ fn check_schema(view: &View) {
 #[test]
 fn every_renderer_prints_calls() {
     let view = view(&buffers(20_000.0, 0.02));
-    let style = render::TerminalStyle { columns: 140, colour: false, store: None };
+    let style = render::TerminalStyle { columns: 140, ..Default::default() };
     let terminal = render::terminal::render(&view, &style);
     check(
         &terminal,

@@ -21,7 +21,10 @@ fn exact() -> View {
 }
 
 fn terminal(view: &View, columns: usize, colour: bool) -> String {
-    render::terminal::render(view, &render::TerminalStyle { columns, colour, store: Some("/tmp/results.db".into()) })
+    render::terminal::render(
+        view,
+        &render::TerminalStyle { columns, colour, store: Some("/tmp/results.db".into()), ..Default::default() },
+    )
 }
 
 #[test]

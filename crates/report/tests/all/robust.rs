@@ -234,7 +234,7 @@ proptest! {
 
 fn prints(data: &SessionData, columns: usize) -> Result<(), TestCaseError> {
     let view = View::of(data, &Settings::default());
-    let style = render::TerminalStyle { columns, colour: false, store: None };
+    let style = render::TerminalStyle { columns, ..Default::default() };
     let texts = [
         render::json::render(&view),
         render::csv::render(&view),

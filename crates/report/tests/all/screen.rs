@@ -6,7 +6,7 @@ use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
 
 fn screen(view: &View) -> String {
-    render::screen::render(view, &render::TerminalStyle { columns: 80, colour: false, store: None })
+    render::screen::render(view, &render::TerminalStyle { columns: 80, ..Default::default() })
 }
 
 fn fits(view: &View) {
