@@ -15,7 +15,6 @@ use crate::sentence::percent;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
 use crate::view::relays;
 use bytegauge_model::unit::{Bytes, Nanos, counted, significant};
-use serde_json::Value;
 
 pub use super::paint::TerminalStyle;
 
@@ -318,7 +317,7 @@ fn environment_text(environment: &EnvironmentView) -> String {
         steal.map(|part| format!("steal {}", share(Some(part)))),
         text_fact(environment, &["kernel_release"]).map(|kernel| format!("Linux {kernel}")),
         text_fact(environment, &["cpu", "model"]),
-        allowed_cpus(environment),
+        environment.allowed_cpus().map(|cpus| counted(cpus, "CPU")),
         text_fact(environment, &["network", "congestion_control"]).map(|name| format!("TCP {name}")),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
@@ -326,18 +325,8 @@ fn environment_text(environment: &EnvironmentView) -> String {
     format!("{grade}{reasons}{facts}")
 }
 
-fn find<'a>(environment: &'a EnvironmentView, path: &[&str]) -> Option<&'a Value> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(environment.facts.get(*first)?, |value, name| value.get(name))
-}
-
 fn text_fact(environment: &EnvironmentView, path: &[&str]) -> Option<String> {
-    find(environment, path)?.as_str().map(str::to_owned)
-}
-
-fn allowed_cpus(environment: &EnvironmentView) -> Option<String> {
-    let cpus = find(environment, &["cpu", "allowed"])?.as_array()?.len();
-    Some(if cpus == 1 { "1 CPU".into() } else { format!("{cpus} CPUs") })
+    environment.fact(path)?.as_str().map(str::to_owned)
 }
 
 /// A paragraph under a heading.

@@ -156,6 +156,19 @@ pub struct EnvironmentView {
     pub facts: Map<String, Value>,
 }
 
+impl EnvironmentView {
+    /// A fact, by the names on the way to it.
+    pub fn fact(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.facts.get(*first)?, |value, name| value.get(name))
+    }
+
+    /// CPUs that the session was allowed to use.
+    pub fn allowed_cpus(&self) -> Option<usize> {
+        self.fact(&["cpu", "allowed"])?.as_array().map(Vec::len)
+    }
+}
+
 /// A median with a sign interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {

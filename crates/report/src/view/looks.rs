@@ -35,14 +35,18 @@ pub struct Standing {
     pub view: Option<LookView>,
 }
 
+impl LookView {
+    /// Blocks with which the last look ends: each ends with twice as many as the one before. `None` behind the last.
+    pub fn last_blocks(&self) -> Option<usize> {
+        let further = u32::try_from(self.of.saturating_sub(self.done + 1)).ok()?;
+        Some(self.next_blocks?.saturating_mul(2_usize.checked_pow(further)?))
+    }
+}
+
 impl Standing {
     /// Whether the looks that are left have so many blocks.
     pub fn has_room_for(&self, blocks: u64) -> bool {
-        let left = self.view.as_ref().and_then(|look| {
-            let further = u32::try_from(look.of.saturating_sub(look.done + 1)).ok()?;
-            let last = look.next_blocks?.saturating_mul(2_usize.checked_pow(further)?);
-            Some(last - look.blocks)
-        });
+        let left = self.view.as_ref().and_then(|look| Some(look.last_blocks()? - look.blocks));
         left.is_some_and(|left| blocks <= left as u64)
     }
 }

@@ -102,12 +102,8 @@ fn scope(view: &View) -> String {
         SessionStatus::Imported => Some("these trials alone".to_owned()),
         _ => seconds,
     };
-    let fact = |path: [&str; 2]| {
-        let first = view.environment.facts.get(path[0])?;
-        first.get(path[1]).cloned()
-    };
-    let cpus = fact(["cpu", "allowed"]).and_then(|list| list.as_array().map(Vec::len)).map(|n| counted(n, "CPU"));
-    let kernel = view.environment.facts.get("kernel_release").and_then(|kernel| kernel.as_str());
+    let cpus = view.environment.allowed_cpus().map(|n| counted(n, "CPU"));
+    let kernel = view.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
     let parts = [
         seconds,
         age.map(|(from, to)| format!("connections {} to {} old", Nanos(from), Nanos(to))),

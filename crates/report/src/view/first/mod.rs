@@ -128,7 +128,7 @@ fn seconds(ns: u64) -> String {
 
 /// The CPUs that other programs kept busy, and how many there are, where that decides what can be shown.
 fn crowd(view: &View) -> Option<(f64, usize)> {
-    let cpus = view.environment.facts.get("cpu")?.get("allowed")?.as_array()?.len();
+    let cpus = view.environment.allowed_cpus()?;
     let busy = view.environment.foreign_cpus?;
     (busy >= CROWDED * cpus as f64).then_some((busy, cpus))
 }

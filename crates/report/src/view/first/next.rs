@@ -96,10 +96,7 @@ fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String
 
 /// How many times as many blocks as now a group has after the last of its looks.
 fn looks_left(group: &GroupView) -> Option<f64> {
-    let look = group.look.as_ref()?;
-    // Each look ends with twice the blocks of the one before.
-    let doublings = look.of.saturating_sub(look.done + 1).min(16);
-    Some((look.next_blocks? << doublings) as f64 / group.blocks.used.max(1) as f64)
+    Some(group.look.as_ref()?.last_blocks()? as f64 / group.blocks.used.max(1) as f64)
 }
 
 /// Commands that show the rest.
