@@ -48,8 +48,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let session = session(matches, &store)?;
     let stop = interrupt::stop_on_signals()?;
     let port = matches.get_one::<u16>("port").copied().unwrap_or(0);
-    let mut made = Made::of(&store, session)?;
-    let server = PageServer::start((Ipv4Addr::LOCALHOST, port).into(), made.served.take().unwrap_or_default())?;
+    let (mut made, first) = Made::of(&store, session)?;
+    let server = PageServer::start((Ipv4Addr::LOCALHOST, port).into(), first)?;
     // Whoever does not listen may still look.
     let told = writeln!(io::stdout(), "session {session} is at {} until it ends; Ctrl-C leaves it", server.address());
     let _ = told.and_then(|()| io::stdout().flush());
@@ -69,14 +69,15 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             break status;
         }
         if trials != made.trials && made.is_due() && server.was_asked() {
-            made = Made::of(&store, session)?;
-            server.serve(made.served.take().unwrap_or_default());
+            let next;
+            (made, next) = Made::of(&store, session)?;
+            server.serve(next);
         }
         thread::sleep(LOOK);
     };
     if server.is_looked_at(FAREWELL) {
-        let mut last = Made::of(&store, session)?;
-        server.serve(PageContent { over: true, ..last.served.take().unwrap_or_default() });
+        let (_, last) = Made::of(&store, session)?;
+        server.serve(PageContent { over: true, ..last });
         let end = Instant::now() + FAREWELL;
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
@@ -110,16 +111,15 @@ fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
     })
 }
 
-/// A page that was made, and what it cost.
+/// When a page was made, of how many trials, and what it cost.
 struct Made {
     trials: u64,
     at: Instant,
     took: Duration,
-    served: Option<PageContent>,
 }
 
 impl Made {
-    fn of(store: &Store, session: SessionId) -> Result<Made, Failure> {
+    fn of(store: &Store, session: SessionId) -> Result<(Made, PageContent), Failure> {
         let began = Instant::now();
         let (_, trials) = store.standing(session)?;
         let mut view = View::of(&SessionData::load(store, session)?, &bytegauge_report::Settings::default());
@@ -134,7 +134,7 @@ impl Made {
             version: trials,
             over: false,
         };
-        Ok(Made { trials, at: Instant::now(), took: began.elapsed(), served: Some(served) })
+        Ok((Made { trials, at: Instant::now(), took: began.elapsed() }, served))
     }
 
     fn is_due(&self) -> bool {
