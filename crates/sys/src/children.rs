@@ -198,6 +198,13 @@ pub fn children() -> io::Result<Vec<u32>> {
     Ok(all.into_iter().filter(|(_, stat)| stat.parent == own && stat.lives()).map(|(pid, _)| pid).collect())
 }
 
+/// The signal that asks to leave (signal(7)).
+pub const TERM: i32 = libc::SIGTERM;
+/// The one that nobody can refuse.
+pub const KILL: i32 = libc::SIGKILL;
+/// The one that lets a stopped process go on.
+pub const CONT: i32 = libc::SIGCONT;
+
 /// Signals by their names, as `kill -l` prints them.
 const SIGNALS: [(&str, i32); 9] = [
     ("TERM", libc::SIGTERM),

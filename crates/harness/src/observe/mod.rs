@@ -70,8 +70,7 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
     must_be_traceable(pid)?;
     let began = Instant::now();
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |tasks| tasks.count() as u64);
-    let throttled = || CgroupCpu::of(pid).and_then(|limit| limit.nr_throttled);
-    let (limit, throttled_before) = (CgroupCpu::of(pid), throttled());
+    let limit = CgroupCpu::of(pid);
     let mut counted = Counted::default();
     let mut cost = LookCost::default();
     let mut traced = Progress::default();
@@ -118,8 +117,11 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
         user_ns_per_byte: alone.user_per(alone.bytes + alone.tcp_bytes),
         user_ns_per_call: alone.user_per(alone.calls),
         cpus: (alone.elapsed_ns >= 1_000_000).then(|| alone.cpu_ns as f64 / alone.elapsed_ns as f64),
-        limit_cpus: limit.and_then(|limit| limit.limit_cpus),
-        throttled: throttled().zip(throttled_before).map(|(now, before)| now.saturating_sub(before)),
+        limit_cpus: limit.as_ref().and_then(|limit| limit.limit_cpus),
+        throttled: CgroupCpu::of(pid)
+            .and_then(|now| now.nr_throttled)
+            .zip(limit.and_then(|before| before.nr_throttled))
+            .map(|(now, before)| now.saturating_sub(before)),
         ended,
         interrupted: stop.load(Ordering::Relaxed),
         cost,

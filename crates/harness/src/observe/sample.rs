@@ -73,7 +73,7 @@ fn trace(
         let _ = tracer.seize(child);
     }
     if stands_still {
-        children::signal_group(pid, CONT);
+        children::signal_group(pid, children::CONT);
     }
     let over = AtomicBool::new(false);
     let (done, watched) = mpsc::channel::<()>();
@@ -97,8 +97,6 @@ fn trace(
         }
     })
 }
-
-const CONT: i32 = 18;
 
 /// Counts until it is over, and lets all go: calls seen, whether the process has ended, and who is a 32-bit program.
 fn follow(

@@ -88,7 +88,7 @@ pub struct Observed {
     /// Periods in which the limit stopped it, meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled: Option<u64>,
-    /// It ended meanwhile, with this status of waitpid(2) where that is known.
+    /// It ended meanwhile.
     pub ended: bool,
     /// Somebody pressed Ctrl-C.
     pub interrupted: bool,

@@ -20,8 +20,6 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Time to leave after it was asked to.
 const LEAVING: Duration = Duration::from_secs(3);
 
-const TERM: i32 = 15;
-
 /// The program, for as long as this lives.
 #[derive(Debug)]
 pub struct Started {
@@ -57,7 +55,7 @@ impl Drop for Started {
     fn drop(&mut self) {
         let left = || children::children().unwrap_or_default();
         if left().contains(&self.pid) {
-            children::signal_group(self.pid, TERM);
+            children::signal_group(self.pid, children::TERM);
         }
         let until = Instant::now() + LEAVING;
         loop {

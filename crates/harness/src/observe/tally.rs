@@ -47,7 +47,7 @@ impl SizeCounts {
     }
 }
 
-/// SizeCounts in short, bytes.
+/// Sizes in short, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SizeSummary {
     /// The least.

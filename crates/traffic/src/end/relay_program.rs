@@ -27,9 +27,6 @@ use crate::setup::{PathSetup, Setup};
 use crate::task::program::{Event, Program, attend};
 use crate::task::{ASK_READY, SETTLE, stop, sweep};
 
-/// `SIGTERM` (signal(7)), on every architecture.
-const TERM: i32 = 15;
-
 /// The ports that are tried, below those that the kernel gives to whoever connects (`ip_local_port_range`), so that
 /// nobody takes one between our look at it and the program's.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
@@ -74,7 +71,7 @@ fn run(
         return Ok(None);
     }
     let (used, has_left) = beside(&mut running, || through(peer, setup, stdin.as_fd()))?;
-    let stopped_by_force = !has_left && stop(running, TERM, stdin.as_fd())?.1;
+    let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
     let left = sweep(SETTLE)?;
     let Some((used, window_ns)) = used else { return Ok(None) };
     let TreeUse { processes, cpu_ns, user_ns, system_ns } = used;

@@ -239,14 +239,11 @@ pub(crate) fn stop(mut program: Program, signal: i32, told: BorrowedFd<'_>) -> R
             Event::Nothing => {
                 by_force = true;
                 until = Instant::now() + LEAVE;
-                children::signal_group(program.pid, KILL);
+                children::signal_group(program.pid, children::KILL);
             }
         }
     }
 }
-
-/// `SIGKILL` (signal(7)), on every architecture.
-const KILL: i32 = 9;
 
 /// How a program that was waited for ended.
 struct Waited {
