@@ -6,7 +6,6 @@
 //! be drowned by noise; of those a few runs may fail. `peers` compares with other programs in miniature, which it installs.
 
 mod binaries;
-mod group;
 
 use std::process::{Child, Command as Process, Stdio};
 use std::thread::available_parallelism;
@@ -14,13 +13,16 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use crate::group::Group;
 use crate::peers;
 use crate::steps::{self, Done, Step};
 use binaries::{Binary, Tests};
-use group::Group;
 
 /// Endless loops beside the tests, a CPU.
 const LOOPS_A_CPU: usize = 2;
+
+/// What the tests get in a control group.
+const HALF_A_CPU: f64 = 0.5;
 
 /// The share of runs on a quiet machine that must pass: one in five may be disturbed.
 const QUIET_SHARE: f64 = 0.8;
@@ -108,7 +110,7 @@ fn busy(times: u32, only: Option<&str>) -> Result<Done> {
 
 fn quota(times: u32, only: Option<&str>) -> Result<Done> {
     let binaries = binaries::build()?;
-    let group = match Group::of_half_a_cpu() {
+    let group = match Group::of(HALF_A_CPU) {
         Ok(group) => group,
         Err(reason) => return Ok(Done::Skipped(format!("no control group can be limited here: {reason:#}"))),
     };

@@ -8,6 +8,7 @@ mod cargo;
 mod duration;
 mod edges;
 mod generate;
+mod group;
 mod lab;
 mod markdown;
 mod modules;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ArgMatches;
 use serde_json::Value;
 
+use crate::group::Group;
 use crate::{cargo, steps};
 
 /// Builds the program for release. Its file.
@@ -41,6 +42,13 @@ impl Product {
     /// The program on its store.
     pub fn command(&self) -> Process {
         let mut command = Process::new(&self.program);
+        command.arg("--store").arg(&self.store);
+        command
+    }
+
+    /// The program on its store, in a control group.
+    pub fn command_in(&self, group: &Group) -> Process {
+        let mut command = group.command(&self.program);
         command.arg("--store").arg(&self.store);
         command
     }

@@ -92,6 +92,8 @@ type Factors = Map<String, Value>;
 
 /// What one session said of a question.
 struct Claim {
+    /// The name of its plan, which says under what it ran.
+    plan: String,
     named: Factors,
     best: Factors,
     proven: bool,
@@ -145,6 +147,7 @@ fn questions(runs: &[Value]) -> Result<Vec<Question>> {
                 continue;
             };
             let claim = Claim {
+                plan: run["plan"]["name"].as_str().unwrap_or("?").to_owned(),
                 named,
                 best,
                 proven: recommendation["proven"] == true,
@@ -280,6 +283,7 @@ impl<'a> Field<'a> {
 /// The section.
 fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> String {
     let (mut proven, mut bounds, mut rows) = (Count::default(), Count::default(), Vec::new());
+    let mut plans: BTreeMap<&str, (Count, Count)> = BTreeMap::new();
     let mut uncontested = 0;
     for question in questions {
         let of_proven = question.claims.iter().filter(|claim| claim.proven);
@@ -291,11 +295,13 @@ fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> Str
         for claim in of_proven {
             here.add(&field, &claim.named, claim.margin);
             proven.add(&field, &claim.named, claim.margin);
+            plans.entry(&claim.plan).or_default().0.add(&field, &claim.named, claim.margin);
         }
         let mut said = Count::default();
         for (claim, bound) in question.claims.iter().filter_map(|claim| Some((claim, claim.bound?))) {
             said.add(&field, &claim.named, bound);
             bounds.add(&field, &claim.named, bound);
+            plans.entry(&claim.plan).or_default().1.add(&field, &claim.named, bound);
         }
         rows.push(vec![
             question.label.clone(),
@@ -308,15 +314,13 @@ fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> Str
             format!("{} %", significant(said.worst.max(here.worst) * 100.0, 2)),
         ]);
     }
-    let plans: BTreeSet<&str> = runs.iter().filter_map(|run| run["plan"]["name"].as_str()).collect();
     let mut text = format!(
-        "Made by `cargo xtask tournament` on {date}: what {} sessions ({}) named, and what each held for the best, head to \
+        "Made by `cargo xtask tournament` on {date}: what {} sessions named, and what each held for the best, head to \
          head in one session with long trials.\n\n\
          Of {} proven choices that others contest {} are within their margin of the best of all by the median (aim: 95 %), {} \
          are shown to be, {} are shown not to be. {} proven choices were contested by none. Of {} bounds, proven or not, {} \
          hold by the median, {} are shown to be broken.\n\n",
         runs.len(),
-        plans.into_iter().collect::<Vec<_>>().join(", "),
         proven.claims,
         proven.within,
         proven.shown,
@@ -326,6 +330,20 @@ fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> Str
         bounds.within,
         bounds.refuted,
     );
+    text.push_str(&table(
+        &["plan", "proven and within", "proven and refuted", "bounds that hold", "bounds that are broken", "worst"],
+        plans.into_iter().map(|(plan, (proven, bounds))| {
+            vec![
+                plan.to_owned(),
+                format!("{} of {}", proven.within, proven.claims),
+                proven.refuted.to_string(),
+                format!("{} of {}", bounds.within, bounds.claims),
+                bounds.refuted.to_string(),
+                format!("{} %", significant(bounds.worst.max(proven.worst) * 100.0, 2)),
+            ]
+        }),
+    ));
+    text.push('\n');
     text.push_str(&table(
         &[
             "question",
@@ -409,6 +427,7 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("Of 3 bounds, proven or not, 2 hold by the median, 1 are shown to be broken."), "{said}");
+        assert!(said.contains("| buffer-size | 1 of 2 | 1 | 2 of 3 | 1 | 33 % |"), "{said}");
         assert!(said.contains("| tcp | 2 of 3 | 3 | 12 | 1 of 2 | 1 | 2 of 3 | 33 % |"), "{said}");
     }
 

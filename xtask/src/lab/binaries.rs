@@ -6,8 +6,8 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::group::Group;
 use crate::cargo;
+use crate::group::Group;
 
 /// The crates whose tests meet the kernel; the others compute.
 const PACKAGES: [&str; 4] = ["bytegauge-sys", "bytegauge-traffic", "bytegauge-harness", "bytegauge"];

@@ -1,4 +1,4 @@
-//! A control group that gets half a CPU, by whichever version of control groups this machine has.
+//! A control group with a quota of CPU time, by whichever version of control groups this machine has.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,9 +9,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 const ROOT: &str = "/sys/fs/cgroup";
-
-/// CPU time of each period, microseconds.
-const QUOTA_US: u32 = 50_000;
 
 /// The kernel's default period, microseconds (Documentation/admin-guide/cgroup-v2.rst, `cpu.max`).
 const PERIOD_US: u32 = 100_000;
@@ -24,20 +21,21 @@ const LEAVING: Duration = Duration::from_millis(20);
 pub struct Group(PathBuf);
 
 impl Group {
-    /// A new and empty group.
+    /// A new and empty group that gets so many CPUs.
     ///
     /// # Errors
     /// When this user or this machine cannot make one.
-    pub fn of_half_a_cpu() -> Result<Group> {
+    pub fn of(cpus: f64) -> Result<Group> {
+        let quota = (cpus * f64::from(PERIOD_US)).round();
         let unified = Path::new(ROOT).join("cgroup.controllers").exists();
         let parent = if unified { PathBuf::from(ROOT) } else { Path::new(ROOT).join("cpu") };
-        let group = Group(parent.join(format!("bytegauge-lab-{}", std::process::id())));
+        let group = Group(parent.join(format!("bytegauge-quota-{}", std::process::id())));
         fs::create_dir(&group.0).with_context(|| format!("making {}", group.0.display()))?;
         if unified {
-            group.set("cpu.max", &format!("{QUOTA_US} {PERIOD_US}"))?;
+            group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?;
         } else {
             group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
-            group.set("cpu.cfs_quota_us", &QUOTA_US.to_string())?;
+            group.set("cpu.cfs_quota_us", &quota.to_string())?;
         }
         Ok(group)
     }
@@ -75,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_command_runs_in_the_group_and_the_group_goes_away() {
-        let group = match Group::of_half_a_cpu() {
+        let group = match Group::of(0.5) {
             Ok(group) => group,
             Err(reason) => return eprintln!("SKIPPED: no control group can be limited here: {reason:#}"),
         };
