@@ -183,13 +183,15 @@ fn a_file_is_read_again_and_again() {
 
 #[test]
 fn a_server_that_reads_once_shows_why_connections_are_reset() {
-    let words = "call --transport tcp --flows 4 --connect-per-call on --request 10K --request-chunk 1000 --response 100 \
-                 --read-once on --server-engine epoll --profile rpc --rcvbuf auto,64K --duration 100ms --blocks 2 \
-                 --budget 3s --quiet --format json";
-    let document = Bench::new().run(words).exits(0).json();
+    // No buffer holds the request: whenever the server reads, the client has more to write.
+    let words = "call --transport tcp --flows 4 --connect-per-call on --request 1M --request-chunk 64K --response 100 \
+                 --read-once on --server-engine epoll --profile rpc --rcvbuf 16K,64K --sndbuf 64K --duration 100ms \
+                 --blocks 2 --budget 3s --quiet --format json";
+    let document = Bench::new().run(words).exits(5).json();
     check_schema(&document);
     for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
-        let errors = cell["call"]["errors"].as_array().unwrap();
+        let (errors, reason) = (cell["call"]["errors"].as_array().unwrap(), cell["reason"].as_str().unwrap());
+        assert!(reason.starts_with("no call was completed") && reason.contains("of the request unread"), "{reason}");
         let reset = errors.iter().find(|error| error["class"] == "reset").expect("a reset");
         assert!(reset["explanation"].as_str().unwrap().contains("with bytes of the request unread"), "{reset}");
     }

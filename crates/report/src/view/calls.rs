@@ -1,6 +1,6 @@
 //! What the calls of a cell were like beside their rate: what failed and why, what engines did, who competed.
 //!
-//! Sums over the trials behind the estimate. Errors are counted over a client's whole life, so they are shares of
+//! Sums over the trials behind the estimate; where every trial failed, over those. Errors are counted over a client's whole life, so they are shares of
 //! the calls begun, not of the calls that the rate counts.
 
 use std::collections::BTreeMap;
@@ -25,8 +25,10 @@ pub const OPEN: &str = "from the intended send (open loop)";
 /// The calls of a cell; `None` where nobody reported any.
 pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
     let levels = &settled.cell.factors;
-    // What went wrong is said of every trial that was tried, measured or not.
-    let reports: Vec<&CallReport> = settled.trials.iter().filter_map(|trial| trial.client()).collect();
+    // Calls that all went wrong make a failed trial, and it is those that need an explanation most.
+    let only_failed = settled.trials.is_empty() && settled.contradiction.is_none();
+    let tried = if only_failed { &settled.failed } else { &settled.trials };
+    let reports: Vec<&CallReport> = tried.iter().filter_map(|trial| trial.client()).collect();
     if reports.is_empty() {
         return None;
     }

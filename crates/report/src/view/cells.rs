@@ -12,7 +12,7 @@ use super::calls::{calls, mean_and_sd};
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
-use super::document::{CellView, Estimate, Factors, ModeView, ModesView, RelayProgramView};
+use super::document::{CallView, CellView, Estimate, Factors, ModeView, ModesView, RelayProgramView};
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
@@ -70,6 +70,16 @@ struct Beside {
     cheapest_nop_ns: Option<f64>,
 }
 
+/// Why a cell failed, with what explains most of the errors of its calls.
+fn explained(reason: String, outcome: &str, call: Option<&CallView>) -> String {
+    match call.and_then(|call| call.errors.first()) {
+        Some(error) if outcome == "failed" && !error.explanation.is_empty() => {
+            format!("{reason}: {}", error.explanation)
+        }
+        _ => reason,
+    }
+}
+
 fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
     let machine = &context.data.record.machine;
@@ -90,7 +100,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     };
     let call = calls(settled, context.level);
     let ring = ring(settled);
-    let reason = artefact(settled, ring.as_ref()).or(reason);
+    let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
     let limit = match (estimate.median, &call, &ring) {
         (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
         (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
@@ -111,7 +121,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         reason,
         trials: settled.trials.len(),
         stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
-        failed_trials: settled.failed,
+        failed_trials: settled.failed.len(),
         modes: modes_of(settled, &estimate, total_rate),
         outliers: outliers(settled, context.blocks),
         more: more(settled, context.level),

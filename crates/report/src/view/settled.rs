@@ -52,7 +52,7 @@ pub struct Settled<'a> {
     /// What its numbers contradict each other in: then it has no trials that could speak for it.
     pub contradiction: Option<String>,
     /// Trials of any stage that failed.
-    pub failed: usize,
+    pub failed: Vec<&'a Trial>,
     /// The last reason that a trial was skipped or failed, with the outcome.
     trouble: Option<&'a Outcome>,
 }
@@ -69,7 +69,7 @@ impl<'a> Settled<'a> {
             whole: false,
             has_left: false,
             contradiction: None,
-            failed: 0,
+            failed: Vec::new(),
             trouble: None,
         }
     }
@@ -83,7 +83,7 @@ impl<'a> Settled<'a> {
                 self.measured.push(trial);
             }
             other => {
-                self.failed += usize::from(matches!(other, Outcome::Failed(_)));
+                self.failed.extend(matches!(other, Outcome::Failed(_)).then_some(trial));
                 self.trouble = Some(other);
             }
         }
@@ -119,9 +119,8 @@ impl<'a> Settled<'a> {
     pub fn reject(&mut self, contradiction: String) {
         self.stage = None;
         self.whole = false;
-        self.failed += self.measured.len();
         self.trials.clear();
-        self.measured.clear();
+        self.failed.append(&mut self.measured);
         self.confirmed.clear();
         self.audited.clear();
         self.contradiction = Some(contradiction);
