@@ -67,3 +67,39 @@ fn table(rows: &[Row], seed: u64, failed: usize) -> String {
     );
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_marked_by_what_it_says() {
+        let row = |name: &str, target: &str, passed, negative_control| Row {
+            name: name.into(),
+            target: target.into(),
+            got: 96.06,
+            unit: "%".into(),
+            passed,
+            negative_control,
+            note: String::new(),
+        };
+        let rows = [
+            row("coverage", "94 to 97 %", true, false),
+            row("coverage of a method without blocks", "94 to 97 %", true, true),
+            row("bias", "below 1 %", false, false),
+            row("share of proofs", PUBLISHED, true, false),
+        ];
+        let text = table(&rows, 7, 1);
+        for line in [
+            "ok             96.06 %  coverage\n",
+            "ok (-)         96.06 %  coverage of a method without blocks\n",
+            "FAILED         96.06 %  bias\n",
+            "told           96.06 %  share of proofs\n",
+            "no target: what it is here\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let last = text.lines().last().unwrap();
+        assert!(!text.contains(PUBLISHED) && last.starts_with("4 rows, 1 failed, seed 7. "), "{text}");
+    }
+}
