@@ -493,7 +493,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(relay_name),
         defaults: both("direct"),
         heading: "relay",
-        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods), a program such as haproxy, or cmd:WORDS with {listen} and {upstream}; direct: there is none",
+        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods), a program such as haproxy, or cmd:WORDS with {listen} and {upstream}; all: every method; direct: there is none",
         fits: CONNECTIONS,
     },
     Factor {

@@ -44,7 +44,7 @@ pub use far::Direction;
 pub use level::{Level, LevelError};
 pub use place::Place;
 pub use program::{Age, IAm};
-pub use relay::{RelayMethod, RelayPlacement, RelayReport, RelayThreads};
+pub use relay::{RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};
 pub use relay_program::{RelayPlaces, RelayProgram, RelayProgramReport};
 pub use ring::{Implementation, Mode, RingFlags, RingReport, UserData};
 pub use session::{BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};

@@ -138,6 +138,26 @@ impl RelayMethod {
         matches!(self, RelayMethod::Splice | RelayMethod::Sendfile | RelayMethod::Hybrid)
     }
 
+    /// What each connection takes of the system from its beginning. Descriptors are its two sockets, both once more where
+    /// each direction owns them, and its pipes. Those of [`RelayMethod::Hybrid`] are made when bulk comes, and are not
+    /// among them: without them it goes on copying.
+    pub fn holds(self, threads: RelayThreads) -> RelayHolds {
+        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Splice, StdCopy};
+        let threads = match self {
+            Pipe => 4,
+            StdCopy | CopyBuffer | Bufio => 2,
+            _ if self.has_threads() && threads == RelayThreads::Direction => 2,
+            _ => 0,
+        };
+        let (descriptors, pipes) = match self {
+            Direct => (0, 0),
+            Splice | Sendfile => (6, 2),
+            StdCopy | CopyBuffer | Bufio => (6, 0),
+            _ => (2, 0),
+        };
+        RelayHolds { descriptors, pipes, threads }
+    }
+
     /// Whether it is for TCP alone.
     pub fn needs_tcp(self) -> bool {
         matches!(self, RelayMethod::Zerocopy)
@@ -154,6 +174,17 @@ impl RelayMethod {
         use RelayMethod::{Hybrid, ReadWrite, ReadvWritev, Sendfile, Splice};
         matches!(self, ReadWrite | ReadvWritev | Splice | Sendfile | Hybrid)
     }
+}
+
+/// What a relay takes of the system for one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RelayHolds {
+    /// Descriptors, those of its pipes included.
+    pub descriptors: u64,
+    /// Pipes of the kernel.
+    pub pipes: u64,
+    /// Threads of its own.
+    pub threads: u64,
 }
 
 /// How many threads a relay has, of a method that leaves the choice.

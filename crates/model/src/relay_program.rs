@@ -5,6 +5,7 @@
 //!
 //! Never starts anything and never looks whether a program is there.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -17,6 +18,9 @@ use crate::{suggest, task};
 
 /// So many characters of a command stand in a table.
 const SHORT: usize = 24;
+
+/// The word for every method of ours.
+pub const ALL: &str = "all";
 
 /// Where the path of a configuration stands.
 const CONFIG: &str = "{config}";
@@ -181,6 +185,14 @@ pub fn relay_name(text: &str) -> Result<String, NameError> {
     })
 }
 
+/// A list of relays, where [`ALL`] at its beginning stands for every method of ours.
+pub fn relay_names(list: &str) -> Cow<'_, str> {
+    let rest = list.trim_start().strip_prefix(ALL).map(str::trim_end);
+    let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with(',')) else { return Cow::Borrowed(list) };
+    let names: Vec<&str> = RELAY_METHODS.iter().map(|row| row.name).collect();
+    Cow::Owned(names.join(",") + rest)
+}
+
 /// A relay's name where room is short: of a command only its beginning.
 pub fn short_relay_name(name: &str) -> String {
     match name.starts_with(COMMAND) && name.chars().count() > SHORT {
@@ -318,6 +330,15 @@ mod tests {
         check("cmd:", false);
         let error = relay_name("haprxy").unwrap_err().to_string();
         assert!(error.contains("did you mean `haproxy`?"), "{error}");
+    }
+
+    #[test]
+    fn all_at_the_beginning_of_a_list_is_every_method() {
+        let count = |list: &str| relay_names(list).split(',').filter(|name| relay_name(name).is_ok()).count();
+        assert_eq!(count("all"), RELAY_METHODS.len());
+        assert_eq!(count("all,haproxy,go-copy"), RELAY_METHODS.len() + 2);
+        assert_eq!(relay_names("splice,tokio"), "splice,tokio");
+        assert_eq!(relay_names("allx"), "allx");
     }
 
     #[test]

@@ -84,6 +84,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
         return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
     }
+    if let Some(reason) = lacks_files_of_relay(&cell.factors, catalog) {
+        return Some(reason);
+    }
     let memory = memory(&cell.factors);
     if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
         return Some(format!(
@@ -93,6 +96,20 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         ));
     }
     None
+}
+
+/// Why a relay of ours cannot hold all connections, if it cannot: it is a process of its own, with the same limit.
+fn lacks_files_of_relay(levels: &Levels, catalog: &Catalog) -> Option<String> {
+    let (method, limit) = (relay::method(levels)?, catalog.open_files_max?);
+    let threads = levels.get("relay_threads").name().and_then(|name| name.parse().ok()).unwrap_or_default();
+    let (all, each) = (connections(levels), method.holds(threads).descriptors);
+    let needed = all * each + FILES_BESIDE;
+    (needed > limit).then(|| {
+        format!(
+            "--relay {method}: {all} connections of {each} descriptors each need {needed} open files, the hard limit is \
+             {limit}: use a relay that needs 2 of each (epoll, uring, hybrid, …), fewer flows, or raise ulimit -Hn"
+        )
+    })
 }
 
 /// Connections of a cell at its server, idle and competing ones included.

@@ -16,7 +16,8 @@ pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
     OF_RELAYS.contains(&name) && !part.levels.contains_key("relay")
 }
 
-fn method(levels: &Levels) -> Option<RelayMethod> {
+/// The method of a combination, where it is one of ours.
+pub(crate) fn method(levels: &Levels) -> Option<RelayMethod> {
     levels.get("relay").name().and_then(|name| name.parse().ok())
 }
 
@@ -95,10 +96,11 @@ pub(crate) fn refuse_foreign(workload: Workload, part: &Part) -> Result<(), Plan
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Level;
+    use bytegauge_model::{Level, factor};
 
     use super::*;
     use crate::file::parse;
+    use crate::ready;
     use crate::resolve::{Plan, resolve};
 
     fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
@@ -182,5 +184,52 @@ mod tests {
         assert_eq!((found.cells.len(), reasons.len()), (4, 3));
         let count = |reason: &str| reasons.iter().filter(|found| **found == reason).count();
         assert_eq!((count("no io_uring"), count("no third CPU")), (2, 1));
+    }
+
+    #[test]
+    fn files_of_a_relay_count_by_its_method() {
+        let catalog = Catalog { open_files_max: Some(20_000), ..Catalog::default() };
+        let text = "workload = \"call\"\ntransport = \"tcp\"\nprofile = \"echo\"\nflows = 5000\nserver-engine = \"epoll\"\n\
+                    client-engine = \"epoll\"\nrelay = \"epoll,splice\"";
+        let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
+        assert_eq!((plan.skipped.len(), plan.notes.len()), (1, 1), "{:?}", plan.notes);
+        assert!(plan.notes[0].contains("--relay splice: 5000 connections of 6 descriptors each need 30064 open files"));
+    }
+
+    #[test]
+    fn a_plan_of_several_programs_is_asked_of_one() {
+        let asked = |who: &str| {
+            let mut spec = ready::find("buffer-size").unwrap();
+            spec.set_all(&[(factor::find("i_am").unwrap(), who.to_owned())]).unwrap();
+            resolve(&spec, &Catalog::default(), 1).unwrap()
+        };
+        let relays = asked("relay");
+        assert!(!relays.groups.is_empty());
+        for levels in relays.groups.iter().map(|group| &group.factors) {
+            // What all parts of the plan agree in holds, and the peers' sizes are conditions.
+            let said = ["i_am", "profile", "placement"].map(|name| levels.get(name).name());
+            assert_eq!(said, [Some("relay"), Some("sum"), Some("cross-core")]);
+            assert_eq!(levels.get("read_size").number(), Some(64 << 10));
+        }
+        let whole = resolve(&ready::find("buffer-size").unwrap(), &Catalog::default(), 1).unwrap();
+        let of = |plan: &Plan, who: &str| {
+            plan.groups.iter().filter(|group| group.factors.get("i_am").name() == Some(who)).count()
+        };
+        for who in ["reader", "writer", "both"] {
+            let alone = asked(who);
+            assert_eq!((of(&alone, who), of(&alone, who)), (of(&whole, who), alone.groups.len()), "{who}");
+        }
+    }
+
+    #[test]
+    fn more_relays_take_more_time() {
+        let budget_ns = |relays: &str| {
+            let mut spec = ready::find("relay-copy").unwrap();
+            spec.set_all(&[(factor::find("relay").unwrap(), relays.to_owned())]).unwrap();
+            spec.budget_ns.unwrap()
+        };
+        let planned = ready::find("relay-copy").unwrap().budget_ns.unwrap();
+        assert_eq!(budget_ns("direct,splice"), planned);
+        assert!(budget_ns("all") > planned * 3 / 2);
     }
 }

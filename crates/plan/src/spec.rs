@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
+use bytegauge_model::relay_program::relay_names;
 use bytegauge_model::{Ends, IAm, Level, LevelError, ProgramTask, Transport, Workload};
 use thiserror::Error;
 
@@ -320,11 +321,55 @@ impl Spec {
         }
         for (factor, text) in flags {
             let levels = parse(factor, text)?;
+            if factor.name == I_AM && self.asks_by_program() {
+                self.ask_of(&levels);
+                continue;
+            }
+            if factor.name == "relay" {
+                self.make_time_for(&levels);
+            }
             for part in &mut self.parts {
                 part.set(factor, levels.clone());
             }
         }
         Ok(())
+    }
+
+    /// Whether every part says whose question it is.
+    fn asks_by_program(&self) -> bool {
+        self.parts.len() > 1 && self.parts.iter().all(|part| part.levels.contains_key(I_AM))
+    }
+
+    /// Leaves of a plan the questions of these programs. One of whom it asks nothing is asked what it is asked without a
+    /// plan, under what all parts have in common.
+    fn ask_of(&mut self, programs: &[Level]) {
+        let is_asked = |program: &Level| self.parts.iter().any(|part| part.levels[I_AM].contains(program));
+        let unasked: Vec<Level> = programs.iter().filter(|program| !is_asked(program)).cloned().collect();
+        let (first, others) = (&self.parts[0].levels, &self.parts[1..]);
+        let is_common = |(name, levels): &(&&'static str, &Vec<Level>)| {
+            others.iter().all(|part| part.levels.get(**name) == Some(*levels))
+        };
+        let mut common: BTreeMap<_, _> =
+            first.iter().filter(is_common).map(|(name, all)| (*name, all.clone())).collect();
+        self.parts.retain_mut(|part| {
+            let Some(asked) = part.levels.get_mut(I_AM) else { return false };
+            asked.retain(|program| programs.contains(program));
+            !asked.is_empty()
+        });
+        if !unasked.is_empty() {
+            common.insert(I_AM, unasked);
+            self.parts.push(Part { levels: common, ..Part::default() });
+        }
+    }
+
+    /// A list of relays that is longer than the plan's takes longer, unless it is said how long.
+    fn make_time_for(&mut self, relays: &[Level]) {
+        let planned = self.parts.iter().filter_map(|part| part.levels.get("relay")).map(Vec::len).max();
+        if let (Some(budget_ns), Some(planned)) = (self.budget_ns, planned)
+            && relays.len() > planned
+        {
+            self.budget_ns = Some(budget_ns / planned as u64 * relays.len() as u64);
+        }
     }
 
     /// The conditions that a profile sets.
@@ -425,7 +470,8 @@ impl Part {
 /// # Errors
 /// With the factor's flag and what is wrong.
 pub fn parse(factor: &Factor, text: &str) -> Result<Vec<Level>, PlanError> {
-    factor.kind.parse_list(text).map_err(|error| at(factor, error))
+    let text = if factor.name == "relay" { relay_names(text) } else { text.into() };
+    factor.kind.parse_list(&text).map_err(|error| at(factor, error))
 }
 
 fn at(factor: &Factor, error: LevelError) -> PlanError {

@@ -1,7 +1,7 @@
 //! What the machine does not allow: files, CPUs, rights. Said before anything is measured.
 
 use crate::bench::{Bench, possible};
-use crate::raw::Raw;
+use crate::raw::{Raw, name};
 
 const MANY: &str = "stream --age fresh --transport unix --profile drain --read-size 4K --write-size 4K --duration 200ms --blocks 1 --budget 2s";
 
@@ -29,6 +29,25 @@ fn some_flows_fit_and_some_do_not() {
     let bench = Bench::new();
     let ran = bench.shell(&format!("ulimit -n 128 && exec \"$BYTEGAUGE\" {MANY} --flows 2,100 --dry-run")).exits(0);
     ran.prints(&["1 cell in 2 groups", "skipped: 100 flows need 264 open files"]);
+}
+
+/// The table of what a connection holds is neither too small, so that a relay runs out, nor refuses one that fits.
+#[test]
+fn a_relay_has_as_many_files_as_its_method_needs() {
+    let words = "call --transport tcp --profile echo --flows 100 --request 1K --server-engine epoll --client-engine epoll \
+                 --relay epoll,hybrid,std-copy,splice --duration 100ms --blocks 1 --looks 1 --budget 2s --quiet --format json";
+    for (files, is_short) in [(264, true), (664, false)] {
+        let bench = Bench::new();
+        let ran = bench.shell(&format!("ulimit -n {files} && exec \"$BYTEGAUGE\" {words}"));
+        assert!(matches!(ran.status.code(), Some(0 | 5)), "{ran}");
+        let document = bench.run("report --format json").json();
+        for cell in document["cells"].as_array().expect("a list") {
+            let (relay, reason) = (name(&cell["factors"]["relay"]), cell["reason"].as_str().unwrap_or_default());
+            let lacks = reason.contains("descriptor") || reason.contains("open files");
+            let six = ["std-copy", "splice"].contains(&relay.as_str());
+            assert_eq!(lacks, six && is_short, "{relay} with {files}: {reason}");
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::raw::{Raw, name, number};
 /// Short, and everything but the relay fixed.
 const SHORT: &str = "--duration 60ms --blocks 2 --looks 1 --budget 2s --seed 1 --quiet --format json";
 
+/// Every method but `direct`.
 const METHODS: &str = "read-write,std-copy,copy-buffer,bufio,readv-writev,pipe,splice,sendfile,hybrid,epoll,uring,\
                        uring-multishot,uring-bundle,zerocopy,tokio";
 
@@ -59,6 +60,15 @@ fn what_a_plan_holds_is_said_before_it_runs() {
     // Splicing has no buffer, and the path without a relay stands beside.
     bench.run(&words).exits(0).prints(&["3 cells in 1 group"]);
     bench.run("relay --dry-run").exits(0).prints(&["relay-copy", "hybrid"]);
+    bench.run("relay --relay all --dry-run").exits(0).prints(&[
+        "copy-buffer",
+        "uring-bundle",
+        "until look 1, of a budget of 1",
+    ]);
+    bench
+        .run("run buffer-size --i-am relay --dry-run")
+        .exits(0)
+        .prints(&["10 cells in 2 groups", "relay-buffer  choice"]);
     bench.run("relay --as call --dry-run").exits(0).prints(&["relay-calls", "request  condition  10K"]);
 }
 
@@ -83,8 +93,11 @@ fn what_goes_into_a_relay_comes_out_of_it() {
     let of_kind = |kind: &str| cells.iter().filter(|cell| cell["kind"] == kind).count();
     assert_eq!((of_kind("candidate"), of_kind("ceiling")), (2 * METHODS.split(',').count(), 2));
     let told = document["answer"]["relays"].as_array().expect("lines");
-    assert_eq!(told.len(), 2, "{told:?}");
-    for line in told {
+    assert_eq!(told.len(), 3, "{told:?}");
+    let held = told[2].as_str().unwrap_or_default();
+    assert!(held.starts_with("a connection holds 2 descriptors (epoll, "), "{held}");
+    assert!(held.contains("6 descriptors, 128 KiB of pipes, 2 threads (splice, sendfile)"), "{held}");
+    for line in &told[..2] {
         let line = line.as_str().unwrap_or_default();
         assert!(line.contains("without a relay") && line.contains("least CPU of the relay alone"), "{line}");
     }

@@ -2,12 +2,15 @@
 //! them cost the least CPU time.
 
 use bytegauge_model::relay_program::short_relay_name;
-use bytegauge_model::unit::{byte_rate, call_rate, significant};
-use bytegauge_model::{CellKind, Level};
+use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant};
+use bytegauge_model::{CellKind, Level, RelayHolds, RelayMethod};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
 use crate::sentence::percent;
+
+/// Capacity of a pipe where nothing is said (pipe(7)).
+const PIPE: u64 = 64 << 10;
 
 /// So many of the cheapest are named.
 const CHEAPEST: usize = 3;
@@ -18,6 +21,46 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     // One that got no CPU within its windows has no cost.
     let costed: Vec<&CellView> = all.iter().copied().filter(|cell| cost(cell).is_some()).collect();
     [reach(view, group, &costed), cheapest(&costed), copied(&all), programs(&all)].into_iter().flatten().collect()
+}
+
+/// What a connection holds of the system through each of the relays of ours, whether or not anything moves on it: what many
+/// idle ones cost.
+pub fn held(view: &View) -> Option<String> {
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
+        let Some(method) = cell.level("relay").name().and_then(|name| name.parse::<RelayMethod>().ok()) else {
+            continue;
+        };
+        if method == RelayMethod::Direct {
+            continue;
+        }
+        let (text, name) = (holds(method, cell), name(cell));
+        match told.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => told.push((text, vec![name])),
+        }
+    }
+    told.sort();
+    let told: Vec<String> = told.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))).collect();
+    (!told.is_empty()).then(|| format!("a connection holds {}", told.join("; ")))
+}
+
+fn holds(method: RelayMethod, cell: &CellView) -> String {
+    let threads = cell.level("relay_threads").name().and_then(|name| name.parse().ok()).unwrap_or_default();
+    let RelayHolds { descriptors, pipes, threads } = method.holds(threads);
+    let capacity = |pipes: u64| Bytes(pipes * cell.level("relay_pipe").number().unwrap_or(PIPE));
+    let mut text = format!("{descriptors} descriptors");
+    if pipes > 0 {
+        text += &format!(", {} of pipes", capacity(pipes));
+    }
+    if threads > 0 {
+        text += &format!(", {threads} threads");
+    }
+    if method == RelayMethod::Hybrid {
+        text += &format!(", and of bulk 4 more and {} of pipes", capacity(2));
+    }
+    text
 }
 
 /// What a relay's CPU time is told by.

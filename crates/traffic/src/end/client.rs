@@ -44,7 +44,7 @@ impl ClientEnd {
     ) -> Result<ClientEnd, Fault> {
         let call = &setup.task;
         let flows = call.path.flows;
-        enough_files(flows + call.idle_flows, body)?;
+        enough_files(flows + call.idle_flows, 1, body)?;
         let alone = call.client_engine == Engine::Null;
         let connector = if alone { None } else { Some(Arc::new(Connector::new(address, call)?)) };
         let join = |count: usize| -> Result<Vec<OwnedFd>, Fault> {

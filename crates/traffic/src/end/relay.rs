@@ -16,10 +16,6 @@ use crate::meter::{Meter, Schedule};
 use crate::relay::{self, Hall, RelaySetup, Upstream};
 use crate::setup::{PathSetup, Setup, Task};
 
-/// Descriptors of a connection: its two sockets, two more where a method has types of its own for them, and the pipes of
-/// both directions.
-const FILES_A_CONNECTION: usize = 8;
-
 /// A relay that listens.
 pub(super) struct RelayEnd {
     setup: Arc<Setup>,
@@ -45,7 +41,7 @@ impl RelayEnd {
             _ => (Workload::Stream, 0, Some(path.flows)),
         };
         let upstream = Upstream::new(upstream.ok_or_else(|| impossible("an address"))?, &path, workload)?;
-        enough_files((path.flows + beside) * FILES_A_CONNECTION, body)?;
+        enough_files(path.flows + beside, relay.method.holds(relay.threads).descriptors, body)?;
         let (listener, address) = relay::listen(&path, workload)?;
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);

@@ -42,7 +42,7 @@ impl ServerEnd {
             // One socket, or one a thread, whoever calls.
             datagram::bind(call)?
         } else {
-            enough_files(call.path.flows + call.idle_flows + call.competing_flows, body)?;
+            enough_files(call.path.flows + call.idle_flows + call.competing_flows, 1, body)?;
             listen(call)?
         };
         if !peer.reply(Reply::Listening(address)) {
@@ -184,11 +184,11 @@ pub(super) fn threads(engine: Engine, asked: usize) -> usize {
     if engine.has_thread_a_flow() { 1 } else { asked.max(1) }
 }
 
-/// Raises the limit of open files and sees that it will do for so many connections: to run out in the middle would
-/// look like an error of the path.
-pub(super) fn enough_files(connections: usize, body: Body) -> Result<(), Fault> {
+/// Raises the limit of open files and sees that it will do for so many connections, of which each takes so many at this
+/// end: to run out in the middle would look like an error of the path.
+pub(super) fn enough_files(connections: usize, each: u64, body: Body) -> Result<(), Fault> {
     let ends = if body == Body::Thread { 2 } else { 1 };
-    let needed = connections as u64 * ends + OTHER_FILES;
+    let needed = connections as u64 * each * ends + OTHER_FILES;
     let Ok(limit) = limit::raise_open_files() else { return Ok(()) };
     if needed > limit.soft {
         return Err(Fault::Missing(format!(

@@ -28,7 +28,8 @@ pub struct AnswerView {
     pub why: Vec<String>,
     /// What trials far longer than those of the confirmation say of it: what holds, what does not, what they cannot tell.
     pub audit: Vec<String>,
-    /// What relays are worth: the path without one, what the fastest keeps of it, and which cost the least CPU time.
+    /// What relays are worth: the path without one, what the fastest keeps of it, and which cost the least CPU time;
+    /// and last what a connection holds through each of ours.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub relays: Vec<String>,
     /// What the answer holds for, and what was not looked at.

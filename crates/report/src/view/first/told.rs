@@ -148,7 +148,7 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
     ))
 }
 
-/// What relays are worth, where there are any: the question, and the lines of its group.
+/// What relays are worth, where there are any: the question, and the lines of its group; then what each of them holds.
 pub fn relays(view: &View, questions: &Questions) -> Vec<String> {
     let alone = view.groups.len() == 1;
     let told = |group: &GroupView| {
@@ -156,5 +156,5 @@ pub fn relays(view: &View, questions: &Questions) -> Vec<String> {
         let label = if alone { String::new() } else { format!("{}: ", questions.of_group(group)) };
         (!lines.is_empty()).then(|| label + &lines.join("; "))
     };
-    view.groups.iter().filter_map(told).collect()
+    view.groups.iter().filter_map(told).chain(relays::held(view)).collect()
 }
