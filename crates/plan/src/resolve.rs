@@ -1,7 +1,7 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::{
@@ -152,10 +152,10 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
     refuse_too_many(spec)?;
-    let mut seen = HashSet::new();
+    let mut asked = Asked::new();
     for part in spec.parts.iter().flat_map(Part::by_program) {
         relay::refuse_without_one(spec.workload, &part)?;
-        add_part(&mut plan, spec, &part, &mut seen)?;
+        add_part(&mut plan, spec, &part, &mut asked)?;
     }
     if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {
         return Err(PlanError::ArtefactAlone { name: artefact.factors.get("implementation").to_string() });
@@ -240,8 +240,15 @@ fn refuse_too_many(spec: &Spec) -> Result<(), PlanError> {
     Err(PlanError::TooManyCells { cells, max: CELLS_MAX, flag, levels })
 }
 
-/// Crosses one part's levels and adds its groups, families and cells, but for groups whose conditions were seen.
-fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels>) -> Result<(), PlanError> {
+/// Two parts of one question would be two races, whose winners never met.
+const ASKED_BEFORE: &str = "a [[part]] asks again, with other choices, what an earlier one asks: they were left out there; \
+                            write all choices of a question into one [[part]]";
+
+/// Choices by the conditions under which they are asked for.
+type Asked = HashMap<Levels, Vec<Levels>>;
+
+/// Crosses one part's levels and adds its groups, families and cells, but for groups that an earlier part asked for.
+fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
     for joint in joints(spec.workload, part) {
@@ -260,9 +267,14 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, seen: &mut HashSet<Levels
         let (choices, shown): (Vec<_>, Vec<_>) = fitting.into_iter().partition(|c| beside(c) == CellKind::Candidate);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
-            if !seen.insert(conditions.clone()) {
+            if let Some(earlier) = asked.get(&conditions) {
+                let note = ASKED_BEFORE.to_owned();
+                if choices.iter().any(|choice| !earlier.contains(choice)) && !plan.notes.contains(&note) {
+                    plan.notes.push(note);
+                }
                 continue;
             }
+            asked.insert(conditions.clone(), choices.clone());
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
             for choice in &choices {
                 let mut factors = conditions.clone();
@@ -359,6 +371,20 @@ mod tests {
             assert!(schedule.blocks >= plan.design.blocks_min, "{name}: {schedule:?}");
             assert!(schedule.total_ns() <= plan.budget_ns, "{name}: {schedule:?}");
         }
+    }
+
+    #[test]
+    fn choices_of_a_question_that_was_asked_before_are_left_out_and_said() {
+        let plan = |second: &str| {
+            let head =
+                "transport = \"unix\"\nprofile = \"sum\"\nwrite_size = \"64K\"\n[[part]]\nread_size = \"4K,64K\"\n";
+            let spec = parse("t", &format!("{head}[[part]]\nread_size = \"{second}\"")).unwrap();
+            resolve(&spec, &Catalog::default(), 1).unwrap()
+        };
+        let (same, other) = (plan("64K"), plan("1M"));
+        assert_eq!((same.cells.len(), other.cells.len()), (2, 2));
+        let said = |plan: &Plan| plan.notes.iter().filter(|note| *note == ASKED_BEFORE).count();
+        assert_eq!((said(&same), said(&other)), (0, 1));
     }
 
     #[test]
