@@ -83,6 +83,62 @@ fn what_a_program_prints_can_be_its_rate_or_its_time() {
     assert!(reason(&document, "1").starts_with("the command printed no number: nothing matches"), "{document}");
 }
 
+/// Sends so many datagrams to itself.
+const SENDER: &str = "import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('127.0.0.1', 0))
+for _ in range(int(sys.argv[1])): s.sendto(b'x', s.getsockname())
+";
+
+#[test]
+fn what_the_kernel_counts_meanwhile_can_be_the_metric() {
+    if !possible("the program is written in Python", "python3", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let sender = bench.write("sender.py", SENDER);
+    let flags =
+        ["--values", "10,2000", "--default", "2000", "--metric", "counter:Udp.OutDatagrams", "--format", "json"];
+    let few = ["check", "--blocks", "2", "--looks", "1", "--seed", "1"];
+    let words: Vec<&str> = few.iter().chain(&flags).chain(&["--", "python3", &sender, "{value}"]).copied().collect();
+    let document = bench.run_args(&words).exits(0).json();
+    check_schema(&document);
+    assert_eq!(document["check"]["metric"], "counter:Udp.OutDatagrams");
+    let cells = document["cells"].as_array().expect("cells");
+    assert!(cells.iter().all(|cell| cell["estimate"]["metric"] == "events"), "{document}");
+    // Others may send meanwhile, and what was sent cannot be missed.
+    for (value, sent) in [("10", 10.0), ("2000", 2000.0)] {
+        let is_it = |cell: &&Value| cell["factors"]["value"] == value && cell["kind"] == "candidate";
+        let cell = cells.iter().find(is_it).unwrap_or_else(|| panic!("no {sent} in {document:#}"));
+        assert!(cell["more"]["events_per_run"]["median"].as_f64() >= Some(sent), "{cell:#}");
+    }
+    Raw::of(&bench, 1).check_sound();
+    bench.run("report --full").exits(0).prints(&["events"]);
+    bench.run("report --format csv").exits(0).prints(&["events_per_run"]);
+    bench.run("report --format go-bench").exits(0).prints(&["events/op"]);
+    bench.run("export --format csv").exits(0).prints(&["left_behind,events"]);
+}
+
+#[test]
+fn events_of_a_program_are_those_of_all_that_it_starts() {
+    let bench = Bench::new();
+    let script = "for i in $(seq {value}); do (exec true); done";
+    let ran = check(&bench, &["--values", "1,30", "--metric", "counter:page-faults", "--format", "json"], script);
+    if ran.status.code() == Some(2) {
+        // Who may not count is told what to do.
+        ran.complains(&["may not be counted by this user: run as root, set kernel.perf_event_paranoid"]);
+        return;
+    }
+    let document = ran.exits(0).json();
+    let events = |value: &str| {
+        let cells = document["cells"].as_array().expect("cells");
+        let cell = cells.iter().find(|cell| cell["factors"]["value"] == value && cell["kind"] == "candidate");
+        cell.expect("a cell")["more"]["events_per_run"]["median"].as_f64().expect("a count")
+    };
+    // Each of thirty programs is mapped and touched anew.
+    assert!(events("1") > 0.0 && events("30") > events("1") + 30.0, "{document}");
+}
+
 #[test]
 fn wrong_usage_is_said_before_anything_runs() {
     let bench = Bench::new();
@@ -98,7 +154,9 @@ fn wrong_usage_is_said_before_anything_runs() {
     wrong(&["--start", &touch, "--ready", "tcp", "--", "true", "{value}"], "is no sign that a server is ready");
     wrong(&["--start", &touch, "--", "true", "{value}"], "--ready");
     wrong(&["--ready", "tcp:9", "--", "true", "{value}"], "--start");
-    wrong(&["--metric", "counter:x", "--", "true", "{value}"], "is no metric");
+    wrong(&["--metric", "cuonter:x", "--", "true", "{value}"], "is no metric");
+    wrong(&["--metric", "counter:TcpExt.BacklogDorp", "--", "true", "{value}"], "is counted nowhere: use a count");
+    wrong(&["--metric", "counter:cylces", "--", "true", "{value}"], "page-faults");
     wrong(&["--metric", "regex:(", "--", "true", "{value}"], "is no regular expression");
     wrong(&["--start", &touch, "--ready", "tcp:9", "--stop", "TREM", "--", "true", "{value}"], "is no signal");
     wrong(&["--placement", "cross-core", "--", "true", "{value}"], "sets two programs apart");
