@@ -11,6 +11,7 @@ use bytegauge_report::view::document::{CellView, UseRow};
 use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
+use bytegauge_sys::counter::Counter;
 use clap::ArgMatches;
 
 use crate::exit::Failure;
@@ -96,6 +97,10 @@ pub fn task_of(
     let metric = args::parsed::<Metric>(matches, "metric")?.unwrap_or(Metric::Wall);
     if let Some(pattern) = metric.pattern() {
         regex(pattern, "--metric")?;
+    }
+    if let Metric::Counter(name) = &metric {
+        // Opened once, so that a name nobody knows is said before anything runs.
+        Counter::open(name).map_err(|error| Failure::usage(format!("--metric: {error}")))?;
     }
     let prepare = args::text(matches, "prepare").map(by_shell);
     let server = server_of(matches, server)?;

@@ -319,7 +319,7 @@ fn with_program(command: Command) -> Command {
                 .last(true)
                 .help("The command that is measured, with {value} wherever the value goes"),
         )
-        .arg(valued("metric", "METRIC", "wall (time of a run), bytes:N (a run moves N), regex:RE (a rate that it prints), time:RE (seconds that it prints) [default: wall]"))
+        .arg(valued("metric", "METRIC", "wall (time of a run), bytes:N (a run moves N), regex:RE (a rate that it prints), time:RE (seconds that it prints), counter:NAME (fewer is better: TcpExt.TCPBacklogDrop, page-faults) [default: wall]"))
         .arg(valued("prepare", "CMD", "Run before every run, unmeasured, by a shell: drop or fill caches, remove files"))
         .arg(valued("start", "CMD", "A server, started before and stopped after every run, by a shell"))
         .arg(valued("ready", "SIGN", "When the server can be talked to: tcp:PORT, unix:PATH, or regex:RE that it prints"))

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use bytegauge_harness::{Ended, RunOptions, probe};
+use bytegauge_harness::{Ended, RunOptions, ceiling, probe};
 use bytegauge_model::Nanos;
+use bytegauge_model::unit::significant;
 use bytegauge_plan::survey::{STEPS, SURVEY_NS, SurveyStep};
 use bytegauge_plan::{PlanError, resolve};
 use bytegauge_report::render::brief;
@@ -81,7 +82,8 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     }
     let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
-    let mut end = doctor::worst(width);
+    let mut end = vec![limits()];
+    end.extend(doctor::worst(width));
     if ids.is_empty() {
         end.push("nothing was measured".into());
     } else {
@@ -93,6 +95,18 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         return Ok(INTERRUPTED);
     }
     Ok(if ids.is_empty() { FAILED } else { DONE })
+}
+
+/// What a CPU does at best, whatever the answers.
+fn limits() -> String {
+    let found = ceiling::measure();
+    let gib = |rate: f64| significant(rate / f64::from(1 << 30), 3);
+    format!(
+        "LIMIT  one CPU copies {} GiB/s within its caches, {} GiB/s in memory; a system call takes {} ns",
+        gib(found.copy_cached),
+        gib(found.copy_memory),
+        significant(found.system_call_ns, 3)
+    )
 }
 
 /// The steps that were named, or all.

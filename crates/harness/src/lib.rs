@@ -4,6 +4,7 @@
 //! It judges nothing: what the numbers mean is decided from the store, by `report`.
 #![forbid(unsafe_code)]
 
+pub mod ceiling;
 pub mod event;
 pub mod observe;
 pub mod placing;

@@ -48,8 +48,9 @@ pub enum TaskError {
     },
     /// Not a metric.
     #[error(
-        "`{0}` is no metric: use wall (time of a run), bytes:N (each run moves N), regex:RE (a rate that it prints) or \
-         time:RE (seconds that it prints)"
+        "`{0}` is no metric: use wall (time of a run), bytes:N (each run moves N), regex:RE (a rate that it prints), \
+         time:RE (seconds that it prints) or counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
+         page-faults)"
     )]
     BadMetric(String),
     /// Not a sign of readiness.
@@ -133,6 +134,8 @@ pub enum Metric {
     Rate(String),
     /// A time in seconds that it prints: less is better.
     Time(String),
+    /// What is counted by this name while it runs: less is better.
+    Counter(String),
 }
 
 /// How it is known that a server can be talked to.
@@ -158,6 +161,8 @@ pub enum Counted {
     Bytes,
     /// Whatever the program prints.
     Printed,
+    /// Runs for a million events, one more than were counted: so that a run without any has a rate as well.
+    Events,
 }
 
 /// What a run came to, beside the counters of an end.
@@ -177,6 +182,9 @@ pub struct TaskReport {
     pub stopped_by_force: bool,
     /// Bytes that the command printed.
     pub printed_bytes: u64,
+    /// What the counter counted while the command ran; absent where none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
 }
 
 impl Metric {
@@ -186,6 +194,7 @@ impl Metric {
             Metric::Wall | Metric::Time(_) => Counted::Runs,
             Metric::Bytes(_) => Counted::Bytes,
             Metric::Rate(_) => Counted::Printed,
+            Metric::Counter(_) => Counted::Events,
         }
     }
 
@@ -193,7 +202,7 @@ impl Metric {
     pub fn pattern(&self) -> Option<&str> {
         match self {
             Metric::Rate(pattern) | Metric::Time(pattern) => Some(pattern),
-            Metric::Wall | Metric::Bytes(_) => None,
+            Metric::Wall | Metric::Bytes(_) | Metric::Counter(_) => None,
         }
     }
 }
@@ -304,6 +313,7 @@ impl FromStr for Metric {
             },
             Some(("regex", pattern)) if !pattern.is_empty() => Metric::Rate(pattern.into()),
             Some(("time", pattern)) if !pattern.is_empty() => Metric::Time(pattern.into()),
+            Some(("counter", name)) if !name.is_empty() => Metric::Counter(name.into()),
             _ => return Err(bad()),
         })
     }
@@ -316,6 +326,7 @@ impl fmt::Display for Metric {
             Metric::Bytes(bytes) => write!(f, "bytes:{}", Bytes(*bytes).compact()),
             Metric::Rate(pattern) => write!(f, "regex:{pattern}"),
             Metric::Time(pattern) => write!(f, "time:{pattern}"),
+            Metric::Counter(name) => write!(f, "counter:{name}"),
         }
     }
 }
@@ -398,13 +409,13 @@ mod tests {
 
     #[test]
     fn metrics_and_signs_are_read_as_they_are_printed() {
-        for text in ["wall", "bytes:256M", r"regex:([0-9.]+) MB/s", "time:took ([0-9.]+)s"] {
+        for text in ["wall", "bytes:256M", r"regex:([0-9.]+) MB/s", "time:took ([0-9.]+)s", "counter:instructions:u"] {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
         }
         for text in ["tcp:8080", "unix:/run/x.sock", "regex:listening"] {
             assert_eq!(text.parse::<ReadyWhen>().unwrap().to_string(), text);
         }
-        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:x"] {
+        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:", "counter"] {
             assert!(text.parse::<Metric>().is_err(), "{text}");
         }
         for text in ["tcp", "tcp:0", "tcp:99999", "unix:", "8080"] {

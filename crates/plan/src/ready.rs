@@ -10,6 +10,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("buffer-size", include_str!("../../../plans/buffer-size.toml")),
     ("buffer-grid", include_str!("../../../plans/buffer-grid.toml")),
     ("read-sweep", include_str!("../../../plans/read-sweep.toml")),
+    ("pipe-sizes", include_str!("../../../plans/pipe-sizes.toml")),
     ("socket-buffers", include_str!("../../../plans/socket-buffers.toml")),
     ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),
     ("udp-echo", include_str!("../../../plans/udp-echo.toml")),

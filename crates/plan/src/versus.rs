@@ -7,6 +7,7 @@
 use bytegauge_model::{CellId, Factor, Levels, Versus, VersusSide, Workload, factor};
 
 use crate::design::Finalists;
+use crate::foreign;
 use crate::resolve::Plan;
 use crate::spec::{PlanError, SET_BY_PROFILES, Spec, parse};
 
@@ -52,7 +53,11 @@ impl Spec {
             let transport = part.transports(workload).into_iter().next().filter(|_| factor.name != "transport");
             let levels = part.levels(workload, factor, transport.as_ref());
             let applies = factor.applies(workload, transport.as_ref());
-            if by_hand || !applies || levels.len() < 2 || part.levels.contains_key(factor.name) {
+            // Of a server that is not ours nothing is asked; where it is says the rest (`foreign::settled`).
+            let is_elsewhere = foreign::is_foreign(part)
+                && (matches!(factor.name, "transport" | "placement")
+                    || foreign::is_of_our_server(workload, factor.name));
+            if by_hand || is_elsewhere || !applies || levels.len() < 2 || part.levels.contains_key(factor.name) {
                 continue;
             }
             let one = usual.iter().find(|usual| levels.contains(usual)).or(levels.first());
@@ -181,6 +186,12 @@ mod tests {
             assert_eq!(side(Workload::Stream, &[("transport", transport)]).cells.len(), 1, "{transport}");
         }
         assert_eq!(side(Workload::Stream, &[("work", "sum")]).cells.len(), 1);
+        // Of a server that is not ours nothing is asked.
+        for place in ["127.0.0.1:7000", "/run/a.sock"] {
+            for workload in [Workload::Call, Workload::Stream] {
+                assert_eq!(side(workload, &[("connect", place)]).cells.len(), 1, "{place}");
+            }
+        }
     }
 
     #[test]

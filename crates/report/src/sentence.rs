@@ -289,6 +289,7 @@ impl Verdict {
         match (self.workload, self.unit) {
             (Workload::Check, "bytes/s") => byte_rate(per_second),
             (Workload::Check, "runs/s") => format!("{} a run", Nanos((1e9 / per_second) as u64)),
+            (Workload::Check, "runs/M events") => format!("{} events a run", significant(1e6 / per_second - 1.0, 3)),
             (Workload::Check, unit) => format!("{} {unit}", significant(per_second, 3)),
             _ => (self.workload.row().unit.rate)(per_second),
         }

@@ -64,8 +64,17 @@ const RESULT_OF_RINGS: [&str; 10] = [
 ];
 
 /// The same of programs of the user's. The rate is by the metric of the plan.
-const RESULT_OF_CHECKS: [&str; 8] =
-    ["wall_ns", "rate_per_second", "cpu_ns", "server_cpu_ns", "left_behind", "warmup_ns", "source_cpu", "sink_cpu"];
+const RESULT_OF_CHECKS: [&str; 9] = [
+    "wall_ns",
+    "rate_per_second",
+    "cpu_ns",
+    "server_cpu_ns",
+    "left_behind",
+    "events",
+    "warmup_ns",
+    "source_cpu",
+    "sink_cpu",
+];
 
 /// The columns at the end.
 const MACHINE: [&str; 4] = ["machine_wall_ns", "machine_busy_ns", "machine_softirq_ns", "machine_steal_ns"];
@@ -210,6 +219,7 @@ fn record(
             text(trial.cpu_ns_per_run()),
             text(trial.task().and_then(|task| task.server_cpu_ns)),
             text(trial.task().map(|task| task.left_behind)),
+            text(trial.task().and_then(|task| task.events)),
         ],
         Workload::Ring => vec![
             trial.calls.to_string(),

@@ -21,6 +21,7 @@ pub mod borrow;
 pub mod buffer;
 pub mod children;
 pub mod clock;
+pub mod counter;
 pub mod cpu_time;
 pub mod datagram;
 pub mod descendants;

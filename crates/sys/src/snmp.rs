@@ -142,7 +142,7 @@ fn dropped(text: &str) -> Option<u64> {
 }
 
 /// A count from two lines of a protocol: names, then values, in the same order.
-fn two_lines(text: &str, protocol: &str, name: &str) -> Option<u64> {
+pub(crate) fn two_lines(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, values) = (lines.next()?, lines.next()?);
     let mut pairs = names.split_whitespace().zip(values.split_whitespace());

@@ -25,6 +25,7 @@ const DOCUMENTS: &[Document] = &[
     // JSON knows no comments; where its texts come from, the README says.
     Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(schema::text()) },
     Document { path: "crates/report/schema/between.schema.json", notice: "", text: || Ok(schema::between_text()) },
+    Document { path: "crates/report/schema/compare.schema.json", notice: "", text: || Ok(schema::compare_text()) },
 ];
 
 const NOTICE: &str = "<!-- Made by `cargo xtask generate`; edit the tables that it reads instead. -->\n\n";

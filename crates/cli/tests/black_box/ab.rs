@@ -153,6 +153,38 @@ fn two_servers_are_compared_by_one_client() {
     ab(&bench, &words).exits(1).prints(&["b is worse: b takes 25 % longer"]);
 }
 
+/// A server of the test that says everything again, for as long as the tests run.
+fn echo() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            std::thread::spawn(move || std::io::copy(&mut &connection, &mut &connection));
+        }
+    });
+    format!("addr:{address}")
+}
+
+#[test]
+fn two_servers_that_run_already_are_compared_by_their_addresses() {
+    let bench = Bench::new();
+    let (a, b) = (echo(), echo());
+    let [with_a, with_b] = [&a, &b].map(|side| format!("{side} --flows 2 --request 100 --duration 100ms"));
+    let ran = ab(&bench, &["--a", &with_a, "--b", &with_b, "--format", "json"]);
+    // Which is faster is the machine's business.
+    assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
+    assert!(versus(&ran)["verdict"].is_string());
+    let document = ran.json();
+    let cells = document["cells"].as_array().expect("cells");
+    for address in [&a, &b] {
+        let address = address.trim_start_matches("addr:");
+        let is_it = |cell: &&Value| cell["factors"]["connect"] == address && cell["kind"] == "candidate";
+        let cell = cells.iter().find(is_it).unwrap_or_else(|| panic!("no {address} in {document:#}"));
+        assert_eq!(cell["outcome"], "measured", "{cell:#}");
+    }
+    assert_eq!(Raw::of(&bench, 1).confirmed()["g1"], 6);
+}
+
 #[test]
 fn the_words_of_both_can_be_left_out_of_an_export() {
     let bench = Bench::new();

@@ -3,6 +3,7 @@
 //!
 //! What is compared is what programs print, which no machine turns round: what a clock says of them is compared nowhere.
 
+use std::io::Read;
 use std::net::TcpListener;
 
 use serde_json::Value;
@@ -83,6 +84,62 @@ fn what_a_program_prints_can_be_its_rate_or_its_time() {
     assert!(reason(&document, "1").starts_with("the command printed no number: nothing matches"), "{document}");
 }
 
+/// Sends so many datagrams to itself.
+const SENDER: &str = "import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('127.0.0.1', 0))
+for _ in range(int(sys.argv[1])): s.sendto(b'x', s.getsockname())
+";
+
+#[test]
+fn what_the_kernel_counts_meanwhile_can_be_the_metric() {
+    if !possible("the program is written in Python", "python3", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let sender = bench.write("sender.py", SENDER);
+    let flags =
+        ["--values", "10,2000", "--default", "2000", "--metric", "counter:Udp.OutDatagrams", "--format", "json"];
+    let few = ["check", "--blocks", "2", "--looks", "1", "--seed", "1"];
+    let words: Vec<&str> = few.iter().chain(&flags).chain(&["--", "python3", &sender, "{value}"]).copied().collect();
+    let document = bench.run_args(&words).exits(0).json();
+    check_schema(&document);
+    assert_eq!(document["check"]["metric"], "counter:Udp.OutDatagrams");
+    let cells = document["cells"].as_array().expect("cells");
+    assert!(cells.iter().all(|cell| cell["estimate"]["metric"] == "events"), "{document}");
+    // Others may send meanwhile, and what was sent cannot be missed.
+    for (value, sent) in [("10", 10.0), ("2000", 2000.0)] {
+        let is_it = |cell: &&Value| cell["factors"]["value"] == value && cell["kind"] == "candidate";
+        let cell = cells.iter().find(is_it).unwrap_or_else(|| panic!("no {sent} in {document:#}"));
+        assert!(cell["more"]["events_per_run"]["median"].as_f64() >= Some(sent), "{cell:#}");
+    }
+    Raw::of(&bench, 1).check_sound();
+    bench.run("report --full").exits(0).prints(&["events"]);
+    bench.run("report --format csv").exits(0).prints(&["events_per_run"]);
+    bench.run("report --format go-bench").exits(0).prints(&["events/op"]);
+    bench.run("export --format csv").exits(0).prints(&["left_behind,events"]);
+}
+
+#[test]
+fn events_of_a_program_are_those_of_all_that_it_starts() {
+    let bench = Bench::new();
+    let script = "for i in $(seq {value}); do (exec true); done";
+    let ran = check(&bench, &["--values", "1,30", "--metric", "counter:page-faults", "--format", "json"], script);
+    if ran.status.code() == Some(2) {
+        // Who may not count is told what to do.
+        ran.complains(&["may not be counted by this user: run as root, set kernel.perf_event_paranoid"]);
+        return;
+    }
+    let document = ran.exits(0).json();
+    let events = |value: &str| {
+        let cells = document["cells"].as_array().expect("cells");
+        let cell = cells.iter().find(|cell| cell["factors"]["value"] == value && cell["kind"] == "candidate");
+        cell.expect("a cell")["more"]["events_per_run"]["median"].as_f64().expect("a count")
+    };
+    // Each of thirty programs is mapped and touched anew.
+    assert!(events("1") > 0.0 && events("30") > events("1") + 30.0, "{document}");
+}
+
 #[test]
 fn wrong_usage_is_said_before_anything_runs() {
     let bench = Bench::new();
@@ -98,7 +155,9 @@ fn wrong_usage_is_said_before_anything_runs() {
     wrong(&["--start", &touch, "--ready", "tcp", "--", "true", "{value}"], "is no sign that a server is ready");
     wrong(&["--start", &touch, "--", "true", "{value}"], "--ready");
     wrong(&["--ready", "tcp:9", "--", "true", "{value}"], "--start");
-    wrong(&["--metric", "counter:x", "--", "true", "{value}"], "is no metric");
+    wrong(&["--metric", "cuonter:x", "--", "true", "{value}"], "is no metric");
+    wrong(&["--metric", "counter:TcpExt.BacklogDorp", "--", "true", "{value}"], "is counted nowhere: use a count");
+    wrong(&["--metric", "counter:cylces", "--", "true", "{value}"], "page-faults");
     wrong(&["--metric", "regex:(", "--", "true", "{value}"], "is no regular expression");
     wrong(&["--start", &touch, "--ready", "tcp:9", "--stop", "TREM", "--", "true", "{value}"], "is no signal");
     wrong(&["--placement", "cross-core", "--", "true", "{value}"], "sets two programs apart");
@@ -238,6 +297,82 @@ fn a_server_that_does_not_behave_is_said_and_ended() {
     drop(taken);
     let broken = serve(&bench, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
     assert!(broken["cells"][0]["reason"].as_str().unwrap().contains("it said “listening”"), "{broken}");
+    check_nobody_is_left(&bench);
+}
+
+/// Hands its listening socket to whoever waits at a path, as systemd does, and serves.
+const GIVER: &str = "import socket, sys
+s = socket.socket()
+s.bind(('127.0.0.1', int(sys.argv[1])))
+u = socket.socket(socket.AF_UNIX)
+u.connect(sys.argv[2])
+socket.send_fds(u, [b'x'], [s.fileno()])
+u.recv(1)
+s.listen()
+while True:
+    c, _ = s.accept()
+    c.close()
+";
+
+/// Keeps such a socket.
+const KEEPER: &str = "import signal, socket, sys
+u = socket.socket(socket.AF_UNIX)
+u.bind(sys.argv[1])
+u.listen()
+print('waiting', flush=True)
+c, _ = u.accept()
+kept = socket.recv_fds(c, 1, 1)
+c.send(b'x')
+signal.pause()
+";
+
+#[test]
+fn a_port_that_stays_taken_is_said_with_who_has_it() {
+    if !possible("the server is written in Python", "python3", &["-c", "import socket; socket.recv_fds"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let (giver, keeper) = (bench.write("giver.py", GIVER), bench.write("keeper.py", KEEPER));
+    let path = bench.path("keeper").display().to_string();
+    let mut keeper = std::process::Command::new("python3")
+        .args([&keeper, &path])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut said = [0; 8];
+    keeper.stdout.as_mut().expect("its output").read_exact(&mut said).expect("that it waits");
+    let port = free_port();
+    let (start, ready) = (format!("exec python3 {giver} {port} {path} {{value}}"), format!("tcp:{port}"));
+    let flags = ["--values", "1,2", "--start", &start, "--ready", &ready, "--format", "json", "--", "true"];
+    let document = bench.run_args(&QUICK.iter().chain(&flags).copied().collect::<Vec<_>>()).exits(5).json();
+    check_schema(&document);
+    keeper.kill().expect("the keeper");
+    keeper.wait().expect("its end");
+    let reasons: Vec<String> = ["1", "2"].iter().map(|value| reason(&document, value)).collect();
+    let (stays, taken) = (format!("port {port} stays taken by pid "), format!("port {port} is taken by pid "));
+    assert!(reasons.iter().all(|reason| reason.starts_with(&stays) || reason.starts_with(&taken)), "{reasons:?}");
+    let first = Raw::of(&bench, 1).reasons().first().cloned().unwrap_or_default();
+    assert!(first.starts_with(&stays) && first.contains(&keeper.id().to_string()), "{first}");
+    check_nobody_is_left(&bench);
+}
+
+#[test]
+fn a_server_that_ends_too_early_is_said_with_its_last_words() {
+    let bench = Bench::new();
+    let port = free_port();
+    let ready = format!("tcp:{port}");
+    let check = |start: &str, ready: &str, command: &str| {
+        let flags =
+            ["--values", "1,2", "--start", start, "--ready", ready, "--format", "json", "--", "sh", "-c", command];
+        let document = bench.run_args(&QUICK.iter().chain(&flags).copied().collect::<Vec<_>>()).exits(5).json();
+        reason(&document, "1")
+    };
+    let early = check("echo no such file >&2; exit 3 # {value}", &ready, "true");
+    assert_eq!(early, "the server ended before it was ready: it exited with 3: it said “no such file”");
+    let meanwhile = check("echo ready; sleep 0.1; exit 4 # {value}", "regex:ready", "exec sleep 30");
+    assert!(meanwhile.starts_with("the server ended while the command ran: it exited with 4"), "{meanwhile}");
+    let missing = check("exec no-such-server-at-all {value}", &ready, "true");
+    assert!(missing.contains("exited with 127, as a shell does that does not find a command"), "{missing}");
     check_nobody_is_left(&bench);
 }
 

@@ -21,7 +21,18 @@ const LINEAR: &[&str] = &["per_call_ns", "per_byte_ns"];
 /// A document is what the published schema says, whatever its workload.
 #[track_caller]
 pub fn check_schema(document: &Value) {
-    let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
+    check_against(SCHEMA, document);
+}
+
+/// What `compare` says is what its schema says.
+#[track_caller]
+pub fn check_compare_schema(document: &Value) {
+    check_against(include_str!("../../../report/schema/compare.schema.json"), document);
+}
+
+#[track_caller]
+fn check_against(schema: &str, document: &Value) {
+    let schema: Value = serde_json::from_str(schema).expect("the schema is JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("the schema is a schema");
     let errors: Vec<String> =
         validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();

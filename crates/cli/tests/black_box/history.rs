@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran};
+use crate::contract::check_compare_schema;
 
 /// One session of a program that takes as long as the bench's file says.
 fn session(bench: &Bench, took: &str, more: &[&str]) -> Ran {
@@ -34,6 +35,7 @@ fn a_history_tells_what_is_worse_and_what_is_as_good() {
     session(&bench, "2.01", &["--against", "main", "--strict"]).exits(0).prints(&["= as good: none of 1"]);
     session(&bench, "1", &["--against", "main"]).exits(0).prints(&["✓ better: all 1 took longer before"]);
     let told: Value = bench.run("compare main 8 --format json").exits(1).json();
+    check_compare_schema(&told);
     assert_eq!((&told["verdict"], &told["lacking"]), (&"worse".into(), &0.into()), "{told}");
     assert_eq!((&told["lines"][0]["sessions_before"], &told["lines"][0]["sessions_after"]), (&5.into(), &1.into()));
     assert!(told["lines"][0]["lower"].as_f64() > Some(0.05), "{told}");
@@ -63,4 +65,5 @@ fn what_has_nothing_in_common_is_not_compared() {
     session(&bench, "1", &[]).exits(0);
     bench.run(crate::bench::QUICK).exits(0);
     bench.run("compare 1 2").exits(0).prints(&["not decided: the sessions confirmed nothing in common"]);
+    check_compare_schema(&bench.run("compare 1 2 --format json").exits(0).json());
 }

@@ -104,6 +104,31 @@ fn a_pipe_between_children_is_seen_from_both_sides() {
     assert!(document["observed"]["processes"].as_u64() >= Some(2));
 }
 
+/// Four threads that read at once, and are made after the look has begun.
+const THREADS: &str = "
+import os, threading
+def read():
+    device = os.open('/dev/zero', os.O_RDONLY)
+    for _ in range(30):
+        os.read(device, 777)
+threads = [threading.Thread(target=read) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+";
+
+#[test]
+fn the_calls_of_every_thread_are_seen() {
+    if !possible("the program is written in Python", "python3", &["--version"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let script = bench.write("threads.py", THREADS);
+    let document = observe(&bench, &["python3", &script]).exits(0).json();
+    let reads = &end(&document, "/dev/zero")["reads"];
+    assert_eq!((&reads["calls"], &reads["bytes"]), (&120.into(), &(120 * 777).into()), "{document:#}");
+    assert_eq!((&reads["asked"]["least"], &reads["asked"]["largest"]), (&777.into(), &777.into()));
+}
+
 /// Answers 1000 bytes with 300, on whichever port it gets, until the connection ends.
 const SERVER: &str = "
 import socket

@@ -9,7 +9,13 @@ use crate::raw::Raw;
 fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
     let bench = Bench::new();
     let forecast = bench.run("survey --dry-run").exits(0);
-    forecast.prints(&["84 s  buffer-size: which sizes", "tcp-echo", "ring-nop", "as `bytegauge run NAME` measures it"]);
+    forecast.prints(&[
+        "buffer-size: which sizes",
+        "pipe-sizes: which sizes for pipes and devices",
+        "tcp-echo",
+        "ring-nop",
+        "as `bytegauge run NAME` measures it",
+    ]);
     assert!(!bench.store().exists());
     // What has no time is said, and the rest goes on.
     let ran = bench.run("survey --only udp-echo,buffer-size --budget 10s --seed 1 -q").exits(0);
@@ -19,7 +25,7 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
         "2/2 udp-echo: what batching",
         "(session 1)",
     ]);
-    let ran = ran.prints(&["server ", "bytegauge report 1 --html survey.html"]);
+    let ran = ran.prints(&["server ", "LIMIT  one CPU copies", "bytegauge report 1 --html survey.html"]);
     assert!(ran.stdout.lines().count() <= 35 && ran.stdout.lines().all(|line| line.chars().count() <= 100), "{ran}");
     assert!(!Raw::of(&bench, 1).confirmed().is_empty());
     bench.run("report").exits(0).prints(&["bytegauge udp-echo", "USE"]);

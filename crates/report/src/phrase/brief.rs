@@ -190,6 +190,7 @@ pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
     let counted = match base {
         "runs/s" => Some(["runs/s", "k runs/s", "M runs/s", "G runs/s"]),
         "printed" => Some(["printed", "k printed", "M printed", "G printed"]),
+        "runs/M events" => Some(["runs/M events", "runs/k events", "runs/event", "k runs/event"]),
         "calls/s" => Some(["calls/s", "k calls/s", "M calls/s", "G calls/s"]),
         "NOPs/s" => Some(["NOPs/s", "k NOPs/s", "M NOPs/s", "G NOPs/s"]),
         _ => None,

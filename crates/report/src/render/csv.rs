@@ -103,6 +103,7 @@ const OF_CHECKS: &[Column] = &[
     ("ns_per_run", |cell| more(cell, "ns_per_run")),
     ("cpu_ns_per_run", |cell| more(cell, "cpu_ns_per_run")),
     ("server_cpu_ns_per_run", |cell| more(cell, "server_cpu_ns_per_run")),
+    ("events_per_run", |cell| more(cell, "events_per_run")),
 ];
 
 /// What datagrams have beside that.

@@ -25,6 +25,7 @@ pub fn render(view: &View, data: &SessionData) -> String {
     for unit in ["B/s", "calls/s", "ops/s", "printed"] {
         let _ = writeln!(out, "Unit {unit} better=higher");
     }
+    out += "Unit events/op better=lower\n";
     for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0) {
         let Some(row) = data.cells.iter().find(|row| row.cell.id == cell.id) else { continue };
         let name = name(view, &row.cell.factors);
@@ -63,6 +64,9 @@ fn plain(text: &str) -> String {
 
 fn line(name: &str, trial: &Trial) -> Option<String> {
     let rate = trial.rate().filter(|rate| *rate > 0.0)?;
+    if let Some(events) = trial.task().and_then(|task| task.events) {
+        return Some(format!("{name} 1 {} ns/op {events} events/op\n", trial.wall_ns));
+    }
     let counted = trial.task().map(|task| task.counted);
     // So many units are one operation, and what an operation's rate is called.
     let (unit, rated) = match (trial.workload, counted) {

@@ -8,6 +8,9 @@ pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
 /// The same of what several sessions show beside each other.
 pub const BETWEEN_SCHEMA: &str = include_str!("../../schema/between.schema.json");
 
+/// The same of what `bytegauge compare` says of sessions before and after.
+pub const COMPARE_SCHEMA: &str = include_str!("../../schema/compare.schema.json");
+
 /// One document, indented, with a newline at its end.
 pub fn render(view: &View) -> String {
     // Keys are strings and numbers finite or null: nothing in a view can fail to serialise.

@@ -1,6 +1,7 @@
 //! Two against each other on the first screen: the verdict first, then a line for each.
 
 use anstyle::AnsiColor;
+use bytegauge_model::unit::significant;
 
 use super::cell_text::{fixed, rate};
 use super::paint::{Paint, wrap};
@@ -71,7 +72,9 @@ fn columns(view: &View, name: &str, side: &VersusSideView) -> [String; 4] {
         format!("{}{half}", rate(estimate.unit, estimate.median.unwrap_or_default()))
     });
     let per_run = estimate.filter(|estimate| estimate.unit == "runs/s").and_then(|estimate| estimate.median);
+    let events = cell.and_then(|cell| cell.median("events_per_run"));
     let shown = match per_run {
+        _ if events.is_some() => format!("{} events a run", significant(events.unwrap_or_default(), 4)),
         // What takes time is read as time.
         Some(rate) if rate >= 1.0 => format!("{} ms a run, {shown}", fixed(1e3 / rate, 3)),
         Some(rate) if rate > 0.0 => format!("{} s a run, {shown}", fixed(1.0 / rate, 3)),

@@ -25,11 +25,15 @@ const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Tri
 /// Whatever a program prints of itself.
 const PRINTED: Metric = Metric { name: "printed", unit: "printed", of: Trial::rate };
 
+/// One event more than were counted, so that a run without any has a rate.
+const EVENTS: Metric = Metric { name: "events", unit: "runs/M events", of: Trial::rate };
+
 /// Of programs of the user's.
 const MORE_OF_CHECKS: &[Metric] = &[
     Metric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
     Metric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
     Metric { name: "server_cpu_ns_per_run", unit: "ns", of: |trial| trial.task()?.server_cpu_ns.map(|ns| ns as f64) },
+    Metric { name: "events_per_run", unit: "events", of: |trial| trial.task()?.events.map(|events| events as f64) },
 ];
 
 /// Of rings. What was submitted stands beside what was completed: of a loop that takes no completion it is all.
@@ -153,6 +157,7 @@ pub fn throughput(settled: &Settled, level: f64) -> Estimate {
     match settled.measured.iter().find_map(|trial| trial.task()).map(|task| task.counted) {
         Some(Counted::Bytes) => return estimate(&THROUGHPUT, settled, level),
         Some(Counted::Printed) => return estimate(&PRINTED, settled, level),
+        Some(Counted::Events) => return estimate(&EVENTS, settled, level),
         Some(Counted::Runs) | None => {}
     }
     let (name, unit) = settled.workload().row().unit.metric;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, Level, Levels, SessionId};
 use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, Terms, Verdict, between_sessions};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::progress::compared;
@@ -18,7 +19,7 @@ use crate::SessionData;
 use crate::sentence::percent;
 
 /// What sessions say of the time before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryView {
     /// The plan's name.
     pub plan: String,
@@ -41,7 +42,7 @@ pub struct HistoryView {
 }
 
 /// What the last session before names in a question, before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryLine {
     /// The question and the choice, for people.
     pub label: String,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, Level, Levels, Versus, VersusSide, factor};
+use bytegauge_model::{CellId, Counted, Level, Levels, Versus, VersusSide, factor};
 use bytegauge_stats::compare::{Comparison, Terms, Verdict, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::serial::merge;
@@ -118,10 +118,16 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
     let finite = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
     let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
-    let text = text(&compared, [&a_side, &b_side], margin, if offered { "CPU time " } else { "" });
+    let counts = judged.iter().flat_map(|group| &group.cells).flatten().any(|at| is_counted(&conditions.settled[*at]));
+    let cost = match (counts, offered) {
+        (true, _) => Cost { name: "events", verb: "count", more: "more events" },
+        (false, true) => Cost { name: "cpu time", verb: "take", more: "longer CPU time" },
+        (false, false) => Cost { name: "time", verb: "take", more: "longer" },
+    };
+    let text = text(&compared, [&a_side, &b_side], margin, &cost);
     VersusView {
         alike: alike(a, b),
-        cost: if offered { "cpu time" } else { "time" },
+        cost: cost.name,
         longer: comparison.and_then(|comparison| finite(comparison.difference)),
         lower: comparison.and_then(|comparison| finite(comparison.lower)),
         upper: comparison.and_then(|comparison| finite(comparison.upper)),
@@ -188,7 +194,21 @@ fn is_nothing(level: &Level) -> bool {
     matches!(level, Level::Number(0)) || matches!(level.name(), Some("none" | "off" | "max" | "direct"))
 }
 
-fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &str) -> String {
+/// What the two are compared by, and how that is said.
+struct Cost {
+    name: &'static str,
+    /// What the dearer one does: `take`.
+    verb: &'static str,
+    /// And of what: `longer`.
+    more: &'static str,
+}
+
+/// Whether runs are rated by what was counted meanwhile.
+fn is_counted(settled: &Settled) -> bool {
+    settled.measured.iter().any(|trial| trial.task().is_some_and(|task| task.counted == Counted::Events))
+}
+
+fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &Cost) -> String {
     let Some(comparison) = compared.comparison.filter(|_| a.trials > 0 && b.trials > 0) else {
         let missing = [("a", a), ("b", b)].into_iter().find(|(_, side)| side.trials == 0 || side.reason.is_some());
         let why = |side: &VersusSideView| side.reason.clone().unwrap_or_else(|| "the session ended before".into());
@@ -202,9 +222,10 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &s
     if let Some(why) = &compared.why_open {
         return format!("not decided: {why}");
     }
+    let Cost { verb, more, .. } = cost;
     let takes = |slower: &str, from: f64, to: f64| {
         format!(
-            "{slower} takes {} longer {cost}for the same work ({} to {})",
+            "{slower} {verb}s {} {more} for the same work ({} to {})",
             times(d.abs()),
             times(from.max(0.0)),
             times(to)
@@ -219,10 +240,9 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &s
     match compared.verdict {
         Verdict::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
         Verdict::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
-        Verdict::Equivalent => format!("as good: neither takes more than {within} longer {cost}than the other{small}"),
+        Verdict::Equivalent => format!("as good: neither {verb}s more than {within} {more} than the other{small}"),
         Verdict::Inconclusive => format!(
-            "not decided: b may take up to {} longer {cost}than a, and a up to {} longer than b, where {within} is the \
-             margin",
+            "not decided: b may {verb} up to {} {more} than a, and a up to {} {more} than b, where {within} is the margin",
             times(upper.max(0.0)),
             times((-lower).max(0.0))
         ),

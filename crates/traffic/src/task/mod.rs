@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{Counted, EndReport, EndRole, Level, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};
 use bytegauge_sys::children::{self, Used};
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::listening;
 use serde::{Deserialize, Serialize};
 
@@ -100,15 +101,17 @@ struct Run<'a> {
 impl Run<'_> {
     fn all(&self) -> Result<EndReport, Fault> {
         self.prepare()?;
+        // Before the server, whose events are counted as well, and after what is not measured.
+        let counter = self.counter()?;
         let Some(task) = &self.setup.server else {
-            let mut report = self.measure(None)?;
+            let mut report = self.measure(None, counter.as_ref())?;
             let left = sweep(Duration::ZERO)?;
             // What they used after the window is not the window's; that they were there is said.
             report.task.iter_mut().for_each(|task| task.left_behind = left.processes);
             return Ok(report);
         };
         let mut server = self.start(task)?;
-        let mut report = self.measure(Some(&mut server))?;
+        let mut report = self.measure(Some(&mut server), counter.as_ref())?;
         let (used, by_force) = stop(server, task.stop, self.told)?;
         let left = sweep(SETTLE)?;
         if let Some(task) = &mut report.task {
@@ -119,6 +122,11 @@ impl Run<'_> {
         }
         released(task)?;
         Ok(report)
+    }
+
+    fn counter(&self) -> Result<Option<Counter>, Fault> {
+        let Metric::Counter(name) = &self.setup.metric else { return Ok(None) };
+        Counter::open(name).map(Some).map_err(|error| unread(&error))
     }
 
     fn until(&self) -> Instant {
@@ -197,12 +205,15 @@ impl Run<'_> {
         }
     }
 
-    fn measure(&self, server: Option<&mut Program>) -> Result<EndReport, Fault> {
+    fn measure(&self, server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, Fault> {
         let metric = &self.setup.metric;
         let until = self.until();
+        let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
+        let before = counted()?;
         let began_ns = monotonic_ns();
         let mut program = Program::start("the command", &self.setup.command, &self.cpus, metric.pattern().is_some())?;
         let ended = self.wait(&mut program, server, until)?;
+        let events = counted()?.saturating_sub(before);
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
         program.must_have_succeeded(&ended)?;
         let seconds = window_ns as f64 / 1e9;
@@ -211,12 +222,14 @@ impl Run<'_> {
             Metric::Bytes(bytes) => (*bytes as f64 / seconds, *bytes),
             Metric::Rate(pattern) => (number(pattern, &program)?, 0),
             Metric::Time(pattern) => (1.0 / number(pattern, &program)?, 0),
+            Metric::Counter(_) => (1e6 / (1.0 + events as f64), 0),
         };
         let calls = u64::from(metric.counted() != Counted::Printed);
         let task = TaskReport {
             rate,
             counted: metric.counted(),
             printed_bytes: program.printed_bytes(),
+            events: counter.map(|_| events),
             ..TaskReport::default()
         };
         let mut report =
@@ -224,6 +237,10 @@ impl Run<'_> {
         charge(&mut report, ended.used);
         Ok(report)
     }
+}
+
+fn unread(error: &CounterError) -> Fault {
+    Fault::Program(error.to_string())
 }
 
 /// Stops a program by a signal: what it has used, and whether it had to be killed.

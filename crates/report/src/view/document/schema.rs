@@ -13,7 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::{BetweenView, SCHEMA_VERSION, View};
-use crate::limit;
+use crate::{HistoryView, limit};
 
 /// JSON Schema (2020-12) of the document of a session, indented, with a newline at its end.
 pub fn text() -> String {
@@ -23,6 +23,11 @@ pub fn text() -> String {
 /// The same of what several sessions show beside each other.
 pub fn between_text() -> String {
     of::<BetweenView>("between", "bytegauge between")
+}
+
+/// The same of what sessions before say beside those after.
+pub fn compare_text() -> String {
+    of::<HistoryView>("compare", "bytegauge compare")
 }
 
 fn of<Document: JsonSchema>(name: &str, title: &str) -> String {

@@ -15,7 +15,8 @@ pub struct VersusView {
     pub b: VersusSideView,
     /// What both have in common, for people; empty for programs.
     pub alike: String,
-    /// What is compared: `time` for the same work, or `cpu time` of it under an offered load.
+    /// What is compared: `time` for the same work, `cpu time` of it under an offered load, or the `events` that were
+    /// counted meanwhile.
     pub cost: &'static str,
     /// The median difference by its sign: how much longer `b` takes for the same work, as a share; below 0 `a` takes
     /// longer, by so much of its own. `null` where nothing was compared.
