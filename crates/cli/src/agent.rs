@@ -38,12 +38,11 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .required(true),
         )
-        .arg(
-            valued("data-port", "PORT", "Where data connections come, for a firewall; 0: any that is free")
-                .default_value("0"),
-        )
         .next_help_heading("What is allowed at most")
-        .arg(valued("max-sessions", "N", "Sessions at a time: two disturb each other").default_value("1"))
+        .arg(
+            valued("max-sessions", "N", "Sessions at a time: two disturb each other, and need ports of their own")
+                .default_value("1"),
+        )
         .arg(valued("max-flows", "N", "Connections of a trial, idle ones included").default_value("2048"))
         .arg(valued("max-duration", "TIME", "Time of a session, and of each of its trials").default_value("60m"))
         .arg(
@@ -67,17 +66,13 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return Err(Failure::usage("--listen: where? give ADDRESS:PORT"));
     };
     let limits = limits(matches)?;
-    let data_port = args::parsed(matches, "data-port")?.unwrap_or(0);
-    if data_port != 0 && limits.sessions > 1 {
-        return Err(Failure::usage("--data-port: sessions at the same time cannot share it: leave out --max-sessions"));
-    }
     let key = far::read(matches)?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
     let stop = interrupt::stop_on_signals()?;
     let failed = |fault: bytegauge_traffic::Fault| Failure::failed(fault.to_string());
-    let agent = Agent::listen(&place, AgentSetup { key, limits, program, data_port, machine: this_machine, log })
-        .map_err(failed)?;
+    let agent =
+        Agent::listen(&place, AgentSetup { key, limits, program, machine: this_machine, log }).map_err(failed)?;
     // Whoever does not listen may still connect.
     let _ =
         writeln!(io::stdout(), "listening on {}", agent.place().map_err(failed)?).and_then(|()| io::stdout().flush());

@@ -41,6 +41,7 @@ pub mod option;
 pub mod pipe;
 pub mod process;
 pub mod run_delay;
+pub mod shared_port;
 pub mod snmp;
 pub mod socket;
 pub mod socket_memory;

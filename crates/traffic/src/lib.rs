@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod astray;
 pub mod call;
 pub mod count;
 pub mod datagram;

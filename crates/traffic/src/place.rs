@@ -64,6 +64,11 @@ pub fn address(place: &Place) -> Result<Address, Fault> {
 
 /// Listens at a place that was looked up; with port 0, the place that it became.
 pub(crate) fn listen(place: &Place) -> Result<(OwnedFd, Place), Fault> {
+    listen_when(place, |_| {})
+}
+
+/// The same, with a socket that something is done to when it is bound.
+pub(crate) fn listen_when(place: &Place, bound: impl FnOnce(&Socket)) -> Result<(OwnedFd, Place), Fault> {
     let fault = |source| Fault::Io { doing: format!("listening on {place}"), source };
     let address = sock_addr(place).map_err(fault)?;
     let socket = Socket::new(address.domain(), Type::STREAM, None).map_err(fault)?;
@@ -72,6 +77,7 @@ pub(crate) fn listen(place: &Place) -> Result<(OwnedFd, Place), Fault> {
         socket.set_reuse_address(true).map_err(fault)?;
     }
     socket.bind(&address).map_err(|error| unbindable(place, error))?;
+    bound(&socket);
     // Two may bind a port with that option as long as neither listens.
     socket.listen(BACKLOG).map_err(|error| unbindable(place, error))?;
     socket.set_nonblocking(true).map_err(fault)?;

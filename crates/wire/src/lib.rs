@@ -10,4 +10,4 @@ mod key;
 mod line;
 
 pub use key::{Key, KeyError, random};
-pub use line::{LineError, MESSAGE_MAX, Receiver, Sender, accept, connect};
+pub use line::{FIRST_WORDS, LineError, MESSAGE_MAX, Receiver, Sender, accept, connect, may_open};

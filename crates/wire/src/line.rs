@@ -38,6 +38,9 @@ const OPENING: usize = 8;
 /// Bytes of a handshake message without payload: a public key and a seal.
 const HANDSHAKE: usize = 48;
 
+/// What a caller says before it is answered, bytes.
+pub const FIRST_WORDS: usize = OPENING + HANDSHAKE;
+
 /// Bytes of a seal (Poly1305's tag).
 const SEAL: usize = 16;
 
@@ -127,14 +130,16 @@ pub fn connect(
 ) -> Result<(Sender, Receiver), LineError> {
     let ours = opening(version);
     let mut noise = handshake(key, &ours, true)?;
-    let mut first = [0; OPENING + HANDSHAKE];
+    let mut first = [0; FIRST_WORDS];
     first[..OPENING].copy_from_slice(&ours);
     noise.write_message(&[], &mut first[OPENING..]).map_err(|_| LineError::OtherKey)?;
     write_by(&stream, &first, deadline)?;
     let mut theirs = [0; OPENING];
     match read_by(&stream, &mut theirs, deadline) {
-        // Whoever speaks first, or hangs up, is no agent.
-        Err(LineError::Broken(_)) => return Err(LineError::Stranger),
+        // Whoever speaks first, or hangs up, is no agent; one may be reset by a listener that leaves its port to an agent.
+        Err(LineError::Broken(error)) if error.kind() != io::ErrorKind::ConnectionReset => {
+            return Err(LineError::Stranger);
+        }
         other => other?,
     }
     same_version(theirs, version)?;
@@ -148,19 +153,31 @@ pub fn connect(
     halves(stream, noise, max)
 }
 
-/// Takes a line from a caller, until `deadline`; messages of more than `max` bytes are refused.
+/// Whether a caller may begin so, of whatever version: what has come of its first bytes, which may be none.
+pub fn may_open(said: &[u8]) -> bool {
+    said.len() <= FIRST_WORDS && said.iter().zip(MAGIC).all(|(said, magic)| *said == magic)
+}
+
+/// Takes a line from a caller, until `deadline`; messages of more than `max` bytes are refused. What somebody else has read of
+/// its first words already is `said`.
 ///
 /// # Errors
 /// [`LineError`]; the caller was told of another version and of nothing else.
 pub fn accept(
     stream: TcpStream,
+    mut said: &[u8],
     key: &Key,
     version: u16,
     max: usize,
     deadline: Instant,
 ) -> Result<(Sender, Receiver), LineError> {
+    let mut read = |bytes: &mut [u8]| {
+        // From what was said as long as there is some: that cannot fail, and never takes more than there is room for.
+        let had = said.read(bytes)?;
+        read_by(&stream, &mut bytes[had..], deadline)
+    };
     let mut theirs = [0; OPENING];
-    read_by(&stream, &mut theirs, deadline)?;
+    read(&mut theirs)?;
     let ours = opening(version);
     if let Err(error) = same_version(theirs, version) {
         if matches!(error, LineError::Version { .. }) {
@@ -170,7 +187,7 @@ pub fn accept(
         return Err(error);
     }
     let mut first = [0; HANDSHAKE];
-    read_by(&stream, &mut first, deadline)?;
+    read(&mut first)?;
     write_by(&stream, &ours, deadline)?;
     let mut noise = handshake(key, &ours, false)?;
     noise.read_message(&first, &mut []).map_err(|_| LineError::OtherKey)?;

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Ends, Side};
 use bytegauge_traffic::Cast;
-use bytegauge_traffic::far::Link;
+use bytegauge_traffic::far::{self, Link};
 use bytegauge_traffic::setup::FarPath;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_wire::Key;
-use serde_json::Value;
+use bytegauge_wire::{self as wire, Key};
+use serde_json::{Value, json};
 
 use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
 use crate::raw::{Raw, number};
@@ -26,6 +26,10 @@ const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write
 /// The same that goes on until somebody stops it.
 const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
                     --looks 1 --audit off --seed 1 --json-stream";
+
+/// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.
+const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --duration 100ms --blocks 3000 \
+                          --looks 1 --audit off --seed 1 --json-stream";
 
 /// What is over by then hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,6 +45,20 @@ fn agent(bench: &Bench, flags: &str) -> (Running, String) {
     (agent, place)
 }
 
+/// What follows from the unit's file alone: whether a service manager can read it, and how far it is shut in.
+#[test]
+fn the_service_of_an_agent_is_sound_and_shut_in() {
+    let bench = Bench::new();
+    let unit = include_str!("../../../../packaging/bytegauge-agent.service");
+    // Who reads it looks whether its program is there.
+    let unit = bench.write("bytegauge-agent.service", &unit.replace("/usr/bin/bytegauge", BINARY));
+    let tool = "systemd-analyze";
+    if !possible("systemd is here", tool, &["security", "--offline=true", "--threshold=100", &unit]) {
+        return;
+    }
+    bench.shell(&format!("{tool} verify {unit} && {tool} security --offline=true --threshold=25 {unit}")).exits(0);
+}
+
 fn stopped(agent: Running) -> Ran {
     agent.signal("TERM");
     agent.wait().exits(0)
@@ -52,7 +70,11 @@ fn trials(running: &Running) -> usize {
 
 /// Starts a long session and waits until some of it is measured.
 fn under_way(bench: &Bench, place: &str) -> Running {
-    let mut session = bench.start(&format!("{LONG} --host {place} --key-file key"));
+    long(bench, place, LONG)
+}
+
+fn long(bench: &Bench, place: &str, words: &str) -> Running {
+    let mut session = bench.start(&format!("{words} --host {place} --key-file key"));
     session.until("trials", |session| trials(session) >= 3);
     session
 }
@@ -63,7 +85,8 @@ fn measured_once_free(bench: &Bench, place: &str) -> Ran {
     loop {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
         // Or so many others are being heard that it hangs up.
-        let comes_too_early = ["busy until", "no bytegauge agent"].iter().any(|text| ran.stderr.contains(text));
+        let comes_too_early =
+            ["busy until", "no bytegauge agent", "the connection broke"].iter().any(|text| ran.stderr.contains(text));
         if ran.status.success() || !comes_too_early {
             return ran.exits(0);
         }
@@ -152,13 +175,22 @@ fn calls_are_made_to_and_from_a_far_host() {
 fn one_measures_at_a_time_and_others_hear_until_when() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let first = under_way(&bench, &place);
-    let others: Vec<Running> =
-        (0..12).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
-    for other in others {
-        other.wait().exits(5).complains(&["the agent is busy until", "with a session of 127.0.0.1", "--max-sessions"]);
+    // Over streams the agent has its port but for a moment of each trial; over calls the end has it, and passes them on.
+    for words in [LONG, LONG_CALLS] {
+        let first = long(&bench, &place, words);
+        let others: Vec<Running> =
+            (0..12).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
+        for other in others {
+            other.wait().exits(5).complains(&[
+                "the agent is busy until",
+                "with a session of 127.0.0.1",
+                "--max-sessions",
+            ]);
+        }
+        let ran = first.insist("INT").exits(130);
+        let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+        assert_eq!(raw.troubles(), Vec::<String>::new());
     }
-    first.insist("INT").exits(130);
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
     stopped(agent);
 }
@@ -318,6 +350,116 @@ fn a_control_connection_that_is_cut_is_taken_up_again_and_nothing_is_lost() {
     assert_eq!(told.stderr.matches(" measures (").count(), 2, "{told}");
 }
 
+/// What an agent answers to words of somebody who has its key and keeps to no rule, until it has nothing more to say.
+fn answers(place: &str, key: &Key, words: &[Value]) -> Vec<Value> {
+    let deadline = Instant::now() + PATIENCE;
+    let stream = TcpStream::connect(place).unwrap();
+    let (mut sender, mut receiver) = wire::connect(stream, key, far::VERSION, wire::MESSAGE_MAX, deadline).unwrap();
+    for word in words {
+        // An agent that has heard enough hangs up.
+        let _ = sender.send(word);
+    }
+    sender.end();
+    std::iter::from_fn(|| receiver.receive(Some(deadline)).ok()).collect()
+}
+
+#[test]
+fn who_has_the_key_and_talks_nonsense_is_given_up() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "--max-sessions 20");
+    let key = Key::read(&bench.path("key")).unwrap();
+    let ask = || json!([0, 0, {"ask": {"program": "x", "duration_ns": 0}}]);
+    let answers = |words: &[Value]| answers(&place, &key, words);
+    // No first word at all, or none that asks.
+    for first in [json!(7), json!([0, 0, {"start": 1}]), json!([0, 0, "used"]), json!({"ask": "x".repeat(60_000)})] {
+        assert_eq!(answers(&[first]), Vec::<Value>::new());
+    }
+    // A session that nobody began.
+    let other = json!([0, 0, {"ask": {"program": "x", "duration_ns": 0, "session": vec![7; 32]}}]);
+    let refused = answers(&[other]);
+    assert!(refused.len() == 1 && refused[0][2]["refused"].is_string(), "{refused:?}");
+    // Words that do not follow each other, or were heard before they were said; ends that nobody started.
+    for word in [
+        json!([2, 0, "used"]),
+        json!([1, 9, "used"]),
+        json!([1, 0, {"ask": {"program": "x", "duration_ns": 0}}]),
+        json!([1, 0, {"tell": [3, "go"]}]),
+        json!([1, 0, {"tell": [0, {"open": ["sink", {}, null]}]}]),
+        json!([1, 0, {"end": u64::MAX}]),
+        json!([1, 0, "no such word"]),
+    ] {
+        let answers = answers(&[ask(), word]);
+        assert!(answers.len() == 1 && answers[0][2]["welcome"].is_object(), "{answers:?}");
+    }
+    // One that comes twice is heard once.
+    let used = answers(&[ask(), json!([1, 0, "used"]), json!([1, 0, "used"])]);
+    assert!(used.len() == 2 && used[1][2] == json!({"used": 0}), "{used:?}");
+    // Whoever asks and asks, and never says that it has heard anything, is not answered for ever.
+    let asking: Vec<Value> = std::iter::once(ask()).chain((1..200).map(|n| json!([n, 0, "used"]))).collect();
+    assert!(answers(&asking).len() < 50);
+    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+    until_no_end(&bench);
+    stopped(agent);
+}
+
+/// The most memory that a process ever had, bytes (proc_pid_status(5), `VmHWM`).
+fn most_memory(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let row = status.lines().find_map(|row| row.strip_prefix("VmHWM:")).unwrap();
+    row.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn an_agent_is_not_made_to_hold_memory_by_whatever_comes() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "--max-sessions 20");
+    let key = Key::read(&bench.path("key")).unwrap();
+    let first_word = |len: usize| {
+        let stream = TcpStream::connect(&place).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let (mut sender, _receiver) = wire::connect(stream, &key, far::VERSION, wire::MESSAGE_MAX, deadline).unwrap();
+        // An agent that has heard enough hangs up.
+        let _ = sender.send(&"x".repeat(len));
+    };
+    // Around the cap of 64 KiB, and around that of a frame.
+    (65_500..65_560).step_by(7).chain((131_050..131_080).step_by(7)).for_each(first_word);
+    // Each of them the longest that there is, all at the same time: as much as is asked below, and half as much again.
+    std::thread::scope(|scope| (0..24).for_each(|_| drop(scope.spawn(|| first_word(wire::MESSAGE_MAX - 2)))));
+    // Callers who say a byte now and then, more of them than are heard, for as long as they are.
+    let mut slow: Vec<TcpStream> = (0..150).filter_map(|_| TcpStream::connect(&place).ok()).collect();
+    for byte in b"bgfar\0\0\x02xxxx" {
+        slow.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(slow);
+    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+    let most = most_memory(agent.id());
+    // It may never be made to hold more than 64 callers with the longest command each: 4 MiB, and their stacks.
+    assert!(most < 256 << 20, "{most}");
+    stopped(agent);
+}
+
+#[test]
+fn fifty_who_come_at_once_are_all_measured_or_told_why_not() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "--max-sessions 2");
+    let key = Key::read(&bench.path("key")).unwrap();
+    let at: std::net::SocketAddr = place.parse().unwrap();
+    let answers: Vec<String> = std::thread::scope(|scope| {
+        let caller = || match Link::open(at, &key, 0) {
+            Ok(link) => link.used_ns().map_or("silent".into(), |_| "measures".into()),
+            Err(error) => error.to_string(),
+        };
+        let callers: Vec<_> = (0..50).map(|_| scope.spawn(caller)).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    let told = |text: &str| answers.iter().filter(|answer| answer.contains(text)).count();
+    assert!(told("measures") >= 2, "{answers:?}");
+    assert_eq!(told("measures") + told("busy until"), 50, "{answers:?}");
+    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+    stopped(agent);
+}
+
 #[test]
 fn the_ends_of_an_agent_tell_what_they_use() {
     let bench = Bench::new();
@@ -408,7 +550,6 @@ fn wrong_usage_says_what_is_missing() {
     bench.run("agent --init --key-file key").exits(0);
     check("agent --init --key-file key", &["never overwritten"]);
     check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 0", &["--max-sessions"]);
-    check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 2 --data-port 7", &["--data-port"]);
     check(&format!("{STREAM} --transport tcp --key-file key"), &["--host"]);
     check(&format!("{STREAM} --transport tcp --direction from"), &["--host"]);
     let nobody = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
@@ -431,7 +572,7 @@ ip -6 addr add fd09::1/64 dev near0 nodad
 ip link set near0 up
 $FAR sh -c 'ip link set lo up; ip addr add 10.9.0.2/24 dev far0; ip -6 addr add fd09::2/64 dev far0 nodad; ip link set far0 up'
 $BYTEGAUGE agent --init --key-file key
-$FAR $BYTEGAUGE agent --listen 10.9.0.2:4711 --key-file key --data-port 4712 > agent.out 2> agent.err & agent=$!
+$FAR $BYTEGAUGE agent --listen 10.9.0.2:4711 --key-file key > agent.out 2> agent.err & agent=$!
 until grep -q listening agent.out; do sleep 0.01; done
 "#;
 
@@ -464,6 +605,45 @@ fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
         for cell in document["cells"].as_array().unwrap() {
             assert_eq!(cell["outcome"], "measured", "{text}");
         }
+    }
+}
+
+#[test]
+fn all_connections_to_an_agent_come_to_one_port() {
+    let bench = Bench::new();
+    // State 0A: it listens; the port of the agent, 4711, is 1267 in hexadecimal.
+    let script = format!(
+        "$BYTEGAUGE {LONG_CALLS} --host 10.9.0.2:4711 --key-file key > long.jsonl 2> long.err & session=$!\n\
+         until [ \"$(grep -c 0200090A:1267 listening 2> /dev/null)\" = 2 ] && [ \"$(grep -c '\"trial\"' long.jsonl)\" -ge 9 ]; do\n\
+           $FAR grep ' 0A ' /proc/net/tcp | tee -a all > listening\n\
+         done\n\
+         kill -INT $session\n\
+         wait $session || true"
+    );
+    let Some(ran) = between_two_hosts(&bench, &script) else { return };
+    let all = std::fs::read_to_string(bench.path("all")).unwrap();
+    let others: Vec<&str> = all.lines().filter(|row| !row.contains(":1267 ")).collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert_eq!(Raw::of(&bench, 1).troubles(), Vec::<String>::new(), "{ran}");
+}
+
+#[test]
+fn hosts_whose_cables_take_packets_of_other_sizes_measure_all_the_same() {
+    let bench = Bench::new();
+    // Neither side learns what the other one's link takes but from the segment sizes in the handshake.
+    let script = format!(
+        "ip link set near0 mtu 1280\n\
+         $BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from > small.json\n\
+         ip link set near0 mtu 9000\n\
+         $FAR ip link set far0 mtu 1300\n\
+         $BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from > large.json"
+    );
+    let Some(ran) = between_two_hosts(&bench, &script) else { return };
+    for file in ["small.json", "large.json"] {
+        let text = std::fs::read_to_string(bench.path(file)).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let outcomes: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["outcome"]).collect();
+        assert!(outcomes.iter().all(|outcome| *outcome == "measured"), "{outcomes:?} {ran}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytegauge_model::option::Setter;
 use bytegauge_sys::option::SocketOption;
 
+use crate::astray;
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
 use crate::call::datagram::DatagramFlow;
@@ -183,6 +184,8 @@ pub struct Servers {
     /// What each accepted connection is given.
     options: Vec<SocketOption>,
     connect_per_call: bool,
+    /// Whether callers of an agent come here too.
+    shares_port: bool,
     desk: Arc<Desk>,
     samples: Samples,
     refused: Option<Fault>,
@@ -195,6 +198,7 @@ impl Servers {
         Servers {
             options: options::wanted(&path.options, (Setter::Server, Moment::Accepted), &path.transport),
             connect_per_call: *connect_per_call,
+            shares_port: astray::shares_port(path),
             desk,
             samples: Samples::new(setup),
             refused: None,
@@ -232,9 +236,11 @@ impl Party for Servers {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn left(&mut self, _flow: ServerFlow, connection: Option<OwnedFd>) {
-        if let Some(fd) = connection {
-            self.samples.look(fd.as_fd());
+    fn left(&mut self, flow: ServerFlow, connection: Option<OwnedFd>) {
+        match (connection, flow.astray()) {
+            (Some(fd), None) => self.samples.look(fd.as_fd()),
+            (Some(fd), Some(said)) if self.shares_port => astray::pass_on(&fd, said),
+            _ => {}
         }
     }
 }

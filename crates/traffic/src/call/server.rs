@@ -83,6 +83,8 @@ pub struct ServerFlow {
     /// What it has shown, of which so many bytes are still to come.
     shown: Shown,
     to_show: usize,
+    /// What it has said, if that is no ticket.
+    said: Vec<u8>,
     /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.
     spoil: Option<Plant>,
 }
@@ -279,6 +281,7 @@ impl ServerFlow {
             waiting: VecDeque::new(),
             shown: [0; SHOWN],
             to_show,
+            said: Vec::new(),
             spoil: None,
         }
     }
@@ -297,8 +300,19 @@ impl ServerFlow {
         if self.desk.ticket.is_some_and(|ticket| ticket.admits(&self.shown).is_some()) {
             return rest;
         }
-        self.state = State::Leaving;
+        // Open: it may be somebody else's caller.
+        self.state = State::Gone;
+        self.said = [&self.shown, rest].concat();
         &[]
+    }
+
+    /// What a connection has said that is none of ours, or may not be.
+    pub(super) fn astray(&self) -> Option<&[u8]> {
+        match self.to_show {
+            0 if self.said.is_empty() => None,
+            0 => Some(&self.said),
+            missing => Some(&self.shown[..SHOWN - missing]),
+        }
     }
 
     /// A request is complete.

@@ -15,6 +15,7 @@ use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::Address;
+use crate::astray;
 use crate::call::setup::CallSetup;
 use crate::fault::Fault;
 use crate::setup::PathSetup;
@@ -41,12 +42,8 @@ pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     for _ in 0..count {
         let socket = open(&path.transport, &address)?;
         set_all(&socket, &options)?;
-        if path.host.port != 0 {
-            // Connections of the last trial may linger in TIME_WAIT.
-            socket.set_reuse_address(true).map_err(Fault::io("reusing a port"))?;
-        }
-        socket.bind(&address).map_err(|error| no_family(&path.transport, error))?;
-        socket.listen(call.backlog.min(i32::MAX as u32) as i32).map_err(Fault::io("listening"))?;
+        astray::listen(&socket, &address, call.backlog.min(i32::MAX as u32) as i32, astray::shares_port(path))
+            .map_err(|error| no_family(&path.transport, error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
         // The next listener of the group takes the port that this one got.
         address = socket.local_addr().map_err(Fault::io("reading the port"))?;

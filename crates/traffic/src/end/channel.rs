@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -75,7 +77,7 @@ pub struct Channel {
 #[derive(Debug)]
 enum Line {
     Thread { commands: Option<mpsc::Sender<Command>>, thread: Option<JoinHandle<()>> },
-    Process { child: Child, input: Option<ChildStdin>, listener: Option<JoinHandle<()>> },
+    Process { child: Child, input: Option<UnixStream>, listener: Option<JoinHandle<()>> },
     Far { link: Arc<Link>, end: u64 },
 }
 
@@ -160,16 +162,20 @@ impl Channel {
 
     fn process(role: EndRole, program: &Path) -> Result<Channel, ChannelError> {
         let not_started = |error| ChannelError::NotStarted(role, error);
+        // Over which it may pass on connections, too.
+        let (input, theirs) = UnixStream::pair().map_err(not_started)?;
         let mut command = std::process::Command::new(program);
         // A group of its own: an interrupt at the terminal reaches us, and we let the trial end.
-        command.args(["end", role.name()]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.args(["end", role.name()]).stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).process_group(0);
         // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket. Who runs a
         // program learns it by its input, and ends that first.
         if role != EndRole::Command {
             die_with_parent(&mut command);
         }
         let mut child = command.spawn().map_err(not_started)?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
+        // With it goes our copy of the other side of its input: whoever waits there hears that the end is gone.
+        drop(command);
+        let output = child.stdout.take();
         let (outbox, replies) = mpsc::channel();
         let listen = |output| {
             std::thread::Builder::new().name(format!("{}-replies", role.name())).spawn(move || {
@@ -189,18 +195,27 @@ impl Channel {
                 return Err(not_started(error));
             }
         };
-        Ok(Channel { role, line: Line::Process { child, input, listener }, replies, host: Host::default() })
+        Ok(Channel {
+            role,
+            line: Line::Process { child, input: Some(input), listener },
+            replies,
+            host: Host::default(),
+        })
     }
 
-    /// An end as a process whose replies somebody else hears.
+    /// An end as a process whose replies somebody else hears, and takes the connections that it passes on.
     pub(crate) fn heard_elsewhere(
         role: EndRole,
         program: &Path,
-    ) -> Result<(Channel, mpsc::Receiver<Reply>), ChannelError> {
+    ) -> Result<(Channel, mpsc::Receiver<Reply>, Option<UnixStream>), ChannelError> {
         let mut channel = Channel::process(role, program)?;
         let (_, nobody) = mpsc::channel();
         let replies = std::mem::replace(&mut channel.replies, nobody);
-        Ok((channel, replies))
+        let passed_on = match &channel.line {
+            Line::Process { input: Some(input), .. } => input.try_clone().ok(),
+            _ => None,
+        };
+        Ok((channel, replies, passed_on))
     }
 
     fn far(role: EndRole, link: &Arc<Link>) -> Result<Channel, ChannelError> {
@@ -268,7 +283,7 @@ impl Channel {
         let how = match &mut self.line {
             // The pipe closes as the process dies, a moment before it can be waited for: wait() is short.
             Line::Process { child, input, .. } => {
-                input.take();
+                hang_up(input);
                 child.wait().map(|status| format!(" ({status})")).unwrap_or_default()
             }
             Line::Thread { .. } => String::new(),
@@ -291,7 +306,7 @@ impl Drop for Channel {
             }
             Line::Far { link, end } => link.finish(*end),
             Line::Process { child, input, listener } => {
-                input.take();
+                hang_up(input);
                 if !leaves(child, self.role) {
                     let _ = child.kill();
                 }
@@ -301,6 +316,14 @@ impl Drop for Channel {
                 }
             }
         }
+    }
+}
+
+/// Ends an end's input, whoever else holds a copy of our side.
+fn hang_up(input: &mut Option<UnixStream>) {
+    if let Some(input) = input.take() {
+        // What is closed already needs no closing.
+        let _ = input.shutdown(Shutdown::Both);
     }
 }
 

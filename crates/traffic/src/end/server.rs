@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_model::{CallDatagrams, CallReport, EndRole, Engine};
 use bytegauge_sys::limit;
 
+use crate::astray;
 use crate::call::{CallSetup, Desk, Samples, Servers, datagram, listen};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
@@ -168,6 +169,9 @@ impl Hand for ServerHand {
             };
             let driven = engine::drive(call.server_engine, &mut party, station, &mut meter);
             meter.close_early();
+            if astray::shares_port(&call.path) {
+                astray::pass_on_rest(listener.as_fd());
+            }
             let (samples, refused) = party.into_parts();
             (driven, refused, samples, None)
         };

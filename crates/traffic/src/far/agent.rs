@@ -7,13 +7,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytegauge_sys::socket::{Until, wait};
 use bytegauge_wire::Key;
 use serde_json::Value;
 
+use crate::astray;
 use crate::far::limits::Limits;
 use crate::far::session;
 use crate::far::slots::Slots;
@@ -39,8 +40,6 @@ pub struct AgentSetup {
     pub limits: Limits,
     /// This program's own file, run as `PROGRAM end ROLE`.
     pub program: PathBuf,
-    /// Where ends listen; 0: any port.
-    pub data_port: u16,
     /// This machine, as sessions record one: told to whoever measures.
     pub machine: fn() -> Value,
     /// Who is told of who measured what.
@@ -52,8 +51,12 @@ pub(super) struct Office {
     pub(super) setup: AgentSetup,
     pub(super) slots: Arc<Slots>,
     pub(super) standing: Standing,
+    /// Where ends listen: at the agent's own port, or 0, at any.
+    pub(super) data_port: u16,
     /// Who is heard or measures.
     callers: AtomicUsize,
+    /// Who ever called.
+    called: AtomicU64,
 }
 
 /// An agent that listens.
@@ -71,10 +74,25 @@ impl Agent {
         if !matches!(place, Place::Ip(_)) {
             return Err(Fault::Missing(format!("an agent listens on TCP, not at {place}: give ADDRESS:PORT")));
         }
-        let (listener, _) = crate::place::listen(place)?;
-        let slots = Slots::new(setup.limits.sessions);
-        let office = Office { setup, slots, standing: Standing::default(), callers: AtomicUsize::new(0) };
-        Ok(Agent { listener: listener.into(), office: Arc::new(office) })
+        // Of several at a time nobody could say whose a connection is before it is made.
+        let mut shares_port = setup.limits.sessions == 1;
+        let (listener, _) = crate::place::listen_when(place, |socket| {
+            if shares_port && let Err(fault) = astray::give_way(socket) {
+                (setup.log)(&format!("data connections go to ports of their own: this one cannot be shared ({fault})"));
+                shares_port = false;
+            }
+        })?;
+        let listener: TcpListener = listener.into();
+        let port = listener.local_addr().map_err(Fault::io("reading the agent's port"))?.port();
+        let office = Office {
+            slots: Slots::new(setup.limits.sessions),
+            standing: Standing::default(),
+            data_port: if shares_port { port } else { 0 },
+            callers: AtomicUsize::new(0),
+            called: AtomicU64::new(0),
+            setup,
+        };
+        Ok(Agent { listener, office: Arc::new(office) })
     }
 
     /// Where it listens.
@@ -87,7 +105,6 @@ impl Agent {
 
     /// Serves until `stop` is set. Sessions that go on are left to the end of the process.
     pub fn serve(&self, stop: &AtomicBool) {
-        let mut number = 0;
         while !stop.load(Ordering::Relaxed) {
             if !matches!(wait(self.listener.as_fd(), Until::Readable, LOOK_AFTER_NS), Ok(Some(_))) {
                 continue;
@@ -102,23 +119,25 @@ impl Agent {
                 // It left meanwhile.
                 Err(_) => continue,
             };
-            number += 1;
-            self.hear(number, stream, peer);
+            self.office.hear(stream, peer, Vec::new());
         }
     }
+}
 
-    /// Gives a caller a thread, if there is one left.
-    fn hear(&self, number: u64, stream: TcpStream, peer: SocketAddr) {
-        let Some(seat) = Seat::taken(&self.office) else {
-            (self.office.setup.log)(&format!("{peer} was sent away: {CALLERS_MAX} callers are being heard"));
+impl Office {
+    /// Gives a caller a thread, if there is one left. Some of its first words were read already.
+    pub(super) fn hear(self: &Arc<Office>, stream: TcpStream, peer: SocketAddr, said: Vec<u8>) {
+        let Some(seat) = Seat::taken(self) else {
+            (self.setup.log)(&format!("{peer} was sent away: {CALLERS_MAX} callers are being heard"));
             return;
         };
+        let number = self.called.fetch_add(1, Ordering::Relaxed);
         let started = std::thread::Builder::new().name(format!("caller-{number}")).spawn(move || {
-            let left = session::carry(&seat.0, number, stream, peer);
+            let left = session::carry(&seat.0, number, (stream, &said), peer);
             (seat.0.setup.log)(&format!("{peer} {left}"));
         });
         if let Err(error) = started {
-            (self.office.setup.log)(&format!("{peer} was sent away: no thread can be made ({error})"));
+            (self.setup.log)(&format!("{peer} was sent away: no thread can be made ({error})"));
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, EndRole, Nanos};
+use bytegauge_model::{Bytes, EndRole, Level, Nanos};
 
 use crate::address::{Address, Host};
 use crate::message::Command;
@@ -79,7 +79,9 @@ impl Limits {
         if far.is_none_or(|far| far.side != role.side()) {
             return Err(not_made_for("a path without a ticket"));
         }
-        path.host = Host { port: between.port, ..Host::at(between.here) };
+        // Listeners among which the kernel chooses share a port with nobody else.
+        let port = if *path.options.get("reuseport") == Level::Switch(true) { 0 } else { between.port };
+        path.host = Host { port, ..Host::at(between.here) };
         setup.cpus.clear();
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
         let address = match (role, address) {
@@ -178,7 +180,7 @@ fn not_made_for(what: &str) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use bytegauge_model::{Level, Levels, Side};
+    use bytegauge_model::{Levels, Side};
 
     use super::*;
     use crate::Plant;

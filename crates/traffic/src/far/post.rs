@@ -140,7 +140,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         let other =
-            std::thread::spawn(move || accept(listener.accept().unwrap().0, &theirs, 1, MAX, deadline).unwrap());
+            std::thread::spawn(move || accept(listener.accept().unwrap().0, &[], &theirs, 1, MAX, deadline).unwrap());
         let (sender, _) = connect(TcpStream::connect(at).unwrap(), &ours, 1, MAX, deadline).unwrap();
         let (theirs, receiver) = other.join().unwrap();
         (sender, receiver, theirs)

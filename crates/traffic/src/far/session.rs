@@ -17,6 +17,7 @@ use bytegauge_model::{Bytes, EndReport, EndRole};
 use bytegauge_sys::process::cpu_time_ns;
 use bytegauge_wire::{LineError, Receiver, accept};
 
+use crate::astray;
 use crate::end::Channel;
 use crate::far::agent::{HEARING, Office};
 use crate::far::limits::{Between, length_ns, nanos};
@@ -41,21 +42,27 @@ struct Counted {
 }
 
 /// Hears a caller out, and lets it measure. What it did, for the log.
-pub(super) fn carry(office: &Office, number: u64, stream: TcpStream, peer: SocketAddr) -> String {
-    match meet(office, number, stream, peer) {
+pub(super) fn carry(office: &Arc<Office>, number: u64, caller: (TcpStream, &[u8]), peer: SocketAddr) -> String {
+    match meet(office, number, caller, peer) {
         Ok(did) => did,
         Err(reason) => format!("was turned away: {reason}"),
     }
 }
 
-fn meet(office: &Office, number: u64, stream: TcpStream, peer: SocketAddr) -> Result<String, String> {
+fn meet(
+    office: &Arc<Office>,
+    number: u64,
+    (stream, began): (TcpStream, &[u8]),
+    peer: SocketAddr,
+) -> Result<String, String> {
     let said = |error: LineError| error.to_string();
     watch(&stream).map_err(|fault| fault.to_string())?;
     // What was accepted from a listener that does not block, blocks; whoever wrote the listener may think otherwise.
     stream.set_nonblocking(false).map_err(|error| error.to_string())?;
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let deadline = Instant::now() + HEARING;
-    let (mut sender, mut receiver) = accept(stream, &office.setup.key, VERSION, COMMAND_MAX, deadline).map_err(said)?;
+    let (mut sender, mut receiver) =
+        accept(stream, began, &office.setup.key, VERSION, COMMAND_MAX, deadline).map_err(said)?;
     let Said(_, heard, ToAgent::Ask(ask)) = receiver.receive(Some(deadline)).map_err(said)? else {
         return Err("it did not say what it wants".into());
     };
@@ -88,7 +95,7 @@ fn meet(office: &Office, number: u64, stream: TcpStream, peer: SocketAddr) -> Re
     let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender)));
     let mut session = Session {
         office,
-        between: Between { here: here.ip(), peer: peer.ip(), port: office.setup.data_port },
+        between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: office.data_port },
         ticket,
         stand: office.standing.enter(ticket, peer.ip(), &outbox),
         outbox,
@@ -144,7 +151,7 @@ fn lasting(office: &Office, ask: &Ask) -> Duration {
 }
 
 struct Session<'a> {
-    office: &'a Office,
+    office: &'a Arc<Office>,
     between: Between,
     ticket: Ticket,
     stand: Stand<'a>,
@@ -250,10 +257,21 @@ impl Session<'_> {
     fn start(&mut self, number: u64) -> Result<(), LineError> {
         self.end = None;
         // What it will do it is told later.
-        let (channel, replies) = match Channel::heard_elsewhere(EndRole::Sink, &self.office.setup.program) {
+        let (channel, replies, passed_on) = match Channel::heard_elsewhere(EndRole::Sink, &self.office.setup.program) {
             Ok(started) => started,
             Err(error) => return self.say(ToHome::Gone(number, error.to_string())),
         };
+        if let Some(over) = passed_on {
+            let office = Arc::clone(self.office);
+            // Without it nobody is heard while a trial's end has the port; they call again.
+            let _ = std::thread::Builder::new().name(format!("astray-{number}")).spawn(move || {
+                while let Some((stream, said)) = astray::next(&over) {
+                    if let Ok(peer) = stream.peer_addr() {
+                        office.hear(stream, peer, said);
+                    }
+                }
+            });
+        }
         let counted = Arc::clone(&self.counted);
         let passing = Passing { number, outbox: Arc::clone(&self.outbox), counted: Arc::clone(&counted) };
         let passing = std::thread::Builder::new().name(format!("end-{number}")).spawn(move || passing.pass(&replies));

@@ -4,12 +4,13 @@
 //! Never blocks on one connection, so that a stranger who says nothing holds nobody up.
 
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::Side;
 use socket2::Socket;
 
+use crate::astray::{pass_on, pass_on_rest, shares_port};
 use crate::fault::Fault;
 use crate::setup::PathSetup;
 use crate::ticket::{SHOWN, Shown, Ticket};
@@ -45,7 +46,7 @@ pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, ticket: &Ticket) -
                     waiting.push(Waiting { socket, shown: [0; SHOWN], have: 0 });
                 }
                 if waiting.len() > setup.flows + STRANGERS_MAX {
-                    waiting.remove(0);
+                    waiting.remove(0).go_elsewhere(setup);
                 }
             }
             Err(error) if is_passing(&error) => {}
@@ -56,6 +57,7 @@ pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, ticket: &Ticket) -
             match waiting[at].look(ticket) {
                 Look::Waits => at += 1,
                 Look::Leaves => drop(waiting.swap_remove(at)),
+                Look::IsNoFlow => waiting.swap_remove(at).go_elsewhere(setup),
                 Look::Enters(flow) => {
                     news = true;
                     let Waiting { socket, .. } = waiting.swap_remove(at);
@@ -73,6 +75,10 @@ pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, ticket: &Ticket) -
             }
             std::thread::sleep(LOOK_AFTER);
         }
+    }
+    if shares_port(setup) {
+        waiting.into_iter().for_each(|other| other.go_elsewhere(setup));
+        pass_on_rest(listener.as_fd());
     }
     let ready = |socket: Socket| {
         socket.set_nonblocking(false).map_err(Fault::io("making a connection block"))?;
@@ -95,6 +101,7 @@ impl<T> ContainsNone for Vec<Option<T>> {
 enum Look {
     Waits,
     Leaves,
+    IsNoFlow,
     Enters(usize),
 }
 
@@ -107,10 +114,19 @@ impl Waiting {
                 if self.have < SHOWN {
                     return Look::Waits;
                 }
-                ticket.admits(&self.shown).map_or(Look::Leaves, Look::Enters)
+                ticket.admits(&self.shown).map_or(Look::IsNoFlow, Look::Enters)
             }
             Err(error) if is_passing(&error) => Look::Waits,
             Err(_) => Look::Leaves,
+        }
+    }
+}
+
+impl Waiting {
+    /// Who shows no ticket may have come to see the agent.
+    fn go_elsewhere(self, setup: &PathSetup) {
+        if shares_port(setup) {
+            pass_on(&self.socket.into(), &self.shown[..self.have]);
         }
     }
 }
@@ -124,7 +140,6 @@ fn is_passing(error: &io::Error) -> bool {
 mod tests {
     use std::io::Write;
     use std::net::{Shutdown, TcpListener, TcpStream};
-    use std::os::fd::AsFd;
 
     use bytegauge_model::Levels;
 

@@ -11,6 +11,7 @@ use bytegauge_sys::errno;
 use socket2::{Domain, Socket, Type};
 
 use crate::address::Address;
+use crate::astray;
 use crate::fault::Fault;
 use crate::setup::PathSetup;
 use crate::transport::door::admit_all;
@@ -32,12 +33,8 @@ impl Joint for Tcp {
         let ours = setup.host.any_port(&setup.transport);
         let socket = stream(&ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        if ours.port() != 0 {
-            // Connections of the last trial may linger in TIME_WAIT.
-            socket.set_reuse_address(true).map_err(Fault::io("reusing a port"))?;
-        }
-        socket.bind(&ours.into()).map_err(|error| no_family(&ours, error))?;
-        socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on TCP"))?;
+        astray::listen(&socket, &ours.into(), setup.flows.min(4096) as i32, astray::shares_port(setup))
+            .map_err(|error| no_family(&ours, error))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
         let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;
         Ok(Box::new(Listener { socket, address }))

@@ -31,7 +31,7 @@ type Ends = Result<(Sender, Receiver), LineError>;
 
 /// What a caller and an agent come to, each with its key and version.
 fn met((caller, agent): (TcpStream, TcpStream), ours: &(Key, u16), theirs: (Key, u16)) -> (Ends, Ends) {
-    let agent = thread::spawn(move || accept(agent, &theirs.0, theirs.1, MAX, soon()));
+    let agent = thread::spawn(move || accept(agent, &[], &theirs.0, theirs.1, MAX, soon()));
     let caller = connect(caller, &ours.0, ours.1, MAX, soon());
     (caller, agent.join().unwrap())
 }
@@ -99,7 +99,7 @@ fn another_version_is_named_on_both_sides() {
 fn answered(bytes: &[u8]) -> (LineError, usize) {
     let (mut caller, agent) = pair();
     let key = key();
-    let agent = thread::spawn(move || accept(agent, &key, VERSION, MAX, soon()).unwrap_err());
+    let agent = thread::spawn(move || accept(agent, &[], &key, VERSION, MAX, soon()).unwrap_err());
     let mut answer = Vec::new();
     // The agent may have seen enough before all is said, and reset what it did not read.
     let _ = caller.write_all(bytes).and_then(|()| caller.shutdown(Shutdown::Write));
@@ -135,7 +135,7 @@ fn whoever_sends_slowly_has_one_deadline_for_all() {
     let (mut caller, agent) = pair();
     let key = key();
     let agent = thread::spawn(move || {
-        accept(agent, &key, VERSION, MAX, Instant::now() + Duration::from_millis(300)).unwrap_err()
+        accept(agent, &[], &key, VERSION, MAX, Instant::now() + Duration::from_millis(300)).unwrap_err()
     });
     // A byte now and then, for as long as somebody reads them: each of them is in time, and all together are not.
     let bytes = opening(VERSION).into_iter().chain(std::iter::repeat(0));
@@ -147,6 +147,25 @@ fn whoever_sends_slowly_has_one_deadline_for_all() {
     }
     let error = agent.join().unwrap();
     assert!(matches!(error, LineError::Late), "{error}");
+}
+
+#[test]
+fn what_somebody_else_has_read_of_a_callers_first_words_counts() {
+    let key = key();
+    for read in [0, 1, OPENING, OPENING + 7, FIRST_WORDS] {
+        let (caller, mut agent) = pair();
+        let ours = key.clone();
+        let theirs = key.clone();
+        let caller = thread::spawn(move || connect(caller, &ours, VERSION, MAX, soon()));
+        let mut said = vec![0; read];
+        agent.read_exact(&mut said).unwrap();
+        assert!(may_open(&said));
+        let (mut sender, _) = accept(agent, &said, &theirs, VERSION, MAX, soon()).unwrap();
+        sender.send(&"hello").unwrap();
+        let (_, mut receiver) = caller.join().unwrap().unwrap();
+        assert_eq!(receiver.receive::<String>(Some(soon())).unwrap(), "hello");
+    }
+    assert!(!may_open(b"bgfax") && !may_open(&[MAGIC.as_slice(), &[0; FIRST_WORDS]].concat()));
 }
 
 #[test]
@@ -251,7 +270,7 @@ fn a_handshake_that_is_played_again_gets_no_further() {
     calling.join().unwrap();
     let (mut thief, agent) = pair();
     thief.write_all(&first).unwrap();
-    let (_sender, mut receiver) = accept(agent, &key, VERSION, MAX, soon()).unwrap();
+    let (_sender, mut receiver) = accept(agent, &[], &key, VERSION, MAX, soon()).unwrap();
     // Whatever comes next is sealed with a key that only the caller could make.
     thief.write_all(&[&[0, 40][..], &[9; 40]].concat()).unwrap();
     let error = receiver.receive::<String>(Some(soon())).unwrap_err();

@@ -1,0 +1,91 @@
+//! Callers of an agent who came to the door of its end: while an end listens on the agent's port it is given all that comes there,
+//! and passes on who wants to speak to the agent.
+//!
+//! So an end itself accepts its data connections, whatever engine it is measured with, from a listener with its cell's options;
+//! only callers go the longer way. It passes them on over its standard input, which at an agent is a Unix socket.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use bytegauge_sys::{option, shared_port, socket};
+use bytegauge_wire::{FIRST_WORDS, may_open};
+
+use crate::fault::Fault;
+use crate::setup::PathSetup;
+
+/// Connections that are passed on at most when a door shuts: as many as may wait for an agent.
+const LATE_MAX: usize = 4096;
+
+/// Whether an end of this path listens on the port of its agent.
+pub(crate) fn shares_port(path: &PathSetup) -> bool {
+    path.far.is_some() && path.host.port != 0
+}
+
+/// Listens, on the agent's port where that is shared: what comes there is this socket's as long as it listens.
+pub(crate) fn listen(
+    socket: &socket2::Socket,
+    address: &socket2::SockAddr,
+    backlog: i32,
+    shares: bool,
+) -> io::Result<()> {
+    let share = |on: bool| {
+        option::set(socket.as_fd(), &option::REUSE_PORT.to(on)).map_err(|error| io::Error::other(error.to_string()))
+    };
+    if shares {
+        // Connections of the last trial may linger in TIME_WAIT.
+        socket.set_reuse_address(true)?;
+        share(true)?;
+    }
+    socket.bind(address)?;
+    socket.listen(backlog)?;
+    // It is in the agent's group by now, and connections that it accepts are as any other's.
+    if shares { share(false) } else { Ok(()) }
+}
+
+/// Passes a connection on if a caller may begin with what it has said so far, and closes it otherwise.
+pub(crate) fn pass_on(connection: &OwnedFd, said: &[u8]) {
+    if may_open(said) {
+        let bytes = [&[said.len() as u8], said].concat();
+        // An agent that takes no more of them has enough.
+        let _ = shared_port::pass_on(io::stdin().as_fd(), &bytes, connection.as_fd());
+    }
+}
+
+/// Passes on who came to a listener that does not block and is about to close.
+pub(crate) fn pass_on_rest(listener: BorrowedFd<'_>) {
+    for _ in 0..LATE_MAX {
+        match socket::accept(listener, false) {
+            Ok(connection) => pass_on(&connection, &[]),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Waits for the next caller that an end passes on, with what it has said; `None` when there is nobody left.
+pub(crate) fn next(over: &UnixStream) -> Option<(TcpStream, Vec<u8>)> {
+    let mut bytes = [0; 1 + FIRST_WORDS];
+    loop {
+        match shared_port::take_on(over.as_fd(), &mut bytes) {
+            Ok((0, _)) => return None,
+            Ok((read, Some(connection))) => {
+                let said = bytes[1..read].iter().take(bytes[0].into()).copied().collect();
+                return Some((connection.into(), said));
+            }
+            // Nothing without a connection is said this way.
+            Ok((_, None)) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Lets an end that is about to listen on this socket have all connections, as long as it does.
+///
+/// # Errors
+/// [`Fault::Missing`] where the kernel cannot.
+pub(crate) fn give_way(socket: &socket2::Socket) -> Result<(), Fault> {
+    shared_port::give_way(socket.as_fd()).map_err(|error| Fault::Missing(error.to_string()))
+}
