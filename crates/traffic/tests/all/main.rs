@@ -3,6 +3,7 @@
 //! One binary: what it links is linked once.
 #![forbid(unsafe_code)]
 
+mod abuse;
 mod call;
 mod call_datagram;
 mod call_trouble;

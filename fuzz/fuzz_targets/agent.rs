@@ -1,0 +1,8 @@
+#![no_main]
+#![forbid(unsafe_code)]
+#![allow(dead_code)]
+
+#[path = "../../crates/traffic/tests/all/abuse/targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::agent(input));
