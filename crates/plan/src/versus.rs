@@ -187,7 +187,7 @@ mod tests {
         }
         assert_eq!(side(Workload::Stream, &[("work", "sum")]).cells.len(), 1);
         // Of a server that is not ours nothing is asked.
-        for place in ["127.0.0.1:7000", "/run/a.sock"] {
+        for place in ["127.0.0.1:7000", "unix:/run/a.sock"] {
             for workload in [Workload::Call, Workload::Stream] {
                 assert_eq!(side(workload, &[("connect", place)]).cells.len(), 1, "{place}");
             }
