@@ -13,15 +13,9 @@ use bytegauge_sys::{option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 
 use crate::fault::Fault;
-use crate::setup::PathSetup;
 
 /// Connections that are passed on at most when a door shuts: as many as may wait for an agent.
 const LATE_MAX: usize = 4096;
-
-/// Whether an end of this path listens on the port of its agent.
-pub(crate) fn shares_port(path: &PathSetup) -> bool {
-    path.far.is_some() && path.host.port != 0
-}
 
 /// Listens, on the agent's port where that is shared: what comes there is this socket's as long as it listens.
 pub(crate) fn listen(

@@ -211,6 +211,11 @@ impl PathSetup {
         self.far.map(|far| far.ticket.shown_by(flow))
     }
 
+    /// Whether an end of this path listens on the port of its agent: callers of the agent come there, too.
+    pub(crate) fn shares_port(&self) -> bool {
+        self.far.is_some() && self.host.port != 0
+    }
+
     /// Bytes of a connection that are none of the workload's.
     pub(crate) fn shown_len(&self) -> u64 {
         self.far.map_or(0, |_| SHOWN as u64)

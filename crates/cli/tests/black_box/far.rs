@@ -1,5 +1,4 @@
-//! The far host: an agent and whoever measures with it, over loopback and between two network namespaces, with what goes
-//! wrong between hosts.
+//! The far host: an agent and whoever measures with it, over loopback, with what goes wrong between them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,15 +19,15 @@ use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
 use crate::raw::{Raw, number};
 
 /// A stream of one cell, in a second or so.
-const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3 \
+pub const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3 \
                       --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
 
 /// The same that goes on until somebody stops it.
-const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
+pub const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
                     --looks 1 --audit off --seed 1 --json-stream";
 
 /// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.
-const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --duration 100ms --blocks 3000 \
+pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --duration 100ms --blocks 3000 \
                           --looks 1 --audit off --seed 1 --json-stream";
 
 /// What is over by then hangs.
@@ -556,116 +555,4 @@ fn wrong_usage_says_what_is_missing() {
     nobody.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
     // What is only printed asks nobody.
     bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key --dry-run")).exits(0);
-}
-
-/// Two hosts, joined by a cable: network namespaces of a user of our own. `$FAR` runs a command on the other one.
-const TWO_HOSTS: &str = r#"
-set -e
-ip link set lo up
-unshare -n sleep 100 & far=$!
-trap 'kill $far $agent 2>/dev/null || true' EXIT
-while [ "$(readlink /proc/$far/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
-FAR="nsenter -t $far -n"
-ip link add near0 type veth peer name far0 netns $far
-ip addr add 10.9.0.1/24 dev near0
-ip -6 addr add fd09::1/64 dev near0 nodad
-ip link set near0 up
-$FAR sh -c 'ip link set lo up; ip addr add 10.9.0.2/24 dev far0; ip -6 addr add fd09::2/64 dev far0 nodad; ip link set far0 up'
-$BYTEGAUGE agent --init --key-file key
-$FAR $BYTEGAUGE agent --listen 10.9.0.2:4711 --key-file key > agent.out 2> agent.err & agent=$!
-until grep -q listening agent.out; do sleep 0.01; done
-"#;
-
-/// Runs a script between two hosts. `None` where such namespaces are not allowed.
-fn between_two_hosts(bench: &Bench, script: &str) -> Option<Ran> {
-    let tried = "ip link add near0 type veth peer name far0 && unshare -n true && nsenter -t $$ -n true";
-    if !possible("two hosts are network namespaces", "unshare", &["-Urn", "sh", "-c", tried]) {
-        return None;
-    }
-    let inner = bench.write("two-hosts.sh", &format!("{TWO_HOSTS}\n{script}"));
-    Some(bench.shell(&format!("unshare -Urn sh {inner}")).exits(0))
-}
-
-#[test]
-fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
-    let bench = Bench::new();
-    let script = format!(
-        "$BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from --flows 2 > one.json\n\
-         $FAR $BYTEGAUGE agent --listen '[fd09::2]:4713' --key-file key > six.out 2> six.err & six=$!\n\
-         until grep -q listening six.out; do sleep 0.01; done\n\
-         $BYTEGAUGE {STREAM} --host '[fd09::2]:4713' --key-file key > three.json\n\
-         kill $six\n\
-         $BYTEGAUGE call --profile echo --flows 2 --server-engine epoll --duration 100ms --blocks 3 --looks 1 \
-         --audit off --budget 3s --quiet --format json --host 10.9.0.2:4711 --key-file key > two.json"
-    );
-    let Some(_ran) = between_two_hosts(&bench, &script) else { return };
-    for file in ["one.json", "two.json", "three.json"] {
-        let text = std::fs::read_to_string(bench.path(file)).unwrap();
-        let document: Value = serde_json::from_str(&text).unwrap();
-        for cell in document["cells"].as_array().unwrap() {
-            assert_eq!(cell["outcome"], "measured", "{text}");
-        }
-    }
-}
-
-#[test]
-fn all_connections_to_an_agent_come_to_one_port() {
-    let bench = Bench::new();
-    // State 0A: it listens; the port of the agent, 4711, is 1267 in hexadecimal.
-    let script = format!(
-        "$BYTEGAUGE {LONG_CALLS} --host 10.9.0.2:4711 --key-file key > long.jsonl 2> long.err & session=$!\n\
-         until [ \"$(grep -c 0200090A:1267 listening 2> /dev/null)\" = 2 ] && [ \"$(grep -c '\"trial\"' long.jsonl)\" -ge 9 ]; do\n\
-           $FAR grep ' 0A ' /proc/net/tcp | tee -a all > listening\n\
-         done\n\
-         kill -INT $session\n\
-         wait $session || true"
-    );
-    let Some(ran) = between_two_hosts(&bench, &script) else { return };
-    let all = std::fs::read_to_string(bench.path("all")).unwrap();
-    let others: Vec<&str> = all.lines().filter(|row| !row.contains(":1267 ")).collect();
-    assert!(others.is_empty(), "{others:?}");
-    assert_eq!(Raw::of(&bench, 1).troubles(), Vec::<String>::new(), "{ran}");
-}
-
-#[test]
-fn hosts_whose_cables_take_packets_of_other_sizes_measure_all_the_same() {
-    let bench = Bench::new();
-    // Neither side learns what the other one's link takes but from the segment sizes in the handshake.
-    let script = format!(
-        "ip link set near0 mtu 1280\n\
-         $BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from > small.json\n\
-         ip link set near0 mtu 9000\n\
-         $FAR ip link set far0 mtu 1300\n\
-         $BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from > large.json"
-    );
-    let Some(ran) = between_two_hosts(&bench, &script) else { return };
-    for file in ["small.json", "large.json"] {
-        let text = std::fs::read_to_string(bench.path(file)).unwrap();
-        let document: Value = serde_json::from_str(&text).unwrap();
-        let outcomes: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["outcome"]).collect();
-        assert!(outcomes.iter().all(|outcome| *outcome == "measured"), "{outcomes:?} {ran}");
-    }
-}
-
-#[test]
-fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
-    let bench = Bench::new();
-    let script = format!(
-        "$BYTEGAUGE {LONG} --host 10.9.0.2:4711 --key-file key > long.jsonl 2> long.err & session=$!\n\
-         until [ \"$(grep -c '\"event\":\"trial\"' long.jsonl)\" -ge 3 ]; do sleep 0.02; done\n\
-         ip link set near0 down\n\
-         wait $session || true\n\
-         ip link set near0 up\n\
-         until $BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key > again.json 2> again.err; do\n\
-           grep -q 'busy until\\|no agent answers' again.err || exit 1\n\
-           sleep 0.1\n\
-         done\n"
-    );
-    let Some(ran) = between_two_hosts(&bench, &script) else { return };
-    let raw = Raw::of(&bench, 1);
-    let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
-    assert!(measured >= 3, "{ran}");
-    assert!(!raw.troubles().is_empty(), "the cable was cut in the middle: {ran}");
-    let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
-    assert_eq!(again["cells"][0]["outcome"], "measured", "{ran}");
 }

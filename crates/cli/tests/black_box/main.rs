@@ -19,6 +19,7 @@ mod datagrams;
 mod dry_run;
 mod exchange;
 mod far;
+mod far_hosts;
 mod faults;
 mod feed;
 mod history;

@@ -198,7 +198,7 @@ impl Servers {
         Servers {
             options: options::wanted(&path.options, (Setter::Server, Moment::Accepted), &path.transport),
             connect_per_call: *connect_per_call,
-            shares_port: astray::shares_port(path),
+            shares_port: path.shares_port(),
             desk,
             samples: Samples::new(setup),
             refused: None,

@@ -42,7 +42,7 @@ pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     for _ in 0..count {
         let socket = open(&path.transport, &address)?;
         set_all(&socket, &options)?;
-        astray::listen(&socket, &address, call.backlog.min(i32::MAX as u32) as i32, astray::shares_port(path))
+        astray::listen(&socket, &address, call.backlog.min(i32::MAX as u32) as i32, path.shares_port())
             .map_err(|error| no_family(&path.transport, error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
         // The next listener of the group takes the port that this one got.

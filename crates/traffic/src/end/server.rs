@@ -169,7 +169,7 @@ impl Hand for ServerHand {
             };
             let driven = engine::drive(call.server_engine, &mut party, station, &mut meter);
             meter.close_early();
-            if astray::shares_port(&call.path) {
+            if call.path.shares_port() {
                 astray::pass_on_rest(listener.as_fd());
             }
             let (samples, refused) = party.into_parts();

@@ -14,7 +14,6 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io, tcp_info};
 
 use crate::address::Address;
-use crate::astray;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, overcount, summed};
 use crate::end::peer::{Body, Peer};
@@ -74,7 +73,7 @@ impl StreamEnd {
                 if *engine == Engine::Gso {
                     accepted.iter().try_for_each(|fd| join_segments(fd.as_fd()))?;
                 }
-                if astray::shares_port(path) {
+                if path.shares_port() {
                     // All who are expected are here: the agent has its port back.
                     listening = None;
                 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::Side;
 use socket2::Socket;
 
-use crate::astray::{pass_on, pass_on_rest, shares_port};
+use crate::astray::{pass_on, pass_on_rest};
 use crate::fault::Fault;
 use crate::setup::PathSetup;
 use crate::ticket::{SHOWN, Shown, Ticket};
@@ -76,7 +76,7 @@ pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, ticket: &Ticket) -
             std::thread::sleep(LOOK_AFTER);
         }
     }
-    if shares_port(setup) {
+    if setup.shares_port() {
         waiting.into_iter().for_each(|other| other.go_elsewhere(setup));
         pass_on_rest(listener.as_fd());
     }
@@ -125,7 +125,7 @@ impl Waiting {
 impl Waiting {
     /// Who shows no ticket may have come to see the agent.
     fn go_elsewhere(self, setup: &PathSetup) {
-        if shares_port(setup) {
+        if setup.shares_port() {
             pass_on(&self.socket.into(), &self.shown[..self.have]);
         }
     }

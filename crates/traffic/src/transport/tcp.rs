@@ -33,7 +33,7 @@ impl Joint for Tcp {
         let ours = setup.host.any_port(&setup.transport);
         let socket = stream(&ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        astray::listen(&socket, &ours.into(), setup.flows.min(4096) as i32, astray::shares_port(setup))
+        astray::listen(&socket, &ours.into(), setup.flows.min(4096) as i32, setup.shares_port())
             .map_err(|error| no_family(&ours, error))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
         let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;
