@@ -9,6 +9,7 @@ use anstyle::AnsiColor;
 use super::cell_text::{fixed, rounded};
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
+pub(super) use crate::sentence::at_most as bound;
 use crate::sentence::{BOUND_MAX, percent};
 use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
 use bytegauge_model::factor;
@@ -619,14 +620,6 @@ fn fitting(columns: &[Column], widths: &[usize], width: usize) -> Vec<usize> {
     }
 }
 
-pub(super) fn bound(share: f64) -> String {
-    match share {
-        share if share >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
-        share if share >= 0.1 => format!("{:.0} %", share * 100.0),
-        share => percent(share),
-    }
-}
-
 pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
     let Some(rate) = row.rate else { return "–".into() };
     let shown = |rate: f64| {
@@ -650,7 +643,8 @@ fn avoid_line(line: &AvoidLine, width: usize) -> String {
     for (at, level) in line.levels.iter().enumerate() {
         let range = match level.dearer_upper.filter(|upper| *upper < BOUND_MAX) {
             Some(upper) => format!("{}–{} %", shown(level.dearer_lower), shown(upper)),
-            None => format!("≥ {} %", shown(level.dearer_lower)),
+            _ if level.dearer_lower >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
+            _ => format!("≥ {} %", shown(level.dearer_lower)),
         };
         let one = format!("{} {} {range}", if at == 0 { "" } else { "," }, level.level);
         let rest = line.levels.len() - at;

@@ -1,12 +1,12 @@
 //! What the answer holds for, and what was not looked at.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, GroupId, Level, Levels, Nanos, SessionStatus, Stage, catalog};
+use bytegauge_model::{CellKind, GroupId, Level, Levels, SessionStatus, Stage, catalog};
 
 use super::super::document::{CellView, View};
 use super::{Questions, levels, seconds};
 use crate::phrase;
-use crate::sentence::aged;
+use crate::sentence::{aged, shown_age};
 
 /// Trials of this length need no audit, nanoseconds.
 const LONG_NS: u64 = 250_000_000;
@@ -103,7 +103,7 @@ fn not_audited(view: &View) -> Option<String> {
         Some(share) if share > 0.0 => " (no time)",
         _ => "",
     };
-    Some(format!("connections older than {}{why}", Nanos(oldest / 1_000_000 * 1_000_000)))
+    Some(format!("connections older than {}{why}", shown_age(oldest)))
 }
 
 fn scope(view: &View) -> String {
