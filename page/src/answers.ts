@@ -58,6 +58,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
         ),
       ),
     ),
+    use.one && use.one.length > 0 ? told("With one constant", use.one) : null,
     avoid.length > 0 &&
       h(
         "section",
@@ -158,6 +159,8 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
     h(
       "span",
       { class: "question" },
+      // Other lines speak of a question by this name.
+      use.rows.length > 1 && row.groups.length === 1 ? h("small", {}, `${row.groups[0]} `) : null,
       link,
       row.who && row.who !== "any" ? h("small", {}, ` ${use.worker} ${row.who}`) : null,
     ),

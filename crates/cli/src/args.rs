@@ -32,6 +32,29 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
+/// The words that ask a question: those behind the program's name, without which session is gone on with and where results
+/// lie. Nothing of a command that asks several, or whose words are no text.
+pub fn asked(words: impl Iterator<Item = OsString>) -> Vec<String> {
+    const NOT_ASKED: [&str; 2] = ["--store", "--resume"];
+    let mut asked = Vec::new();
+    let mut words = words.peekable();
+    let mut in_program = false;
+    while let Some(word) = words.next() {
+        let Ok(word) = word.into_string() else { return Vec::new() };
+        in_program |= word == "--";
+        let is_value = |next: &OsString| next.to_str().is_some_and(|next| !next.starts_with('-'));
+        match word.split_once('=').map_or(word.as_str(), |(flag, _)| flag) {
+            flag if !in_program && NOT_ASKED.contains(&flag) => {
+                if !word.contains('=') && words.peek().is_some_and(is_value) {
+                    words.next();
+                }
+            }
+            _ => asked.push(word),
+        }
+    }
+    if asked.first().is_some_and(|command| command == "survey") { Vec::new() } else { asked }
+}
+
 /// The factors given on the command line for a plan of a workload, in the table's order. A single flag goes
 /// before one that stands for several: `--engine epoll --client-engine blocking`.
 ///
@@ -79,6 +102,20 @@ pub fn ends(matches: &ArgMatches) -> Result<Option<Ends>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_asked_can_be_asked_again() {
+        let check = |words: &str, expected: &str| {
+            let asked = asked(words.split_whitespace().map(OsString::from));
+            assert_eq!(asked.join(" "), expected, "{words}");
+        };
+        check("--store /tmp/r.db run buffer-size --budget 4m", "run buffer-size --budget 4m");
+        check("run --store=/tmp/r.db buffer-size", "run buffer-size");
+        check("stream --read-size 4K,64K --resume 3 -q", "stream --read-size 4K,64K -q");
+        check("stream --resume --until proven", "stream --until proven");
+        check("check --values 1,2 -- dd --store x --resume 2", "check --values 1,2 -- dd --store x --resume 2");
+        check("survey --only buffer-size", "");
+    }
 
     #[test]
     fn negative_values_belong_to_their_flags() {

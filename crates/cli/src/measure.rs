@@ -10,7 +10,6 @@ use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Plan, Spec, file, ready, resolve};
-use bytegauge_report::View;
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
@@ -82,6 +81,7 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     let key = if matches.get_flag("dry-run") { None } else { far::key(&plan, matches)? };
     stored::settings(matches)?;
     plan.saved = history::save_as(matches)?;
+    plan.asked = args::asked(std::env::args_os().skip(1));
     if matches.get_flag("dry-run") {
         return match args::text(matches, "format") {
             Some("json") => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
@@ -114,8 +114,11 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     } else if !beside {
         stored::print(&stored::rendered(&view, matches, &path)?)?;
     }
+    // The screen says it where it is printed.
+    let shown = matches!(args::text(matches, "format"), Some("text") | None) && !matches.get_flag("json-stream");
+    let next = || stored::next(&view, &path);
     if ended == Ended::Interrupted {
-        anstream::eprintln!("interrupted: everything measured is kept; go on with --resume {session}");
+        anstream::eprintln!("interrupted: everything measured is kept; go on with: {}", next());
         return Ok(INTERRUPTED);
     }
     if let Some(before) = before {
@@ -124,21 +127,10 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
             failed => Ok(failed),
         };
     }
-    if let Some(next) = look::next(&store, &view, &command_of(matches, &view, &stored::called(&path))).filter(|_| talks)
-    {
-        anstream::eprintln!("{}", print::in_locale(next));
+    if talks && !shown {
+        anstream::eprintln!("{}", print::in_locale(format!("next: {}", next())));
     }
     Ok(stored::verdict_code(&view, matches.get_flag("strict")))
-}
-
-/// The command that measures the plan of a view, without its flags.
-fn command_of(matches: &ArgMatches, view: &View, program: &str) -> String {
-    match matches.try_get_one::<String>("plan") {
-        Ok(Some(plan)) => format!("{program} run {plan}"),
-        _ if view.versus.is_some() => format!("{program} ab"),
-        _ if view.plan.name.starts_with("relay-") => format!("{program} run {}", view.plan.name),
-        _ => format!("{program} {}", view.plan.workload),
-    }
 }
 
 /// Runs the session with whoever watches, until done or interrupted.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use bytegauge_model::{Bytes, CellKind, GroupId, SessionId};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
-use bytegauge_report::{BetweenView, SessionData, Settings, View, beside, render};
-use bytegauge_store::{FORMATS, ImportOptions, Store, path};
+use bytegauge_report::{BetweenView, SessionData, Settings, View, beside, paused_ns, render};
+use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError, path};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
@@ -31,7 +31,12 @@ pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
 pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
-    print(&print::in_locale(render::sessions::render(&store.sessions()?, &style(&path))))
+    let timed = |summary: SessionSummary| {
+        let paused = paused_ns(&store.blocks(summary.id)?);
+        Ok((summary, paused))
+    };
+    let sessions: Vec<_> = store.sessions()?.into_iter().map(timed).collect::<Result<_, StoreError>>()?;
+    print(&print::in_locale(render::sessions::render(&sessions, &style(&path))))
 }
 
 /// `bytegauge report [ID…]`.
@@ -239,6 +244,19 @@ pub fn style(store: &Path) -> TerminalStyle {
 pub fn called(store: &Path) -> String {
     match path::default_path().is_some_and(|default| default == store) {
         true => "bytegauge".into(),
-        false => format!("bytegauge --store {}", store.display()),
+        // The command may be copied to another place.
+        false => format!("bytegauge --store {}", std::path::absolute(store).as_deref().unwrap_or(store).display()),
+    }
+}
+
+/// What to do next, the command first, in one line.
+pub fn next(view: &View, store: &Path) -> String {
+    let called = format!("{} ", called(store));
+    let said: Vec<String> = view.answer.next.iter().map(|line| line.replacen("bytegauge ", &called, 1)).collect();
+    match said.split_first() {
+        Some((command, rest)) if command.starts_with(&called) && !rest.is_empty() => {
+            format!("{command}  ({})", rest.join(" "))
+        }
+        _ => said.join(" "),
     }
 }

@@ -78,6 +78,9 @@ pub struct Plan {
     /// The name under which the session is kept, to be compared with later ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
+    /// The words that it was asked by, so that the same can be asked again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
     /// Seed of every random choice.
     pub seed: u64,
     /// "Within x of the best", as a share.
@@ -124,6 +127,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         task: spec.task.clone(),
         versus: None,
         saved: None,
+        asked: Vec::new(),
         seed,
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),

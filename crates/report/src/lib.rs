@@ -18,4 +18,4 @@ pub use data::SessionData;
 pub use view::across::AcrossView;
 pub use view::document::BetweenView;
 pub use view::history::HistoryView;
-pub use view::{Progress, Settings, Subject, View};
+pub use view::{Progress, Settings, Subject, View, paused_ns};

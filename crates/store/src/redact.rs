@@ -11,6 +11,7 @@ const LEFT_OUT: &str = "(redacted)";
 
 /// Takes the words out of a session's plan, and its notes, which may quote them.
 pub(crate) fn session(record: &mut SessionRecord) {
+    record.plan.as_object_mut().and_then(|plan| plan.remove("asked"));
     let Some(task) = record.plan.get_mut("task").and_then(Value::as_object_mut) else { return };
     let out = || Value::from(vec![LEFT_OUT]);
     for name in ["command", "prepare"]

@@ -54,7 +54,7 @@ fn told(bench: &Bench, session: i64) -> Value {
 /// Cuts texts where they begin to say how to go on.
 fn without_advice(value: &mut Value) {
     match value {
-        Value::String(text) => text.truncate(text.find(" would settle it").unwrap_or(text.len())),
+        Value::String(text) => text.truncate(text.find(" may settle it").unwrap_or(text.len())),
         Value::Array(list) => list.iter_mut().for_each(without_advice),
         Value::Object(keys) => keys.values_mut().for_each(without_advice),
         _ => {}

@@ -63,7 +63,7 @@ fn one(name: &str, value: &Level) -> Option<String> {
         ("i_am", "relay") => "you relay".into(),
         ("i_am", "both") => "both yours".into(),
         ("mode" | "placement", _) => text,
-        ("write_size" | "read_size", _) => format!("peer's {text}"),
+        ("write_size" | "read_size", _) => format!("peer {text}"),
         _ => match unit(name) {
             Some(unit) => format!("{text} {unit}"),
             None => format!("{} {text}", heading(name)),

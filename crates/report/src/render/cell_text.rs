@@ -7,7 +7,7 @@ use bytegauge_model::{Level, Stage, factor};
 use crate::View;
 pub use crate::phrase::rate_unit;
 use crate::sentence::percent;
-use crate::view::document::{CellView, Estimate, GroupView, VerdictView};
+use crate::view::document::{CellView, Estimate, GroupView, Standing, VerdictView};
 
 /// What is not known.
 pub const UNKNOWN: &str = "–";
@@ -91,6 +91,20 @@ impl<'a> Marks<'a> {
             Mark::BestSet => "may be the best",
             Mark::None => "",
         }
+    }
+}
+
+/// How far a verdict is believed: as the row says among what to use that stands for all of its groups, or for the first.
+pub fn standing(view: &View, verdict: &VerdictView) -> Standing {
+    let rows = || view.answer.to_use.rows.iter();
+    let of_all = rows().filter(|row| verdict.groups.iter().all(|group| row.groups.contains(group)));
+    let of_first = rows().filter(|row| verdict.groups.first().is_some_and(|group| row.groups.contains(group)));
+    let found = of_all.map(|row| row.standing).max().or_else(|| of_first.map(|row| row.standing).max());
+    match (found, verdict.recommendation.proven) {
+        // Of several choices none is for all.
+        (Some(Standing::Proven), false) | (None, false) => Standing::Open,
+        (None, true) => Standing::Proven,
+        (Some(standing), _) => standing,
     }
 }
 
@@ -209,4 +223,10 @@ pub fn share(share: Option<f64>) -> String {
 /// Three significant digits.
 pub fn number(value: Option<f64>) -> String {
     value.map_or_else(|| UNKNOWN.into(), |value| significant(value, 3))
+}
+
+/// A size that was worked out, to two digits: more would feign precision.
+pub fn rough_size(bytes: f64) -> String {
+    let step = (bytes.max(1.0).log2() / 10.0).floor().clamp(0.0, 3.0) as usize;
+    format!("{} {}", significant(bytes / 1024f64.powi(step as i32), 2), ["B", "KiB", "MiB", "GiB"][step])
 }

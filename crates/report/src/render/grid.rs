@@ -66,7 +66,7 @@ pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Pai
     let heads = line(phrase::in_code(&grid.down.factor), &|x| format!(" {}", grid.across.levels[x]));
     lines.push(paint.dim(&heads));
     lines.extend(grid.down.levels.iter().zip(&cells).map(|(level, row)| line(level, &|x| row[x].clone())));
-    Table { lines, below }
+    Table { lines, below, means: Vec::new() }
 }
 
 /// What is told of a cell: all of it where there is room.
@@ -83,10 +83,10 @@ fn what(to_use: &UseView, grid: &GridView, told: Told) -> String {
     let across = phrase::in_code(&grid.across.factor);
     let rows = || grid.cells.iter().flatten().flatten().map(|&at| &to_use.rows[at]);
     let widest = rows().filter_map(|row| row.within).reduce(f64::max);
-    let widest = widest.map_or_else(String::new, |most| format!("; at most {} dearer than the best", bound(most)));
+    let widest = widest.map_or_else(String::new, |most| format!("; within {} of the best", bound(most)));
     match told {
         Told::Bounds => {
-            format!("{choice}, {}, how much dearer at most than the best; across: {across}", to_use.rate_unit)
+            format!("{choice}, {}, at most so much more time than the best; across: {across}", to_use.rate_unit)
         }
         Told::Rates => format!("{choice} and {}{widest}; across: {across}", to_use.rate_unit),
         Told::Choices => format!("{choice}{widest}; across: {across}"),
@@ -135,6 +135,8 @@ mod tests {
             cost: None,
             p99_ns: None,
             within: (standing == Standing::Open).then_some(0.12),
+            ties: Vec::new(),
+            tied: None,
             note: note.map(str::to_owned),
         }
     }
@@ -149,9 +151,9 @@ mod tests {
             across: axis("request", across),
             cells: (0..rows.len()).map(Some).collect::<Vec<_>>().chunks(across).map(<[_]>::to_vec).collect(),
         };
-        let choices = vec![ChoiceColumn { factor: "server_engine".into(), heading: "server".into() }];
+        let choices = vec![ChoiceColumn { factor: "server_engine".into(), heading: "server".into(), auto: None }];
         let to_use = UseView { choices, rate_unit: "k calls/s", rate_divisor: 1000.0, rows, ..UseView::default() };
-        let Table { lines, below } = table(&to_use, &grid, width, &Paint(false));
+        let Table { lines, below, .. } = table(&to_use, &grid, width, &Paint(false));
         lines.into_iter().chain(below).collect::<Vec<_>>().join("\n")
     }
 
@@ -161,7 +163,7 @@ mod tests {
         let text = printed(rows, 4, 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert_eq!(text.matches("○multishot  166").count(), 12, "{text}");
-        assert!(text.contains("at most 12 % dearer"), "{text}");
+        assert!(text.contains("within 12 % of the best"), "{text}");
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, Level, Role, factor};
 
-use super::cell_text::{UNKNOWN, compact_level, rate_unit};
+use super::cell_text::{UNKNOWN, compact_level, rate_unit, standing};
+use super::screen::mark;
 use crate::view::View;
-use crate::view::document::{CellView, VerdictView};
+use crate::view::document::{CellView, Standing, VerdictView};
 
 /// So many sentences are read one by one; more are laid out as a grid.
 const SENTENCES_MAX: usize = 6;
@@ -41,6 +42,8 @@ struct Answer<'a> {
     under: &'a CellView,
     /// The cell that the verdict names there.
     named: Option<&'a CellView>,
+    /// How far it is believed, as among what to use.
+    standing: Standing,
 }
 
 impl Overview {
@@ -73,8 +76,8 @@ impl Overview {
         let profile =
             profile.map_or_else(String::new, |answer| format!(" in the profile {}", answer.verdict.profiles[0]));
         let legend = format!(
-            "best bounded, {}{profile}: {proven} of {} proven (✓), the others (○) so far, which need not have the best \
-             median; each is spelled out with its group",
+            "best bounded, {}{profile}: {proven} of {} proven (✓), the others open (○) or in doubt (?), which need not have \
+             the best median; each is spelled out with its group",
             unit.1,
             answers.len()
         );
@@ -96,7 +99,7 @@ impl<'a> Answer<'a> {
         let under = view.cells_of(group).find(|cell| cell.kind == CellKind::Candidate)?;
         let named =
             verdict.recommendation.cells.values().find_map(|id| view.cell(id).filter(|cell| cell.group == *group));
-        Some(Answer { verdict, under, named })
+        Some(Answer { verdict, under, named, standing: standing(view, verdict) })
     }
 
     fn rate(&self) -> Option<f64> {
@@ -106,7 +109,7 @@ impl<'a> Answer<'a> {
     /// `✓ epoll 45.9`.
     fn text(&self, unit: f64) -> String {
         let (Some(cell), Some(rate)) = (self.named, self.rate()) else { return UNKNOWN.into() };
-        let sign = if self.verdict.recommendation.proven { "✓" } else { "○" };
+        let sign = mark(self.standing);
         let choice: Vec<String> =
             self.verdict.recommendation.choice.keys().map(|name| compact_level(cell, name)).collect();
         let rate = bytegauge_model::unit::significant(rate / unit, 3);

@@ -9,8 +9,10 @@ use anstyle::AnsiColor;
 use super::cell_text::{fixed, rounded};
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
-use crate::sentence::percent;
-use crate::view::document::{AnswerView, AvoidLine, Standing, UseRow, UseView};
+pub(super) use crate::sentence::at_most as bound;
+use crate::sentence::{BOUND_MAX, percent};
+use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
+use bytegauge_model::factor;
 
 /// Lines of the first screen, the last of them the commands for the rest.
 pub const LINES_MAX: usize = 35;
@@ -18,6 +20,10 @@ pub const LINES_MAX: usize = 35;
 const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 /// Room for the name of a section.
 const NAME: usize = 7;
+/// Heading of what is not told apart from the choice.
+const OR: &str = "or";
+/// Longer headings give way to short ones.
+const HEADING_MAX: usize = 10;
 /// Longer questions are cut.
 const QUESTION_MAX: usize = 34;
 /// Questions of which it is told what relays are worth.
@@ -25,7 +31,7 @@ const RELAYS_MAX: usize = 3;
 /// And never to less than this.
 const QUESTION_MIN: usize = 14;
 /// So many lines of what to avoid stand even where rows of what to use have to go.
-const AVOID_MIN: usize = 3;
+const AVOID_MIN: usize = 2;
 
 /// The answer, so that it fits a screen.
 pub fn render(view: &View, style: &TerminalStyle) -> String {
@@ -36,36 +42,57 @@ pub fn render(view: &View, style: &TerminalStyle) -> String {
 pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) -> Vec<String> {
     let width = style.columns.clamp(*COLUMNS.start(), *COLUMNS.end());
     let page = Page { answer: &view.answer, width, paint: Paint(style.colour) };
-    let cap = |lines: usize| limit.map_or(usize::MAX, |_| lines);
-    let answer = &view.answer;
-    let mut below = Vec::new();
-    below.extend(page.section("WHY", &answer.why.join(" · "), cap(2)));
-    below.extend(page.section("AUDIT", &answer.audit.join("; "), cap(4)));
-    for line in answer.relays.iter().take(if limit.is_some() { RELAYS_MAX } else { usize::MAX }) {
-        below.extend(page.section("RELAYS", line, cap(3)));
-    }
-    below.extend(page.section("HOLDS", &answer.holds.join("; "), cap(6)));
-    below.extend(page.section("NOISE", &answer.noise.join("; "), cap(4)));
-    below.push(String::new());
-    let called = |text: String| text.replace("bytegauge ", &format!("{} ", style.program));
-    below.extend(page.section("NEXT", &called(answer.next.join(" ")), cap(3)));
-    below.extend(page.section("MORE", &called(answer.more.join(" · ")), cap(2)));
-    let head = page.whole_parts(&answer.head);
+    let head = page.whole_parts(&view.answer.head);
     let mut out = vec![page.paint.bold(&head), String::new()];
-    out.extend(page.section("FIRST", &answer.lever.join("; "), cap(3)));
-    let room = limit.map(|limit| limit.saturating_sub(out.len() + below.len()));
-    out.extend(match &view.versus {
-        Some(versus) => super::versus::lines(view, versus, width, &page.paint),
-        None => page.middle(room),
-    });
+    let Some(limit) = limit else {
+        out.extend(page.first(usize::MAX));
+        out.extend(page.versus_or_middle(view, None));
+        out.extend(page.below(style, &Caps::NONE));
+        return out;
+    };
+    out.extend(page.first(3));
+    // What to use comes before how far it holds: the rest is cut first.
+    let wanted = page.rows_wanted();
+    let mut below = Vec::new();
+    for caps in Caps::SOME {
+        below = page.below(style, &caps);
+        if limit.saturating_sub(out.len() + below.len()) >= wanted {
+            break;
+        }
+    }
+    let room = limit.saturating_sub(out.len() + below.len());
+    out.extend(page.versus_or_middle(view, Some(room)));
     out.extend(below);
     out
+}
+
+/// How many lines a section may have at most.
+struct Caps {
+    why: usize,
+    audit: usize,
+    relays: usize,
+    holds: usize,
+    noise: usize,
+}
+
+impl Caps {
+    const NONE: Caps =
+        Caps { why: usize::MAX, audit: usize::MAX, relays: usize::MAX, holds: usize::MAX, noise: usize::MAX };
+    /// From the most that is read to the least that tells something.
+    const SOME: [Caps; 4] = [
+        Caps { why: 2, audit: 4, relays: 3, holds: 6, noise: 4 },
+        Caps { why: 2, audit: 3, relays: 3, holds: 5, noise: 4 },
+        Caps { why: 2, audit: 2, relays: 3, holds: 4, noise: 3 },
+        Caps { why: 2, audit: 2, relays: 2, holds: 3, noise: 2 },
+    ];
 }
 
 /// A table, and its notes where they do not fit into it.
 pub(super) struct Table {
     pub(super) lines: Vec<String>,
     pub(super) below: Vec<String>,
+    /// What its headings mean, for the legend.
+    pub(super) means: Vec<String>,
 }
 
 struct Page<'a> {
@@ -75,6 +102,42 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    fn first(&self, lines_max: usize) -> Vec<String> {
+        self.section("FIRST", &self.answer.lever.join("; "), lines_max)
+    }
+
+    fn versus_or_middle(&self, view: &View, room: Option<usize>) -> Vec<String> {
+        match &view.versus {
+            Some(versus) => super::versus::lines(view, versus, self.width, &self.paint),
+            None => self.middle(room),
+        }
+    }
+
+    /// What stands below the table.
+    fn below(&self, style: &TerminalStyle, caps: &Caps) -> Vec<String> {
+        let answer = self.answer;
+        let mut below = self.section("WHY", &answer.why.join(" · "), caps.why);
+        below.extend(self.section("AUDIT", &answer.audit.join("; "), caps.audit));
+        let relays = if caps.relays == usize::MAX { usize::MAX } else { RELAYS_MAX };
+        below.extend(answer.relays.iter().take(relays).flat_map(|line| self.section("RELAYS", line, caps.relays)));
+        below.extend(self.section("HOLDS", &answer.holds.join("; "), caps.holds));
+        below.extend(self.section("NOISE", &answer.noise.join("; "), caps.noise));
+        below.push(String::new());
+        let called = |text: &String| text.replacen("bytegauge ", &format!("{} ", style.program), 1);
+        let is_command = |text: &String| text.starts_with("bytegauge ");
+        for (name, steps) in [("NEXT", answer.next.clone()), ("MORE", more(&answer.more))] {
+            let steps = steps.iter().map(|step| (is_command(step), called(step)));
+            below.extend(self.steps(name, &steps.collect::<Vec<_>>()));
+        }
+        below
+    }
+
+    /// Lines that the rows of what to use would have, with a few of what to avoid.
+    fn rows_wanted(&self) -> usize {
+        let lines = self.middle(None).len();
+        lines.saturating_sub(self.answer.avoid.len().saturating_sub(AVOID_MIN + 1))
+    }
+
     /// What to use and what to avoid, each with a blank line below it.
     fn middle(&self, room: Option<usize>) -> Vec<String> {
         let to_use = &self.answer.to_use;
@@ -88,8 +151,16 @@ impl Page<'_> {
         // Blank lines, headings and legends.
         let gain = self.gain().len();
         let gain = gain + usize::from(gain > 0);
-        let of_list = if all.is_empty() { 0 } else { 2 + self.table(&all).below.len() };
-        let around = 3 + grid.len() + of_list + usize::from(avoid > 0) * 2 + usize::from(all.len() == 1) + gain;
+        let table = self.table(&all);
+        let of_list = if all.is_empty() { 0 } else { 2 + table.below.len() };
+        let around = 1
+            + self.legend(&table.means).len()
+            + self.one().len()
+            + grid.len()
+            + of_list
+            + usize::from(avoid > 0) * 2
+            + usize::from(all.len() == 1)
+            + gain;
         let Some(room) = room.map(|room| room.saturating_sub(around)) else {
             return self.both(grid, &all, avoid, [0, 0]);
         };
@@ -116,17 +187,18 @@ impl Page<'_> {
     /// The grid, the rows, and how many are hidden and how many of those are proven.
     fn both(&self, grid: Vec<String>, rows: &[&UseRow], avoid: usize, [hidden, of_hidden]: [usize; 2]) -> Vec<String> {
         let mut out = grid;
-        let mut below = Vec::new();
+        let (mut below, mut means) = (Vec::new(), Vec::new());
         if !rows.is_empty() || out.is_empty() {
             let table = self.table(rows);
             out.extend(table.lines);
-            below = table.below;
+            (below, means) = (table.below, table.means);
         }
         if hidden > 0 {
             out.push(self.paint.dim(&format!("       … {hidden} more, {of_hidden} of them proven: --full")));
         }
-        out.extend(self.legend());
+        out.extend(self.legend(&means));
         out.extend(below);
+        out.extend(self.one());
         let gain = self.gain();
         if !gain.is_empty() {
             out.push(String::new());
@@ -145,36 +217,53 @@ impl Page<'_> {
         let mut out = Vec::new();
         let judged = rows.iter().any(|row| row.within.is_some());
         let what = match judged {
-            true => format!("within: at {}, at most this much dearer than the best confirmed", percent(to_use.level)),
+            true => format!(
+                "within: takes at most this much {} than the best confirmed ({})",
+                more_of(to_use),
+                percent(to_use.level)
+            ),
             false => "measured, and not compared".into(),
         };
         let name = if to_use.grid.is_some() { "" } else { "USE" };
         out.push(format!("{}{}", self.name(name), self.paint.dim(&what)));
         let mut columns = columns(to_use, rows);
+        let taken = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
+        if taken(&columns) > self.width {
+            for column in columns.iter_mut().filter(|column| column.sizes) {
+                column.texts.iter_mut().for_each(|text| *text = compact(text));
+            }
+        }
         let mut widths: Vec<usize> = columns.iter().map(Column::width).collect();
+        let width = self.width + usize::from(columns.iter().any(|column| column.names));
         let mut below = Vec::new();
         // Notes stand in their rows where there is room for all of them, else below the table.
         if let Some(notes) = columns.last_mut().filter(|column| column.heading.is_empty())
-            && widths.iter().map(|width| width + 2).sum::<usize>() > self.width
+            && widths.iter().map(|width| width + 2).sum::<usize>() > width
             && rows.iter().any(|row| row.note.is_some())
         {
             below = numbered(&mut notes.texts, self.width, &self.paint);
             *widths.last_mut().expect("as many as columns") = notes.width();
         }
-        let kept = fitting(&columns, &widths, self.width);
+        let kept = fitting(&columns, &widths, width);
         // A question may be shortened; what is answered may not.
         let used: usize = kept.iter().map(|&at| widths[at] + 2).sum();
-        let room = widths[0].saturating_sub(used.saturating_sub(self.width)).max(QUESTION_MIN.min(widths[0]));
-        if room < widths[0] {
-            widths[0] = room;
-            columns[0].texts.iter_mut().for_each(|text| *text = cut(text, room));
+        let asked = columns.iter().position(|column| column.short).unwrap_or(0);
+        let wish = widths[asked];
+        let room = wish.saturating_sub(used.saturating_sub(width)).max(QUESTION_MIN.min(wish));
+        if room < wish {
+            widths[asked] = room;
+            columns[asked].texts.iter_mut().for_each(|text| *text = cut(text, room));
         }
         let line = |at: Option<usize>| {
             let mut line = String::new();
             for &place in &kept {
                 let (column, width) = (&columns[place], widths[place]);
                 let text = at.map_or(column.heading.as_str(), |at| column.texts[at].as_str());
-                let gap = if line.is_empty() { "" } else { "  " };
+                let gap = match place {
+                    0 => "",
+                    _ if columns[place - 1].names => " ",
+                    _ => "  ",
+                };
                 match column.right {
                     true => line.push_str(&format!("{gap}{text:>width$}")),
                     false => line.push_str(&format!("{gap}{text:<width$}")),
@@ -199,7 +288,11 @@ impl Page<'_> {
         {
             out.push(self.cut(&format!("  in code: {}", row.code.join(", ")), self.width));
         }
-        Table { lines: out, below }
+        Table {
+            lines: out,
+            below,
+            means: means(to_use, rows, &kept.iter().map(|&at| columns[at].heading.as_str()).collect::<Vec<_>>()),
+        }
     }
 
     /// A line of parts that are joined by dots, without those that do not fit.
@@ -224,7 +317,7 @@ impl Page<'_> {
     }
 
     /// What the marks mean, in words.
-    fn legend(&self) -> Option<String> {
+    fn legend(&self, means: &[String]) -> Vec<String> {
         let margin = percent(self.answer.to_use.margin);
         let said = [
             (Standing::Proven, format!("proven within {margin}")),
@@ -238,16 +331,22 @@ impl Page<'_> {
         if rows.iter().any(|row| row.shown.iter().any(|text| text.starts_with('('))) {
             parts.push("(size) its peer's".into());
         }
-        (!parts.is_empty()).then(|| self.paint.dim(&self.cut(&format!("  {}", parts.join("   ")), self.width)))
+        parts.extend(means.iter().cloned());
+        let lines = wrap_parts(&parts, self.width - 2);
+        lines.into_iter().map(|line| self.paint.dim(&format!("  {line}"))).collect()
+    }
+
+    /// What a program with one constant may take.
+    fn one(&self) -> Vec<String> {
+        self.section("ONE", &self.answer.to_use.one.join("; "), usize::MAX)
     }
 
     fn avoid(&self, shown: usize) -> Vec<String> {
         let to_use = &self.answer.to_use;
-        let how = if to_use.cost_unit.is_some() { "dearer" } else { "slower" };
-        let title = format!("by so much {how} than the level in brackets ({}, median column)", percent(to_use.level));
+        let title = format!("takes so much {}, shown at {}", more_of(to_use), percent(to_use.level));
         let mut out = vec![format!("{}{}", self.name("AVOID"), self.paint.dim(&self.cut(&title, self.width - NAME)))];
         let lines = &self.answer.avoid;
-        out.extend(lines.iter().take(shown).map(|line| avoid_line(line, to_use.cost_unit.is_some(), self.width)));
+        out.extend(lines.iter().take(shown).map(|line| avoid_line(line, self.width)));
         if shown < lines.len() {
             out.push(self.paint.dim(&format!("       … {} more: --full", lines.len() - shown)));
         }
@@ -278,9 +377,48 @@ impl Page<'_> {
         lines.iter().enumerate().map(named).collect()
     }
 
+    /// Lines beside a name. A command stands on a line by itself, however long, so that it can be copied.
+    fn steps(&self, name: &str, steps: &[(bool, String)]) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for step in steps.chunk_by(|a, b| !a.0 && !b.0) {
+            match step {
+                [(true, command)] => lines.push(command.clone()),
+                words => {
+                    let words: Vec<&str> = words.iter().map(|(_, text)| text.as_str()).collect();
+                    lines.extend(wrap(&words.join("; "), self.width - NAME));
+                }
+            }
+        }
+        let named = lines.iter().enumerate().map(|(at, line)| format!("{}{line}", self.name([name, ""][at.min(1)])));
+        named.collect()
+    }
+
     fn cut(&self, text: &str, width: usize) -> String {
         cut(text, width)
     }
+}
+
+/// The first command, and what else stands in place of its last words in the others.
+fn more(commands: &[String]) -> Vec<String> {
+    let Some((first, others)) = commands.split_first() else { return Vec::new() };
+    let Some((before, last)) = first.rsplit_once(" --") else { return commands.to_vec() };
+    let differ: Vec<&str> = others.iter().filter_map(|other| Some(other.strip_prefix(before)?.trim_start())).collect();
+    match differ.len() == others.len() && !others.is_empty() {
+        true => vec![first.clone(), format!("or, in place of --{last}: {}", differ.join(", "))],
+        false => commands.to_vec(),
+    }
+}
+
+/// Parts of a legend in lines, none broken.
+fn wrap_parts(parts: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if chars(line) + 3 + chars(part) <= width => line.push_str(&format!("   {part}")),
+            _ => lines.push(cut(part, width)),
+        }
+    }
+    lines
 }
 
 /// Puts numbers in place of notes: what they say, in lines, each note once.
@@ -348,6 +486,12 @@ struct Column {
     right: bool,
     /// How soon it goes where there is no room; 0 never.
     expendable: u8,
+    /// The names of groups, close to what follows.
+    names: bool,
+    /// Its sizes may be written shorter.
+    sizes: bool,
+    /// Its texts may be shortened.
+    short: bool,
     texts: Vec<String>,
 }
 
@@ -362,9 +506,15 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
         heading: heading.to_owned(),
         right,
         expendable,
+        names: false,
+        sizes: false,
+        short: false,
         texts: rows.iter().map(|row| text(row)).collect(),
     };
     let mut columns = Vec::new();
+    if rows.iter().any(|row| row.groups != rows[0].groups) {
+        columns.push(Column { names: true, ..column("", false, 0, &names) });
+    }
     let mut questions: Vec<String> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         // A question is asked once; what follows below answers it as well.
@@ -376,10 +526,18 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
             (false, _) => text,
         });
     }
-    columns.push(Column { heading: String::new(), right: false, expendable: 0, texts: questions });
+    columns.push(Column {
+        heading: String::new(),
+        right: false,
+        expendable: 0,
+        names: false,
+        sizes: false,
+        short: true,
+        texts: questions,
+    });
     for (at, choice) in to_use.choices.iter().enumerate() {
         let text = |row: &UseRow| row.shown.get(at).cloned().unwrap_or_else(|| "–".into());
-        columns.push(column(&choice.heading, true, 0, &text));
+        columns.push(Column { sizes: true, ..column(heading(choice), true, 0, &text) });
     }
     if rows.iter().any(|row| !row.who.is_empty()) {
         // The same everywhere it tells no rows apart.
@@ -396,10 +554,57 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
     if rows.iter().any(|row| row.within.is_some()) {
         columns.push(column("within", true, 0, &|row| row.within.map_or("–".into(), bound)));
     }
+    if rows.iter().any(|row| row.tied.is_some()) {
+        columns.push(column(OR, false, 1, &|row| row.tied.clone().unwrap_or_default()));
+    }
     if rows.iter().any(|row| row.note.is_some()) {
         columns.push(column("", false, 0, &|row| row.note.clone().unwrap_or_default()));
     }
     columns
+}
+
+/// A heading of a choice: its name in code, of a long one the short name, which is explained below the table.
+fn heading(choice: &ChoiceColumn) -> &str {
+    match choice.heading.chars().count() > HEADING_MAX {
+        true => factor::find(&choice.factor).map_or(&choice.heading, |factor| factor.heading),
+        false => &choice.heading,
+    }
+}
+
+/// What the headings of a table mean that explain nothing themselves.
+fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
+    let ties = headings.contains(&OR).then(|| format!("{OR}: not told apart"));
+    let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
+        let short = heading(choice);
+        let is_left = rows.iter().any(|row| row.shown.get(at).is_some_and(|text| text == "auto"));
+        let auto = choice.auto.as_ref().filter(|_| is_left).map(|set| format!("auto: {set} here"));
+        let name = (short != choice.heading).then(|| format!("{short}: {}", choice.heading));
+        let said: Vec<String> = name.into_iter().chain(auto).collect();
+        (!said.is_empty() && !rows.is_empty()).then(|| said.join(", "))
+    };
+    ties.into_iter().chain(to_use.choices.iter().enumerate().filter_map(of_choice)).collect()
+}
+
+/// `64K` of `64 KiB`, where there is no room for more.
+fn compact(text: &str) -> String {
+    [(" KiB", "K"), (" MiB", "M"), (" GiB", "G")]
+        .iter()
+        .fold(text.to_owned(), |text, (long, short)| text.replace(long, short))
+}
+
+/// The names of the groups that a row stands for: what `--group` takes, and what is named below the table.
+fn names(row: &UseRow) -> String {
+    match row.groups.as_slice() {
+        _ if row.one_for_all => String::new(),
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first, others @ ..] => format!("{first} +{}", others.len()),
+    }
+}
+
+/// What the choice takes more of.
+fn more_of(to_use: &UseView) -> &'static str {
+    if to_use.cost_unit.is_some() { "more CPU time" } else { "more time" }
 }
 
 /// Which columns stand: the most expendable go first until the others fit.
@@ -412,17 +617,6 @@ fn fitting(columns: &[Column], widths: &[usize], width: usize) -> Vec<usize> {
             return kept;
         }
         kept.retain(|&at| columns[at].expendable != most);
-    }
-}
-
-/// Above this a bound says nothing but that it is large.
-const BOUND_MAX: f64 = 9.0;
-
-pub(super) fn bound(share: f64) -> String {
-    match share {
-        share if share >= BOUND_MAX => format!("> {:.0} %", BOUND_MAX * 100.0),
-        share if share >= 0.1 => format!("{:.0} %", share * 100.0),
-        share => percent(share),
     }
 }
 
@@ -441,24 +635,25 @@ pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
     if row.rough { format!("({text})") } else { text }
 }
 
-fn avoid_line(line: &AvoidLine, costs: bool, width: usize) -> String {
-    // So much dearer is that much slower: the rate is the cost's inverse.
-    let loss = |dearer: f64| if costs { dearer } else { dearer / (1.0 + dearer) };
-    let shown = |dearer: f64| format!("{:.0}", loss(dearer) * 100.0);
-    let mut text = format!("  {} · {} [{}] ", line.question, line.heading, line.against);
+/// `g2 TCP, you read: read 4K 90–140 %, 16K 20–60 % above the best`.
+fn avoid_line(line: &AvoidLine, width: usize) -> String {
+    let shown = |share: f64| format!("{:.0}", share * 100.0);
+    let end = format!(" above {}", line.against);
+    let mut text = format!("  {}: {}", line.question, line.heading);
     for (at, level) in line.levels.iter().enumerate() {
-        let range = match level.dearer_upper {
+        let range = match level.dearer_upper.filter(|upper| *upper < BOUND_MAX) {
             Some(upper) => format!("{}–{} %", shown(level.dearer_lower), shown(upper)),
-            None => format!("≥ {} %", shown(level.dearer_lower)),
+            _ if level.dearer_lower >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
+            _ => format!("≥ {} %", shown(level.dearer_lower)),
         };
-        let one = format!(" {} {range} ", level.level);
+        let one = format!("{} {} {range}", if at == 0 { "" } else { "," }, level.level);
         let rest = line.levels.len() - at;
         let more = format!(" … {rest} more");
-        let room = if rest > 1 { width.saturating_sub(chars(&more)) } else { width };
-        if chars(&text) + chars(one.trim_end()) > room {
-            return cut(&format!("{}{more}", text.trim_end()), width);
+        let after = if rest > 1 { chars(&more) } else { 0 };
+        if at > 0 && chars(&text) + chars(&one) + after + chars(&end) > width {
+            return cut(&format!("{text}{end}{more}"), width);
         }
         text.push_str(&one);
     }
-    text.trim_end().to_owned()
+    cut(&format!("{text}{end}"), width)
 }

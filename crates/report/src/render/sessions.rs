@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use super::paint::{Paint, TerminalStyle};
 use crate::view::rfc3339;
 
-/// One line a session, the newest first as the store lists them.
-pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
+/// One line a session, the newest first as the store lists them, each with the time in which nobody measured, nanoseconds.
+pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     if sessions.is_empty() {
         return "no sessions yet: run `bytegauge run buffer-size`\n".into();
@@ -28,9 +28,10 @@ pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
         "version",
         "saved as",
     ]);
-    for session in sessions {
+    for (session, paused_ns) in sessions {
         let started = rfc3339(session.started_unix_ns).replace('T', " ");
-        let took = session.finished_unix_ns.and_then(|end| end.checked_sub(session.started_unix_ns));
+        let took =
+            session.finished_unix_ns.and_then(|end| end.checked_sub(session.started_unix_ns)?.checked_sub(*paused_ns));
         let imported = session.imported && session.status.name() != "imported";
         table.add_row([
             session.id.to_string(),
@@ -46,7 +47,7 @@ pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
         ]);
     }
     // A column that nobody has used says nothing.
-    if sessions.iter().all(|session| session.saved.is_none())
+    if sessions.iter().all(|(session, _)| session.saved.is_none())
         && let Some(column) = table.column_mut(9)
     {
         column.set_constraint(ColumnConstraint::Hidden);
@@ -61,6 +62,11 @@ pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    lines.push(paint.dim("bytegauge report ID prints one again"));
+    lines.push(
+        paint.dim(
+            "took: without pauses; cells: with those measured twice and the harness's own; trials: of every stage",
+        ),
+    );
+    lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"
 }

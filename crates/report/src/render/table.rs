@@ -4,7 +4,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::cell_text::{
-    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rate_unit, share, time,
+    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rate_unit, rough_size,
+    share, time,
 };
 use crate::view::document::{CellView, DatagramView, GroupView};
 use crate::view::{View, relays};
@@ -108,11 +109,16 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     }
     columns.push(Column::new("throughput", true, 0, cell_rate));
     columns.push(Column::new(&heading, true, 1, |cell| interval(&cell.estimate)));
-    columns.push(Column::new("reads", true, 4, |cell| calls(cell, "calls_per_second")));
+    // Where the reader's size is what it is, the writer's calls are asked about.
+    let varies = |name: &str| group.varied.iter().any(|varied| varied == name);
+    let of_writer = has_writer && varies("write_size") && !varies("read_size");
+    let (soon, late) = if of_writer { (6, 4) } else { (4, 6) };
+    columns.push(Column::new("a read", true, soon, |cell| bytes_a_call(cell, "calls_per_second")));
+    columns.push(Column::new("reads", true, 6, |cell| calls(cell, "calls_per_second")));
     if has_writer {
-        columns.push(Column::new("writes", true, 6, |cell| calls(cell, "write_calls_per_second")));
+        columns.push(Column::new("writes", true, late, |cell| calls(cell, "write_calls_per_second")));
     }
-    columns.push(Column::new("short", true, 5, |cell| share(cell.counters.short_read_share)));
+    columns.push(Column::new("short", true, 7, |cell| share(cell.counters.short_read_share)));
     if has_relays(view, group) {
         columns.push(Column::new("relay s/GiB", true, 2, relay_cpu));
         columns.push(Column::new("machine s/GiB", true, 3, |cell| number(cell.cpu.machine_busy_s_per_gib)));
@@ -120,6 +126,13 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
     columns.push(Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()));
     columns
+}
+
+/// What a call moves on the average, by the numbers that stand beside it: less than was asked for where calls are short.
+fn bytes_a_call(cell: &CellView, calls: &str) -> String {
+    let moved =
+        cell.estimate.median.zip(cell.median(calls).filter(|calls| *calls > 0.0)).map(|(rate, calls)| rate / calls);
+    moved.map_or_else(|| UNKNOWN.into(), rough_size)
 }
 
 fn has_relays(view: &View, group: &GroupView) -> bool {

@@ -4,7 +4,7 @@
 
 use anstyle::AnsiColor;
 
-use super::cell_text::{Mark, Marks, call_noun, number, share};
+use super::cell_text::{Mark, Marks, call_noun, number, rate, rough_size, share, standing};
 use super::overview::Overview;
 use super::paint::{Paint, wrap};
 use super::table::{columns, lines, rows};
@@ -12,9 +12,9 @@ use super::{heatmap, table};
 use crate::View;
 use crate::limit::call::DELAYED_ACKS;
 use crate::sentence::percent;
-use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, VerdictView};
+use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, Standing, VerdictView};
 use crate::view::relays;
-use bytegauge_model::unit::{Bytes, Nanos, counted, significant};
+use bytegauge_model::unit::{Bytes, Nanos, counted};
 
 pub use super::paint::TerminalStyle;
 
@@ -57,7 +57,7 @@ pub fn render(view: &View, style: &TerminalStyle) -> String {
                 if at > 0 {
                     out.push(String::new());
                 }
-                out.extend(self::verdict(verdict, width, paint));
+                out.extend(self::verdict(view, verdict, width, paint));
             }
         }
     }
@@ -90,9 +90,10 @@ fn overview(overview: &Overview, width: usize, paint: Paint) -> Vec<String> {
     out
 }
 
-fn verdict(verdict: &VerdictView, width: usize, paint: Paint) -> Vec<String> {
-    let proven = verdict.recommendation.proven;
-    let sign = if proven { paint.colour(AnsiColor::Green, "✓") } else { paint.colour(AnsiColor::Yellow, "○") };
+fn verdict(view: &View, verdict: &VerdictView, width: usize, paint: Paint) -> Vec<String> {
+    let standing = standing(view, verdict);
+    let colour = if standing == Standing::Proven { AnsiColor::Green } else { AnsiColor::Yellow };
+    let sign = paint.colour(colour, super::screen::mark(standing));
     let mut lines = wrap(&verdict.recommendation.text, width.min(PROSE_MAX) - 2);
     // The instruction is what a look must catch.
     if let Some(first) = lines.first_mut() {
@@ -117,7 +118,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
     // Over several profiles the sentence stands once, with the first of its groups.
     let own = view.verdicts.iter().find(|verdict| verdict.groups.first() == Some(&group.id));
     if let Some(verdict) = own.filter(|_| spelled_out) {
-        out.extend(self::verdict(verdict, width, paint));
+        out.extend(self::verdict(view, verdict, width, paint));
     }
     if !rows.confirmed {
         let text = "looks so far: medians of screening, without intervals; they prove nothing";
@@ -137,6 +138,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
     }
     out.extend(legend(&rows, &marks, paint));
     out.extend(evidence(&rows, &marks, width, paint));
+    out.extend(speeds(&rows).iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)));
     let beside = super::calls::lines(&rows, &marks)
         .into_iter()
         .chain(super::datagrams::lines(&rows))
@@ -156,7 +158,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
 fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
     let blocks = (group.blocks.used > 0).then(|| counted(group.blocks.used, "block"));
     let undecided = (!group.undecided.is_empty()).then(|| format!("{} only screened", group.undecided.len()));
-    let reach = group.twin_reach.map(|reach| format!("same cell twice within {}", percent(reach)));
+    let reach = group.twin_reach.map(|reach| format!("the same twice within {}", percent(reach)));
     let alarm = group.twin.as_ref().filter(|twin| twin.alarm).map(|_| "TWIN ALARM".to_owned());
     let facts: Vec<String> =
         [Some(group.id.to_string()), blocks, undecided, reach, alarm].into_iter().flatten().collect();
@@ -181,6 +183,19 @@ fn evidence(rows: &table::Rows, marks: &Marks, width: usize, paint: Paint) -> Ve
     let Some(cell) = rows.named(marks) else { return Vec::new() };
     let text = format!("{} is limited by {}: {}", cell.label, limit_name(cell), cell.limit.sentence);
     prose(&text, width).iter().map(|line| paint.dim(line)).collect()
+}
+
+/// Cells that ran at two speeds or more, trial by trial, of which a median tells one.
+fn speeds(rows: &table::Rows) -> Vec<String> {
+    let each = rows.cells.iter().filter_map(|cell| {
+        let modes = &cell.modes.as_ref().filter(|modes| !modes.modes.is_empty())?.modes;
+        let said: Vec<String> = modes
+            .iter()
+            .map(|mode| format!("{} in {} of the trials", rate(cell.estimate.unit, mode.median), percent(mode.share)))
+            .collect();
+        Some(format!("{} has {} speeds: {}", cell.label, modes.len(), said.join(", ")))
+    });
+    each.collect()
 }
 
 fn limit_name(cell: &CellView) -> String {
@@ -221,12 +236,6 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
         number(Some(byte)),
         breaks.concat()
     ))
-}
-
-/// A fitted size to two digits: more would feign precision.
-fn rough_size(bytes: f64) -> String {
-    let step = (bytes.max(1.0).log2() / 10.0).floor().clamp(0.0, 3.0) as usize;
-    format!("{} {}", significant(bytes / 1024f64.powi(step as i32), 2), ["B", "KiB", "MiB", "GiB"][step])
 }
 
 fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec<String> {
@@ -306,10 +315,9 @@ fn floor_text(view: &View) -> String {
 }
 
 fn environment_text(environment: &EnvironmentView) -> String {
-    let grade = environment.grade.map_or_else(
-        || "environment not known".into(),
-        |grade| format!("environment {grade} (A quiet … D not to be trusted)"),
-    );
+    let grade = environment
+        .grade
+        .map_or_else(|| "how quiet is not known".into(), |grade| format!("{grade} (A quiet … D not to be trusted)"));
     let reasons =
         if environment.reasons.is_empty() { String::new() } else { format!(": {}", environment.reasons.join(", ")) };
     let steal = environment.steal_share.filter(|share| *share > 0.0);

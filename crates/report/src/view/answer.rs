@@ -331,7 +331,8 @@ pub fn rate(group: &Judged, at: usize, cells: &[CellView]) -> Option<Rate> {
     let cell = &cells[at];
     Some(Rate {
         profile: group.profile.clone(),
-        per_second: (cell.estimate.median?, cell.estimate.relative_half_width()),
+        per_second: cell.estimate.median?,
+        interval: cell.estimate.lower.zip(cell.estimate.upper),
         cpu: if group.offered { cpu(cell) } else { None },
         latency: latency(cell),
     })

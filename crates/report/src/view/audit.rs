@@ -70,7 +70,8 @@ pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Con
             (Finding::Contradicts, Some(rival), _) => {
                 let label = &conditions.cells[group.cell(Some(rival.cell))?].label;
                 let least = crate::sentence::percent(rival.lower?.exp_m1());
-                Some(format!("in trials of {long} it is at least {least} dearer than {label}"))
+                let what = if group.offered { "CPU time" } else { "time" };
+                Some(format!("in trials of {long} it takes at least {least} more {what} than {label}"))
             }
             (_, _, Some(_)) => Some(format!("in trials of {long} the choices of this session lose to their rivals")),
             _ => None,

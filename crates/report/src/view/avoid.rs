@@ -1,5 +1,6 @@
-//! Levels to avoid, from the screening of a group: the unselected factorial, in which every level meets the
-//! recommended cell's in every column.
+//! Levels to avoid. Where a group varies one factor and its cells were confirmed, by the bounds of that comparison: how much
+//! dearer than the best each is at least. Else from the screening: the unselected factorial, in which every level meets
+//! the recommended cell's in every column.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use crate::view::scope::Scope;
 /// factor, ascending. Nothing where the group was not screened or varies nothing.
 pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
     let Some(reference) = reference else { return Vec::new() };
+    let mut found = confirmed(judged, settled, scope);
     let candidates: Vec<&Settled> =
         judged.candidates.iter().map(|&at| &settled[at]).filter(|cell| !moves_nothing(&cell.cell.factors)).collect();
     let choices: Vec<Levels> = candidates.iter().map(|cell| cell.cell.factors.of_role(Role::Choice)).collect();
@@ -29,22 +31,50 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
         levels
     };
     let comparisons: usize = judged.varied.iter().map(|factor| levels_of(factor).len().saturating_sub(1)).sum();
-    let mut found = Vec::new();
     for factor in &judged.varied {
         let levels = levels_of(factor);
         let Some(kept) = levels.iter().position(|level| *level == wanted.get(factor)) else { continue };
         let places = places(factor, &choices, &levels);
         let compared = against(&places, &blocks, kept, comparisons, scope.level);
-        found.extend(compared.into_iter().filter(|one| one.is_to_avoid(scope.margin.ln_1p())).map(|one| AvoidView {
-            factor: factor.clone(),
-            level: value(levels[one.level]),
-            against: value(levels[kept]),
-            dearer_lower: one.lower.exp_m1(),
-            dearer_upper: Some(one.upper.exp_m1()).filter(|share| share.is_finite()),
-            pairs: one.pairs,
-        }));
+        let to_avoid = compared.into_iter().filter(|one| one.is_to_avoid(scope.margin.ln_1p()));
+        let to_avoid: Vec<AvoidView> = to_avoid
+            .map(|one| AvoidView {
+                factor: factor.clone(),
+                level: value(levels[one.level]),
+                against: value(levels[kept]),
+                dearer_lower: one.lower.exp_m1(),
+                dearer_upper: Some(one.upper.exp_m1()).filter(|share| share.is_finite()),
+                pairs: one.pairs,
+            })
+            // What confirmation shows needs no look at the screening.
+            .filter(|one| !found.iter().any(|known| known.level == one.level && known.factor == one.factor))
+            .collect();
+        found.extend(to_avoid);
     }
     found
+}
+
+/// What confirmation shows to be dearer than the best by more than the margin, of groups in which a level is a cell. All
+/// bounds of a group hold together, whichever cell is the best.
+fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
+    let [factor] = judged.varied.as_slice() else { return Vec::new() };
+    let verdict = &judged.verdict;
+    if verdict.twin_alarm || !judged.standing.proves {
+        return Vec::new();
+    }
+    let shown = verdict.present.iter().filter_map(|&choice| {
+        let lower = verdict.lower.get(choice).copied().flatten().filter(|lower| *lower > scope.margin.ln_1p())?;
+        let levels = &settled[judged.cell(Some(choice))?].cell.factors;
+        Some(AvoidView {
+            factor: factor.clone(),
+            level: value(levels.get(factor)),
+            against: Value::Null,
+            dearer_lower: lower.exp_m1(),
+            dearer_upper: verdict.upper[choice].map(f64::exp_m1).filter(|share| share.is_finite()),
+            pairs: verdict.blocks_used,
+        })
+    });
+    shown.filter(|one| one.level != Value::Null).collect()
 }
 
 /// Costs of the screening blocks, one row a block, one column a candidate. What was screened again was chosen by

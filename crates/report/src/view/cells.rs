@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, EndRole, Levels, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
@@ -12,7 +13,7 @@ use super::calls::{calls, mean_and_sd};
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
-use super::document::{CallView, CellView, Estimate, Factors, ModeView, ModesView, RelayProgramView};
+use super::document::{CallView, CellView, Estimate, Factors, LimitView, ModeView, ModesView, RelayProgramView};
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
@@ -109,6 +110,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         (None, _, Some(ring)) if ring.submitted > 0 => limit::ring::of_artefact(),
         (None, ..) => limit::not_measured(),
     };
+    let limit = beside_the_rate(limit, &estimate, total_rate);
     CellView {
         id: settled.cell.id.clone(),
         group: settled.cell.group.clone(),
@@ -141,6 +143,27 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         relay_program: relay_program(&settled.trials),
     }
 }
+
+/// Shares of time and costs are of all trials together: where those are not as fast as the median one, that is said, since
+/// what is worked out from both would not agree.
+fn beside_the_rate(mut limit: LimitView, estimate: &Estimate, total_rate: Option<f64>) -> LimitView {
+    let of_time = limit.evidence.keys().any(|name| name.ends_with("_busy"));
+    if let (true, Some(all), Some(median)) = (of_time, total_rate, estimate.median)
+        && (all / median - 1.0).abs() > APART
+    {
+        let (divisor, unit) = phrase::rate_unit(estimate.unit, median);
+        let shown = |rate: f64| significant(rate / divisor, 3);
+        limit.sentence.push_str(&format!(
+            " (of all trials together, as CPU time is: they made {} {unit}, the median one {})",
+            shown(all),
+            shown(median)
+        ));
+    }
+    limit
+}
+
+/// Rates closer than this contradict nobody.
+const APART: f64 = 0.05;
 
 fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
     let all = || trials.iter().filter_map(|trial| trial.end(EndRole::Relay)?.relay_program.as_ref());

@@ -3,7 +3,7 @@
 //! Time against bytes *actually moved* per call, all trials: a description, from which nothing is recommended.
 
 use bytegauge_model::{CellId, EndReport, Levels, Role, Trial};
-use bytegauge_stats::cost::{Point, Search, analyse, correlation, plain_fit};
+use bytegauge_stats::cost::{Cost, Point, Search, analyse, correlation, plain_fit};
 
 use super::compare::moves_nothing;
 use super::counters::ratio;
@@ -87,7 +87,11 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     let search = Search { level: fit.level, seed: fit.seed, ..Search::default() };
     let found = analyse(&points, &search);
     let relative_error = found.as_ref().map(|curve| curve.model.relative_error);
-    let curve = found.filter(|curve| curve.model.relative_error < ERROR_MAX);
+    // Nor does one by which a call or a byte costs nothing.
+    let costs = |curve: &Cost| {
+        curve.model.fixed_ns > 0.0 && curve.model.segments.iter().all(|segment| segment.per_byte_ns > 0.0)
+    };
+    let curve = found.filter(|curve| curve.model.relative_error < ERROR_MAX && costs(curve));
     // A call or a byte that costs less than nothing is no cost.
     let plain = plain_fit(&points).filter(|plain| plain.fixed_ns >= 0.0 && plain.per_byte_ns >= 0.0);
     let plain = plain.filter(|plain| plain.fixed_ns.is_finite() && plain.per_byte_ns.is_finite() && curve.is_some());

@@ -110,6 +110,9 @@ pub struct PlanView {
     pub audit_share: Option<f64>,
     /// `threads` or `processes`: what the ends were; `null` where that is not known.
     pub ends: Option<String>,
+    /// The words that it was asked by, without the name of the program and of the store; absent where they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Vec<String>>,
     /// Factors that were varied, in the order of the factor table.
     pub varied: Vec<String>,
     /// Every factor of the workload, in the order of the factor table.
@@ -498,7 +501,7 @@ pub struct GroupView {
     pub audit: Option<AuditView>,
     /// What to use.
     pub recommendation: GroupRecommendation,
-    /// Levels shown by the screening of all cells to be dearer than the recommended one by more than the margin.
+    /// Levels shown to be dearer than the best, or than the recommended one, by more than the margin.
     pub avoid: Vec<AvoidView>,
     /// Whether the hypervisor took CPU time from some cells more than from others; `null` where it took none that
     /// could tell.
@@ -561,14 +564,15 @@ pub struct LookView {
     pub next_blocks: Option<usize>,
 }
 
-/// A level to avoid, in the median column of the screening.
+/// A level to avoid: beside the best by the confirmation, or beside another level in the median column of the screening.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AvoidView {
     /// The factor.
     pub factor: String,
     /// The level to avoid.
     pub level: Value,
-    /// The level that it was compared with: the recommended cell's.
+    /// The level that it was compared with: the recommended cell's; `null` where it is the best of those confirmed,
+    /// whichever that is.
     pub against: Value,
     /// How much dearer it is at least, as a share; all levels of a group hold together at the session's level.
     pub dearer_lower: f64,

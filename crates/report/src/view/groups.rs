@@ -57,7 +57,11 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         spoken_against: verdict.spoken_against.iter().filter_map(|&choice| of_choice(choice)).collect(),
         audit: audit::view(judged, conditions),
         recommendation: recommendation(judged, conditions, scope),
-        avoid: avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope),
+        // Long trials that contradict the choice contradict what lost to it as well.
+        avoid: match audit::withdrawal(&[judged], judged.alone.cell, conditions) {
+            None => avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope),
+            Some(_) => Vec::new(),
+        },
         stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, scope.seed),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
         course: course_of(judged, conditions),

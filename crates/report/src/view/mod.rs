@@ -67,6 +67,7 @@ use looks::Looks;
 pub use progress::Progress;
 use scope::Scope;
 use settled::{Blocks, Settled, settle};
+pub use time::paused_ns;
 pub(crate) use time::rfc3339;
 
 /// How a session is analysed.
@@ -157,6 +158,7 @@ impl View {
                 budget_ns,
                 ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
+                asked: asked(&record.plan),
                 varied: varied.clone(),
                 factors: factors(&record.workload),
             },
@@ -175,6 +177,12 @@ impl View {
         view.answer = first::answer(&view, record.imported);
         view
     }
+}
+
+/// The words that a session was asked by, where its plan has them.
+fn asked(plan: &serde_json::Value) -> Option<Vec<String>> {
+    let words = plan.get("asked")?.as_array()?.iter().map(|word| Some(word.as_str()?.to_owned()));
+    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty())
 }
 
 /// The program that was checked, where one was.

@@ -72,8 +72,10 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     }
     if group.recommendation.survives_exchange == Some(false) {
         let bound = group.twin.as_ref().and_then(|twin| twin.exchanged_bound);
-        let bound = bound.map_or_else(String::new, |bound| format!(", at most {} dearer then", percent(bound)));
-        say(format!("with the twin in the leader's place the claim is not shown{bound}: trust it less"));
+        let bound = bound.map_or_else(String::new, |bound| format!(" (at most {} more)", percent(bound)));
+        say(format!(
+            "every block measured one choice twice, and by the second measurement it is not shown{bound}: trust it less"
+        ));
     }
     if group.limited_trials > 0 {
         say(format!(
@@ -122,12 +124,18 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
                 modes.modes.iter().map(|mode| format!("{} ({})", shown(mode.median), percent(mode.share))).collect();
             split += 1;
             if split <= LISTED {
-                notes.push(format!("{} ({}) has more than one mode: {}", cell.id, cell.label, heaps.join(", ")));
+                notes.push(format!(
+                    "{}: {} ({}) has more than one speed: {}",
+                    cell.group,
+                    cell.label,
+                    cell.id,
+                    heaps.join(", ")
+                ));
             }
         }
     }
     if split > LISTED {
-        notes.push(format!("{} of more than one mode; --format json has them", counted(split - LISTED, "more cell")));
+        notes.push(format!("{} of more than one speed; --format json has them", counted(split - LISTED, "more cell")));
     }
     notes.extend(waits(cells));
     notes.extend(options::notes(cells));

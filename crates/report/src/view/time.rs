@@ -1,6 +1,6 @@
 //! Times of a session: when, how long, and how long it was meant to take. Reads no clock.
 
-use bytegauge_model::Nanos;
+use bytegauge_model::{BlockRecord, Nanos};
 use serde_json::Value;
 
 use super::environment::fact;
@@ -15,12 +15,12 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let started = data.record.started_unix_ns;
     let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
     let lasted = data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started)?;
-    lasted.checked_sub(paused_ns(data)).filter(|ns| *ns > 0)
+    lasted.checked_sub(paused_ns(&data.blocks)).filter(|ns| *ns > 0)
 }
 
-fn paused_ns(data: &SessionData) -> u64 {
-    let mut blocks: Vec<(u64, u64)> = data
-        .blocks
+/// The time of a session's blocks in which nobody measured, nanoseconds.
+pub fn paused_ns(blocks: &[BlockRecord]) -> u64 {
+    let mut blocks: Vec<(u64, u64)> = blocks
         .iter()
         .map(|block| (block.started_unix_ns, block.started_unix_ns.saturating_add(block.surroundings.wall_ns)))
         .collect();

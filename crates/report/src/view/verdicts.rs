@@ -94,7 +94,7 @@ fn remarks(confirmed: &[&Judged], decision: &Decision, conditions: &Conditions, 
     let shows = confirmed.iter().all(|group| group.standing.proves);
     let buffer = shows.then(|| receive_buffer::remark(confirmed, choice, conditions, margin)).flatten();
     let exchanged = (decision.survives_exchange == Some(false))
-        .then(|| "With the twin, the same cell once more, in the leader's place it is not shown.".to_owned());
+        .then(|| "Every block measured one choice twice, and by the second measurement it is not shown.".to_owned());
     exchanged.into_iter().chain(buffer).chain(failures(confirmed, choice, conditions)).collect()
 }
 
@@ -142,8 +142,8 @@ fn cells(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> 
 fn environment(family: &Family, scope: &Scope) -> Option<String> {
     let grade = scope.grade?;
     let steal = scope.steal_share.map(|share| format!("steal {}", percent_or_zero(share)));
-    let twin = twin_reach(family).map(|reach| format!("same cell twice within {}", percent(reach)));
-    let parts = [Some(format!("environment {grade}")), steal, twin];
+    let twin = twin_reach(family).map(|reach| format!("the same twice within {}", percent(reach)));
+    let parts = [Some(format!("machine {grade} of A to D")), steal, twin];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 

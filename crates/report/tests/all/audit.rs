@@ -83,15 +83,18 @@ fn a_proof_that_long_trials_contradict_is_withdrawn_and_split() {
     let view = view(&data);
     let own = &first(&view).recommendation;
     assert!(!own.proven && !view.verdicts[0].recommendation.proven);
-    assert!(own.text.contains("not proven (in trials of 250 ms it is at least 4"), "{}", own.text);
-    assert!(own.text.contains("% dearer than read 16 KiB"), "{}", own.text);
+    assert!(own.text.contains("not proven (in trials of 250 ms it takes at least 4"), "{}", own.text);
+    assert!(own.text.contains("% more time than read 16 KiB"), "{}", own.text);
     let seen = first(&view).audit.as_ref().expect("an audit");
     assert_eq!((seen.finding, seen.rivals[0].blocks, seen.better.is_some()), ("contradicts", 4, true));
     assert_eq!(view.answer.to_use.rows[0].standing, Standing::Doubtful);
     let text = screen(&view);
-    for part in
-        ["not in long trials: AUDIT", "short-lived connections: read 1 MiB", "long-lived: read 16 KiB", "cheaper"]
-    {
+    for part in [
+        "not in long trials: AUDIT",
+        "short-lived connections: read 1 MiB",
+        "long-lived: read 16 KiB",
+        "less time in trials",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -115,7 +118,10 @@ fn an_answer_that_holds_says_so_in_one_line() {
     assert!(first(&view).recommendation.proven);
     assert_eq!(first(&view).audit.as_ref().map(|audit| (audit.finding, audit.bound)), Some(("holds", Some(0.0))));
     let text = screen(&view);
-    assert!(text.contains("AUDIT held in trials of 250 ms: at most 0 % dearer than its rivals HOLDS"), "{text}");
+    assert!(
+        text.contains("AUDIT held in trials of 250 ms: takes at most 0 % more time than its rivals there HOLDS"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -125,7 +131,7 @@ fn too_few_long_trials_tell_nothing_and_change_nothing() {
     let view = view(&data);
     assert!(first(&view).recommendation.proven);
     let text = screen(&view);
-    assert!(text.contains("AUDIT trials of 250 ms are too few to tell for 1 question alone HOLDS"), "{text}");
+    assert!(text.contains("AUDIT trials of 250 ms were too few to tell HOLDS"), "{text}");
 }
 
 #[test]
@@ -138,7 +144,7 @@ fn questions_with_a_block_each_speak_together() {
     assert!(view.groups.iter().all(|group| !group.recommendation.proven), "none of them is trusted");
     assert_eq!(view.audit.map(|all| (all.questions, all.contradicted, all.finding)), Some((3, 0, "contradicts")));
     let text = screen(&view);
-    assert!(text.contains("do not trust the choices there: over all 3 together the choices were 3"), "{text}");
+    assert!(text.contains("do not trust the choices there: over all 3 together the choices took 3"), "{text}");
 }
 
 #[test]

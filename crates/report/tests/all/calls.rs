@@ -297,7 +297,7 @@ fn an_engine_is_recommended_in_a_sentence() {
         &view.verdicts[0].recommendation.text,
         &[
             "TCP over loopback, ends on different CPUs, 50 flows, calls of 512 B: serve with the engine epoll. 21",
-            "k calls/s ±",
+            "k calls/s (",
             "p99 31",
             "within 5 % of the best confirmed",
         ],

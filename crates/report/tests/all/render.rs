@@ -32,11 +32,11 @@ fn a_terminal_reads_like_this() {
     let expected = "\
 bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · complete
 
-✓ Unix sockets, ends on different CPUs: read with 64 KiB and write with 64 KiB. 3.01 GiB/s ± 8.8 %, within 5 %
-  of the best confirmed (at most 0 % dearer, shown at 95 %, these 61.5 s, connections 4 ms to 44 ms old).
-  Nothing smaller was shown as good. (environment B, steal 0.3 %, same cell twice within 0.12 %)
+✓ Unix sockets, ends on different CPUs: read with 64 KiB and write with 64 KiB. 3.01 GiB/s (2.85 to 3.38),
+  within 5 % of the best confirmed (takes at most 0 % more time, shown at 95 %, these 61.5 s, connections 4 to
+  44 ms after they opened). Nothing smaller was shown as good. (machine B of A to D, steal 0.3 %, the same
+  twice within 0.12 %)
 
-── unix · cross-core · sum ────────────────── g1 · 8 blocks · 2 only screened · same cell twice within 0.12 %
 ";
     let text = terminal(&exact(), 110, false);
     let head: String = text.split_inclusive('\n').take(7).collect();
@@ -164,11 +164,57 @@ fn sessions_are_listed() {
         trials: 2400,
     };
     let style = render::TerminalStyle::default();
-    let text = render::sessions::render(std::slice::from_ref(&summary), &style);
+    let text = render::sessions::render(&[(summary.clone(), 0)], &style);
     assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
     assert!(!text.contains("saved as"), "{text}");
     let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
-    let text = render::sessions::render(&[summary, saved], &style);
+    let text = render::sessions::render(&[(summary, 0), (saved, 0)], &style);
     assert!(text.contains("saved as") && text.contains("0.1.0    before-1.2"), "{text}");
     assert_eq!(render::sessions::render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
+}
+
+#[test]
+fn one_mark_for_one_answer() {
+    // Too few blocks for any bound: in doubt among what to use, and nowhere called merely open.
+    let plan = Plan {
+        transports: vec!["unix", "tcp", "tcp6", "pipe"],
+        placements: vec!["cross-core", "same-cpu"],
+        profiles: vec!["sum"],
+        read_sizes: vec![4096, 65_536],
+        write_sizes: vec![65_536],
+        finalists: 2,
+        confirm_blocks: 3,
+        ..Plan::default()
+    };
+    let view = View::of(&session(&plan), &Settings::default());
+    let doubtful = |row: &bytegauge_report::view::document::UseRow| {
+        row.standing == bytegauge_report::view::document::Standing::Doubtful
+    };
+    assert!(view.answer.to_use.rows.iter().all(doubtful), "{:?}", view.answer.to_use.rows);
+    let text = terminal(&view, 100, false);
+    let marked =
+        |mark: char| text.lines().filter(|line| line.contains(&format!("{mark} ")) && line.contains("64K")).count();
+    assert!(marked('?') > 0 && marked('○') == 0, "{text}");
+    assert!(!text.lines().any(|line| line.starts_with("○ ")), "{text}");
+}
+
+#[test]
+fn calls_that_move_less_than_asked_for_are_seen_in_eighty_columns() {
+    let of = |read_sizes: Vec<u64>, write_sizes: Vec<u64>| {
+        let plan = Plan {
+            transports: vec!["unix"],
+            profiles: vec!["sum"],
+            read_sizes,
+            write_sizes,
+            finalists: 2,
+            confirm_blocks: 8,
+            noise: 0.001,
+            ..Plan::default()
+        };
+        terminal(&View::of(&session(&plan), &Settings::default()), 80, false)
+    };
+    let reader = of(vec![65_536, 1 << 20], vec![65_536]);
+    assert!(reader.lines().any(|line| line.contains("throughput") && line.contains("  a read")), "{reader}");
+    let writer = of(vec![65_536], vec![65_536, 1 << 20]);
+    assert!(writer.lines().any(|line| line.contains("throughput") && line.contains("  writes")), "{writer}");
 }

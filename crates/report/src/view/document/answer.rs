@@ -61,6 +61,9 @@ pub struct UseView {
     pub level: f64,
     /// The rows, in the order of the plan.
     pub rows: Vec<UseRow>,
+    /// For a program that has one constant: the level of a choice that no question speaks against, a line a choice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub one: Vec<String>,
     /// Those rows as a grid that differ in two numbers alone and answer with one choice; `null` where they are few.
     pub grid: Option<GridView>,
 }
@@ -92,6 +95,9 @@ pub struct ChoiceColumn {
     pub factor: String,
     /// As in code where there is a name for it: `SO_RCVBUF`, `read`.
     pub heading: String,
+    /// What the system takes where the choice is left to it: `bbr`; absent where that is not known, or not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto: Option<String>,
 }
 
 /// How far a row is to be believed.
@@ -143,11 +149,17 @@ pub struct UseRow {
     pub p99_ns: Option<f64>,
     /// At most this much dearer than the best confirmed, as a share; `null` where nothing was judged.
     pub within: Option<f64>,
+    /// Choices that are not told apart from an open one, by factor: each of them may be the best.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ties: Vec<BTreeMap<String, Value>>,
+    /// The same for people: `64K–256K`, `3 others`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tied: Option<String>,
     /// What has to be known beside it.
     pub note: Option<String>,
 }
 
-/// Levels of one factor that are shown to be dearer than the recommended one.
+/// Levels of one factor that are shown to be dearer than the best, or than the recommended one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AvoidLine {
     /// Under which conditions: `TCP, parses`.
@@ -158,9 +170,9 @@ pub struct AvoidLine {
     pub factor: String,
     /// The factor as in code where there is a name for it.
     pub heading: String,
-    /// The level that it was compared with, for people.
+    /// The level that it was compared with, for people; or `the best`, whichever that is.
     pub against: String,
-    /// The levels, the dearest last.
+    /// The levels, the dearest first.
     pub levels: Vec<AvoidLevel>,
 }
 

@@ -1,13 +1,13 @@
 //! What trials far longer than those of the confirmation say of the answers.
 
-use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, Nanos};
 
 use super::super::document::{AuditView, GroupView, View};
-use super::Questions;
+use super::{Questions, resource};
 use crate::sentence::percent;
 
-/// What trials far longer than those of the confirmation say of the answers.
+/// What trials far longer than those of the confirmation say of the answers, and of which.
 pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
     let Some(all) = view.audit else { return Vec::new() };
     let long = Nanos(all.window_ns / 1_000_000 * 1_000_000);
@@ -17,47 +17,58 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
         let better = audit.better.as_ref()?;
         let rival = audit.rivals.iter().find(|rival| rival.cell == *better)?;
         Some(format!(
-            "{}: short-lived connections: {}; long-lived: {}, {} cheaper in trials of {long}",
+            "{}: short-lived connections: {}; long-lived: {}, which takes {} less {} in trials of {long}",
             questions.of_group(group),
             label(&audit.choice),
             label(better),
-            range(cheaper(rival.dearer_lower?), cheaper(rival.dearer_upper?))
+            range(less(rival.dearer_lower?), less(rival.dearer_upper?)),
+            resource(view)
         ))
     };
     let mut said: Vec<String> = audited().filter_map(split).collect();
-    said.extend(held(view, questions, &audited().collect::<Vec<_>>(), long));
-    let open = all.questions - all.hold - all.contradicted;
-    if open > 0 {
-        let questions = counted(open, "question");
-        said.push(format!("trials of {long} are too few to tell for {questions} alone"));
+    let found = |finding: &str| audited().filter(|(_, audit)| audit.finding == finding).collect::<Vec<_>>();
+    said.extend(held(view, questions, &found("holds"), long));
+    let open = found("open");
+    if !open.is_empty() {
+        said.push(format!("trials of {long} were too few to tell{}", of(view, questions, &open)));
     }
     if let (Some(lower), Some(upper), 3..) = (all.dearer_lower, all.dearer_upper, all.questions) {
         let finding = if all.finding == "contradicts" { "do not trust the choices there: " } else { "" };
-        let of = |share: f64| match share {
-            share if share < 0.0 => format!("{} cheaper", percent(-share)),
-            share => format!("{} dearer", percent(share)),
+        let signed = |share: f64| match share {
+            share if share < 0.0 => format!("{} less", percent(-share)),
+            share => format!("{} more", percent(share)),
         };
-        let (lower, upper, all) = (of(lower), of(upper), all.questions);
-        said.push(format!("{finding}over all {all} together the choices were {lower} to {upper} than the runner-up"));
+        let (lower, upper, all) = (signed(lower), signed(upper), all.questions);
+        let what = resource(view);
+        said.push(format!(
+            "{finding}over all {all} together the choices took {lower} to {upper} {what} than the next best"
+        ));
     }
     said
 }
 
 /// Where long trials show the choice within the margin of its rivals.
-fn held(view: &View, questions: &Questions, audited: &[(&GroupView, &AuditView)], long: Nanos) -> Option<String> {
-    let held: Vec<_> = audited.iter().filter(|(_, audit)| audit.finding == "holds").collect();
-    let (group, _) = held.first()?;
-    let who = match held.len() {
-        n if n == view.groups.len() => String::new(),
-        1 => format!(" for {}", questions.of_group(group)),
-        n => format!(" for {}", counted(n, "question")),
-    };
-    let bound = held.iter().filter_map(|(_, audit)| audit.bound).fold(0.0, f64::max);
-    Some(format!("held in trials of {long}{who}: at most {} dearer than its rivals", percent(bound)))
+fn held(view: &View, questions: &Questions, held: &[(&GroupView, &AuditView)], long: Nanos) -> Option<String> {
+    let bound = held.iter().filter_map(|(_, audit)| audit.bound).reduce(f64::max)?;
+    Some(format!(
+        "held in trials of {long}{}: takes at most {} more {} than its rivals there",
+        of(view, questions, held),
+        percent(bound.max(0.0)),
+        resource(view)
+    ))
 }
 
-/// By so much less a rival costs where the choice costs so much more.
-fn cheaper(dearer: f64) -> f64 {
+/// ` for g2, g6`; nothing where all questions are meant.
+fn of(view: &View, questions: &Questions, audited: &[(&GroupView, &AuditView)]) -> String {
+    let ids: Vec<_> = audited.iter().map(|(group, _)| &group.id).collect();
+    match questions.names(view, &ids) {
+        names if names.is_empty() => String::new(),
+        names => format!(" for {names}"),
+    }
+}
+
+/// By so much less a rival takes where the choice takes so much more.
+fn less(dearer: f64) -> f64 {
     dearer / (1.0 + dearer)
 }
 

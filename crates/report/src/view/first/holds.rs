@@ -1,11 +1,12 @@
 //! What the answer holds for, and what was not looked at.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, GroupId, Level, Levels, Nanos, SessionStatus, Stage};
+use bytegauge_model::{CellKind, GroupId, Level, Levels, SessionStatus, Stage, catalog};
 
 use super::super::document::{CellView, View};
 use super::{Questions, levels, seconds};
 use crate::phrase;
+use crate::sentence::{aged, shown_age};
 
 /// Trials of this length need no audit, nanoseconds.
 const LONG_NS: u64 = 250_000_000;
@@ -13,23 +14,18 @@ const LONG_NS: u64 = 250_000_000;
 /// What the answer holds for, and what was not looked at.
 pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let mut said = vec![scope(view)];
+    let aged = view.groups.iter().any(|group| group.age_ns.is_some());
     let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
         let conditions = levels(&verdict.factors);
         let common =
             conditions.present().filter(|(factor, _)| !questions.varying.iter().any(|name| name == factor.name));
-        common.filter_map(|(factor, _)| phrase::condition(factor.name, &conditions)).collect()
+        // How old connections were says more than a word for it.
+        let common = common.filter(|(factor, _)| !aged || factor.name != "age");
+        let said = common.filter_map(|(factor, _)| phrase::condition(factor.name, &conditions));
+        said.chain(worker(view, questions)).collect()
     });
     if !everywhere.is_empty() {
-        said.push(format!("asked: {}", everywhere.join(", ")));
-    }
-    let compared = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "measured");
-    let screened = compared.clone().filter(|cell| cell.stage != Some(Stage::Confirm)).count();
-    let all = compared.count();
-    if screened > 0 && screened < all {
-        said.push(format!(
-            "“best” is the best of the {} confirmed; {screened} others were only screened",
-            all - screened
-        ));
+        said.push(everywhere.join(", "));
     }
     if !view.groups.is_empty() && view.groups.iter().all(|group| group.throws_away) {
         said.push(match view.plan.workload.as_str() {
@@ -43,7 +39,23 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     if !not_asked.is_empty() {
         said.push(format!("not asked: {}", not_asked.join(", ")));
     }
+    let compared = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "measured");
+    let screened = compared.clone().filter(|cell| cell.stage != Some(Stage::Confirm)).count();
+    let all = compared.count();
+    if screened > 0 && screened < all {
+        said.push(format!("{} of {all} choices confirmed, the others only screened", all - screened));
+    }
     said
+}
+
+/// What the worker does, where it is the same everywhere and no row says it: `the reader sums the bytes`.
+fn worker(view: &View, questions: &Questions) -> Option<String> {
+    let group = view.groups.first().filter(|group| !questions.workers_differ && !group.throws_away)?;
+    let conditions = levels(&group.factors);
+    let name = phrase::profile_name(&conditions);
+    let known = catalog::PROFILES.iter().find(|profile| profile.name == name)?;
+    let bytes = if name == "sum" { " every byte" } else { "" };
+    Some(format!("the {} {}{bytes}", conditions.workload().row().worker, known.phrase))
 }
 
 /// What a program may well have otherwise, and the plan did not look at.
@@ -58,7 +70,7 @@ fn not_asked(view: &View) -> Vec<String> {
     }
     let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");
     if !groups.is_empty() && groups.iter().all(pinned) {
-        said.push("unpinned ends (--placement)".into());
+        said.push("ends not pinned (--placement)".into());
     }
     if view.plan.ends.as_deref() == Some("threads")
         && groups.iter().any(|levels| *levels.get("placement") != Level::Absent && levels.workload().has_path())
@@ -71,7 +83,7 @@ fn not_asked(view: &View) -> Vec<String> {
         said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }
     if let Some("buffer-size") = (!said.is_empty()).then_some(view.plan.name.as_str()) {
-        said.push("most pairs of sizes, other readers (--full-grid)".into());
+        said.push("other pairs and readers (--full-grid)".into());
     }
     said
 }
@@ -91,7 +103,7 @@ fn not_audited(view: &View) -> Option<String> {
         Some(share) if share > 0.0 => " (no time)",
         _ => "",
     };
-    Some(format!("connections older than {}{why}", Nanos(oldest / 1_000_000 * 1_000_000)))
+    Some(format!("connections older than {}{why}", shown_age(oldest)))
 }
 
 fn scope(view: &View) -> String {
@@ -106,10 +118,10 @@ fn scope(view: &View) -> String {
     let kernel = view.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
     let parts = [
         seconds,
-        age.map(|(from, to)| format!("connections {} to {} old", Nanos(from), Nanos(to))),
         cpus,
         kernel.map(|kernel| format!("Linux {kernel}")),
         Some(view.started.get(..10).unwrap_or(&view.started).to_owned()),
+        age.map(|(from, to)| aged(from, to)),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -9,20 +9,24 @@ mod holds;
 mod next;
 mod noise;
 mod rows;
+mod ties;
 mod told;
 mod two;
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{Level, Levels, SessionStatus};
+use bytegauge_model::{GroupId, Level, Levels, SessionStatus};
 
 pub use two::cpu as cpu_of_unit;
 
-use super::document::{AnswerView, Factors, GroupView, View};
+use super::document::{AnswerView, Factors, GroupView, UseView, View};
 use crate::phrase::{self, brief};
 use crate::sentence::percent;
 
 /// Steal below this share is not worth the first line.
 const STEAL_TOLD: f64 = 0.0005;
+
+/// Of more questions that no row names only the number is said.
+const NAMED_MAX: usize = 3;
 
 /// Other programs that take this share of all CPUs decide what can be shown.
 const CROWDED: f64 = 0.25;
@@ -34,12 +38,13 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
     }
     let questions = Questions::of(view);
     let to_use = rows::to_use(view, &questions);
+    let questions = questions.beside(&to_use);
     AnswerView {
         head: head(view),
         lever: told::lever(view, &questions),
         gain: told::gain(view),
         avoid: told::avoid(view, &questions),
-        why: told::why(view, &to_use),
+        why: told::why(view, &to_use, &questions),
         audit: audit::audit(view, &questions),
         holds: holds::holds(view, &questions),
         noise: noise::noise(view, &questions),
@@ -54,6 +59,12 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
 pub struct Questions {
     /// The transport, and every condition with more than one level, in the order of the factor table.
     pub varying: Vec<String>,
+    /// What workers do differs between groups, so that it tells them apart.
+    pub workers_differ: bool,
+    /// The groups, in the order of the plan.
+    groups: Vec<GroupId>,
+    /// Those whose name stands before a row of what to use.
+    shown: Vec<GroupId>,
     /// The program that was checked, where one was.
     pub program: Option<String>,
 }
@@ -77,7 +88,39 @@ impl Questions {
                 varying.push(name);
             }
         }
-        Questions { varying, program: view.check.as_ref().map(|check| check.program.clone()) }
+        let mut workers: Vec<String> = view.groups.iter().map(who).collect();
+        workers.dedup();
+        Questions {
+            varying,
+            workers_differ: workers.len() > 1,
+            groups: view.groups.iter().map(|group| group.id.clone()).collect(),
+            shown: Vec::new(),
+            program: view.check.as_ref().map(|check| check.program.clone()),
+        }
+    }
+
+    /// The same beside the rows of what to use. A grid has no room for the names of its groups, and a row that stands for
+    /// several shows one of them alone.
+    fn beside(self, to_use: &UseView) -> Questions {
+        let named = to_use.rows.iter().filter(|_| to_use.grid.is_none() && to_use.rows.len() > 1);
+        let own = named.filter_map(|row| row.groups.first().filter(|_| row.groups.len() == 1).cloned());
+        Questions { shown: own.collect(), ..self }
+    }
+
+    /// Groups as a sentence names them: by the names that stand before the rows of what to use, `g2, g6`; where no row
+    /// shows one, in words. Nothing where they are all.
+    pub fn names(&self, view: &View, ids: &[&GroupId]) -> String {
+        let named = |id: &&GroupId| view.groups.iter().find(|group| group.id == **id);
+        match ids {
+            _ if self.groups.iter().all(|group| ids.contains(&group)) => String::new(),
+            _ if ids.iter().all(|id| self.shown.contains(id)) => {
+                ids.iter().map(|id| id.0.as_str()).collect::<Vec<_>>().join(", ")
+            }
+            _ if ids.len() <= NAMED_MAX => {
+                ids.iter().filter_map(named).map(|group| self.of_group(group)).collect::<Vec<_>>().join("; ")
+            }
+            many => format!("{} of the {} questions", many.len(), self.groups.len()),
+        }
     }
 
     /// `Unix, 2 CPUs`.
@@ -96,17 +139,26 @@ impl Questions {
         }
     }
 
-    /// The same with who reads: `TCP, 2 CPUs, parses`.
+    /// The same with who reads, where readers differ: `TCP, 2 CPUs, parses`. Behind its name where there are several:
+    /// `g3 TCP, 2 CPUs`.
     pub fn of_group(&self, group: &GroupView) -> String {
-        let who = who(group);
-        let label = self.label(&group.factors);
-        if who.is_empty() { label } else { format!("{label}, {who}") }
+        let who = Some(who(group)).filter(|who| self.workers_differ && !who.is_empty());
+        let label = [Some(self.label(&group.factors)), who].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        if self.shown.contains(&group.id) { format!("{} {label}", group.id) } else { label }
     }
 }
 
 /// What the worker of a group does, in a word.
 pub fn who(group: &GroupView) -> String {
     phrase::profile_brief(&levels(&group.factors))
+}
+
+/// What a choice takes more of than another: what costs are, in a word.
+fn resource(view: &View) -> &'static str {
+    match view.groups.iter().any(|group| group.cost.starts_with("cpu_")) {
+        true => "CPU time",
+        false => "time",
+    }
 }
 
 /// Levels from a document.

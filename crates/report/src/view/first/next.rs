@@ -1,4 +1,4 @@
-//! What to do next, and the commands that show the rest.
+//! What to do next, and the commands that show the rest: each command one line that can be copied.
 
 use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::significant;
@@ -7,20 +7,20 @@ use super::super::document::{GroupView, Standing, UseView, View};
 use super::crowd;
 use crate::sentence::budget;
 
-/// Budgets that are offered, as multiples of the one that was given.
-const LONGER: [f64; 3] = [2.0, 4.0, 8.0];
-/// A forecast this far beyond what was measured is no plan.
-const FORECAST_MAX_S: f64 = 3600.0;
+/// How much longer a new session is worth a try.
+const LONGER: f64 = 4.0;
+/// Nobody tries something that takes longer than this, seconds.
+const TRY_MAX_S: f64 = 3600.0;
 
-/// What to do next. A copy of a session goes on where it was begun, and not here.
+/// What to do next: a command, where there is one, and what it may bring. A copy of a session goes on where it was begun,
+/// and not here.
 pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
     match view.status {
         SessionStatus::Incomplete | SessionStatus::Running if imported => {
             return vec!["it was interrupted where it was measured, and goes on only there".into()];
         }
         SessionStatus::Incomplete | SessionStatus::Running => {
-            let resume = format!("--resume {}", view.session);
-            return vec![format!("the same command with {resume} goes on; until then nothing more is proven")];
+            return vec![resume(view), "goes on where it stopped; until then nothing more is proven".into()];
         }
         SessionStatus::Complete | SessionStatus::Imported => {}
     }
@@ -31,39 +31,40 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         )];
     }
     if view.status == SessionStatus::Imported {
-        return vec!["measure here: bytegauge run buffer-size".into()];
+        return vec!["bytegauge run buffer-size".into(), "measures here".into()];
     }
     let asked: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
     if asked.is_empty() {
-        return vec![format!("give a choice two levels or more: bytegauge {} --help", view.plan.workload)];
+        return vec![
+            format!("bytegauge {} --help", view.plan.workload),
+            "names what can be compared: give one of it two levels or more".into(),
+        ];
     }
     let open: Vec<&GroupView> = asked.iter().copied().filter(|group| !group.recommendation.proven).collect();
     if open.is_empty() {
         let readers = to_use.rows.iter().any(|row| row.standing == Standing::Open && row.one_for_all);
-        return vec![match readers {
-            true => "say which of the readers is yours: --profile NAME, or take the one for all".to_owned(),
-            false => "all is shown; the same command in another hour tells whether it lasts".into(),
-        }];
+        if readers {
+            return vec!["say which of the readers is yours: --profile NAME, or take the one for all".to_owned()];
+        }
+        let again = "the same once more in another hour tells whether it lasts";
+        return again_with(view, None).into_iter().chain([again.to_owned()]).collect();
     }
     if let (Some(_), None) = (crowd(view), &view.check) {
         return vec![
-            "again while other programs rest, or where there are none: they decide more than time".into(),
-            "does (bytegauge doctor says what disturbs)".into(),
+            "bytegauge doctor".into(),
+            "says what disturbs: measure again while other programs rest, which helps more than time does".into(),
         ];
     }
     longer(view, &open, imported).unwrap_or_else(|| {
-        vec![
-            "more time alone would hardly prove more: take the choice with its bound, or ask".into(),
-            match view.check {
-                Some(_) => "less at once (fewer --values), or give a run more to do".into(),
-                None => "less at once (one --transport, one --placement, fewer levels)".into(),
-            },
-        ]
+        let less = match view.check {
+            Some(_) => "less at once (fewer --values), or give a run more to do",
+            None => "less at once (one --transport, one --placement, fewer levels)",
+        };
+        vec![format!("more time alone would hardly prove more: take the choice with its bound, or ask {less}")]
     })
 }
 
-/// The looks that are left, where they likely prove something; else the shortest of the longer budgets that likely
-/// proves half of what the longest would.
+/// The looks that are left, where they may prove something; else a longer session, of which nothing is known yet.
 fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
     // Every group gets blocks in proportion.
@@ -78,20 +79,23 @@ fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String
     // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
     let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
     let what = |factor: f64| match 2 * unbounded > open.len() {
-        true => format!("would give {} of the {} that are open their first bound", within(factor), open.len()),
-        false => format!("would likely prove {} of the {} that are open", within(factor), open.len()),
+        true => format!("may give {} of the {} open ones their first bound", within(factor), open.len()),
+        false => format!("may prove {} of the {} open ones if the noise stays as it is", within(factor), open.len()),
     };
     let left = open.iter().filter_map(|group| looks_left(group)).reduce(f64::max).filter(|_| !imported);
     if let Some(factor) = left.filter(|factor| within(*factor) > 0) {
-        let resumed = format!("the same command with --resume {} --until proven:", view.session);
         let at_most = significant((elapsed_s * (factor - 1.0)).max(1.0).ceil(), 2);
-        return Some(vec![resumed, format!("at most {at_most} s more"), what(factor)]);
+        let resumed = format!("{} --until proven", resume(view));
+        return Some(vec![resumed, format!("{at_most} s at most; {}", what(factor))]);
     }
-    let most = within(LONGER[LONGER.len() - 1]);
-    let factor = LONGER.into_iter().find(|factor| most > 0 && 2 * within(*factor) >= most)?;
-    let budget_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * factor;
-    let anew = if left.is_some() { "a new session, without --resume and with" } else { "the same command with" };
-    (budget_s <= FORECAST_MAX_S).then(|| vec![format!("{anew} --budget {}", budget(budget_s)), what(factor)])
+    let budget_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * LONGER;
+    if within(2.0 * LONGER) == 0 || budget_s > TRY_MAX_S {
+        return None;
+    }
+    let anew = "a new session takes no proof over from this one, and may or may not prove more";
+    let command = again_with(view, Some(&budget(budget_s)));
+    let how = command.unwrap_or_else(|| format!("the command that you gave, with --budget {}", budget(budget_s)));
+    Some(vec![how, anew.into()])
 }
 
 /// How many times as many blocks as now a group has after the last of its looks.
@@ -99,12 +103,51 @@ fn looks_left(group: &GroupView) -> Option<f64> {
     Some(group.look.as_ref()?.last_blocks()? as f64 / group.blocks.used.max(1) as f64)
 }
 
-/// Commands that show the rest.
+/// The command that goes on with a session. It needs no flags: what is asked stands in the store.
+pub fn resume(view: &View) -> String {
+    let plan = view.plan.asked.as_deref().and_then(|asked| match asked {
+        [run, plan, ..] if run == "run" && !plan.starts_with('-') && !plan.contains(['/', '.']) => Some(plan),
+        _ => None,
+    });
+    match plan {
+        _ if view.versus.is_some() => format!("bytegauge ab --resume {}", view.session),
+        Some(plan) => format!("bytegauge run {plan} --resume {}", view.session),
+        None => format!("bytegauge {} --resume {}", view.plan.workload, view.session),
+    }
+}
+
+/// The command that asks the same in a new session, with another budget where one is given; `None` where it is not known.
+fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
+    let asked = view.plan.asked.as_deref()?;
+    // What stands behind -- is the command of a program.
+    let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());
+    let (own, program) = asked.split_at(flags);
+    let mut words: Vec<&str> = vec!["bytegauge"];
+    let mut skip = false;
+    for word in own {
+        let is_replaced = budget.is_some() && (word == "--budget" || word.starts_with("--budget="));
+        if !std::mem::take(&mut skip) && !is_replaced {
+            words.push(word);
+        }
+        skip |= is_replaced && word == "--budget";
+    }
+    words.extend(budget.iter().flat_map(|budget| ["--budget", *budget]));
+    words.extend(program.iter().map(String::as_str));
+    Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:,=@%+-".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Commands that show the rest, each by itself.
 pub fn more(view: &View) -> Vec<String> {
-    let report = format!("bytegauge report {}", view.session);
     let group = view.groups.first().map(|group| format!("--group {}", group.id));
-    [Some(format!("{report} --full")), group, Some("--html p.html".into()), Some("--format json".into())]
-        .into_iter()
-        .flatten()
-        .collect()
+    let shown = [Some("--full".to_owned()), group, Some("--html p.html".into()), Some("--format json".into())];
+    shown.into_iter().flatten().map(|flag| format!("bytegauge report {} {flag}", view.session)).collect()
 }

@@ -5,7 +5,8 @@ use bytegauge_model::{CellId, CellKind, Nanos};
 
 use super::super::document::{CellView, GroupView, View};
 use super::super::stolen::TOLD_P;
-use super::{Questions, crowd};
+use super::{Questions, crowd, resource};
+use crate::phrase::rate_unit;
 use crate::sentence::percent;
 
 /// Other programs that took less than this, in CPUs, are not worth a line.
@@ -21,8 +22,9 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     let sum = |of: fn(&CellView) -> usize| view.cells.iter().map(of).sum::<usize>();
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     if hit > 0 {
-        said.push(format!("the host took CPU in {hit} of {trials} trials"));
+        said.push(format!("the host took CPU in {hit} of the {trials} trials that these numbers come from"));
     }
+    said.extend(speeds(view, questions));
     said.extend(uneven(view, questions));
     said.extend(twins(view, questions));
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
@@ -55,7 +57,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
         let reach = view.environment.twin_reach;
         said.push(match reach {
             Some(reach) => {
-                format!("nothing was noticed; the same cell measured twice agreed within {}", percent(reach))
+                format!("nothing was noticed; the same choice measured twice agreed within {}", percent(reach))
             }
             None => "nothing was noticed".into(),
         });
@@ -97,6 +99,35 @@ fn uneven(view: &View, questions: &Questions) -> Option<String> {
     ))
 }
 
+/// Choices that ran at two speeds or more, trial by trial: what is named first.
+fn speeds(view: &View, questions: &Questions) -> Option<String> {
+    let split = |cell: &&CellView| cell.modes.as_ref().is_some_and(|modes| !modes.modes.is_empty());
+    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let all: Vec<&CellView> = candidates.filter(split).collect();
+    let is_named =
+        |cell: &CellView| view.groups.iter().any(|group| group.recommendation.cell.as_ref() == Some(&cell.id));
+    let first = all.iter().copied().find(|cell| is_named(cell)).or(all.first().copied())?;
+    let group = view.groups.iter().find(|group| group.id == first.group)?;
+    let modes = &first.modes.as_ref()?.modes;
+    let fastest = modes.iter().map(|mode| mode.median).reduce(f64::max)?;
+    let (divisor, unit) = rate_unit(first.estimate.unit, fastest);
+    let each: Vec<String> = modes
+        .iter()
+        .map(|mode| format!("{} in {} of the trials", significant(mode.median / divisor, 3), percent(mode.share)))
+        .collect();
+    let more = match all.len() {
+        1 => String::new(),
+        n => format!(" (and {})", counted(n - 1, "choice more")),
+    };
+    Some(format!(
+        "{}: {} has {} speeds, {unit}: {}{more}",
+        questions.of_group(group),
+        first.label,
+        modes.len(),
+        each.join(", ")
+    ))
+}
+
 /// Where the same cell measured twice was not the same.
 fn twins(view: &View, questions: &Questions) -> Vec<String> {
     let named = |groups: &[&GroupView]| {
@@ -114,15 +145,19 @@ fn twins(view: &View, questions: &Questions) -> Vec<String> {
     if let Some(first) = alarms.first() {
         let apart = first.twin.as_ref().and_then(|twin| twin.difference).map_or(0.0, f64::abs);
         said.push(format!(
-            "{}: the same cell measured twice differs by {}, so something other than the settings decides",
+            "{}: the same choice measured twice differs by {}, so something other than the settings decides",
             named(&alarms),
             percent(apart)
         ));
     }
     if let Some(first) = unsure.first() {
         let bound = first.twin.as_ref().and_then(|twin| twin.exchanged_bound);
-        let bound = bound.map_or_else(String::new, |bound| format!(" (then at most {} dearer)", percent(bound)));
-        said.push(format!("{}: with leader and twin exchanged it is not shown{bound}; trust it less", named(&unsure)));
+        let bound =
+            bound.map_or_else(String::new, |bound| format!(" ({} more {} at most)", percent(bound), resource(view)));
+        said.push(format!(
+            "{}: every block measured one choice twice, and by the second measurement it is not shown{bound}: trust it less",
+            named(&unsure)
+        ));
     }
     said
 }

@@ -10,7 +10,7 @@ use super::super::document::{
     AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
 };
 use super::super::stolen::TOLD_P;
-use super::{Questions, levels, who};
+use super::{Questions, levels, ties, who};
 use crate::phrase::{self, level, rate_unit};
 use crate::sentence::percent;
 
@@ -59,6 +59,7 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
         cost_unit: view.groups.iter().find_map(cost_unit),
         margin: view.plan.margin,
         level: view.plan.level,
+        one: if grid.is_some() { Vec::new() } else { ties::one(view) },
         rows,
         grid,
     }
@@ -103,8 +104,18 @@ fn columns(view: &View) -> Vec<ChoiceColumn> {
     let varies = |name: &str| view.groups.iter().any(|group| group.varied.iter().any(|varied| varied == name));
     let choices = FACTORS.iter().filter(|factor| factor.role == Role::Choice && varies(factor.name));
     choices
-        .map(|factor| ChoiceColumn { factor: factor.name.into(), heading: phrase::in_code(factor.name).to_owned() })
+        .map(|factor| ChoiceColumn {
+            factor: factor.name.into(),
+            heading: phrase::in_code(factor.name).to_owned(),
+            auto: (factor.name == "congestion").then(|| system_congestion(view)).flatten(),
+        })
         .collect()
+}
+
+/// The congestion control that the system takes.
+fn system_congestion(view: &View) -> Option<String> {
+    let set = view.environment.fact(&["network", "congestion_control"])?;
+    set.as_str().map(str::to_owned)
 }
 
 fn cost_unit(group: &GroupView) -> Option<&'static str> {
@@ -166,9 +177,15 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
             let contradicted = cell.is_some_and(|cell| is_contradicted(view, group, cell));
             matches!(standing, Standing::Proven | Standing::Open) || contradicted
         }),
+        ties: Vec::new(),
+        tied: None,
         note,
     };
-    cell.map_or(row.clone(), |cell| filled(row, &[cell], columns))
+    let row = cell.map_or(row.clone(), |cell| filled(row, &[cell], columns));
+    match cell.filter(|_| standing == Standing::Open) {
+        Some(cell) => ties::fill(view, group, cell, row),
+        None => row,
+    }
 }
 
 /// What the cells behind a row say.
@@ -229,9 +246,9 @@ fn standing(
             Some((twin, own)) => {
                 let (divisor, _) = rate_unit(cell.estimate.unit, own.max(twin));
                 let shown = |rate: f64| bytegauge_model::unit::significant(rate / divisor, 3);
-                format!("its twin had {}, not {}", shown(twin), shown(own))
+                format!("the same again had {}, not {}", shown(twin), shown(own))
             }
-            None => "its twin differs".into(),
+            None => "the same again differs".into(),
         });
     }
     if let Some(share) = failing {
@@ -245,7 +262,9 @@ fn standing(
         };
     }
     match (proven, bound) {
-        (true, _) if survives_exchange == Some(false) => (Standing::Proven, Some("not with its twin: NOISE".into())),
+        (true, _) if survives_exchange == Some(false) => {
+            (Standing::Proven, Some("not by its second trials: NOISE".into()))
+        }
         (true, _) => (Standing::Proven, None),
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))
@@ -322,6 +341,8 @@ fn for_all(
         one_for_all: true,
         standing,
         within: own.bound.filter(|_| matches!(standing, Standing::Proven | Standing::Open)),
+        ties: Vec::new(),
+        tied: None,
         note,
         ..rows.first()?.clone()
     };
@@ -366,6 +387,9 @@ fn join(into: &mut Draft, draft: Draft, name: &str) {
     a.cost = reduce(a.cost, b.cost, f64::max);
     a.p99_ns = reduce(a.p99_ns, b.p99_ns, f64::max);
     a.rough |= b.rough;
+    if a.ties != b.ties {
+        (a.ties, a.tied) = (Vec::new(), None);
+    }
     a.groups.extend(b.groups);
     a.question = phrase::brief_of_several(&into.conditions);
 }

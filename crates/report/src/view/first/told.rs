@@ -1,19 +1,20 @@
 //! What stands around the table of what to use: what moves more, what to avoid, what limits, what relays are worth.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellKind, Level, factor};
+use bytegauge_model::{CellKind, GroupId, Level, factor};
 
 use super::super::document::{AvoidLevel, AvoidLine, GroupView, LeverView, Standing, UseView, View};
 use super::super::relays;
 use super::Questions;
 use crate::phrase;
 
-/// Of more questions than this only the number is said with a limit.
-const LIMITS_NAMED: usize = 8;
 /// Settings that are told before the answer.
 const LEVERS_TOLD: usize = 2;
 
-/// Levels that are shown to be worse, the worst question first.
+/// What a level was compared with where it is whichever choice is the best.
+const BEST: &str = "the best";
+
+/// Levels that are shown to be worse, the worst question first, and of each the worst level.
 pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
     let mut lines: Vec<AvoidLine> = Vec::new();
     for group in &view.groups {
@@ -27,14 +28,18 @@ pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
                 dearer_lower: found.dearer_lower,
                 dearer_upper: found.dearer_upper,
             };
-            match lines.iter_mut().find(|line| line.group == group.id && line.factor == found.factor) {
+            let against = if found.against.is_null() { BEST.to_owned() } else { shown(&found.against) };
+            let same = |line: &&mut AvoidLine| {
+                line.group == group.id && line.factor == found.factor && line.against == against
+            };
+            match lines.iter_mut().find(same) {
                 Some(line) => line.levels.push(one),
                 None => lines.push(AvoidLine {
                     question: questions.of_group(group),
                     group: group.id.clone(),
                     factor: found.factor.clone(),
                     heading: phrase::in_code(&found.factor).to_owned(),
-                    against: shown(&found.against),
+                    against,
                     levels: vec![one],
                 }),
             }
@@ -42,7 +47,7 @@ pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
     }
     let worst = |line: &AvoidLine| line.levels.iter().map(|one| one.dearer_lower).fold(0.0, f64::max);
     for line in &mut lines {
-        line.levels.sort_by(|a, b| a.dearer_lower.total_cmp(&b.dearer_lower));
+        line.levels.sort_by(|a, b| b.dearer_lower.total_cmp(&a.dearer_lower));
     }
     lines.sort_by(|a, b| worst(b).total_cmp(&worst(a)));
     lines
@@ -56,8 +61,8 @@ pub fn gain(view: &View) -> Vec<String> {
 }
 
 /// What limits the cells that are named, a line a limit; with the evidence where there is one alone.
-pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
-    let mut limits: Vec<(&'static str, Vec<String>, &str)> = Vec::new();
+pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> {
+    let mut limits: Vec<(&'static str, Vec<&GroupId>, &str)> = Vec::new();
     for row in &to_use.rows {
         // One for all readers repeats what stands with each of them.
         if row.one_for_all || row.standing == Standing::Nothing {
@@ -69,28 +74,26 @@ pub fn why(view: &View, to_use: &UseView) -> Vec<String> {
             cell.or_else(|| view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Candidate))
         });
         for cell in named {
-            let label = [row.question.as_str(), row.who.as_str()].map(str::trim);
-            let label = label.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
             match limits.iter_mut().find(|(name, ..)| *name == cell.limit.name) {
-                Some((_, labels, _)) if labels.contains(&label) => {}
-                Some((_, labels, _)) => labels.push(label),
-                None => limits.push((cell.limit.name, vec![label], &cell.limit.sentence)),
+                Some((_, groups, _)) => groups.push(&cell.group),
+                None => limits.push((cell.limit.name, vec![&cell.group], &cell.limit.sentence)),
             }
         }
     }
-    limits.sort_by_key(|(_, labels, _)| std::cmp::Reverse(labels.len()));
-    let all: usize = limits.iter().map(|(_, labels, _)| labels.len()).sum();
-    let said = |labels: &[String]| match labels.len() {
-        _ if all <= LIMITS_NAMED => labels.join("; "),
-        1 => labels.join("; "),
-        many => format!("{many} of the {all} questions"),
-    };
+    limits.sort_by_key(|(_, groups, _)| std::cmp::Reverse(groups.len()));
     let name = |name: &str| if name == "unknown" { "no limit was found".to_owned() } else { name.to_owned() };
     match limits.as_slice() {
         [] => Vec::new(),
-        [(limit, labels, sentence)] if labels.len() == 1 => vec![format!("{}: {sentence}", name(limit))],
-        [(limit, labels, sentence)] => vec![format!("{}, everywhere; {}: {sentence}", name(limit), labels[0])],
-        several => several.iter().map(|(limit, labels, _)| format!("{}: {}", name(limit), said(labels))).collect(),
+        [(limit, groups, sentence)] if groups.len() == 1 => vec![format!("{}: {sentence}", name(limit))],
+        [(limit, groups, sentence)] => {
+            let first = view.groups.iter().find(|group| group.id == *groups[0]);
+            let first = first.map_or_else(String::new, |group| questions.of_group(group));
+            vec![format!("{}, everywhere; {first}: {sentence}", name(limit))]
+        }
+        several => {
+            let said = |groups: &[&GroupId]| questions.names(view, groups);
+            several.iter().map(|(limit, groups, _)| format!("{}: {}", name(limit), said(groups))).collect()
+        }
     }
 }
 

@@ -53,7 +53,7 @@ fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
     if matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running) {
         return match imported {
             true => vec!["it was interrupted where it was measured, and goes on only there".into()],
-            false => vec![format!("bytegauge ab --resume {} goes on; until then nothing more is shown", view.session)],
+            false => vec![next::resume(view), "goes on where it stopped; until then nothing more is shown".into()],
         };
     }
     let failed = [("a", &versus.a), ("b", &versus.b)].into_iter().find(|(_, side)| side.trials == 0);
@@ -66,14 +66,14 @@ fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
         ("equivalent", _) => vec!["take either; what differs is smaller than --margin".into()],
         (_, more) if more.is_none_or(|more| more <= 4 * versus.blocks.max(6) as u64) => {
             let so_far = versus.blocks;
-            let more = more.map(|more| format!("about {more} more blocks would likely decide it ({so_far} so far): "));
+            let more = more.map(|more| format!("about {more} more blocks may decide it ({so_far} so far)"));
             let looks =
                 view.groups.iter().filter_map(|group| group.look.as_ref()).any(|look| look.next_blocks.is_some());
             let how = match looks && !imported {
-                true => format!("bytegauge ab --resume {} --until decided", view.session),
+                true => format!("{} --until decided", next::resume(view)),
                 false => "measure again with more --blocks or --budget".into(),
             };
-            vec![format!("{}{how}", more.unwrap_or_default())]
+            [Some(how), more].into_iter().flatten().collect()
         }
         _ => vec![format!(
             "the difference lies near the margin of {}: more time would hardly decide it; ask for another --margin, or give \

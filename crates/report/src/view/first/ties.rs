@@ -1,0 +1,116 @@
+//! Choices that a session does not tell apart, and the one that fits a program with a single constant.
+//!
+//! Which cells may be the best was settled by the statistics; here it is only said. Nothing is called equal: not told
+//! apart is not the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytegauge_model::{CellKind, FACTORS, Level, Role};
+use serde_json::Value;
+
+use super::super::document::{CellView, GroupView, UseRow, View};
+use super::resource;
+use crate::phrase;
+
+/// Levels that are listed one by one; of more only the number is said.
+const LISTED: usize = 2;
+
+/// A level that may take twice the time is no advice.
+const BOUND_TOLD: f64 = 1.0;
+
+/// A row with the choices of its group that may be the best as well.
+pub fn fill(view: &View, group: &GroupView, named: &CellView, row: UseRow) -> UseRow {
+    let cells: Vec<&CellView> =
+        group.best_set.iter().filter(|id| **id != named.id).filter_map(|id| view.cell(id)).collect();
+    let choice = |cell: &CellView| -> BTreeMap<String, Value> {
+        let of = |name: &String| Some((name.clone(), cell.factors.get(name)?.clone()));
+        group.varied.iter().filter_map(of).collect()
+    };
+    let tied = match (cells.len(), group.varied.as_slice()) {
+        (0, _) => None,
+        (_, [factor]) => Some(range(view, group, named, factor, &cells)),
+        (1, _) => Some("1 other".to_owned()),
+        (many, _) => Some(format!("{many} others")),
+    };
+    UseRow { ties: cells.into_iter().map(choice).collect(), tied, ..row }
+}
+
+/// `64K–1M` where nothing that was measured between them has left; else one by one.
+fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &[&CellView]) -> String {
+    let own = named.level(factor);
+    let kept: BTreeSet<Level> = tied.iter().map(|cell| cell.level(factor)).collect();
+    let show = |level: &Level| phrase::compact(factor, level);
+    let measured: BTreeSet<Level> = candidates(view, group).map(|cell| cell.level(factor)).collect();
+    if let (Some(first), Some(last)) = (kept.first(), kept.last()) {
+        let between = |level: &&Level| *level >= first && *level <= last;
+        let whole = measured.iter().filter(between).all(|level| kept.contains(level) || *level == own);
+        if whole && first < last && first.number().is_some() {
+            return format!("{}–{}", show(first), show(last));
+        }
+    }
+    match kept.len() {
+        many if many > LISTED => format!("{many} others"),
+        _ => kept.iter().map(show).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn candidates<'a>(view: &'a View, group: &'a GroupView) -> impl Iterator<Item = &'a CellView> {
+    let compared = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+    view.cells_of(&group.id).filter(compared)
+}
+
+/// For every choice that several questions ask for: the level that none of them speaks against, with the largest of the
+/// bounds that it has there.
+pub fn one(view: &View) -> Vec<String> {
+    FACTORS
+        .iter()
+        .filter(|factor| factor.role == Role::Choice)
+        .filter_map(|factor| of_factor(view, factor.name))
+        .collect()
+}
+
+fn of_factor(view: &View, factor: &str) -> Option<String> {
+    let asked: Vec<&GroupView> =
+        view.groups.iter().filter(|group| group.varied.iter().any(|varied| varied == factor)).collect();
+    // A group in which nothing is bounded speaks against nothing, and what long trials contradict is no advice.
+    let contradicts = |group: &GroupView| group.audit.as_ref().is_some_and(|audit| audit.finding == "contradicts");
+    let doubtful = |group: &&GroupView| {
+        let alarm = group.twin.as_ref().is_some_and(|twin| twin.alarm);
+        alarm || contradicts(group) || group.recommendation.bound.is_none()
+    };
+    if asked.len() < 2 || asked.iter().any(doubtful) || view.audit.is_some_and(|all| all.finding == "contradicts") {
+        return None;
+    }
+    let mut shared: Option<BTreeSet<Level>> = None;
+    for group in &asked {
+        let levels: BTreeSet<Level> =
+            candidates(view, group).filter(|cell| is_good(view, group, cell)).map(|cell| cell.level(factor)).collect();
+        shared = Some(shared.map_or(levels.clone(), |shared| &shared & &levels));
+    }
+    let worst = |level: &Level| {
+        let least = |group: &&GroupView| {
+            let of_level = candidates(view, group).filter(|cell| cell.level(factor) == *level);
+            of_level.filter_map(|cell| cell.above_best_upper).reduce(f64::min)
+        };
+        let bounds: Option<Vec<f64>> = asked.iter().map(least).collect();
+        bounds?.into_iter().reduce(f64::max)
+    };
+    let bounded = shared?.into_iter().filter_map(|level| Some((worst(&level)?, level)));
+    let (bound, level) = bounded.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (bound < BOUND_TOLD).then(|| {
+        format!(
+            "{} {}: shown worse in none of {} questions; at most {:.0} % more {}",
+            phrase::in_code(factor),
+            phrase::level(factor, &level),
+            asked.len(),
+            (bound * 100.0).ceil(),
+            resource(view)
+        )
+    })
+}
+
+/// May be the best of its group, or is shown to be within the margin of it.
+fn is_good(view: &View, group: &GroupView, cell: &CellView) -> bool {
+    let proven = group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id);
+    group.best_set.contains(&cell.id) || proven || cell.above_best_upper.is_some_and(|bound| bound <= view.plan.margin)
+}
