@@ -331,7 +331,8 @@ pub fn shown_age(ns: u64) -> String {
 
 /// A share that something is at most, for people: rounded up, so that what is not within 5 % does not read so.
 pub fn at_most(share: f64) -> String {
-    let up = |parts: f64| (share * parts - 1e-9).ceil().max(0.0) / parts * 100.0;
+    // The 0 that is added takes the sign from the one that ceil may give.
+    let up = |parts: f64| ((share * parts - 1e-9).ceil().max(0.0) + 0.0) / parts * 100.0;
     match share {
         share if share >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
         share if share >= 0.1 => format!("{:.0} %", up(100.0)),

@@ -187,8 +187,11 @@ fn a_server_that_reads_once_shows_why_connections_are_reset() {
     let words = "call --transport tcp --flows 4 --connect-per-call on --request 1M --request-chunk 64K --response 100 \
                  --read-once on --server-engine epoll --profile rpc --rcvbuf 16K,64K --sndbuf 64K --duration 100ms \
                  --blocks 2 --budget 3s --quiet --format json";
-    let document = Bench::new().run(words).exits(5).json();
+    let bench = Bench::new();
+    let document = bench.run(words).exits(5).json();
     check_schema(&document);
+    let screen = bench.run("report").prints(&["once what is said above is mended: nothing was measured"]).stdout;
+    assert_eq!(screen.matches("times reset").count(), 1, "{screen}");
     for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
         let (errors, reason) = (cell["call"]["errors"].as_array().unwrap(), cell["reason"].as_str().unwrap());
         assert!(reason.starts_with("no call was completed") && reason.contains("of the request unread"), "{reason}");

@@ -1,7 +1,7 @@
 //! What to do next, and the commands that show the rest: each command one line that can be copied.
 
-use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::significant;
+use bytegauge_model::{CellKind, SessionStatus};
 
 use super::super::document::{GroupView, Standing, UseView, View};
 use super::crowd;
@@ -39,6 +39,10 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             format!("bytegauge {} --help", view.plan.workload),
             "names what can be compared: give one of it two levels or more".into(),
         ];
+    }
+    if !view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind == CellKind::Candidate) {
+        let once = "once what is said above is mended: nothing was measured";
+        return again_with(view, None).into_iter().chain([once.to_owned()]).collect();
     }
     let open: Vec<&GroupView> = asked.iter().copied().filter(|group| !group.recommendation.proven).collect();
     if open.is_empty() {

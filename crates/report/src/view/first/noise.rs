@@ -1,5 +1,7 @@
 //! What disturbed, and whom.
 
+use std::collections::HashSet;
+
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, CellKind, Nanos};
 
@@ -43,7 +45,10 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
         said.extend(runs(check.left_behind, "processes were left behind, and ended"));
         said.extend(runs(check.stopped_by_force, "the server did not heed its signal, and was killed (--stop)"));
     }
-    let failed = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == "failed");
+    // Where all of a group failed its own line says so, and why.
+    let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let measured: HashSet<_> = candidates().filter(|cell| cell.outcome == "measured").map(|cell| &cell.group).collect();
+    let failed = candidates().filter(|cell| cell.outcome == "failed" && measured.contains(&cell.group));
     if let Some(reason) = failed.clone().find_map(|cell| cell.reason.as_ref()) {
         let which = match (&view.check, failed.clone().next()) {
             (Some(_), Some(cell)) => {
