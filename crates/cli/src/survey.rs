@@ -82,7 +82,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     }
     let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
-    let mut end = vec![limits()];
+    let mut end = limits().to_vec();
     end.extend(doctor::worst(width));
     if ids.is_empty() {
         end.push("nothing was measured".into());
@@ -97,16 +97,15 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(if ids.is_empty() { FAILED } else { DONE })
 }
 
-/// What a CPU does at best, whatever the answers.
-fn limits() -> String {
+/// What a CPU does at best, whatever the answers: in lines that fit the narrowest screen.
+fn limits() -> [String; 2] {
     let found = ceiling::measure();
     let gib = |rate: f64| significant(rate / f64::from(1 << 30), 3);
-    format!(
-        "LIMIT  one CPU copies {} GiB/s within its caches, {} GiB/s in memory; a system call takes {} ns",
-        gib(found.copy_cached),
-        gib(found.copy_memory),
-        significant(found.system_call_ns, 3)
-    )
+    let (caches, memory) = (gib(found.copy_cached), gib(found.copy_memory));
+    [
+        format!("LIMIT  one CPU copies {caches} GiB/s in its caches, {memory} in memory"),
+        format!("       a system call takes {} ns", significant(found.system_call_ns, 3)),
+    ]
 }
 
 /// The steps that were named, or all.

@@ -35,10 +35,8 @@ pub fn unix_ns() -> u64 {
 /// adds no drift (clock_nanosleep(2), `TIMER_ABSTIME`).
 #[must_use]
 pub fn sleep_until_ns(deadline_ns: u64) -> bool {
-    let deadline = libc::timespec {
-        tv_sec: (deadline_ns / NS_PER_S) as libc::time_t,
-        tv_nsec: (deadline_ns % NS_PER_S) as libc::c_long,
-    };
+    let deadline =
+        libc::timespec { tv_sec: (deadline_ns / NS_PER_S) as _, tv_nsec: (deadline_ns % NS_PER_S) as libc::c_long };
     // SAFETY: `deadline` is a valid timespec that outlives the call; a null remainder is allowed
     // and is never written for an absolute sleep.
     let error =

@@ -67,9 +67,13 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
 ///
 /// Whatever sched_setscheduler(2) returns; in practice only a seccomp filter's error.
 pub fn run_when_idle() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the kernel reads `parameters`, which lives through the call, and keeps no pointer.
-    outcome::of(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }).map(drop)
+    // The kernel's own struct sched_param. By number: musl's sched_setscheduler(3) refuses everything with ENOSYS, since
+    // Linux sets threads where POSIX means processes.
+    let (calling_thread, priority): (libc::pid_t, libc::c_int) = (0, 0);
+    // SAFETY: the kernel reads `priority`, which lives through the call, and keeps no pointer.
+    let returned =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, calling_thread, libc::SCHED_IDLE, &raw const priority) };
+    outcome::of(returned as libc::c_int).map(drop)
 }
 
 /// CPU time that all threads of a process have used, ended ones included, in ns: what an external

@@ -147,7 +147,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
     };
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (timeout_ns / 1_000_000_000) as _,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: `poll` is one valid pollfd and `timeout` a valid timespec, both live through the call; a null

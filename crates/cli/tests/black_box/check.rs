@@ -359,19 +359,21 @@ fn a_port_that_stays_taken_is_said_with_who_has_it() {
 #[test]
 fn a_server_that_ends_too_early_is_said_with_its_last_words() {
     let bench = Bench::new();
-    let port = free_port();
-    let ready = format!("tcp:{port}");
-    let check = |start: &str, ready: &str, command: &str| {
+    let check = |start: &str, command: &str| {
+        let ready = "regex:ready";
         let flags =
             ["--values", "1,2", "--start", start, "--ready", ready, "--format", "json", "--", "sh", "-c", command];
         let document = bench.run_args(&QUICK.iter().chain(&flags).copied().collect::<Vec<_>>()).exits(5).json();
         reason(&document, "1")
     };
-    let early = check("echo no such file >&2; exit 3 # {value}", &ready, "true");
+    let early = check("echo no such file >&2; exit 3 # {value}", "true");
     assert_eq!(early, "the server ended before it was ready: it exited with 3: it said “no such file”");
-    let meanwhile = check("echo ready; sleep 0.1; exit 4 # {value}", "regex:ready", "exec sleep 30");
+    // It leaves when the command has begun, however long that takes.
+    let begun = bench.path("begun").display().to_string();
+    let start = format!("rm -f {begun}; echo ready; until test -e {begun}; do sleep 0.01; done; exit 4 # {{value}}");
+    let meanwhile = check(&start, &format!("touch {begun}; exec sleep 30"));
     assert!(meanwhile.starts_with("the server ended while the command ran: it exited with 4"), "{meanwhile}");
-    let missing = check("exec no-such-server-at-all {value}", &ready, "true");
+    let missing = check("exec no-such-server-at-all {value}", "true");
     assert!(missing.contains("exited with 127, as a shell does that does not find a command"), "{missing}");
     check_nobody_is_left(&bench);
 }

@@ -21,6 +21,9 @@ pub(super) struct CallInfo {
     pub(super) words: [u64; 8],
 }
 
+/// `PTRACE_GET_SYSCALL_INFO` of linux/ptrace.h, which not every libc has.
+const GET_SYSCALL_INFO: libc::c_long = 0x420e;
+
 /// `op` of a thread that is about to enter a call.
 pub(super) const ENTRY: u8 = 1;
 /// `op` of a thread that has come out of one.
@@ -78,7 +81,7 @@ pub(super) fn detach(tid: i32, signal: i32) -> io::Result<()> {
 pub(super) fn call_info(tid: i32) -> io::Result<CallInfo> {
     let mut info = CallInfo::default();
     let place = &raw mut info;
-    request(libc::PTRACE_GET_SYSCALL_INFO as libc::c_long, tid, size_of::<CallInfo>(), place as usize)?;
+    request(GET_SYSCALL_INFO, tid, size_of::<CallInfo>(), place as usize)?;
     Ok(info)
 }
 
