@@ -43,8 +43,8 @@ fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
          until grep -q listening six.out; do sleep 0.01; done\n\
          $BYTEGAUGE {STREAM} --host '[fd09::2]:4713' --key-file key > three.json\n\
          kill $six\n\
-         $BYTEGAUGE call --profile echo --flows 2 --server-engine epoll --duration 100ms --blocks 3 --looks 1 \
-         --audit off --budget 3s --quiet --format json --host 10.9.0.2:4711 --key-file key > two.json"
+         $BYTEGAUGE call --profile echo --flows 2 --server-engine epoll --duration 400ms --blocks 3 --looks 1 \
+         --audit off --budget 8s --quiet --format json --host 10.9.0.2:4711 --key-file key > two.json"
     );
     let Some(_ran) = between_two_hosts(&bench, &script) else { return };
     for file in ["one.json", "two.json", "three.json"] {

@@ -90,12 +90,12 @@ fn tried(name: &str, target: fn(&[u8]), cases: u32) {
 
 #[test]
 fn an_agent_hears_whatever_it_may_and_serves_the_next_caller() {
-    tried("agent", targets::agent, 32);
+    tried("agent", targets::agent, 20);
 }
 
 #[test]
 fn whoever_measures_hears_an_agent_that_says_whatever_it_likes() {
-    tried("home", targets::home, 100);
+    tried("home", targets::home, 40);
 }
 
 #[test]
