@@ -119,7 +119,8 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The settled numbers of a session.
 pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<View, Failure> {
     let data = SessionData::load(store, session)?;
-    let mut view = View::of(&data, &settings(matches)?);
+    let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
+    let mut view = View::of(&data, &settings);
     view.notes.extend(beside::notes(store, &view)?);
     Ok(view)
 }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{SessionId, SessionStatus};
-use bytegauge_report::{SessionData, View, render};
+use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::Store;
 use clap::ArgMatches;
 
@@ -122,11 +122,8 @@ impl Made {
     fn of(store: &Store, session: SessionId) -> Result<(Made, PageContent), Failure> {
         let began = Instant::now();
         let (_, trials) = store.standing(session)?;
-        let mut view = View::of(&SessionData::load(store, session)?, &bytegauge_report::Settings::default());
-        if view.status == SessionStatus::Running && store.is_owned(session) {
-            // The document takes it for cut off, as whoever reads the store later has to.
-            view.answer.next = vec!["the session goes on; nothing is proven before its look".into()];
-        }
+        let settings = Settings { is_running: store.is_owned(session), ..Settings::default() };
+        let view = View::of(&SessionData::load(store, session)?, &settings);
         let views = std::slice::from_ref(&view);
         let served = PageContent {
             page: render::page::render_live(&view, ASK_MS),

@@ -63,6 +63,15 @@ pub enum Answer {
         /// What would settle it.
         settle: Option<Settle>,
     },
+    /// The session goes on, and its first look is not due yet.
+    Running {
+        /// The choice so far.
+        choice: String,
+        /// Rounds of confirmation blocks that were measured.
+        blocks: u64,
+        /// How many there will be.
+        planned: Option<u64>,
+    },
     /// The session was cut off: whoever may stop when they like what they see can show anything.
     Interrupted {
         /// The choice so far.
@@ -154,6 +163,14 @@ impl Verdict {
                 let settle = settle.as_ref().map_or(HOPELESS.into(), settle_text);
                 let (rates, bound) = (self.rates_behind(), self.bound_text());
                 format!("not proven{why}; the best confirmed is to {best}{rates}{bound}; {settle}.")
+            }
+            Answer::Running { choice, blocks, planned } => {
+                let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
+                let rates = self.rates_behind();
+                format!(
+                    "not judged yet ({blocks}{of} blocks so far, and only the number fixed beforehand proves anything); the \
+                     choice so far is to {choice}{rates}."
+                )
             }
             Answer::Interrupted { choice, blocks, planned, goes_on } => {
                 let next = if *goes_on { "; go on with --resume" } else { "" };

@@ -29,6 +29,8 @@ pub struct Conditions<'a> {
     pub blocks: &'a Blocks<'a>,
     /// The session was cut off.
     pub unfinished: bool,
+    /// It goes on just now: what was not judged yet is due.
+    pub running: bool,
     /// It was measured here, and may go on here.
     pub resumable: bool,
     /// The time that the session was given or took, seconds.
@@ -125,7 +127,11 @@ pub fn decide(
     let choice = format!("{}{failing}", phrase::choice(named, varied));
     if confirmed.iter().any(|group| !group.standing.proves) {
         let Rounds { most, planned, .. } = conditions.rounds;
-        let answer = Answer::Interrupted { choice, blocks: most as u64, planned, goes_on: conditions.resumable };
+        let blocks = most as u64;
+        let answer = match conditions.running {
+            true => Answer::Running { choice, blocks, planned },
+            false => Answer::Interrupted { choice, blocks, planned, goes_on: conditions.resumable },
+        };
         return Decision::unjudged(answer, recommendation.cell);
     }
     let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
@@ -201,7 +207,9 @@ fn too_little(
             Some((_, levels)) => format!(
                 "nothing was confirmed; the fastest look was to {}, which may be luck ({})",
                 phrase::choice(levels, varied),
-                if conditions.unfinished && conditions.resumable {
+                if conditions.running {
+                    "the session goes on"
+                } else if conditions.unfinished && conditions.resumable {
                     "go on with --resume"
                 } else {
                     "a longer --budget leaves time to confirm"

@@ -79,11 +79,14 @@ pub struct Settings {
     pub margin: Option<f64>,
     /// The largest size that the fits of the cost use, bytes.
     pub fit_max: Option<u64>,
+    /// A process measures the session just now, as whoever has the store at hand knows. One that is stored as running, and
+    /// that nobody measures, was cut off.
+    pub is_running: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { level: 0.95, margin: None, fit_max: None }
+        Settings { level: 0.95, margin: None, fit_max: None, is_running: false }
     }
 }
 
@@ -93,6 +96,10 @@ impl View {
         let record = &session.record;
         let method = method(session, settings);
         let (level, margin) = (method.level, method.margin);
+        let status = match record.status {
+            SessionStatus::Running if !settings.is_running => SessionStatus::Incomplete,
+            status => status,
+        };
         let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
         let varied = plan_varied(&cells);
         let blocks = Blocks::of(&session.blocks);
@@ -118,7 +125,8 @@ impl View {
             cells: &cells,
             settled: &settled,
             blocks: &blocks,
-            unfinished: matches!(record.status, SessionStatus::Incomplete | SessionStatus::Running),
+            unfinished: matches!(status, SessionStatus::Incomplete | SessionStatus::Running),
+            running: status == SessionStatus::Running,
             resumable: !record.imported,
             budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
             rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
@@ -145,7 +153,7 @@ impl View {
         let mut view = View {
             schema_version: SCHEMA_VERSION,
             session: record.id,
-            status: record.status,
+            status,
             started: rfc3339(record.started_unix_ns),
             elapsed_ns,
             version: record.version.clone(),

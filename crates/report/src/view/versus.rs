@@ -82,7 +82,7 @@ impl Compared {
 fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
     let verdict = &group.verdict;
     if !group.standing.proves {
-        return Some("the session was cut off before its first look".into());
+        return Some("the session has not come to its first look".into());
     }
     if let Some(why) = verdict.inconclusive {
         return Some(why.to_string());

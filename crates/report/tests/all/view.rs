@@ -392,9 +392,11 @@ fn what_was_cut_off_proves_nothing() {
     let mut data = session(&small());
     data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
     assert!(only_verdict(&view(&data)).recommendation.proven);
+    // What is stored as running, and measured by nobody, was killed.
     for status in [SessionStatus::Incomplete, SessionStatus::Running] {
         data.record.status = status;
         let view = view(&data);
+        assert_eq!(view.status, SessionStatus::Incomplete);
         let verdict = only_verdict(&view);
         let groups = view.groups.iter().map(|group| (group.recommendation.proven, &group.recommendation.text));
         for (proven, text) in groups.chain([(verdict.recommendation.proven, &verdict.recommendation.text)]) {
@@ -402,6 +404,26 @@ fn what_was_cut_off_proves_nothing() {
             assert!(text.contains("not proven (interrupted after 40 of 48 blocks"), "{text}");
             assert!(text.contains("--resume") && !text.contains("shown at"), "{text}");
         }
+    }
+}
+
+#[test]
+fn what_is_measured_just_now_reads_as_running() {
+    let mut data = session(&small());
+    data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
+    for looks in [None, Some(3)] {
+        data.groups[0].facts.extend(looks.map(|looks| ("looks".to_owned(), json!(looks))));
+        data.record.status = SessionStatus::Running;
+        let view = View::of(&data, &Settings { is_running: true, ..Settings::default() });
+        assert_eq!(view.status, SessionStatus::Running);
+        let recommendation = &only_verdict(&view).recommendation;
+        let text = &recommendation.text;
+        assert!(!recommendation.proven && text.contains("not judged yet (40 of 48 blocks so far"), "{text}");
+        let row = &view.answer.to_use.rows[0];
+        assert!(row.note.as_ref().is_some_and(|note| note.starts_with("running: ")), "{:?}", row.note);
+        assert_eq!(view.answer.next, ["the session goes on; nothing is proven before its look"]);
+        let document = render::json::render(&view);
+        assert!(!document.contains("cut off after") && !document.contains("interrupted after"), "{document}");
     }
 }
 

@@ -12,14 +12,18 @@ const LONGER: f64 = 4.0;
 /// Nobody tries something that takes longer than this, seconds.
 const TRY_MAX_S: f64 = 3600.0;
 
+/// Said of a session that is being measured.
+pub const GOES_ON: &str = "the session goes on; nothing is proven before its look";
+
 /// What to do next: a command, where there is one, and what it may bring. A copy of a session goes on where it was begun,
 /// and not here.
 pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
     match view.status {
-        SessionStatus::Incomplete | SessionStatus::Running if imported => {
+        SessionStatus::Running => return vec![GOES_ON.into()],
+        SessionStatus::Incomplete if imported => {
             return vec!["it was interrupted where it was measured, and goes on only there".into()];
         }
-        SessionStatus::Incomplete | SessionStatus::Running => {
+        SessionStatus::Incomplete => {
             return vec![resume(view), "goes on where it stopped; until then nothing more is proven".into()];
         }
         SessionStatus::Complete | SessionStatus::Imported => {}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, Stage};
+use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
@@ -273,7 +273,7 @@ fn standing(
             (Standing::Open, Some("see NOISE".into()))
         }
         (false, Some(_)) => (Standing::Open, None),
-        (false, None) => doubtful(why_unjudged(group)),
+        (false, None) => doubtful(why_unjudged(group, view.status == SessionStatus::Running)),
     }
 }
 
@@ -284,9 +284,14 @@ fn is_contradicted(view: &View, group: &GroupView, cell: &CellView) -> bool {
     group.audit.as_ref().is_some_and(loses)
 }
 
-fn why_unjudged(group: &GroupView) -> String {
+fn why_unjudged(group: &GroupView, is_running: bool) -> String {
     let blocks = group.blocks.used;
     match (&group.look, &group.serial) {
+        (Some(look), _) if look.done == 0 && is_running => match look.next_blocks {
+            Some(due) => format!("running: {} of {due} blocks so far", look.so_far),
+            None => format!("running: {} so far", counted(look.so_far, "block")),
+        },
+        _ if is_running => "running: not judged yet".into(),
         (Some(look), _) if look.done == 0 => match look.next_blocks {
             Some(due) => format!("cut off after {} of {due} blocks", look.so_far),
             None => format!("{} so far: too few", counted(look.so_far, "block")),

@@ -50,7 +50,10 @@ fn holds(view: &View, versus: &VersusView) -> Vec<String> {
 }
 
 fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
-    if matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running) {
+    if view.status == SessionStatus::Running {
+        return vec![next::GOES_ON.into()];
+    }
+    if view.status == SessionStatus::Incomplete {
         return match imported {
             true => vec!["it was interrupted where it was measured, and goes on only there".into()],
             false => vec![next::resume(view), "goes on where it stopped; until then nothing more is shown".into()],
