@@ -18,7 +18,7 @@ const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; w
                      addr:HOST:PORT";
 
 /// Flags that a side's words cannot hold.
-const OF_SESSION: [&str; 16] = [
+const OF_SESSION: [&str; 17] = [
     "budget",
     "blocks",
     "looks",
@@ -35,6 +35,7 @@ const OF_SESSION: [&str; 16] = [
     "json-stream",
     "strict",
     "quiet",
+    "no-page",
 ];
 
 /// What a side is.

@@ -118,7 +118,8 @@ pub fn command() -> Command {
                 .arg(seed_arg())
                 .arg(Arg::new("gentle").long("gentle").action(ArgAction::SetTrue).help("Rest after every trial as long as it took"))
                 .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Print what would be measured, and for how long"))
-                .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress, only the answers")),
+                .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress and no page, only the answers"))
+                .arg(no_page_arg()),
         )
         .subcommand(
             Command::new("doctor")
@@ -416,8 +417,9 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .long("quiet")
                 .short('q')
                 .action(ArgAction::SetTrue)
-                .help("No plan and no progress, only the report"),
+                .help("No plan, no progress and no page, only the report"),
         )
+        .arg(no_page_arg())
         .arg(
             Arg::new("plant")
                 .long("plant")
@@ -432,6 +434,13 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .hide(true)
                 .help("How late an end may be before it counts as stalled"),
         )
+}
+
+fn no_page_arg() -> Arg {
+    Arg::new("no-page")
+        .long("no-page")
+        .action(ArgAction::SetTrue)
+        .help("Keep no page of it; else the latest 20 stay beside the store, and the last line says where")
 }
 
 /// One argument a flag: two factors of different workloads may share one.

@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use crate::exit::{DONE, Failure, INTERRUPTED};
 use crate::live::JsonLines;
 use crate::progress::Bar;
-use crate::{args, connect, dry_run, far, history, interrupt, look, print, resume, stored};
+use crate::{args, connect, dry_run, far, history, interrupt, look, page, print, resume, stored};
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -117,19 +117,28 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     // The screen says it where it is printed.
     let shown = matches!(args::text(matches, "format"), Some("text") | None) && !matches.get_flag("json-stream");
     let next = || stored::next(&view, &path);
+    let keep_page = || {
+        if talks && !matches.get_flag("no-page") {
+            page::keep(std::slice::from_ref(&view), &path);
+        }
+    };
     if ended == Ended::Interrupted {
         anstream::eprintln!("interrupted: everything measured is kept; go on with: {}", next());
+        keep_page();
         return Ok(INTERRUPTED);
     }
     if let Some(before) = before {
-        return match stored::verdict_code(&view, false) {
-            DONE => history::tell(&store, &before, &[session], matches),
-            failed => Ok(failed),
+        let code = match stored::verdict_code(&view, false) {
+            DONE => history::tell(&store, &before, &[session], matches)?,
+            failed => failed,
         };
+        keep_page();
+        return Ok(code);
     }
     if talks && !shown {
         anstream::eprintln!("{}", print::in_locale(format!("next: {}", next())));
     }
+    keep_page();
     Ok(stored::verdict_code(&view, matches.get_flag("strict")))
 }
 

@@ -13,7 +13,7 @@ use bytegauge_store::Store;
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, doctor, interrupt, measure, print, stored};
+use crate::{args, doctor, interrupt, measure, page, print, stored};
 
 /// Lines of an answer: with its title six of them and the end fit a screen.
 const LINES_MAX: usize = 4;
@@ -36,7 +36,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     let stop = interrupt::stop_on_signals()?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
-    let mut sessions = Vec::new();
+    let mut views = Vec::new();
     let mut interrupted = false;
     for (at, step) in steps.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
@@ -75,13 +75,13 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         let view = View::of(&SessionData::load(&store, session)?, &Settings::default());
         let said = brief::render(&view, LINES_MAX, width).join("\n");
         stored::print(&print::in_locale(format!("{title} (session {session})\n{said}\n")))?;
-        sessions.push(session);
+        views.push(view);
         if ended == Ended::Interrupted {
             interrupted = true;
             break;
         }
     }
-    let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
+    let ids: Vec<String> = views.iter().map(|view: &View| view.session.to_string()).collect();
     let mut end = limits().to_vec();
     end.extend(doctor::worst(width));
     if ids.is_empty() {
@@ -92,6 +92,11 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     stored::print(&print::in_locale(format!("\n{}\n", end.join("\n"))))?;
     if interrupted {
         anstream::eprintln!("interrupted: everything measured is kept");
+    }
+    if !matches.get_flag("quiet") && !matches.get_flag("no-page") {
+        page::keep(&views, &path);
+    }
+    if interrupted {
         return Ok(INTERRUPTED);
     }
     Ok(if ids.is_empty() { FAILED } else { DONE })

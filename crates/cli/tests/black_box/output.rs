@@ -240,3 +240,42 @@ fn a_full_standard_output_is_said() {
         ran.complains(&["No space left"]);
     }
 }
+
+#[test]
+fn the_last_line_of_a_run_names_its_page() {
+    let bench = Bench::new();
+    let pages = bench.store().with_extension("pages");
+    let kept = || -> std::collections::BTreeSet<String> {
+        let entries = std::fs::read_dir(&pages).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().into_string().expect("a name")).collect()
+    };
+    // Whoever wants none, and what only programs read, has none.
+    bench.run(&format!("{QUICK} --no-page")).exits(0);
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    bench.run(&format!("{QUICK} --json-stream")).exits(0);
+    assert!(kept().is_empty(), "{:?}", kept());
+
+    std::fs::create_dir_all(&pages).expect("a folder");
+    let write = |name: &str| std::fs::write(pages.join(name), "old").expect("a file");
+    // Pages of a store that was put away, and a file of somebody's.
+    (100..130).for_each(|session| write(&format!("{session}.html")));
+    write("notes.txt");
+    write("4.html");
+    let ran = bench.run(QUICK).exits(0);
+    let last = ran.stderr.lines().last().unwrap_or_default();
+    let path = last.strip_prefix("page: ").unwrap_or_else(|| panic!("{ran}"));
+    assert_eq!(path, std::fs::canonicalize(pages.join("4.html")).expect("the page").display().to_string());
+    let page = std::fs::read_to_string(path).expect("the page");
+    assert!(page.starts_with("<!doctype html>") && page.contains("\"session\":4"), "{page:.300}");
+    let kept = kept();
+    assert!(kept.contains("notes.txt") && kept.len() == 21, "{kept:?}");
+}
+
+#[test]
+fn a_page_that_cannot_be_kept_costs_nothing_else() {
+    let bench = Bench::new();
+    bench.write("r.pages", "a file where the folder would be");
+    let ran = bench.run(&format!("{QUICK} --store r.db --format json")).exits(0);
+    let ran = ran.complains(&["note: no page in r.pages/1.html", "report --html"]);
+    check_document(&ran.json());
+}
