@@ -3,7 +3,7 @@
 import { inWords, picture, scale } from "./bound";
 import { cellOf, factorOf, groupOf, type UseRow, type View } from "./data";
 import { h } from "./dom";
-import { digits, duration, percent } from "./format";
+import { costName, digits, duration, percent, sentence } from "./format";
 
 const MARKS: Record<UseRow["standing"], [string, string]> = {
   proven: ["✓", "shown to be within the margin"],
@@ -14,19 +14,20 @@ const MARKS: Record<UseRow["standing"], [string, string]> = {
 };
 
 export function answers(view: View, open: (group: string) => void): HTMLElement {
-  const { use, lever, avoid, why, holds, audit, noise, next, more } = view.answer;
+  const { use, lever, avoid, why, holds, audit, noise, next, more, relays = [] } = view.answer;
   const bounded = use.rows.some((row) => row.within != null);
+  const costs = [...new Set(view.groups.map((group) => costName(group.cost)))].join(", or ");
   const standings = [...new Set(use.rows.map((row) => row.standing))];
   return h(
     "section",
     { id: "answers", "aria-labelledby": "answers-title" },
     h("h2", { id: "answers-title" }, "What to use"),
-    lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, line))),
+    lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, sentence(line)))),
     bounded &&
       h(
         "p",
         { class: "reading" },
-        `The bar: how much dearer than the best confirmed the choice may be, at ${percent(use.level)} confidence. The line and shade: within ${percent(use.margin)}, the margin.`,
+        `The bar reaches to how much dearer than the best confirmed the choice may be (more ${costs}), at ${percent(use.level)} confidence: solid where that is shown to be within the margin of ${percent(use.margin)}, which is the shade; hatched where it is not.`,
       ),
     use.grid ? overview(view, open) : null,
     use.rows.length === 0
@@ -57,6 +58,9 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
           ` ${MARKS[standing][1]}`,
         ),
       ),
+      use.rows.some((row) => row.shown.some((level) => level.startsWith("("))) &&
+        h("li", {}, "(size) is the peer's choice: the answer is for a peer with that one"),
+      use.rows.some((row) => row.rough) && h("li", {}, "(rate) is only roughly known"),
     ),
     use.one && use.one.length > 0 ? told("With one constant", use.one) : null,
     avoid.length > 0 &&
@@ -70,18 +74,22 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       "div",
       { class: "told-grid" },
       told("Why: what limits", why),
+      told("What relays are worth", relays),
       told("Holds for", holds),
       told("In long trials", audit),
       told("Noise", noise),
-      told("Next", next),
-      told("More", more.length > 0 ? [more.join(" · ")] : []),
+      // Lines of a terminal: one sentence.
+      told("Next", next.length > 0 ? [next.join(" ")] : []),
+      more.length > 0 &&
+        h("section", { class: "told" }, h("h3", {}, "More"), h("p", {}, h("code", {}, more.join(" · ")))),
     ),
   );
 }
 
 function told(heading: string, lines: string[]): HTMLElement | false {
   return (
-    lines.length > 0 && h("section", { class: "told" }, h("h3", {}, heading), ...lines.map((line) => h("p", {}, line)))
+    lines.length > 0 &&
+    h("section", { class: "told" }, h("h3", {}, heading), ...lines.map((line) => h("p", {}, sentence(line))))
   );
 }
 
@@ -181,7 +189,9 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
     h(
       "span",
       { class: "limit" },
-      ...limits.map(([name, sentence]) => h("span", { class: "tag", title: sentence }, name)),
+      ...limits.map(([name, sentence]) =>
+        h("span", { class: "tag", title: sentence }, name === "unknown" ? "none found" : name),
+      ),
     ),
     row.note ? h("span", { class: "note" }, row.note) : null,
     row.code.length > 0 ? h("code", { class: "code" }, row.code.join("; ")) : null,

@@ -58,6 +58,12 @@ export function factorOf(view: View, name: string): FactorView {
   return found ?? { name, heading: name.replaceAll("_", " "), summary: "", role: "condition", unit: null };
 }
 
+/** A factor as an axis names it: `read size`, where a cell says `read 64 KiB`. */
+export function axisName(factor: FactorView): string {
+  const short = factor.name.endsWith("_size") && !factor.heading.includes("size");
+  return short ? `${factor.heading} size` : factor.heading;
+}
+
 /** Shown by confirmation, not by screening alone. */
 export function isConfirmed(cell: CellView): boolean {
   return cell.stage === "confirm";

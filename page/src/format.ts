@@ -7,7 +7,9 @@ const DECIMAL = ["", "k", "M", "G", "T"];
 export function digits(value: number, count = 3): string {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
-  const places = Math.max(0, count - 1 - Math.floor(Math.log10(Math.abs(value))));
+  // 9.98 is 10 in two digits, and has no third one then.
+  const rounded = Math.abs(Number(value.toPrecision(count)));
+  const places = Math.max(0, count - 1 - Math.floor(Math.log10(rounded)));
   return value
     .toFixed(Math.min(places, 12))
     .replace(/^-(?=0(\.0*)?$)/, "")
@@ -59,6 +61,9 @@ export function logTicks(low: number, top: number, room = 8): number[] {
 /** The first letter as it begins a heading. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
+/** A line of the first screen as a sentence: what is a command stays as it is typed. */
+export const sentence = (line: string): string => (/^(bytegauge |-|`)/.test(line) ? line : capital(line));
+
 /** A plain count: 20k, 1.5M. */
 export function count(value: number): string {
   return scaled(value, 1000, DECIMAL, "").replace("\u00a0", "").trim();
@@ -85,8 +90,28 @@ export function quantity(value: number, unit: string | null | undefined): string
     case "":
       return count(value);
     default:
-      return `${count(value)}\u00a0${unit}`;
+      return unit.endsWith("/s") && value >= 1000
+        ? scaled(value, 1000, DECIMAL, ` ${unit}`).replace(" ", "\u00a0")
+        : `${count(value)}\u00a0${unit}`;
   }
+}
+
+/** A middle with its interval in brackets, all in the unit that suits the middle: 1.34 GiB/s (0.98 to 1.67). */
+export function withInterval(
+  { mid, lower, upper }: { mid: number; lower: number | null; upper: number | null },
+  unit: string,
+): string {
+  if (lower == null || upper == null) return quantity(mid, unit);
+  const { name, divisor } = axisUnit(unit, mid);
+  const one = (value: number) => trimmed(value / divisor);
+  return `${one(mid)}\u00a0${name.replaceAll(" ", "\u00a0")} (${one(lower)} to ${one(upper)})`;
+}
+
+/** What is dearer where something costs more: `ns_per_byte` → `time a byte`. */
+export function costName(cost: string): string {
+  const unit = cost.split("_per_")[1] ?? "unit";
+  const what = unit === "nop" ? "an operation" : `a ${unit.replaceAll("_", " ")}`;
+  return `${cost.startsWith("cpu") ? "CPU time" : "time"} ${what}`;
 }
 
 function scaled(value: number, step: number, prefixes: string[], unit: string): string {

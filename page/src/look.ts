@@ -121,6 +121,8 @@ export interface Entry {
   name: string;
   series: number;
   hollow?: boolean;
+  /** Its marks stand alone, without a line. */
+  loose?: boolean;
 }
 
 /** What marks and dashes mean, as a drawing, so that it is saved with the figure. */
@@ -140,17 +142,19 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
     y: { axis: null, domain: [0, high], range: [0, high] },
     marks: [
       Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
-      ...entries.flatMap(({ name, series, hollow }, at) => {
+      ...entries.flatMap(({ name, series, hollow, loose }, at) => {
         const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
         const stroke = tone[series % tone.length] ?? ink();
         return [
-          Plot.ruleY([y], {
-            x1: x,
-            x2: x + 28,
-            stroke,
-            strokeWidth: 2,
-            strokeDasharray: DASHES[series] || undefined,
-          } as Plot.RuleYOptions),
+          loose
+            ? null
+            : Plot.ruleY([y], {
+                x1: x,
+                x2: x + 28,
+                stroke,
+                strokeWidth: 2,
+                strokeDasharray: DASHES[series] || undefined,
+              } as Plot.RuleYOptions),
           Plot.dot([[x + 14, y]], {
             symbol: SYMBOLS[series] as Plot.SymbolType,
             r: 4.5,
@@ -189,7 +193,8 @@ export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) =>
     y: "id",
     text: name,
     frameAnchor: "left",
-    ...(narrow ? { dy: -15 } : { dx: -left + 4 }),
+    // Above their rows they stand on lines of the drawing.
+    ...(narrow ? { dy: -15, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
     textAnchor: "start",
     fill: ink(),
     lineWidth: (narrow ? width - 20 : left) / 13,

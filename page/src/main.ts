@@ -12,7 +12,8 @@ import { audit } from "./figures/audit";
 import { apart, travelled } from "./figures/between";
 import { cost } from "./figures/cost";
 import { course } from "./figures/course";
-import { cells, environment, errors, missing, notes, options } from "./figures/facts";
+import { errors } from "./figures/errors";
+import { cells, environment, missing, notes, options } from "./figures/facts";
 import { forest } from "./figures/forest";
 import { heatmap } from "./figures/heatmap";
 import { knee } from "./figures/knee";
@@ -47,6 +48,7 @@ function start(): void {
     percentiles,
     load,
     knee,
+    errors,
     audit,
     course,
     cost,
@@ -83,7 +85,7 @@ function start(): void {
     evidence.replaceChildren(picker(state, looking), h("div", { class: "figures" }));
     const room = evidence.lastElementChild as HTMLElement;
     for (const make of makers) room.append(slot(make, state));
-    for (const each of [options(looking), errors(looking), cells(looking)]) if (each) room.append(each);
+    for (const each of [options(looking), cells(looking)]) if (each) room.append(each);
     drawAll();
   }
 
@@ -143,7 +145,8 @@ function head(state: State): HTMLElement {
     const { view } = state;
     title.textContent = `bytegauge ${view.plan.name}`;
     const seconds = view.elapsed_ns == null ? "" : ` · ${duration(view.elapsed_ns)}`;
-    said.textContent = view.answer.head || `session ${view.session}${seconds}`;
+    // The name stands above it already.
+    said.textContent = (view.answer.head || `session ${view.session}${seconds}`).replace(`${title.textContent} · `, "");
   };
   const sessions =
     state.views.length > 1

@@ -14,7 +14,12 @@ export interface Measure {
 const interval = (mid: number | null | undefined, lower?: number | null, upper?: number | null): Interval | null =>
   mid == null ? null : { mid, lower: lower ?? null, upper: upper ?? null };
 
-const RATES: Record<string, string> = { throughput: "throughput", calls: "calls", nops: "completed operations" };
+/** What a rate counts, by its metric. */
+export const RATES: Record<string, string> = {
+  throughput: "throughput",
+  calls: "completed calls",
+  nops: "completed operations",
+};
 
 function rate(cells: CellView[]): Measure {
   const estimate = cells[0]?.estimate;
@@ -74,6 +79,6 @@ export function measures(cells: CellView[]): Measure[] {
 /** What an answer costs beside its rate: the first of these that the cells have. */
 export function costOf(cells: CellView[]): Measure | undefined {
   const all = measures(cells);
-  const wanted = ["cpu", "server_cpu_ns_per_call", "cpu_ns_per_nop"];
+  const wanted = ["server_cpu_ns_per_call", "cpu_ns_per_nop", "cpu"];
   return wanted.map((key) => all.find((measure) => measure.key === key)).find((measure) => measure != null);
 }

@@ -60,7 +60,7 @@ function program(check: NonNullable<View["check"]>): HTMLElement | null {
   return h(
     "section",
     { id: "verdict", class: "told", "aria-labelledby": "verdict-title" },
-    h("h2", { id: "verdict-title" }, `What it is in ${check.program}`),
+    h("h2", { id: "verdict-title" }, `What is gained in ${check.program}`),
     ...lines.map((line) => h("p", { class: "result" }, line)),
     ...bad.map((line) => h("p", { class: "reading" }, line)),
     h(
@@ -89,13 +89,16 @@ export function versus({ view }: Looking): Figure | null {
       differences(
         [{ id: "b", label: "b", mid: longer, lower, upper, word, alarm: found.verdict === "worse", more: word }],
         margin,
-        "b takes longer than a",
+        "← a takes longer · b takes longer →",
         width,
         FAR,
       ),
     ],
   };
 }
+
+/** From three times as fast on, gains are told as times. */
+const MANY = 2;
 
 /** What the named values gain over what the program has now. */
 export function gains({ view }: Looking): Figure | null {
@@ -107,6 +110,8 @@ export function gains({ view }: Looking): Figure | null {
     const named = cellOf(view, gain.cell)?.label || "the named value";
     return rows.length > 1 ? `${groupOf(view, gain.group)?.label ?? gain.group}: ${named}` : named;
   };
+  // Where it is many times as fast, a percentage is no number for people.
+  const many = rows.some((gain) => (gain.gain ?? 0) >= MANY);
   const now = [...new Set(rows.map((gain) => gain.default))].join(", ");
   return {
     id: "gains",
@@ -137,9 +142,10 @@ export function gains({ view }: Looking): Figure | null {
           more: gain.cpu_ns == null ? "" : `CPU time of a run ${duration(gain.cpu_ns)}`,
         })),
         view.plan.margin,
-        `faster than with ${now}`,
+        many ? `times as fast as with ${now}` : `faster than with ${now}`,
         width,
         FAR,
+        many,
       ),
     ],
   };

@@ -1,5 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { axisUnit, bytes, count, digits, duration, logTicks, percent, quantity, trimmed } from "../src/format";
+import {
+  axisUnit,
+  bytes,
+  costName,
+  count,
+  digits,
+  duration,
+  logTicks,
+  percent,
+  quantity,
+  sentence,
+  trimmed,
+  withInterval,
+} from "../src/format";
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
@@ -31,12 +44,37 @@ describe("numbers for people", () => {
     expect(trimmed(2.5)).toBe("2.5");
     expect(digits(2.6)).toBe("2.60");
   });
+  test("digits are counted after rounding", () => {
+    expect([digits(9.98, 2), digits(0.9996), digits(99.95), digits(9.94, 2)]).toEqual(["10", "1.00", "100", "9.9"]);
+  });
+  test("a middle with its interval, all in the unit that suits the middle", () => {
+    const told = (mid: number, lower: number | null, upper: number | null, unit: string) =>
+      plain(withInterval({ mid, lower, upper }, unit));
+    expect(told(1.5 * 2 ** 30, 2 ** 29, 2 ** 31, "bytes/s")).toBe("1.5 GiB/s (0.5 to 2)");
+    expect(told(7.57e6, 971e3, 15.6e6, "NOPs/s")).toBe("7.57 M NOPs/s (0.971 to 15.6)");
+    expect(told(7.57e6, null, null, "NOPs/s")).toBe("7.57 M NOPs/s");
+    expect(told(900, 800, 1000, "calls/s")).toBe("900 calls/s (800 to 1000)");
+  });
+  test("what costs more where something is dearer", () => {
+    expect(["ns_per_byte", "cpu_ns_per_call", "ns_per_nop"].map(costName)).toEqual([
+      "time a byte",
+      "CPU time a call",
+      "time an operation",
+    ]);
+  });
+  test("a line is a sentence, and a command is as it is typed", () => {
+    expect(["all is shown", "bytegauge ab --resume 3 goes on", "--resume"].map(sentence)).toEqual([
+      "All is shown",
+      "bytegauge ab --resume 3 goes on",
+      "--resume",
+    ]);
+  });
   test("what is no number is a dash, and minus is minus", () => {
     expect([digits(Number.NaN), digits(Number.POSITIVE_INFINITY), digits(-0.5)]).toEqual(["–", "–", "−0.500"]);
   });
   test("quantities by unit", () => {
     expect(plain(quantity(2 ** 31, "bytes/s"))).toBe("2 GiB/s");
-    expect(plain(quantity(12_000, "calls/s"))).toBe("12k calls/s");
+    expect(plain(quantity(12_000, "calls/s"))).toBe("12 k calls/s");
     expect(plain(quantity(0.25, "ns/byte"))).toBe("0.25 ns/byte");
   });
 });

@@ -8,6 +8,7 @@ import axe from "axe-core";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { fileOf, open, PATIENCE_MS, program, served, start } from "./browser";
+import type { View } from "../src/data";
 import { between, cell, grid, long, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
@@ -74,6 +75,65 @@ describe.skipIf(!program)("the page in a browser", () => {
     await page.locator("#sweep select").nth(3).selectOption("mean");
     await page.locator("#sweep select").nth(4).selectOption("cpu");
     expect(await page.locator("#sweep .drawing svg").count()).toBeGreaterThan(1);
+    expect(trouble).toEqual([]);
+  });
+
+  test("another factor for x, colour and panels, of any plan", async () => {
+    // Three factors with two, three and two levels, each cell with a rate of its own.
+    const cells = ["unix", "tcp"].flatMap((transport) =>
+      [1, 4, 16].flatMap((read) =>
+        ["cubic", "bbr"].map((congestion) =>
+          cell({
+            id: `${transport}-${read}-${congestion}`,
+            factors: { transport, read_size: read * 1024, write_size: 1024, congestion },
+            rate: 1e9 + read * 1e7 + (transport === "tcp" ? 1e6 : 0) + (congestion === "bbr" ? 1e5 : 0),
+          }),
+        ),
+      ),
+    );
+    const names = { transport: "transport", read_size: "read size", congestion: "cc" };
+    const levels = {
+      transport: ["unix", "tcp"],
+      read_size: ["1 KiB", "4 KiB", "16 KiB"],
+      congestion: ["cubic", "bbr"],
+    };
+    type Name = keyof typeof names;
+    const all = Object.keys(names) as Name[];
+    const { page, trouble } = await open(browser, fileOf([session(cells, { varied: all })]));
+    const list = (at: number) => page.locator("#sweep select").nth(at);
+    const texts = async (place: string) =>
+      (await page.locator(place).allTextContents()).map((text) => text.replaceAll("\u00a0", " "));
+    for (const x of all) {
+      for (const colour of all.filter((name) => name !== x)) {
+        const facet = all.find((name) => name !== x && name !== colour) as Name;
+        await list(2).selectOption("");
+        await list(1).selectOption("");
+        await list(0).selectOption(x);
+        await list(1).selectOption(colour);
+        await list(2).selectOption(facet);
+        const what = `${x} by ${colour} in ${facet}`;
+        expect(await page.locator("#sweep h3").textContent(), what).toBe(`Throughput by ${names[x]}`);
+        expect(await page.locator("#sweep .side svg").count(), what).toBe(levels[facet].length);
+        const panels = await texts("#sweep .side svg text");
+        for (const level of levels[x]) expect(panels, what).toContain(level);
+        for (const level of levels[facet])
+          expect(panels.join(" | "), what).toContain(`${names[facet].replace(" size", "")} ${level}`);
+        const key = (await texts("#sweep .drawing > svg text")).filter((text) => text !== "");
+        expect(key, what).toEqual([names[colour], ...levels[colour]]);
+        // Each cell has its mark, filled since all were confirmed.
+        await page.locator("#sweep .data summary").click();
+        await expect.poll(() => page.locator("#sweep tbody tr").count(), { timeout: PATIENCE_MS }).toBe(cells.length);
+        expect((await texts("#sweep thead th")).slice(0, 3), what).toEqual([x, colour, facet]);
+        await page.locator("#sweep .data summary").click();
+      }
+    }
+    // What is chosen for one place is offered for no other.
+    await list(0).selectOption("congestion");
+    expect(
+      await list(1)
+        .locator("option")
+        .evaluateAll((each) => each.map((one) => (one as HTMLOptionElement).value)),
+    ).toEqual(expect.not.arrayContaining(["congestion"]));
     expect(trouble).toEqual([]);
   });
 
@@ -464,6 +524,9 @@ describe.skipIf(!program)("the page in a browser", () => {
       ["call.jsonl.br", [], ["percentiles", "forest", "course", "twins"]],
       ["datagrams.jsonl.br", [], ["sweep", "course"]],
       ["datagram-calls.jsonl.br", [], ["percentiles", "course"]],
+      ["errors.jsonl.br", [], ["errors", "sweep", "percentiles"]],
+      ["load.jsonl.br", [], ["load", "percentiles", "sweep"]],
+      ["knee.jsonl.br", [], ["knee", "forest"]],
       ["ring.jsonl.br", [], ["sweep", "course"]],
       ["relay.jsonl.br", [], ["forest", "course"]],
       ["far-host.jsonl.br", [], ["sweep", "course", "options"]],
@@ -499,6 +562,86 @@ describe.skipIf(!program)("the page in a browser", () => {
         expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(360);
         await page.setViewportSize({ width: 1280, height: 900 });
       }
+      expect(trouble).toEqual([]);
+    });
+
+    /** The page of one stored session, and its document. */
+    async function page_of(name: string) {
+      const store = join(home, `${name}.db`);
+      const file = join(home, `${name}.jsonl`);
+      writeFileSync(file, brotliDecompressSync(readFileSync(stored(`${name}.jsonl.br`))));
+      await run("import", file, "--store", store);
+      const place = join(home, `${name}.html`);
+      await run("report", "--store", store, "--html", place);
+      const { stdout } = await promisify(execFile)(binary ?? "", ["report", "--store", store, "--format", "json"], {
+        maxBuffer: 1 << 28,
+      });
+      return { ...(await open(browser, place)), view: JSON.parse(stdout) as View };
+    }
+    const plain = (texts: string[]) => texts.map((text) => text.replaceAll("\u00a0", " "));
+
+    test("calls that failed: a bar for each class in each cell, and why", async () => {
+      const { page, trouble, view } = await page_of("errors");
+      await page.locator(".picker select").selectOption("g1");
+      const failed = view.cells
+        .filter((each) => each.group === "g1" && each.kind === "candidate")
+        .flatMap((each) => (each.call?.errors ?? []).map((error) => ({ each, error })));
+      expect(failed.length).toBeGreaterThan(1);
+      const figure = page.locator("#errors");
+      expect(await figure.locator("g[fill] rect, rect[fill]").count(), "bars").toBeGreaterThanOrEqual(failed.length);
+      const said = plain(await figure.locator("svg text").allTextContents()).join(" | ");
+      for (const { each, error } of failed) {
+        expect(said).toContain(`${each.label}: ${error.class} while writing`);
+        const share = error.count / (each.call?.begun ?? 0);
+        expect(said, each.label).toContain(`${Number((share * 100).toPrecision(2))} %, `);
+      }
+      expect(await figure.locator(".reading").textContent()).toContain(failed[0]?.error.explanation);
+      await figure.locator(".data summary").click();
+      await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(failed.length);
+      expect(trouble).toEqual([]);
+    });
+
+    test("latency against the rate: a line for each engine, crossed where its load was not reached", async () => {
+      const { page, trouble, view } = await page_of("load");
+      const timed = view.cells.filter((each) => each.kind === "candidate" && each.more["total_p99_ns"]?.median != null);
+      const short = timed.filter(
+        (each) => (each.estimate.median ?? 0) < Number((each.factors as Record<string, unknown>)["call_rate"]) * 0.98,
+      );
+      expect(short.length, "the fixture has its knee").toBeGreaterThan(0);
+      const figure = page.locator("#load");
+      await figure.locator(".data summary").click();
+      await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(timed.length);
+      const named = plain(await figure.locator("svg text").allTextContents());
+      expect(named).toEqual(expect.arrayContaining(["epoll", "blocking", "calls per second, reached"]));
+      const crosses = figure.locator('svg g[stroke-width="2"] path, svg path[stroke-width="2"]');
+      expect(await crosses.count()).toBeGreaterThanOrEqual(short.length);
+      await figure.locator("select").selectOption("total_p50_ns");
+      expect(await page.locator("#load h3").textContent()).toBe(
+        "Latency (p50 of the calls) against the rate that was reached",
+      );
+      expect(trouble).toEqual([]);
+    });
+
+    test("the knee: what keeps the objective, and every probe of the searches", async () => {
+      const { page, trouble, view } = await page_of("knee");
+      const cells = view.cells.filter((each) => each.kind === "candidate" && each.call?.knee);
+      expect(cells.length).toBe(2);
+      const figure = page.locator("#knee");
+      expect(plain([(await figure.locator("h3").textContent()) ?? ""])).toEqual([
+        "The highest rate that keeps p99 within 20 ms",
+      ]);
+      const probes = cells.flatMap(
+        (each) => each.call?.knee?.probes.filter((probe) => probe.percentile_ns != null) ?? [],
+      );
+      const kept = probes.filter((probe) => probe.kept).length;
+      expect(await figure.locator(".side svg circle").count(), "what kept it").toBe(kept);
+      const crosses = figure.locator('.side svg g[stroke-width="1.8"] path');
+      expect(await crosses.count(), "what did not").toBe(probes.length - kept);
+      const said = plain(await figure.locator("svg text").allTextContents());
+      for (const each of cells) expect(said).toContain(`${each.label}: p99 of every probe`);
+      expect(said).toContain("what a closed loop reaches");
+      await figure.locator(".data summary").click();
+      await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(cells.length);
       expect(trouble).toEqual([]);
     });
 

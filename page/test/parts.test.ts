@@ -4,6 +4,7 @@ import { inWords, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
 import { edges, near } from "../src/figures/contours";
 import { fitted } from "../src/figures/cost";
+import { explained } from "../src/figures/errors";
 import { percentileOf } from "../src/figures/percentiles";
 import { same } from "../src/figures/sessions";
 import { axes } from "../src/figures/sweep";
@@ -170,5 +171,23 @@ describe("CSV", () => {
         ],
       }),
     ).toBe('a,b\r\n"say ""x"", y",\r\n\'=1+1,-2\r\n');
+  });
+});
+
+describe("calls that failed", () => {
+  test("each kind is explained once, as where it was most frequent", () => {
+    const [often, rarely] = ["c1", "c2"].map((id) => cell({ id, label: `<${id}>`, factors: {} }));
+    const error = { class: "timed-out", phase: "first-byte", count: 3, reply_bytes_missing: 0, request_bytes_lost: 0 };
+    if (!often || !rarely) throw new Error("two cells");
+    expect(
+      explained([
+        { cell: often, error: { ...error, explanation: "nobody answered" } },
+        { cell: rarely, error: { ...error, explanation: "nobody answered in time" } },
+        { cell: rarely, error: { ...error, class: "reset", phase: "new-phase", explanation: "it closed" } },
+      ]),
+    ).toEqual([
+      "Timed out while waiting for the reply (<c1>): nobody answered.",
+      "Reset while new-phase (<c2>): it closed.",
+    ]);
   });
 });

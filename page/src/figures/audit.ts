@@ -9,7 +9,7 @@ import { differences } from "./differences";
 const FINDINGS: Record<string, string> = {
   holds: "It holds: within the margin of every rival.",
   contradicts: "It does not hold: a rival is cheaper by more than the margin.",
-  open: "Whether it holds is open: the intervals are too wide.",
+  open: "Whether it holds is open: such trials are too few, or too far apart.",
 };
 
 export function audit({ view, group }: Looking): Figure | null {
@@ -27,7 +27,7 @@ export function audit({ view, group }: Looking): Figure | null {
   }));
   return {
     id: "audit",
-    title: "The choice in long trials",
+    title: "Does the choice last? Against its rivals in long trials",
     reading: `How much dearer ${name(found.choice)} is than each rival where trials are far longer. ${FINDINGS[found.finding] ?? found.finding} Bars are intervals at ${percent(view.plan.level)}, the shade is the margin; a crossed row contradicts the choice.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],
@@ -41,6 +41,6 @@ export function audit({ view, group }: Looking): Figure | null {
         rival.blocks,
       ]),
     }),
-    draw: (width) => [differences(rows, view.plan.margin, "the choice dearer than the rival", width)],
+    draw: (width) => [differences(rows, view.plan.margin, "← choice cheaper · choice dearer →", width)],
   };
 }

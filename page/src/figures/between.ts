@@ -78,9 +78,7 @@ export function apart({ view, group }: Looking, state: State): Figure | null {
         found.verdict,
       ]),
     }),
-    draw: (width) => [
-      differences(rows, margin, arms.length === 2 ? `dearer than in ${first}` : "dearer than in the first", width),
-    ],
+    draw: (width) => [differences(rows, margin, "← cheaper · dearer →", width)],
   };
 }
 
@@ -125,6 +123,6 @@ export function travelled({ view, group }: Looking, state: State): Figure | null
         choice.finding,
       ]),
     }),
-    draw: (width) => [differences(rows, between.margin, "dearer there than the best", width)],
+    draw: (width) => [differences(rows, between.margin, "dearer than the best there →", width)],
   };
 }

@@ -44,7 +44,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
   return {
     id: "cost",
     title: `What a call and a byte cost: the ${end}`,
-    reading: `${capital(metric)} against the bytes that it moved, with the fitted curve: ${digits(model.per_call_ns ?? 0)} ns a call, ${pieces}. Typical error of the curve ${percent(model.relative_error ?? 0)}. Beneath: how far each trial is off it; a pattern there would mean that the curve is wrong. A description: no recommendation rests on it.`,
+    reading: `${capital(metric)} against the bytes that it moved, with the fitted curve: ${duration(model.per_call_ns ?? 0)} a call, ${pieces}. Typical error of the curve ${percent(model.relative_error ?? 0)}. Beneath: how far each trial is off it; a pattern there would mean that the curve is wrong. A description: no recommendation rests on it.`,
     controls:
       has("reader") && has("writer")
         ? h(
@@ -71,7 +71,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
     draw(width) {
       if (points.length === 0) return [nothing("No curve fits.")];
       const powers = Array.from(
-        { length: Math.floor(Math.log2(last)) - Math.ceil(Math.log2(first * 0.9)) + 1 },
+        { length: Math.floor(Math.log2(last * 1.1)) - Math.ceil(Math.log2(first * 0.9)) + 1 },
         (_, at) => 2 ** (Math.ceil(Math.log2(first * 0.9)) + at),
       );
       const x: Plot.ScaleOptions = {
@@ -83,15 +83,25 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
       const times = [...points.map((point) => point.ns), ...curve.map((point) => point.ns ?? 1)];
       const shared = { marginLeft: 62, marginRight: 20 };
       const reach = Math.max(...points.map((point) => Math.abs(point.ln)), 0.1);
+      const step = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100].find((share) => 2 * Math.log1p(share) >= reach) ?? 1000;
+      // As much and as little by the same factor: they lie as far from the curve.
+      const around = [1 / (1 + step) - 1, 0, step];
       return [
         draw(width, {
           ...shared,
-          height: 260,
-          marginTop: 16,
+          height: 284,
+          marginTop: 40,
           marginBottom: 30,
           x: { ...x, label: null },
           y: { ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 7), grid: true, label: null },
           marks: [
+            Plot.text([`${capital(metric)}: the trials, and the curve`], {
+              frameAnchor: "top-left",
+              dy: -36,
+              textAnchor: "start",
+              fontWeight: 600,
+              fill: ink(),
+            }),
             Plot.ruleX(breaks, { x: (each) => Math.log2(each.at_bytes), stroke: warn(), strokeDasharray: "4 3" }),
             Plot.text(breaks, {
               x: (each) => Math.log2(each.at_bytes),
@@ -127,11 +137,11 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
             domain: [-reach, reach],
             grid: true,
             label: null,
-            ticks: 3,
-            tickFormat: (ln: number) => `${ln > 0 ? "+" : ""}${percent(Math.expm1(ln))}`,
+            ticks: around.map((share) => Math.log1p(share)),
+            tickFormat: (ln: number) => `${ln > 0 ? "+" : ""}${percent(Math.expm1(ln)).replace("-", "−")}`,
           },
           marks: [
-            Plot.text(["trial ÷ curve"], {
+            Plot.text(["How far each trial is off the curve"], {
               frameAnchor: "top-left",
               dy: -18,
               textAnchor: "start",

@@ -2,9 +2,10 @@
 
 import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
-import { duration, percent, quantity } from "../format";
+import { capital, duration, percent, quantity } from "../format";
 import type { Figure } from "../frame";
 import { colours, draw, fromZero, ink, legend, paper, SERIES_MAX, SYMBOLS, warn } from "../look";
+import { RATES } from "../measure";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -19,6 +20,7 @@ export function course({ view, group }: Looking): Figure | null {
     id === recommended ? 0 : id === twin ? 1 : 2 + (cellOf(view, id)?.above_best_upper ?? 9);
   const cells = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell)).slice(0, LINES_MAX);
   const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
+  const metric = cellOf(view, cells[0]?.cell)?.estimate.metric ?? "";
   const name = (id: string) => (id === twin ? `${label(group.twin?.cell ?? id)}, its twin` : label(id));
   const points = cells
     .flatMap((each, s) =>
@@ -32,7 +34,7 @@ export function course({ view, group }: Looking): Figure | null {
     found.blocks_per_point === 1 ? "one trial" : `the median of ${found.blocks_per_point} neighbouring trials`;
   return {
     id: "course",
-    title: "Trials in the order of measurement",
+    title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
     reading: `Each mark is ${each} of a confirmed cell; a cell and its twin are the same measured twice. Beneath: the share of CPU time that the host took from this machine in that block. A slope here is drift; marks that fall together with steal were disturbed.`,
     table: () => ({
       columns: ["cell", "label", "block", "at_ns", "rate"],
@@ -48,7 +50,7 @@ export function course({ view, group }: Looking): Figure | null {
         tickFormat: (ns: number) => duration(ns),
       };
       const shared = { marginLeft: 66, marginRight: 20 };
-      const most = Math.max(...steal.map((point) => point.share), 0.02);
+      const most = Math.max(...steal.map((point) => point.share), 0);
       const drawings: Node[] = [
         draw(width, {
           ...shared,
@@ -58,7 +60,7 @@ export function course({ view, group }: Looking): Figure | null {
           x: { ...x, label: null },
           y: { ...axis, ticks: 5 },
           marks: [
-            Plot.text([unitName], {
+            Plot.text([capital(`${RATES[metric] ?? "rate"}, ${unitName}`)], {
               frameAnchor: "top-left",
               dy: -20,
               textAnchor: "start",
@@ -102,21 +104,30 @@ export function course({ view, group }: Looking): Figure | null {
             marginTop: 20,
             marginBottom: 38,
             x: { ...x, label: "since the session began", labelArrow: "none", labelAnchor: "center" },
-            y: { domain: [0, most], label: null, ticks: 2, grid: true, tickFormat: (share: number) => percent(share) },
+            y: {
+              domain: [0, Math.max(most, 0.02)],
+              label: null,
+              ticks: 2,
+              grid: true,
+              tickFormat: (share: number) => percent(share),
+            },
             marks: [
-              Plot.text(["steal"], {
-                frameAnchor: "top-left",
-                dy: -16,
-                textAnchor: "start",
-                fontWeight: 600,
-                fill: ink(),
-              }),
+              Plot.text(
+                [most > 0 ? "CPU time taken by the host (steal)" : "CPU time taken by the host (steal): none"],
+                {
+                  frameAnchor: "top-left",
+                  dy: -16,
+                  textAnchor: "start",
+                  fontWeight: 600,
+                  fill: ink(),
+                },
+              ),
               Plot.ruleX(steal, {
                 x: "at",
                 y1: 0,
                 y2: "share",
                 stroke: warn(),
-                strokeWidth: Math.max(2, (width - 90) / Math.max(steal.length, 1) / 3),
+                strokeWidth: Math.min(10, Math.max(2, (width - 90) / Math.max(steal.length, 1) / 3)),
               }),
               Plot.ruleY([0], { stroke: ink() }),
             ],
@@ -126,7 +137,7 @@ export function course({ view, group }: Looking): Figure | null {
       drawings.push(
         legend(
           "",
-          cells.map((one, series) => ({ name: name(one.cell), series, hollow: one.cell === twin })),
+          cells.map((one, series) => ({ name: name(one.cell), series, hollow: one.cell === twin, loose: series > 0 })),
           width,
         ),
       );

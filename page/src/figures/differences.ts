@@ -1,7 +1,7 @@
 // Differences with their intervals about 0, a row each: the shade is the margin, a crossed row is one that alarms.
 
 import * as Plot from "@observablehq/plot";
-import { percent } from "../format";
+import { percent, trimmed } from "../format";
 import { accent, draw, faint, ink, NARROW, paper, rows as laidOut, warn } from "../look";
 
 export interface Difference {
@@ -31,7 +31,10 @@ export function differences(
   label: string,
   width: number,
   reach = REACH,
+  /** Instead of percentages above: how many times as much, which is 1 where nothing differs. */
+  times = false,
 ): SVGSVGElement {
+  const named = times ? (share: number) => `${trimmed(1 + share)}\u00a0×` : signed;
   const ends = rows.flatMap((row) => [row.lower ?? row.mid ?? 0, row.upper ?? row.mid ?? 0, ...(row.thin ?? [])]);
   const low = Math.max(-reach, Math.min(-margin * 1.4, ...ends));
   const top = Math.min(reach, Math.max(margin * 1.4, ...ends));
@@ -57,8 +60,8 @@ export function differences(
       label,
       labelArrow: "none",
       labelAnchor: "center",
-      ticks: Math.max(3, Math.floor((width - left) / 90)),
-      tickFormat: (share: number) => percent(share).replace("-", "−"),
+      ticks: times ? wholes(1 + top, (width - left) / 90) : Math.max(3, Math.floor((width - left) / 90)),
+      tickFormat: named,
     },
     y,
     marks: [
@@ -117,7 +120,7 @@ export function differences(
           {
             y: "id",
             x: end,
-            text: (row) => percent(row.mid ?? 0).replace("-", "−"),
+            text: (row) => named(row.mid ?? 0),
             textAnchor: end === low ? "start" : "end",
             dx: end === low ? 4 : -4,
             fontWeight: 600,
@@ -137,7 +140,7 @@ export function differences(
         Plot.pointerY({
           y: "id",
           x: (row) => clip(row.mid),
-          title: (row) => `${row.label}\n${interval(row)}\n${row.more}`,
+          title: (row) => `${row.label}\n${interval(row, named)}\n${row.more}`,
           fill: paper(),
           lineHeight: 1.3,
         }),
@@ -146,7 +149,16 @@ export function differences(
   });
 }
 
-function interval({ mid, lower, upper }: Difference): string {
-  const middle = mid == null ? "–" : percent(mid);
-  return lower == null || upper == null ? middle : `${middle} (${percent(lower)} to ${percent(upper)})`;
+/** Whole multiples as shares above, as many as there is room for: 1 ×, 10 ×, 20 ×. */
+function wholes(most: number, room: number): number[] {
+  const step = [1, 2, 5, 10, 20, 50].find((each) => most / each <= Math.max(room, 2)) ?? 100;
+  const multiples = Array.from({ length: Math.floor(most / step) }, (_, at) => (at + 1) * step);
+  return [1, ...multiples.filter((each) => each > 1)].map((each) => each - 1);
+}
+
+const signed = (share: number): string => percent(share).replace("-", "−");
+
+function interval({ mid, lower, upper }: Difference, named: (share: number) => string): string {
+  const middle = mid == null ? "–" : named(mid);
+  return lower == null || upper == null ? middle : `${middle} (${named(lower)} to ${named(upper)})`;
 }

@@ -1,8 +1,8 @@
-// What is read rather than seen: options as asked for and as they came out, errors by class, the machine, the cells.
+// What is read rather than seen: options as asked for and as they came out, the machine, the cells.
 
 import { type CellView, candidates, type View } from "../data";
 import { h } from "../dom";
-import { count, duration, percent, quantity } from "../format";
+import { axisUnit, count, digits, duration, percent } from "../format";
 import { tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -37,34 +37,21 @@ export function options({ view, cell }: Looking): HTMLElement | null {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
     const verdict =
-      option.as_asked == null ? "nobody asked, or nobody can tell" : option.as_asked ? "✓ in force" : "✗ not as asked";
+      option.as_asked == null
+        ? option.requested == null || String(option.requested) === "auto"
+          ? "left as it is"
+          : "cannot be read back"
+        : option.as_asked
+          ? "✓ in force"
+          : "✗ not as asked";
     return [factor.heading, of(option.requested), of(option.source), of(option.sink), verdict];
   });
   return panel(
     "options",
     "Options: asked for and in force",
     `Of ${cell.label || cell.id}, as the kernel reported them while it was measured.`,
-    { columns: ["option", "asked for", "writing end", "reading end", ""], rows },
+    { columns: ["option", "asked for", "writing end", "reading end", "in force?"], rows },
   );
-}
-
-/** Errors of every cell of the group, by class. */
-export function errors({ view, group }: Looking): HTMLElement | null {
-  const rows = candidates(view, group).flatMap((cell) =>
-    (cell.call?.errors ?? []).map((error) => [
-      cell.label,
-      error.class,
-      error.phase,
-      error.count,
-      cell.call?.begun ? percent(error.count / cell.call.begun) : "–",
-      error.explanation,
-    ]),
-  );
-  rows.sort((a, b) => Number(b[3]) - Number(a[3]));
-  return panel("errors", "Calls that failed", "By what happened and what the client was doing then.", {
-    columns: ["cell", "class", "phase", "calls", "of all", "what it means"],
-    rows,
-  });
 }
 
 /** Cells that were not measured, and why. */
@@ -81,22 +68,24 @@ export function missing(view: View): HTMLElement | null {
   return panel("missing", "Not measured", "", { columns: ["cell", "group", "label", "outcome", "reason"], rows });
 }
 
-/** The cells of a group, as in the report's table. */
+/** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
 export function cells({ view, group }: Looking): HTMLElement | null {
   const best = new Set(group.best_set);
-  const row = (cell: CellView) => [
-    cell.label || cell.id,
-    cell.outcome,
-    cell.stage ?? "–",
-    cell.trials,
-    cell.estimate.median == null ? "–" : quantity(cell.estimate.median, cell.estimate.unit),
-    cell.estimate.lower == null || cell.estimate.upper == null
-      ? "–"
-      : `${quantity(cell.estimate.lower, cell.estimate.unit)} to ${quantity(cell.estimate.upper, cell.estimate.unit)}`,
+  const all = candidates(view, group);
+  const known = all.flatMap((cell) => cell.estimate.median ?? []);
+  const { name, divisor } = axisUnit(all[0]?.estimate.unit ?? "", Math.max(...known, 0));
+  const one = (value: number) => digits(value / divisor);
+  const row = ({ id, label, outcome, stage, trials, estimate, limit, ...cell }: CellView) => [
+    (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
+    outcome,
+    stage ?? "–",
+    trials,
+    estimate.median == null ? "–" : one(estimate.median),
+    estimate.lower == null || estimate.upper == null ? "–" : `${one(estimate.lower)} to ${one(estimate.upper)}`,
     cell.above_best_upper == null ? "–" : `${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper)}`,
-    best.has(cell.id) ? "may be the best" : "",
-    cell.limit.name,
-    cell.limit.sentence,
+    best.has(id) ? "yes" : "no",
+    limit.name,
+    limit.sentence,
   ];
   return panel("cells", "Every cell of these conditions", "", {
     columns: [
@@ -104,14 +93,14 @@ export function cells({ view, group }: Looking): HTMLElement | null {
       "outcome",
       "stage",
       "trials",
-      "rate",
-      "interval",
+      `rate, ${name}`,
+      `interval, ${name}`,
       "dearer than the best",
-      "",
+      "may be the best",
       "limited by",
       "evidence",
     ],
-    rows: candidates(view, group).map(row),
+    rows: all.map(row),
   });
 }
 
@@ -133,7 +122,10 @@ export function environment(view: View): HTMLElement {
         : `${percent(steal_share)} on average, ${percent(steal_share_worst ?? steal_share)} in the worst block`,
     ],
     ["other programs", foreign_cpus == null ? "not known" : `${count(foreign_cpus)} CPUs on average`],
-    ["throttled", throttled_us == null ? "not known" : duration(throttled_us * 1000)],
+    [
+      "throttled",
+      throttled_us == null ? "not known" : throttled_us === 0 ? "not at all" : duration(throttled_us * 1000),
+    ],
     ["twins apart by at most", twin_reach == null ? "no twin" : percent(twin_reach)],
     ["harness", view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`],
     ["bytegauge", view.version],

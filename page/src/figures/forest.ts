@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, candidates, isConfirmed, isMeasured } from "../data";
-import { axisUnit, capital, digits, percent, quantity } from "../format";
+import { axisUnit, capital, costName, digits, percent, withInterval } from "../format";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { accent, draw, faint, fromZero, ink, paper, rows, warn } from "../look";
@@ -36,11 +36,11 @@ export function forest({ view, group }: Looking): Figure | null {
     x: Plot.ScaleOptions,
   ): SVGSVGElement {
     return draw(width, {
-      height: 58 + laid.height,
+      height: 44 + laid.height,
       marginLeft: left,
       marginRight: 18,
       marginTop: 34,
-      marginBottom: 24,
+      marginBottom: 10,
       x: { label: null, ticks: Math.max(2, Math.floor((width - left) / 70)), ...x, axis: "top", grid: true },
       y: laid.y,
       marks: [
@@ -58,8 +58,8 @@ export function forest({ view, group }: Looking): Figure | null {
 
   return {
     id: "forest",
-    title: "What was confirmed, ranked",
-    reading: `Bars are intervals at ${percent(view.plan.level)}: how much dearer than the best confirmed a choice is. The shade ends at the margin of ${percent(margin)}: a bar that ends in it is shown to be good enough. Filled squares may be the best, hollow ones are not; ▸ is what to use.`,
+    title: `The confirmed, ranked by how much dearer than the best they may be`,
+    reading: `Bars are intervals at ${percent(view.plan.level)}: how much dearer than the best confirmed a choice is (more ${costName(group.cost)}). The shade ends at the margin of ${percent(margin)}: a bar that ends in it is shown to be good enough. Filled squares may be the best, hollow ones are not; ▸ is what to use.`,
     table: () => ({
       columns: [
         "cell",
@@ -139,7 +139,8 @@ export function forest({ view, group }: Looking): Figure | null {
         }),
         symbols((cell) => cell.estimate.median),
         tip(
-          (cell) => `${cell.label}\n${quantity(cell.estimate.median ?? 0, cell.estimate.unit)}`,
+          (cell) =>
+            `${cell.label}\n${rate ? withInterval(rate.of(cell) ?? { mid: 0, lower: null, upper: null }, rate.unit) : ""}`,
           (cell) => cell.estimate.median ?? null,
         ),
       ];

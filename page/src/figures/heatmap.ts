@@ -2,9 +2,9 @@
 // screened are hatched: what is known of them is little. The best set is outlined and dotted.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
+import { type CellView, axisName, candidates, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
 import { h, svg } from "../dom";
-import { axisUnit, digits, percent, quantity } from "../format";
+import { axisUnit, capital, digits, percent, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, isDark, paper, thinned } from "../look";
@@ -59,7 +59,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       (cell) => level(cell, wish.x) != null && level(cell, wish.y) != null,
     );
   const others = factors.filter((factor) => factor !== wish.x && factor !== wish.y);
-  const option = (factor: string) => ({ value: factor, text: factorOf(view, factor).heading });
+  const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
 
   const controls = h(
     "div",
@@ -97,21 +97,17 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     const value = measure.of(cell);
     const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
     if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
-    const interval =
-      value.lower != null && value.upper != null
-        ? ` (${quantity(value.lower, measure.unit)} to ${quantity(value.upper, measure.unit)})`
-        : "";
-    const standing = isConfirmed(cell)
-      ? `confirmed in ${cell.trials} trials`
-      : `screened in ${cell.trials} trials, not confirmed`;
+    const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
+    const standing = isConfirmed(cell) ? `confirmed in ${trials}` : `screened in ${trials}, not confirmed`;
     const above =
       cell.above_best_upper != null ? [`at most ${percent(cell.above_best_upper)} dearer than the best`] : [];
-    return [at, `${quantity(value.mid, measure.unit)}${interval}`, standing, ...above, `limited by ${cell.limit.name}`];
+    const limit = cell.limit.name === "unknown" ? "no limit was found" : `limited by ${cell.limit.name}`;
+    return [at, withInterval(value, measure.unit), standing, ...above, limit];
   };
 
   return {
     id: "heatmap",
-    title: `${fx.heading} × ${fy.heading}`,
+    title: capital(`${measure.label} by ${axisName(fx)} and ${axisName(fy)}`),
     reading: `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}. Outlined with a dot: may be the best. Hatched and in brackets: screened only, so roughly known. Lines surround what comes close to the brightest, as far as it was seen. Click a cell, or use the arrow keys, to see the two lines through it.`,
     controls,
     table: () => ({
@@ -162,7 +158,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         x: {
           type: "band",
           domain: xs,
-          label: fx.heading,
+          label: axisName(fx),
           labelArrow: "none",
           tickFormat: (value: Level) => named(value, fx),
           ticks: thinned(xs, (wide - left) / 46),
@@ -171,7 +167,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         y: {
           type: "band",
           domain: ys,
-          label: fy.heading,
+          label: axisName(fy),
           labelArrow: "none",
           tickFormat: (value: Level) => named(value, fy),
           ticks: thinned(ys, (ys.length * high) / 16),
@@ -353,9 +349,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
         contourKey(measure.less, wide),
-        beside ? null : said,
       );
-      return beside ? [h("div", { class: "side map" }, map, lines), said] : [map, lines];
+      // What is said of a cell heads the two lines through it.
+      const through = h("div", { class: "through" }, said, lines);
+      return [beside ? h("div", { class: "side map" }, map, through) : h("div", {}, map, through)];
     },
   };
 }

@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { duration, logTicks, quantity } from "../format";
 import type { Figure } from "../frame";
 import { follows, named, varying } from "../levels";
-import { accent, draw, faint, ink, logarithmic, paper, rows as laidOut, warn } from "../look";
+import { accent, draw, faint, ink, logarithmic, NARROW, paper, rows as laidOut, warn } from "../look";
 import type { Looking } from "../state";
 
 export function knee({ view }: Looking): Figure | null {
@@ -27,8 +27,8 @@ export function knee({ view }: Looking): Figure | null {
   const slo = rows[0]?.knee;
   return {
     id: "knee",
-    title: `How far the load may go: ${slo?.slo ?? ""}`,
-    reading: `Filled: the highest rate that keeps ${slo?.percentile ?? "the percentile"} at ${duration(slo?.limit_ns ?? 0)}, with its interval and what the percentile is there. Crossed: the next rate that was tried and did not keep it. Hollow: what a closed loop reaches. Below: every probe of the searches, kept (dot) or not (cross); the dashed line is the objective, the shade the interval of the knee.`,
+    title: `The highest rate that keeps ${slo?.percentile ?? "the percentile"} within ${duration(slo?.limit_ns ?? 0)}`,
+    reading: `The number at each mark is ${slo?.percentile ?? "the percentile"} at that rate. Below: every probe of the searches, at the rate that it offered; the dashed line is the objective, the shade the interval of the knee.`,
     table: () => ({
       columns: ["cell", "label", "rate", "lower", "upper", "at_knee_ns", "beyond", "at_beyond_ns", "closed"],
       rows: rows.map(({ each, knee }) => [
@@ -87,7 +87,13 @@ export function knee({ view }: Looking): Figure | null {
             strokeWidth: 2,
             r: 5,
           }),
-          Plot.dot(rows, { y: "id", x: (row) => row.knee.closed_per_second ?? null, stroke: faint(), r: 5 }),
+          Plot.dot(rows, {
+            y: "id",
+            x: (row) => row.knee.closed_per_second ?? null,
+            stroke: faint(),
+            strokeWidth: 1.8,
+            r: 8,
+          }),
         ],
       });
       const probed = rows
@@ -102,10 +108,33 @@ export function knee({ view }: Looking): Figure | null {
       ]);
       const range: [number, number] = [Math.min(...times), Math.max(...times)];
       return probed.length === 0
-        ? [overview]
-        : [overview, h("div", { class: "side" }, ...probed.map((row) => searched(row, each, top, range)))];
+        ? [overview, key(width)]
+        : [overview, key(width), h("div", { class: "side" }, ...probed.map((row) => searched(row, each, top, range)))];
     },
   };
+}
+
+/** What the marks mean, as a drawing, so that it is saved with the figure. */
+function key(width: number): SVGSVGElement {
+  const narrow = width < NARROW;
+  const entries: [string, Plot.DotOptions][] = [
+    ["keeps it: the highest, with its interval", { fill: accent(), r: 5 }],
+    ["does not keep it: the next that was tried", { symbol: "times", stroke: warn(), strokeWidth: 2, r: 5 }],
+    ["what a closed loop reaches", { stroke: faint(), strokeWidth: 1.8, r: 8 }],
+  ];
+  const place = (at: number): [number, number] => (narrow ? [12, 12 + at * 22] : [12 + at * 310, 12]);
+  const [wide, high] = narrow ? [width, 70] : [Math.min(width, 900), 26];
+  return draw(wide, {
+    height: high,
+    margin: 0,
+    ariaLabel: `What the marks mean: ${entries.map(([name]) => name).join("; ")}`,
+    x: { axis: null, domain: [0, wide], range: [0, wide] },
+    y: { axis: null, domain: [0, high], range: [0, high] },
+    marks: entries.flatMap(([name, look], at) => {
+      const [x, y] = place(at);
+      return [Plot.dot([[x, y]], look), Plot.text([name], { x: x + 16, y, textAnchor: "start", fill: ink() })];
+    }),
+  });
 }
 
 const PANELS_MAX = 6;
@@ -127,7 +156,7 @@ function searched({ name, each, knee }: Row, width: number, top: number, [low, h
     x: {
       domain: [0, top * 1.03],
       grid: true,
-      label: `calls per second offered, ${knee.percentile} of each`,
+      label: "calls per second, offered",
       labelArrow: "none",
       labelAnchor: "center",
       ticks: Math.floor(width / 90),
@@ -140,7 +169,13 @@ function searched({ name, each, knee }: Row, width: number, top: number, [low, h
       label: null,
     },
     marks: [
-      Plot.text([name], { frameAnchor: "top-left", dy: -24, textAnchor: "start", fontWeight: 600, fill: ink() }),
+      Plot.text([`${name}: ${knee.percentile} of every probe`], {
+        frameAnchor: "top-left",
+        dy: -24,
+        textAnchor: "start",
+        fontWeight: 600,
+        fill: ink(),
+      }),
       lower != null && upper != null
         ? Plot.rect([0], {
             x1: lower,

@@ -1,12 +1,12 @@
 // What a load costs in latency: a percentile of the calls against the rate that was reached.
 
 import * as Plot from "@observablehq/plot";
-import { factorOf, isMeasured, level } from "../data";
+import { axisName, factorOf, isMeasured, level } from "../data";
 import { h } from "../dom";
 import { duration, logTicks, quantity } from "../format";
 import { type Figure, select } from "../frame";
 import { along, follows, levels, named, varying } from "../levels";
-import { colours, DASHES, draw, ink, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
+import { colours, DASHES, draw, ink, legend, logarithmic, NARROW, paper, SERIES_MAX, SYMBOLS } from "../look";
 import type { Looking } from "../state";
 import { percentileOf } from "./percentiles";
 
@@ -51,9 +51,9 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     typeof point.offered === "number" && point.rate < point.offered * 0.98;
   return {
     id: "load",
-    title: `${name} of a call against the rate that was reached`,
+    title: `Latency (${name} of the calls) against the rate that was reached`,
     reading:
-      "Each mark is an offered load; the bars are intervals. A crossed mark fell short of its load by more than 2 %: beyond the knee, latency is a queue.",
+      "Each mark is an offered load; the bars are intervals. A crossed mark fell short of its load by more than 2\u00a0%: beyond the knee, latency is a queue.",
     controls: h(
       "div",
       { class: "controls" },
@@ -87,9 +87,11 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     draw(width) {
       const tone = colours();
       const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
-      const right = colour
-        ? Math.min(180, Math.max(...series.map((value) => named(value, factor).length)) * 7 + 26)
-        : 20;
+      const narrow = width < NARROW;
+      const right =
+        colour && !narrow
+          ? Math.min(180, Math.max(...series.map((value) => named(value, factor).length)) * 7 + 26)
+          : 20;
       return [
         draw(width, {
           height: 340,
@@ -99,7 +101,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
           marginBottom: 42,
           x: {
             zero: true,
-            label: "calls per second",
+            label: "calls per second, reached",
             labelArrow: "none",
             labelAnchor: "center",
             grid: true,
@@ -145,7 +147,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
                   stroke: ink(),
                   strokeWidth: 2,
                 }),
-                colour
+                colour && !narrow
                   ? Plot.text(own.slice(-1), {
                       x: "rate",
                       y: (point) => Math.log2(point.mid),
@@ -153,6 +155,8 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
                       text: () => named(value, factor),
                       textAnchor: "start",
                       fill: stroke,
+                      stroke: paper(),
+                      strokeWidth: 5,
                       fontWeight: 600,
                     })
                   : null,
@@ -171,6 +175,15 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
             ),
           ],
         }),
+        ...(colour && narrow
+          ? [
+              legend(
+                axisName(factor),
+                series.map((value, s) => ({ name: named(value, factor), series: s })),
+                width,
+              ),
+            ]
+          : []),
       ];
     },
   };

@@ -14,10 +14,11 @@ import {
   questionOf,
   type View,
 } from "../data";
-import { quantity } from "../format";
+import { capital, quantity } from "../format";
 import type { Figure } from "../frame";
 import { named } from "../levels";
 import { colours, draw, fromZero, ink, legend, paper, rows as laidOut, SERIES_MAX, SYMBOLS } from "../look";
+import { RATES } from "../measure";
 import type { Looking, State } from "../state";
 
 const ROWS_MAX = 24;
@@ -59,6 +60,12 @@ export function same(
     .filter(({ found }) => found.filter((each) => each != null).length > 1);
 }
 
+/** A session in the legend: what it is a subject of, where sessions differ in that. */
+function called({ session, plan, started }: View, { between }: State): string {
+  const arm = between && between.arms.length > 1 && between.arms.find(({ sessions }) => sessions.includes(session));
+  return `${session}: ${arm ? arm.name : plan.name}, ${started.slice(0, 16).replace("T", " ")}`;
+}
+
 export function sessions({ view, group }: Looking, state: State): Figure | null {
   const views = state.views.slice(0, SERIES_MAX);
   if (views.length < 2) return null;
@@ -98,7 +105,7 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
   const unit = points[0]?.cell.estimate.unit ?? "";
   return {
     id: "same-cells",
-    title: "The same cells in other sessions",
+    title: capital(`${RATES[points[0]?.cell.estimate.metric ?? ""] ?? "rate"} of the same cells in other sessions`),
     reading:
       "Each session has its own mark and its own interval; hollow marks were screened only. Intervals cover what varied within a session: hours, boots and machines differ by more.",
     table: () => ({
@@ -143,7 +150,11 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
           marginRight: 18,
           marginTop: 10,
           marginBottom: 42,
-          x: { ...axis, label: name, labelAnchor: "center" },
+          x: {
+            ...axis,
+            label: capital(`${RATES[points[0]?.cell.estimate.metric ?? ""] ?? "rate"}, ${name}`),
+            labelAnchor: "center",
+          },
           y,
           marks: [
             Plot.ruleY(rows, { y: "id", stroke: ink(), strokeOpacity: 0.06, strokeWidth: 1 }),
@@ -164,10 +175,9 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
         }),
         legend(
           "session",
-          views.map((each, series) => ({
-            name: `${each.session}: ${each.plan.name}, ${each.started.slice(0, 16).replace("T", " ")}`,
-            series,
-          })),
+          views.flatMap((each, series) =>
+            points.some((point) => point.s === series) ? [{ name: called(each, state), series }] : [],
+          ),
           width,
         ),
       ];

@@ -1,8 +1,8 @@
 // One line through the plan: a measure against one factor, intervals as ribbons where all levels are numbers, as bars otherwise.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, type FactorView, isConfirmed, level } from "../data";
-import { quantity } from "../format";
+import { axisName, type CellView, type FactorView, isConfirmed, level } from "../data";
+import { capital, withInterval as told } from "../format";
 import { named } from "../levels";
 import { accent, draw, faint, fromZero, ink, logarithmic, paper, thinned } from "../look";
 import type { Measure } from "../measure";
@@ -49,12 +49,12 @@ export function slice(
             tickFormat: (value: string | number) => named(value, factor),
             labelArrow: "none",
           }),
-      label: factor.heading,
+      label: axisName(factor),
       inset: 12,
     } as Plot.ScaleOptions,
     y: { ...axis, ticks: 5 },
     marks: [
-      Plot.text([`${title}: ${name}`], {
+      Plot.text([capital(`${measure.label} at ${title}${name ? `, ${name}` : ""}`)], {
         frameAnchor: "top-left",
         dy: -24,
         textAnchor: "start",
@@ -86,7 +86,7 @@ export function slice(
           x: at,
           y: "mid",
           title: (point) =>
-            `${named(point.x, factor)}: ${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`,
+            `${named(point.x, factor)}: ${told(point, measure.unit)}${point.lower == null ? ", screened" : ""}`,
           fill: paper(),
           lineHeight: 1.3,
         }),

@@ -1,9 +1,9 @@
 // Any measure against any factor, with another one by colour and a third by panel: one-factor sweeps, clients by message size.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
+import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
 import { h } from "../dom";
-import { capital, percent, quantity } from "../format";
+import { capital, percent, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import {
@@ -73,7 +73,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const second = known.find((each) => each.key === wish.second);
   if (!first) return null;
   const shown = [first, ...(second ? [second] : [])];
-  const option = (factor: string) => ({ value: factor, text: factorOf(view, factor).heading });
+  const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
   const none = { value: NONE, text: "–" };
   const ofMeasure = known.map((each) => ({ value: each.key, text: each.label }));
   const held = varying(all, view.plan.varied).filter((factor) => !used.includes(factor) && level(cell, factor) != null);
@@ -89,7 +89,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
 
   return {
     id: "sweep",
-    title: capital(`${shown.map((each) => each.label).join(" and ")} by ${fx.heading}`),
+    title: capital(`${shown.map((each) => each.label).join(" and ")} by ${axisName(fx)}`),
     reading: `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}; hollow marks were screened only. ${fixed ? `Held as in the cell looked at: ${fixed}.` : ""}${dropped > 0 ? ` ${dropped} more levels of ${fc.heading} are in the table.` : ""}`,
     controls: h(
       "div",
@@ -144,7 +144,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         row,
         series.length > 0
           ? legend(
-              fc.heading,
+              axisName(fc),
               series.map((value, s) => ({ name: named(value, fc), series: s })),
               width,
             )
@@ -194,7 +194,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           stroke,
           strokeDasharray: DASHES[s] || undefined,
           strokeWidth: 2,
-          strokeOpacity: numeric ? 1 : 0.35,
+          // Names have no order: a line only tells which marks belong together.
+          strokeOpacity: numeric ? 1 : series.length > 1 ? 0.35 : 0,
         } as Plot.LineOptions),
         Plot.ruleX(
           own.filter((point) => point.lower != null),
@@ -235,7 +236,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
               tickFormat: (value: Level) => named(value, fx),
               labelArrow: "none",
             }),
-        label: fx.heading,
+        label: axisName(fx),
         inset: 12,
       } as Plot.ScaleOptions,
       y: { ticks: 6, ...axis },
@@ -255,7 +256,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             x: at,
             y: (point) => place(point.mid),
             title: (point: (typeof points)[number]) =>
-              `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${quantity(point.mid, measure.unit)}${point.lower == null ? ", screened only" : ` (${quantity(point.lower, measure.unit)} to ${quantity(point.upper ?? 0, measure.unit)})`}`,
+              `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}`,
             fill: paper(),
             lineHeight: 1.3,
           }),

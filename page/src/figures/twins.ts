@@ -1,16 +1,23 @@
 // One cell measured twice in every group: how far apart the same thing came out.
 
+import type { View } from "../data";
 import { percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
 import { differences } from "./differences";
+
+/** The question that a group answers, as the first screen asks it: the group's own name may be long. */
+function asked(view: View, id: string): string | undefined {
+  const row = view.answer.use.rows.find((each) => each.groups.includes(id) && each.groups.length === 1);
+  return row && `${row.question}${row.who && row.who !== "any" ? `, ${view.answer.use.worker} ${row.who}` : ""}`;
+}
 
 export function twins({ view, group }: Looking): Figure | null {
   const found = view.groups.flatMap(({ id, label, twin }) => (twin?.difference == null ? [] : [{ id, label, twin }]));
   if (found.length === 0) return null;
   const rows = found.map(({ id, label, twin }) => ({
     id,
-    label: `${id === group.id ? "▸ " : ""}${label}`,
+    label: `${id === group.id ? "▸ " : ""}${asked(view, id) ?? label}`,
     mid: twin.difference ?? null,
     lower: twin.lower ?? null,
     upper: twin.upper ?? null,
@@ -19,7 +26,7 @@ export function twins({ view, group }: Looking): Figure | null {
   }));
   return {
     id: "twins",
-    title: "The same thing measured twice",
+    title: "What differs where nothing does: the same cell measured twice",
     reading: `In every group the leader runs twice under two names. The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0. A crossed row is an alarm: nothing in that group is proven. The shade is the margin.`,
     table: () => ({
       columns: ["group", "label", "cell", "twin", "difference", "lower", "upper", "alarm", "blocks"],
@@ -35,6 +42,6 @@ export function twins({ view, group }: Looking): Figure | null {
         twin.blocks,
       ]),
     }),
-    draw: (width) => [differences(rows, view.plan.margin, "twin dearer than the cell it repeats", width)],
+    draw: (width) => [differences(rows, view.plan.margin, "← twin cheaper · twin dearer →", width)],
   };
 }
