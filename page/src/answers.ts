@@ -78,8 +78,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       told("Holds for", holds),
       told("In long trials", audit),
       told("Noise", noise),
-      // Lines of a terminal: one sentence.
-      told("Next", next.length > 0 ? [next.join(" ")] : []),
+      next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), h("p", {}, ...steps(next))),
       more.length > 0 &&
         h("section", { class: "told" }, h("h3", {}, "More"), h("p", {}, h("code", {}, more.join(" · ")))),
     ),
@@ -91,6 +90,12 @@ function told(heading: string, lines: string[]): HTMLElement | false {
     lines.length > 0 &&
     h("section", { class: "told" }, h("h3", {}, heading), ...lines.map((line) => h("p", {}, sentence(line))))
   );
+}
+
+/** A command as it is typed, and what it brings; else a sentence. */
+function steps(next: string[]): (Node | string)[] {
+  const [first = "", ...rest] = next;
+  return first.startsWith("bytegauge ") ? [h("code", {}, first), ` ${rest.join(" ")}`] : [sentence(next.join(" "))];
 }
 
 function avoided(line: View["answer"]["avoid"][number]): string {
