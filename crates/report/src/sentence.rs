@@ -2,6 +2,8 @@
 //! would settle it.
 //!
 //! Only puts together what the view has decided: no rule of evidence stands here.
+//!
+//! Long because its tests spell every sentence out.
 
 use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::workload::WorkloadRow;
