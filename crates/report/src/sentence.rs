@@ -2,6 +2,8 @@
 //! would settle it.
 //!
 //! Only puts together what the view has decided: no rule of evidence stands here.
+//!
+//! Long because its tests spell every sentence out.
 
 use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::workload::WorkloadRow;
@@ -213,19 +215,25 @@ impl Verdict {
     /// What is shown of a choice that is not proven.
     fn bound_text(&self) -> String {
         let Some(bound) = self.bound else { return String::new() };
-        format!("; it takes {} than the best confirmed ({})", self.at_most(bound), self.scope())
-    }
-
-    /// `at most 12 % more time`; of a bound that bounds nothing, that there is none.
-    fn at_most(&self, bound: f64) -> String {
-        let what = if self.rates.iter().any(|rate| rate.cpu.is_some()) { "CPU time" } else { "time" };
         match bound < BOUND_MAX {
-            true => format!("at most {} more {what}", at_most(bound)),
-            false => format!("more {what}, by {} or more as far as is known,", percent(BOUND_MAX)),
+            true => format!("; it takes {} than the best confirmed ({})", self.at_most(bound), self.scope()),
+            false => {
+                format!("; how much more {} it takes than the best is not bounded ({})", self.resource(), self.scope())
+            }
         }
     }
 
-    /// The rates from the slowest profile to the fastest, with the widest of their intervals.
+    /// `at most 12 % more time`.
+    fn at_most(&self, bound: f64) -> String {
+        format!("at most {} more {}", at_most(bound), self.resource())
+    }
+
+    /// What a choice takes more of.
+    fn resource(&self) -> &'static str {
+        if self.rates.iter().any(|rate| rate.cpu.is_some()) { "CPU time" } else { "time" }
+    }
+
+    /// The rates of the slowest profile and of the fastest, each with its interval.
     fn span(&self) -> String {
         let by_rate = |a: &&Rate, b: &&Rate| a.per_second.total_cmp(&b.per_second);
         let (Some(slow), Some(fast)) = (self.rates.iter().min_by(by_rate), self.rates.iter().max_by(by_rate)) else {
@@ -348,7 +356,7 @@ pub fn shown_age(ns: u64) -> String {
 
 /// A share that something is at most, for people: rounded up, so that what is not within 5 % does not read so.
 pub fn at_most(share: f64) -> String {
-    // The 0 that is added takes the sign from the one that ceil may give.
+    // Nothing is +0: -0 is printed with its sign.
     let up = |parts: f64| ((share * parts - 1e-9).ceil().max(0.0) + 0.0) / parts * 100.0;
     match share {
         share if share >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
@@ -537,7 +545,9 @@ mod tests {
         let text = Verdict { bound: Some(39.03), ..verdict(answer, vec![skewed]) }.text();
         // Half of a lopsided interval would say ± 58.6 %, where it reaches down by 91 % and up by 26 %.
         assert!(
-            text.contains(": 2.84 GiB/s (256 MiB/s to 3.58 GiB/s); it takes more time, by 900 % or more"),
+            text.contains(
+                ": 2.84 GiB/s (256 MiB/s to 3.58 GiB/s); how much more time it takes than the best is not bounded"
+            ),
             "{text}"
         );
         assert!(!text.contains('±') && !text.contains("3903"), "{text}");

@@ -1,6 +1,8 @@
 //! The first screen: the answer in at most 35 lines of 80 columns, the most important first.
 //!
 //! Lays out what [`AnswerView`] says and settles nothing. What does not fit is counted, and `--full` shows it.
+//!
+//! Long because what stands, and how long, is decided for the whole screen at once.
 
 use std::collections::BTreeSet;
 
