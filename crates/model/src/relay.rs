@@ -43,6 +43,8 @@ pub enum RelayMethod {
     UringMultishot,
     /// The io_uring engine, with receives and sends of several such buffers.
     UringBundle,
+    /// splice(2) through a pipe of the kernel, woken by an io_uring.
+    UringSplice,
     /// The io_uring engine, with sends that ask the kernel not to copy.
     Zerocopy,
     /// `tokio::io::copy_bidirectional`.
@@ -119,6 +121,11 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
         summary: "uring-multishot with IORING_OP_SEND_ZC, over TCP; on loopback the kernel copies after all, and says so",
     },
     Row {
+        value: RelayMethod::UringSplice,
+        name: "uring-splice",
+        summary: "splice(2) called directly, woken by polls of an io_uring that go on: one thread, one ring",
+    },
+    Row {
         value: RelayMethod::Tokio,
         name: "tokio",
         summary: "tokio::io::copy_bidirectional, a task a connection on one thread; 8 KiB each way unless told otherwise",
@@ -130,19 +137,21 @@ text_serde!(RelayMethod);
 impl RelayMethod {
     /// Whether the size of a buffer is its user's to choose.
     pub fn has_buffer(self) -> bool {
-        !matches!(self, RelayMethod::Direct | RelayMethod::StdCopy | RelayMethod::Splice | RelayMethod::Sendfile)
+        use RelayMethod::{Direct, Sendfile, Splice, StdCopy, UringSplice};
+        !matches!(self, Direct | StdCopy | Splice | Sendfile | UringSplice)
     }
 
     /// Whether it moves bytes through a pipe of the kernel.
     pub fn has_pipe(self) -> bool {
-        matches!(self, RelayMethod::Splice | RelayMethod::Sendfile | RelayMethod::Hybrid)
+        use RelayMethod::{Hybrid, Sendfile, Splice, UringSplice};
+        matches!(self, Splice | Sendfile | Hybrid | UringSplice)
     }
 
     /// What each connection takes of the system from its beginning. Descriptors are its two sockets, both once more where
     /// each direction owns them, and its pipes. Those of [`RelayMethod::Hybrid`] are made when bulk comes, and are not
     /// among them: without them it goes on copying.
     pub fn holds(self, threads: RelayThreads) -> RelayHolds {
-        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Splice, StdCopy};
+        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Splice, StdCopy, UringSplice};
         let threads = match self {
             Pipe => 4,
             StdCopy | CopyBuffer | Bufio => 2,
@@ -151,7 +160,7 @@ impl RelayMethod {
         };
         let (descriptors, pipes) = match self {
             Direct => (0, 0),
-            Splice | Sendfile => (6, 2),
+            Splice | Sendfile | UringSplice => (6, 2),
             StdCopy | CopyBuffer | Bufio => (6, 0),
             _ => (2, 0),
         };
@@ -165,8 +174,8 @@ impl RelayMethod {
 
     /// Whether one thread carries all its connections, whatever is asked for.
     pub fn has_one_thread(self) -> bool {
-        use RelayMethod::{Epoll, Tokio, Uring, UringBundle, UringMultishot, Zerocopy};
-        matches!(self, Epoll | Uring | UringMultishot | UringBundle | Zerocopy | Tokio)
+        use RelayMethod::{Epoll, Tokio, Uring, UringBundle, UringMultishot, UringSplice, Zerocopy};
+        matches!(self, Epoll | Uring | UringMultishot | UringBundle | UringSplice | Zerocopy | Tokio)
     }
 
     /// Whether it can be carried by a thread a direction and by one thread for all: of others it is given.

@@ -16,7 +16,7 @@ use crate::outcome;
 
 /// Readiness: what is asked for, and what an event reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Ready(u32);
+pub struct Ready(pub(crate) u32);
 
 impl Ready {
     /// Nothing. Errors and hang-ups are reported all the same (epoll_ctl(2)).
@@ -36,6 +36,12 @@ impl Ready {
     /// Ask: wake one or few of the threads that wait for the same descriptor, not all (Linux 4.5). Such a
     /// registration cannot be modified.
     pub const EXCLUSIVE: Ready = Ready(libc::EPOLLEXCLUSIVE as u32);
+
+    /// Both, where an operator may not stand.
+    #[must_use]
+    pub const fn and(self, other: Ready) -> Ready {
+        Ready(self.0 | other.0)
+    }
 
     /// Whether any of `others` is in it.
     #[inline]

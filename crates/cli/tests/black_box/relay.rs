@@ -13,7 +13,7 @@ const SHORT: &str = "--duration 60ms --blocks 2 --looks 1 --budget 2s --seed 1 -
 
 /// Every method but `direct`.
 const METHODS: &str = "read-write,std-copy,copy-buffer,bufio,readv-writev,pipe,splice,sendfile,hybrid,epoll,uring,\
-                       uring-multishot,uring-bundle,zerocopy,tokio";
+                       uring-multishot,uring-bundle,uring-splice,zerocopy,tokio";
 
 const STREAM: &str = "stream --profile drain --read-size 64K --write-size 64K";
 

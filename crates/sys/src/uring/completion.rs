@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use super::pool::Taken;
+use crate::epoll::Ready;
 
 /// An error number of the kernel (errno(3)), without the weight of [`io::Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub enum Event {
     Accepted(Result<OwnedFd, Errno>),
     /// A socket can be written, or has an error to tell.
     Writable(Result<(), Errno>),
+    /// What a poll found a descriptor to be ready for.
+    Polled(Result<Ready, Errno>),
     /// Bytes arrived; 0 is the end of the stream.
     Received {
         /// How many.

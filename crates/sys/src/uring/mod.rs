@@ -45,6 +45,7 @@ use io_uring::{EnterFlags, IoUring, Parameters, Probe, cqueue, squeue};
 
 use crate::clock::monotonic_ns;
 use crate::datagram::{Arrived, PeerAddress};
+use crate::epoll::Ready;
 use memory::Buffers;
 use message::Messages;
 use op::{Kind, Op, Ops, Uses};
@@ -219,6 +220,7 @@ impl Ring {
             // SAFETY: the result of an accept is a descriptor that nobody else has yet.
             Kind::Accept => Event::Accepted(count.map(|_| unsafe { OwnedFd::from_raw_fd(result) })),
             Kind::Writable => Event::Writable(count.map(drop)),
+            Kind::Poll => Event::Polled(count.map(|found| Ready(found as u32))),
             Kind::Cancel => Event::Cancelled(count.map(drop)),
             Kind::Close => Event::Closed(count.map(drop)),
             Kind::Receive | Kind::ReceiveBundles => {

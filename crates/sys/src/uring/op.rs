@@ -13,6 +13,7 @@ pub(super) enum Kind {
     Nop,
     Accept,
     Writable,
+    Poll,
     Receive,
     ReceiveBundles,
     Send,

@@ -8,6 +8,7 @@ use io_uring::{EnterFlags, opcode, squeue};
 use super::op::{Kind, Op, OpId, Uses};
 use super::{BufferId, MessageId, PoolId, Ring};
 use crate::datagram::To;
+use crate::epoll::Ready;
 
 /// Ask the notification of a zero-copy send whether the bytes were copied
 /// (`IORING_SEND_ZC_REPORT_USAGE`, include/uapi/linux/io_uring.h).
@@ -37,6 +38,14 @@ impl Ring {
     pub fn writable(&mut self, token: u64, socket: BorrowedFd<'_>) -> OpId {
         let entry = opcode::PollAdd::new(fd(socket), libc::POLLOUT as u32).build();
         self.queue(Kind::Writable, token, Uses::Nothing, entry)
+    }
+
+    /// Tells what a descriptor is ready for: once, or, if changes are asked for ([`Ready::EDGE`]), at every one of them
+    /// (Linux 5.13). Keeps the descriptor's file alive: [`cancel`](Ring::cancel) it before closing.
+    pub fn poll(&mut self, token: u64, descriptor: BorrowedFd<'_>, ready: Ready) -> OpId {
+        let wanted = ready.0 & !Ready::EDGE.0;
+        let entry = opcode::PollAdd::new(fd(descriptor), wanted).multi(ready.any(Ready::EDGE)).build();
+        self.queue(Kind::Poll, token, Uses::Nothing, entry)
     }
 
     /// Receives once, into a buffer of the ring.

@@ -10,6 +10,7 @@
 //!
 //! Never holds more than its buffers: who is not read from is not listened to.
 
+mod bell;
 mod flow;
 mod follow;
 mod hall;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{EngineReport, Levels, RelayMethod, RelayPlacement, RelayProgram, RelayThreads};
-use bytegauge_sys::affinity;
+use bytegauge_sys::{affinity, uring};
 use serde::{Deserialize, Serialize};
 
 pub use hall::Hall;
@@ -37,6 +38,7 @@ use crate::engine;
 use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::plant::Plant;
+use crate::relay::bell::{ByEpoll, ByUring};
 use crate::relay::methods::{
     bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, splice, std_copy, tokio,
 };
@@ -148,6 +150,10 @@ pub fn carry(
         RelayMethod::Splice => by_hand::<splice::Splice<false>>(carrying),
         RelayMethod::Sendfile => by_hand::<splice::Splice<true>>(carrying),
         RelayMethod::Hybrid => by_hand::<hybrid::Hybrid>(carrying),
+        RelayMethod::UringSplice => {
+            look_ahead::<splice::Splice<false>>(&carrying)?;
+            one::carry::<splice::Splice<false>, ByUring>(carrying, 1)
+        }
         RelayMethod::Epoll
         | RelayMethod::Uring
         | RelayMethod::UringMultishot
@@ -159,7 +165,10 @@ pub fn carry(
 
 /// What this machine lacks for a method, if anything, with the next step: asked before a plan is made.
 pub fn lacks(method: RelayMethod) -> Option<String> {
-    flow::engine_of(method).and_then(engine::lacks)
+    match method {
+        RelayMethod::UringSplice => uring::probe(&[]).err().map(|missing| missing.to_string()),
+        _ => flow::engine_of(method).and_then(engine::lacks),
+    }
 }
 
 /// What a relay's counters fail to prove of its method, if anything: a mode that was asked for but did not run fails its
@@ -214,19 +223,22 @@ trait Hands: Sized + Send {
     }
 }
 
-fn by_hand<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
-    // What is lacking is found before the first connection.
-    let first = H::new(carrying.setup)?;
-    if let Some(bytes) = first.pipe_size() {
+/// What is lacking is found before the first connection.
+fn look_ahead<H: Hands>(carrying: &Carrying<'_, '_>) -> Result<(), Fault> {
+    if let Some(bytes) = H::new(carrying.setup)?.pipe_size() {
         carrying.hall.has_pipes_of(bytes);
     }
-    drop(first);
+    Ok(())
+}
+
+fn by_hand<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+    look_ahead::<H>(&carrying)?;
     match carrying.setup.threads {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
-        RelayThreads::One => one::carry::<H>(carrying, 1),
+        RelayThreads::One => one::carry::<H, ByEpoll>(carrying, 1),
         RelayThreads::Cpus => {
             let allowed = affinity::allowed_cpus().map_err(Fault::io("asking which CPUs the relay may use"))?;
-            one::carry::<H>(carrying, allowed.len())
+            one::carry::<H, ByEpoll>(carrying, allowed.len())
         }
     }
 }

@@ -1,5 +1,5 @@
-//! One thread for all connections of a method that takes and gives by hand, woken by epoll(7); or several such threads,
-//! of which each carries what it has accepted.
+//! One thread for all connections of a method that takes and gives by hand, woken by epoll(7), or by an io_uring; or several
+//! such threads, of which each carries what it has accepted.
 //!
 //! Both sockets of a connection are registered once, for edges, and never again: what is ready is remembered until a call
 //! says otherwise. A connection that could go on has its turn and stands in line again.
@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::epoll::Ready;
 use bytegauge_sys::{io as sys_io, option, socket};
 
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
 use crate::fault::Fault;
 use crate::meter::Meter;
+use crate::relay::bell::{Bell, Ring};
 use crate::relay::hall::{Hall, Passage};
 use crate::relay::socket::unconnected;
 use crate::relay::{Carrying, Cues, Hands, RelaySetup};
@@ -27,15 +28,17 @@ use crate::tally::Share;
 /// The listener's token; connections carry a slot, a generation and a side.
 const LISTENER: u64 = u64::MAX;
 
-/// Events taken at one wake-up.
-const EVENTS_MAX: usize = 256;
+/// What is asked of both sockets of a connection.
+const CHANGES: Ready = Ready::READ.and(Ready::WRITE).and(Ready::PEER_SHUT).and(Ready::EDGE);
 
 /// Calls that a direction may make before others have their turn.
 const TURN_CALLS: usize = 32;
 
 /// A socket of a connection.
-struct Leg {
+struct Leg<R> {
     fd: OwnedFd,
+    /// How the bell knows it.
+    rope: R,
     readable: bool,
     writable: bool,
     /// The peer has said all that it had to say: a short read is not the last one.
@@ -43,8 +46,8 @@ struct Leg {
 }
 
 /// A connection: its two sockets, and its two directions.
-struct Pair<H> {
-    legs: [Leg; 2],
+struct Pair<H, R> {
+    legs: [Leg<R>; 2],
     ways: [Way<H>; 2],
     /// The connection to the other side is not there yet.
     connecting: bool,
@@ -57,9 +60,9 @@ struct Way<H> {
     over: bool,
 }
 
-struct Slot<H> {
+struct Slot<H, R> {
     generation: u32,
-    pair: Option<Pair<H>>,
+    pair: Option<Pair<H, R>>,
     queued: bool,
 }
 
@@ -117,22 +120,22 @@ impl Watch for Share {
     fn look(&mut self, _now_ns: u64) {}
 }
 
-struct Desk<'a, H, W> {
+struct Desk<'a, H, W, B: Bell> {
     hall: &'a Hall,
     setup: &'a RelaySetup,
     watch: W,
-    epoll: Epoll,
-    slots: Vec<Slot<H>>,
+    bell: B,
+    slots: Vec<Slot<H, B::Rope>>,
     free: Vec<u32>,
     again: VecDeque<u32>,
     report: EngineReport,
 }
 
 /// Carries connections with so many threads, of which the calling one is the first.
-pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>, threads: usize) -> Result<EngineReport, Fault> {
+pub(super) fn carry<H: Hands, B: Bell>(carrying: Carrying<'_, '_>, threads: usize) -> Result<EngineReport, Fault> {
     let Carrying { hall, setup, cues, meter } = carrying;
     if threads <= 1 {
-        return carry_share::<H, _>(hall, setup, cues, meter);
+        return carry_share::<H, B, _>(hall, setup, cues, meter);
     }
     let tally = meter.tally();
     std::thread::scope(|scope| {
@@ -140,10 +143,10 @@ pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>, threads: usize) -> Res
         for number in 1..threads {
             let named = std::thread::Builder::new().name(format!("relay-{number}"));
             let share = tally.share();
-            let spawned = named.spawn_scoped(scope, move || carry_share::<H, _>(hall, setup, cues, share));
+            let spawned = named.spawn_scoped(scope, move || carry_share::<H, B, _>(hall, setup, cues, share));
             beside.push(spawned.map_err(Fault::io("starting a thread of the relay"))?);
         }
-        let first = carry_share::<H, _>(hall, setup, cues, meter);
+        let first = carry_share::<H, B, _>(hall, setup, cues, meter);
         beside.into_iter().fold(first, |sum, thread| {
             let carried = thread.join().map_err(|_| Fault::Impossible("a thread of the relay panicked".into()))?;
             Ok(sum?.plus(&carried?))
@@ -152,17 +155,17 @@ pub(super) fn carry<H: Hands>(carrying: Carrying<'_, '_>, threads: usize) -> Res
 }
 
 /// Carries what the calling thread accepts.
-fn carry_share<H: Hands, W: Watch>(
+fn carry_share<H: Hands, B: Bell, W: Watch>(
     hall: &Hall,
     setup: &RelaySetup,
     cues: Cues<'_>,
     watch: W,
 ) -> Result<EngineReport, Fault> {
-    let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
-    epoll.add(hall.listener(), Ready::READ, LISTENER).map_err(Fault::io("waiting for connections"))?;
+    let mut bell = B::new()?;
+    bell.hang(hall.listener(), Ready::READ, LISTENER).map_err(Fault::io("waiting for connections"))?;
     let report = EngineReport::default();
     let (slots, free, again) = (Vec::new(), Vec::new(), VecDeque::new());
-    let mut desk = Desk::<H, W> { hall, setup, watch, epoll, slots, free, again, report };
+    let mut desk = Desk::<H, W, B> { hall, setup, watch, bell, slots, free, again, report };
     let carried = desk.run(cues.told, cues.abort);
     hall.closes();
     for index in 0..desk.slots.len() {
@@ -171,9 +174,8 @@ fn carry_share<H: Hands, W: Watch>(
     carried.map(|()| desk.report)
 }
 
-impl<H: Hands, W: Watch> Desk<'_, H, W> {
+impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
     fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
-        let mut events = Events::with_room(EVENTS_MAX);
         loop {
             let now_ns = monotonic_ns();
             self.watch.look(now_ns);
@@ -183,16 +185,22 @@ impl<H: Hands, W: Watch> Desk<'_, H, W> {
             let until_ns = self.watch.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
             let timeout_ns = if self.again.is_empty() { until_ns - now_ns } else { 0 };
             self.report.system_calls += 1;
-            let count = match self.epoll.wait(&mut events, timeout_ns) {
+            let count = match self.bell.wait(timeout_ns) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(source) => return Err(Fault::Io { doing: "waiting in epoll".into(), source }),
+                Err(source) => return Err(Fault::Io { doing: "waiting for the relay's sockets".into(), source }),
             };
             self.report.wakeups += u64::from(count > 0);
             for index in 0..count {
-                match events.at(index) {
-                    (LISTENER, _) => self.accept()?,
-                    (token, ready) => self.on_event(token, ready),
+                match self.bell.at(index) {
+                    Ring { token: LISTENER, is_last, .. } => {
+                        self.accept()?;
+                        if is_last {
+                            let again = self.bell.hang(self.hall.listener(), Ready::READ, LISTENER);
+                            again.map_err(Fault::io("waiting for connections"))?;
+                        }
+                    }
+                    ring => self.on_event(ring)?,
                 }
             }
             for _ in 0..self.again.len() {
@@ -239,16 +247,15 @@ impl<H: Hands, W: Watch> Desk<'_, H, W> {
             self.slots.push(Slot { generation: 0, pair: None, queued: false });
             (self.slots.len() - 1) as u32
         });
-        let leg = |fd| Leg { fd, readable: false, writable: false, peer_shut: false };
-        let legs = [leg(front), leg(back)];
-        for (side, leg) in legs.iter().enumerate() {
-            let ready = Ready::READ | Ready::WRITE | Ready::PEER_SHUT | Ready::EDGE;
-            let token = self.token(index, side);
-            self.report.system_calls += 1;
-            self.epoll.add(leg.fd.as_fd(), ready, token).map_err(Fault::io("waiting for a connection"))?;
-        }
+        let legs = [self.leg(front, self.token(index, 0))?, self.leg(back, self.token(index, 1))?];
         self.slots[index as usize].pair = Some(Pair { legs, ways, connecting: true });
         Ok(())
+    }
+
+    fn leg(&mut self, fd: OwnedFd, token: u64) -> Result<Leg<B::Rope>, Fault> {
+        self.report.system_calls += u64::from(B::HANGING_IS_A_CALL);
+        let rope = self.bell.hang(fd.as_fd(), CHANGES, token).map_err(Fault::io("waiting for a connection"))?;
+        Ok(Leg { fd, rope, readable: false, writable: false, peer_shut: false })
     }
 
     /// Slot, side, and the generation of the slot, so that an event of an older connection is told apart.
@@ -256,26 +263,36 @@ impl<H: Hands, W: Watch> Desk<'_, H, W> {
         u64::from(self.slots[index as usize].generation & (u32::MAX >> 1)) << 32 | u64::from(index) << 1 | side as u64
     }
 
-    fn on_event(&mut self, token: u64, ready: Ready) {
+    fn on_event(&mut self, Ring { token, ready, is_last }: Ring) -> Result<(), Fault> {
         let (index, side) = ((token as u32) >> 1, (token & 1) as usize);
         if self.token(index, side) != token {
-            return;
+            return Ok(());
         }
-        let Some(pair) = &mut self.slots[index as usize].pair else { return };
+        let Some(pair) = &mut self.slots[index as usize].pair else { return Ok(()) };
         let gone = ready.any(Ready::ERROR | Ready::HANG_UP);
         let leg = &mut pair.legs[side];
         leg.readable |= gone || ready.any(Ready::READ | Ready::PEER_SHUT);
         leg.writable |= gone || ready.any(Ready::WRITE);
         leg.peer_shut |= gone || ready.any(Ready::PEER_SHUT);
+        if is_last {
+            leg.rope = self.bell.hang(leg.fd.as_fd(), CHANGES, token).map_err(Fault::io("waiting for a connection"))?;
+        }
         if side == 1 && pair.connecting && (gone || ready.any(Ready::WRITE)) {
             self.report.system_calls += 1;
             match socket::take_error(pair.legs[1].fd.as_fd()) {
                 Ok(None) => pair.connecting = false,
-                Ok(Some(errno)) => return self.fail_to_connect(index, io::Error::from_raw_os_error(errno)),
-                Err(error) => return self.fail_to_connect(index, error),
+                Ok(Some(errno)) => {
+                    self.fail_to_connect(index, io::Error::from_raw_os_error(errno));
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.fail_to_connect(index, error);
+                    return Ok(());
+                }
             }
         }
         self.turn(index);
+        Ok(())
     }
 
     fn fail_to_connect(&mut self, index: u32, error: io::Error) {
@@ -318,9 +335,10 @@ impl<H: Hands, W: Watch> Desk<'_, H, W> {
         );
     }
 
-    fn vacate(&mut self, index: u32) -> Option<Pair<H>> {
+    fn vacate(&mut self, index: u32) -> Option<Pair<H, B::Rope>> {
         let slot = &mut self.slots[index as usize];
         let pair = slot.pair.take()?;
+        pair.legs.iter().for_each(|leg| self.bell.take_down(&leg.rope));
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
         Some(pair)
@@ -328,7 +346,12 @@ impl<H: Hands, W: Watch> Desk<'_, H, W> {
 }
 
 /// Lets one direction do what it can: gives what it holds, then takes.
-fn advance<H: Hands, W: Watch>(pair: &mut Pair<H>, number: usize, watch: &mut W, report: &mut EngineReport) -> Turn {
+fn advance<H: Hands, W: Watch, R>(
+    pair: &mut Pair<H, R>,
+    number: usize,
+    watch: &mut W,
+    report: &mut EngineReport,
+) -> Turn {
     let Pair { legs: [front, back], ways, .. } = pair;
     let (from, to) = if number == 0 { (front, back) } else { (back, front) };
     let way = &mut ways[number];

@@ -285,7 +285,7 @@ impl<P: Party> Loop<'_, P> {
                 self.on_released(index)
             }
             Event::Writable(_) if self.is_current(token) => self.on_attempt_over(index),
-            Event::Writable(_) | Event::Nop(_) | Event::Cancelled(_) | Event::Closed(_) => Ok(()),
+            Event::Writable(_) | Event::Polled(_) | Event::Nop(_) | Event::Cancelled(_) | Event::Closed(_) => Ok(()),
         }
     }
 
