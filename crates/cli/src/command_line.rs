@@ -6,8 +6,6 @@
 use std::path::PathBuf;
 
 use bytegauge_model::catalog::ENDS;
-use bytegauge_model::factor::{FACTORS, Factor};
-use bytegauge_model::level::Kind;
 use bytegauge_model::{WORKLOADS, Workload};
 use bytegauge_plan::ready;
 use bytegauge_store::FORMATS;
@@ -16,7 +14,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::measure::PLANTS;
 use crate::selftest::SCALES;
-use crate::{agent, serve};
+use crate::{agent, factor_flags, serve};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -331,7 +329,7 @@ fn with_program(command: Command) -> Command {
 /// Adds what all commands that measure have in common, and the factors of one workload or of all.
 fn measuring(command: Command, workload: Option<Workload>) -> Command {
     let command = command.next_help_heading("Factors (every one takes a list or a range)");
-    let command = factor_args(workload).into_iter().fold(command, Command::arg);
+    let command = factor_flags::args(workload).into_iter().fold(command, Command::arg);
     command
         .next_help_heading("Design")
         .arg(valued("budget", "TIME", "Time until the first look, such as 60s or 5m; --until or --resume go on to the next"))
@@ -441,47 +439,6 @@ fn no_page_arg() -> Arg {
         .long("no-page")
         .action(ArgAction::SetTrue)
         .help("Keep no page of it; else the latest 20 stay beside the store, and the last line says where")
-}
-
-/// One argument a flag: two factors of different workloads may share one.
-fn factor_args(workload: Option<Workload>) -> Vec<Arg> {
-    let has = |factor: &&Factor| workload.is_none_or(|workload| factor.is_in(workload));
-    let mut flags: Vec<(String, Vec<&'static Factor>)> = Vec::new();
-    for factor in FACTORS.iter().filter(has) {
-        match flags.iter_mut().find(|(flag, _)| *flag == factor.flag()) {
-            Some((_, factors)) => factors.push(factor),
-            None => flags.push((factor.flag(), vec![factor])),
-        }
-    }
-    let mut args: Vec<Arg> = flags.into_iter().map(|(flag, factors)| factor_arg(flag, &factors, workload)).collect();
-    if workload == Some(Workload::Call) {
-        let help = "Both --server-engine and --client-engine";
-        args.push(Arg::new("engine").long("engine").value_name("LIST").help(help));
-    }
-    args
-}
-
-fn factor_arg(flag: String, factors: &[&'static Factor], workload: Option<Workload>) -> Arg {
-    let help: Vec<String> = factors
-        .iter()
-        .map(|factor| {
-            let defaults: Vec<String> = WORKLOADS
-                .iter()
-                .filter(|row| workload.is_none_or(|workload| workload == row.value))
-                .filter_map(|row| Some((row.name, factor.default_in(row.value)?)))
-                .map(|(name, default)| if workload.is_some() { default.into() } else { format!("{default} ({name})") })
-                .collect();
-            format!("{} [default: {}]", factor.summary, defaults.join(", "))
-        })
-        .collect();
-    // Clap wants its names to live as long as the program; each is made once.
-    let flag: &'static str = Box::leak(flag.into_boxed_str());
-    let arg = Arg::new(flag).long(flag).value_name("LIST").help(help.join("; or "));
-    // Where a switch is off unless it is asked for, to name it is to ask for it.
-    match factors.iter().all(|factor| matches!(factor.kind, Kind::Switch { auto: false })) {
-        true => arg.num_args(0..=1).default_missing_value("on"),
-        false => arg,
-    }
 }
 
 fn store_arg() -> Arg {

@@ -12,6 +12,7 @@ mod connect;
 mod doctor;
 mod dry_run;
 mod exit;
+mod factor_flags;
 mod far;
 mod history;
 mod interrupt;
