@@ -176,9 +176,17 @@ pub struct Meter {
     unacknowledged: Vec<OwnedFd>,
     /// Until the loop is told when its schedule began: that moment, 0 before it is known.
     held: Option<(Arc<AtomicU64>, Schedule)>,
-    /// What had been counted when the present lap began, if other flows are counted over the same window
-    /// ([`Meter::share_window`]).
-    shared: Option<Counts>,
+    /// If other flows are counted over the same window ([`Meter::share_window`]).
+    shared: Option<Shared>,
+}
+
+/// What the edges of a window that flows share are worked out from.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    /// Before the first lap.
+    begin: Mark,
+    /// What had been counted when the present lap began.
+    lap: Counts,
 }
 
 impl Meter {
@@ -254,7 +262,8 @@ impl Meter {
         self.close_at_ns = self.open_at_ns + self.window_ns;
         // Who is so late that the window is open already is in it from its first lap on.
         let now_ns = monotonic_ns();
-        self.shared = Some(self.counts(now_ns));
+        let begin = self.mark(now_ns);
+        self.shared = Some(Shared { begin, lap: begin.read });
         self.lap_began_ns = now_ns;
         self.lap_aim_ns = self.lap_aim_ns.min(LAP_SHARED_NS);
         self.opened = (now_ns >= self.open_at_ns).then(|| self.mark(now_ns));
@@ -362,8 +371,8 @@ impl Meter {
         if self.closed.is_none() && now_ns >= self.close_at_ns && (self.shared.is_some() || !opens) {
             self.closed = Some(self.mark_of_edge(self.close_at_ns, now_ns));
         }
-        if self.shared.is_some() {
-            self.shared = Some(self.counts(now_ns));
+        if let Some(shared) = self.shared {
+            self.shared = Some(Shared { lap: self.counts(now_ns), ..shared });
         }
         if phase != self.phase() {
             self.tell_phase();
@@ -410,10 +419,8 @@ impl Meter {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Window::default() };
         let (from, to) = (&opened.edge, &closed.edge);
         let calls = to.calls.saturating_sub(from.calls);
-        // The CPU time was read when the laps ended: a call costs what it cost between.
         let shared = self.shared.is_some();
-        let share = if shared { calls as f64 / (closed.read.calls - opened.read.calls).max(1) as f64 } else { 1.0 };
-        let mut usage = closed.usage.since(&opened.usage).times(share);
+        let mut usage = self.usage(opened, closed, calls);
         let mut queued_ns =
             closed.queued_ns.zip(opened.queued_ns).map(|(later, earlier)| later.saturating_sub(earlier));
         if self.of_process {
@@ -437,6 +444,17 @@ impl Meter {
             queued_ns,
             watched: to.watched.saturating_sub(from.watched),
         }
+    }
+
+    /// What the calls of the window cost.
+    fn usage(&self, opened: &Mark, closed: &Mark, calls: u64) -> ThreadUsage {
+        let Some(shared) = &self.shared else { return closed.usage.since(&opened.usage) };
+        // The CPU time was read when laps ended: a call costs what it cost between. Of a thread that lost its CPU within a
+        // lap, next to no calls are between, or none, and what was used there is their cost and the marks' own; so a call
+        // costs what it cost all along.
+        let between = |from: &Mark| closed.read.calls.saturating_sub(from.read.calls);
+        let from = if 2 * between(opened) >= calls { opened } else { &shared.begin };
+        closed.usage.since(&from.usage).times(calls as f64 / between(from).max(1) as f64)
     }
 
     /// The bins, in order, warm-up included.
@@ -502,10 +520,10 @@ impl Meter {
     /// A mark of the lap that ends now; of a shared window, with what belongs before its edge.
     fn mark_of_edge(&self, edge_ns: u64, now_ns: u64) -> Mark {
         let mark = self.mark(now_ns);
-        let Some(began) = &self.shared else { return mark };
+        let Some(shared) = &self.shared else { return mark };
         // What the peer has not acknowledged may be more than a lap wrote, so it comes off last.
         let waiting = mark.read.bytes - mark.edge.bytes;
-        let edge = began.towards(&mark.read, edge_ns);
+        let edge = shared.lap.towards(&mark.read, edge_ns);
         Mark { edge: Counts { bytes: edge.bytes.saturating_sub(waiting), ..edge }, ..mark }
     }
 
@@ -613,6 +631,22 @@ mod tests {
         // A turn is 1 ms or longer, and who is late twice is so in all flows.
         let calls: u64 = meters.iter().map(|(meter, _)| meter.window().calls).sum();
         assert!((1..=50 + FLOWS as u64 / 2).contains(&calls), "{calls} turns of 1 ms in 50 ms");
+    }
+
+    #[test]
+    fn a_lap_that_spans_the_whole_window_costs_no_more_than_was_used() {
+        let schedule = Schedule { warmup_ns: 2_000_000, window_ns: 1_000_000, until_told: false };
+        let told = AtomicBool::new(false);
+        let began = thread_usage();
+        let mut meter = Meter::start(&schedule, 0);
+        meter.share_window(monotonic_ns());
+        // Thousands of calls, then nothing until the window is over: a third of them were in it, as far as is known.
+        meter.count_many(30_000, 30_000);
+        bytegauge_sys::clock::sleep_through_until_ns(meter.start_ns() + 3_000_000);
+        while meter.lap(&told) {}
+        let (window, used) = (meter.window(), thread_usage().since(&began));
+        assert!(window.calls > 0, "{window:?}");
+        assert!(window.usage.total_ns <= used.total_ns, "{window:?} of {used:?}");
     }
 
     #[test]
