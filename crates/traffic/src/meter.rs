@@ -683,9 +683,11 @@ mod tests {
         let meter = spin_through(&schedule, 1000);
         let total = meter.total_bytes();
         let bins = meter.into_bins();
-        assert!(!bins.is_empty());
-        assert_eq!(bins.iter().map(|bin| bin.bytes).sum::<u64>(), total);
-        assert_eq!(spin_through(&schedule, 2).into_bins().len(), 2);
+        // The last lap is a bin of its own, or too short for one.
+        let (sum, longest) = (bins.iter().map(|bin| bin.bytes).sum::<u64>(), bins.iter().map(|bin| bin.bytes).max());
+        assert!(sum <= total && total - sum <= longest.unwrap() && sum > 0, "{sum} of {total}: {bins:?}");
+        // A thread that loses its CPU may have a single lap.
+        assert!((1..=2).contains(&spin_through(&schedule, 2).into_bins().len()));
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn unknown_names_are_guessed_at() {
     check("run buffersize", &["did you mean `buffer-size`?", ".toml"]);
     check(
         "run speed",
-        &["known are buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer"],
+        &["known are buffer-size, buffer-grid, read-sweep, pipe-sizes, socket-buffers, tcp-echo, udp-echo"],
     );
     check("completions bsh", &["bash"]);
     check("import x --from jsn", &["--from", "jsonl"]);

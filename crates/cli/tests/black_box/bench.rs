@@ -162,6 +162,14 @@ impl Ran {
         self
     }
 
+    /// A plan that was printed as JSON, without the words by which it was asked for.
+    #[track_caller]
+    pub fn plan(&self) -> Value {
+        let mut plan = self.json();
+        assert!(plan.as_object_mut().and_then(|plan| plan.remove("asked")).is_some(), "{self}");
+        plan
+    }
+
     /// Standard output as the one JSON document that it must be.
     #[track_caller]
     pub fn json(&self) -> Value {

@@ -105,7 +105,7 @@ fn every_flag_is_a_toml_key() {
         for (key, value) in [(name, format!("\"{first},{second}\"")), (named, format!("[\"{first}\", \"{second}\"]"))] {
             let plan = bench.write("plan.toml", &format!("{toml}{key} = {value}\n"));
             let by_file = bench.run(&format!("run {plan} --dry-run --format json --seed 5")).exits(0);
-            assert_eq!(by_file.json(), by_flags.json(), "{key} = {value}");
+            assert_eq!(by_file.plan(), by_flags.plan(), "{key} = {value}");
         }
     }
 }
@@ -115,10 +115,10 @@ fn every_design_flag_is_a_toml_key() {
     let bench = Bench::new();
     let factors = "--transport unix --read-size 4K --write-size 64K --dry-run --format json --seed 5";
     let flags = "--budget 7s --blocks 9 --looks 2 --margin 10% --ends processes --verify";
-    let by_flags = bench.run(&format!("stream {factors} {flags}")).exits(0).json();
+    let by_flags = bench.run(&format!("stream {factors} {flags}")).exits(0).plan();
     let keys = "name = \"stream\"\nbudget = \"7s\"\nblocks = 9\nlooks = 2\nmargin = 0.1\nends = \"processes\"\nverify = true\n";
     let plan = bench.write("plan.toml", keys);
-    let by_file = bench.run(&format!("run {plan} {factors}")).exits(0).json();
+    let by_file = bench.run(&format!("run {plan} {factors}")).exits(0).plan();
     assert_eq!(by_file, by_flags);
     assert_eq!(
         (&by_flags["blocks"], &by_flags["ends"], &by_flags["verify"]),

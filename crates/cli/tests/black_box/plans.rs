@@ -15,6 +15,7 @@ fn every_ready_plan_is_planned() {
         ("buffer-size", 70),
         ("buffer-grid", 1000),
         ("read-sweep", 100),
+        ("pipe-sizes", 10),
         ("socket-buffers", 100),
         ("tcp-echo", 96),
         ("udp-echo", 144),
@@ -29,8 +30,8 @@ fn every_ready_plan_is_planned() {
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
     let help = bench.run("run --help").exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let names = "buffer-size, buffer-grid, read-sweep, socket-buffers, tcp-echo, udp-echo, receive-buffer, relay-copy, \
-                 relay-calls, ring-nop";
+    let names = "buffer-size, buffer-grid, read-sweep, pipe-sizes, socket-buffers, tcp-echo, udp-echo, receive-buffer, \
+                 relay-copy, relay-calls, ring-nop";
     assert!(help.contains(names), "{help}");
 }
 
@@ -182,9 +183,9 @@ fn budgets_are_kept_within_reason() {
 #[test]
 fn the_full_grid_is_the_plan_that_leaves_nothing_out() {
     let bench = Bench::new();
-    let plan = bench.run("run buffer-size --full-grid --dry-run --format json").exits(0).json();
+    let plan = bench.run("run buffer-size --full-grid --dry-run --format json").exits(0).plan();
     assert_eq!(plan, {
-        let mut grid = bench.run("run buffer-grid --dry-run --format json").exits(0).json();
+        let mut grid = bench.run("run buffer-grid --dry-run --format json").exits(0).plan();
         grid["seed"] = plan["seed"].clone();
         grid
     });
