@@ -1,5 +1,5 @@
 //! Counters that are read by name before and after a run: the kernel's of a network namespace (`/proc/net/snmp`,
-//! `/proc/net/netstat`, `/proc/net/snmp6`), and the perf events of programs that a thread starts (perf_event_open(2)).
+//! `/proc/net/netstat`, `/proc/net/snmp6`), and the perf events of a thread and the programs that it starts (perf_event_open(2)).
 //!
 //! Both are spelt as their usual tools spell them, nstat(8) with a point between protocol and name
 //! (`TcpExt.TCPBacklogDrop`), perf-list(1) as it is (`page-faults`, `instructions:u`).
@@ -92,11 +92,9 @@ struct Attributes {
 /// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING`: a CPU with more events than registers takes turns.
 const TIMES: u64 = 1 | 2;
 // Bits of `flags`, in the order of the header.
-const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-const ENABLE_ON_EXEC: u64 = 1 << 12;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
@@ -116,8 +114,11 @@ enum Source {
 }
 
 impl Counter {
-    /// Opens a counter. An event counts the programs that the calling thread starts from now on, from their execve(2),
-    /// with all that they start; not the caller. A count of the kernel is of everybody in this network namespace.
+    /// Opens a counter. An event counts what the calling thread does from now on, and the programs that it starts with all
+    /// that they start: of a thread that waits for them meanwhile, hardly more than its fork(2). (To begin with their
+    /// execve(2), `enable_on_exec`, loses them: a thread and its child of which one runs after the other on one CPU exchange
+    /// their counters, and what the thread started after that was not counted in 13 of 60 runs, Linux 6.18.) A count of
+    /// the kernel is of everybody in this network namespace.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ fn event(name: &str) -> Result<File, CounterError> {
         size: size_of::<Attributes>() as u32,
         config: *config,
         read_format: TIMES,
-        flags: DISABLED | INHERIT | EXCLUDE_HYPERVISOR | ENABLE_ON_EXEC | hidden,
+        flags: INHERIT | EXCLUDE_HYPERVISOR | hidden,
         ..Attributes::default()
     };
     let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
@@ -248,9 +249,6 @@ mod tests {
             assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
             counter.read().unwrap() - before
         };
-        let mine = counter.read().unwrap();
-        let memory = vec![1u8; 8 << 20];
-        assert_eq!((counter.read().unwrap(), memory.iter().map(|byte| u64::from(*byte)).sum()), (mine, 8u64 << 20));
         let (one, four) = (run(":"), run("sh -c :; sh -c :; (sh -c :) & wait"));
         assert!(one > 0 && four > one, "{one} {four}");
     }
