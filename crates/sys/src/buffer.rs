@@ -114,13 +114,18 @@ mod tests {
     #[test]
     fn writing_a_new_buffer_does_not_fault() {
         const PAGES: usize = 1024;
-        let mut buffer = AlignedBuffer::new(PAGES * ALIGN_BYTES);
-        let before = thread_usage();
-        buffer.fill(1);
-        let faults = thread_usage().since(&before).minor_faults;
-        std::hint::black_box(&buffer);
-        // A stray fault of the test's own stack is possible; a fault a page is not.
-        assert!(faults < PAGES as u64 / 8, "{faults} faults");
+        let faults = || {
+            let mut buffer = AlignedBuffer::new(PAGES * ALIGN_BYTES);
+            let before = thread_usage();
+            buffer.fill(1);
+            let faults = thread_usage().since(&before).minor_faults;
+            std::hint::black_box(&buffer);
+            faults
+        };
+        // A stray fault of the test's own stack is possible; a fault a page is not, unless another test forks just then,
+        // after which every page is copied when it is written.
+        let seen: Vec<u64> = (0..10).map(|_| faults()).collect();
+        assert!(seen.iter().any(|faults| *faults < PAGES as u64 / 8), "{seen:?} faults");
     }
 
     #[test]
