@@ -5,7 +5,7 @@
 // The terminal's is the program's own output on a terminal of 80 columns (`script` of util-linux gives it one), set in a
 // real browser as the page is. Nothing is drawn by hand, so the pictures never show what the program would not.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -14,15 +14,19 @@ import { html } from "./ansi.mjs";
 
 const [program, store, session] = process.argv.slice(2);
 if (!program || !store || !session) throw new Error("usage: npm run pictures -- PROGRAM STORE SESSION");
-const words = [program, "--store", store, "report", session];
+const folder = mkdtempSync(join(tmpdir(), "pictures-"));
+// Where results are kept unless somebody says so, so that the commands on the screen are those of a reader.
+mkdirSync(join(folder, "bytegauge"));
+copyFileSync(store, join(folder, "bytegauge", "results.db"));
+const usual = { ...process.env, XDG_DATA_HOME: folder };
+const words = [program, "report", session];
 const quoted = words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
 const screen = execFileSync("script", ["-qec", `stty cols 80; ${quoted}`, "/dev/null"], {
   encoding: "utf8",
-  env: { ...process.env, TERM: "xterm-256color", LC_ALL: "C.UTF-8" },
+  env: { ...usual, TERM: "xterm-256color", LC_ALL: "C.UTF-8" },
 });
-const folder = mkdtempSync(join(tmpdir(), "pictures-"));
 const page = join(folder, "page.html");
-execFileSync(program, [...words.slice(1), "--html", page]);
+execFileSync(program, [...words.slice(1), "--html", page], { env: usual });
 const out = fileURLToPath(new URL("../../docs/pictures/", import.meta.url));
 mkdirSync(out, { recursive: true });
 

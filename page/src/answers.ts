@@ -3,7 +3,7 @@
 import { inWords, picture, scale } from "./bound";
 import { cellOf, factorOf, groupOf, type UseRow, type View } from "./data";
 import { h } from "./dom";
-import { costName, digits, duration, percent, sentence } from "./format";
+import { atMost, costName, digits, duration, percent, sentence } from "./format";
 
 const MARKS: Record<UseRow["standing"], [string, string]> = {
   proven: ["✓", "shown to be within the margin"],
@@ -100,7 +100,7 @@ function steps(next: string[]): (Node | string)[] {
 
 function avoided(line: View["answer"]["avoid"][number]): string {
   const levels = line.levels.map((level) => {
-    const upper = level.dearer_upper == null ? "or more" : `to ${percent(level.dearer_upper)}`;
+    const upper = level.dearer_upper == null ? "or more" : `to ${atMost(level.dearer_upper)}`;
     return `${level.level}: ${percent(level.dearer_lower)} ${upper} dearer`;
   });
   return `${line.question}, ${line.heading} (against ${line.against}): ${levels.join("; ")}`;
@@ -127,7 +127,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
         h("span", { class: `mark ${row.standing}` }, mark),
         ` ${shown}`,
       ),
-      h("small", {}, row.within == null ? "" : ` ≤ ${percent(row.within)}`),
+      h("small", {}, row.within == null ? "" : ` ≤ ${atMost(row.within)}`),
     );
   };
   return h(
@@ -183,13 +183,14 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
       ...(shown.length > 0
         ? shown.map(([heading, level]) => h("span", { class: "pair" }, h("small", {}, heading), h("b", {}, level)))
         : ["–"]),
+      row.tied ? h("small", {}, `or ${row.tied}: not told apart`) : null,
     ),
     h("span", { class: "rate number" }, ...rates(row, use.rate_divisor, use.rate_unit, use.cost_unit ?? null)),
     h(
       "span",
       { class: "picture" },
       row.within == null ? null : picture(bound, `hatch-${at}`),
-      h("small", { class: "within" }, row.within == null ? "no bound" : `≤ ${percent(row.within)}`),
+      h("small", { class: "within" }, row.within == null ? "no bound" : `≤ ${atMost(row.within)}`),
     ),
     h(
       "span",

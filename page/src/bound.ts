@@ -2,7 +2,7 @@
 // 100 % are both seen; what reaches beyond the end of the scale has an arrow.
 
 import { svg } from "./dom";
-import { percent } from "./format";
+import { atMost, percent } from "./format";
 
 export const REACH = 4;
 const WIDTH = 220;
@@ -27,7 +27,7 @@ export interface Bound {
 export function inWords({ lower, upper, margin, proven }: Bound): string {
   if (upper == null) return "no bound: nothing was compared";
   const from = lower != null && lower > 0 ? `between ${percent(lower)} and ` : "at most ";
-  return `${from}${percent(upper)} dearer than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}`;
+  return `${from}${atMost(upper)} dearer than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}`;
 }
 
 /** The picture. `id` names its hatching. */

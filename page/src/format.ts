@@ -74,6 +74,12 @@ export function percent(share: number): string {
   return `${trimmed(share * 100, Math.abs(share) >= 1 ? 3 : 2)}\u00a0%`;
 }
 
+/** A share that something is at most, rounded up as the terminal does: what is not within 5 % does not read so. */
+export function atMost(share: number): string {
+  const parts = share >= 0.1 ? 100 : 1000;
+  return percent(Math.max(0, Math.ceil(share * parts - 1e-9)) / parts);
+}
+
 /** A value in its base unit, as the document names it. */
 export function quantity(value: number, unit: string | null | undefined): string {
   switch (unit) {

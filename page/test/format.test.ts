@@ -7,6 +7,7 @@ import {
   digits,
   duration,
   logTicks,
+  atMost,
   percent,
   quantity,
   sentence,
@@ -76,6 +77,14 @@ describe("numbers for people", () => {
     expect(plain(quantity(2 ** 31, "bytes/s"))).toBe("2 GiB/s");
     expect(plain(quantity(12_000, "calls/s"))).toBe("12 k calls/s");
     expect(plain(quantity(0.25, "ns/byte"))).toBe("0.25 ns/byte");
+  });
+});
+
+describe("bounds", () => {
+  test("are rounded up, and as the terminal rounds them", () => {
+    expect(
+      [0, 0.017, 0.05, 0.0504, 0.06228, 0.321, 1.561].map((share) => atMost(share).replace("\u00a0", " ")),
+    ).toEqual(["0 %", "1.7 %", "5 %", "5.1 %", "6.3 %", "33 %", "157 %"]);
   });
 });
 

@@ -9,7 +9,7 @@ use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::option::of_factor;
 use bytegauge_model::{Level, Levels, Nanos, Transport, Workload};
 
-pub use brief::{brief, brief_of_several, code, compact, condition, in_code, profile_brief, rate_unit};
+pub use brief::{brief, brief_of_several, code, compact, condition, in_code, profile_brief, rate_unit, who};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_flows"];

@@ -4,7 +4,7 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, axisName, candidates, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
 import { h, svg } from "../dom";
-import { axisUnit, capital, digits, percent, withInterval } from "../format";
+import { atMost, axisUnit, capital, digits, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, isDark, paper, thinned } from "../look";
@@ -100,7 +100,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
     const standing = isConfirmed(cell) ? `confirmed in ${trials}` : `screened in ${trials}, not confirmed`;
     const above =
-      cell.above_best_upper != null ? [`at most ${percent(cell.above_best_upper)} dearer than the best`] : [];
+      cell.above_best_upper != null ? [`takes at most ${atMost(cell.above_best_upper)} more time than the best`] : [];
     const limit = cell.limit.name === "unknown" ? "no limit was found" : `limited by ${cell.limit.name}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
   };

@@ -279,3 +279,19 @@ fn a_page_that_cannot_be_kept_costs_nothing_else() {
     let ran = ran.complains(&["note: no page in r.pages/1.html", "report --html"]);
     check_document(&ran.json());
 }
+
+#[test]
+fn what_differs_between_questions_is_not_said_to_hold_for_all() {
+    let bench = Bench::new();
+    let words = "stream --age fresh --transport unix --i-am reader --profile sum --read-size 4K,64K --duration 20ms \
+                 --blocks 6 --budget 3s --quiet --write-size";
+    let holds = |sizes: &str| {
+        let ran = bench.run(&format!("{words} {sizes}")).exits(0);
+        let from = ran.stdout.split_once("HOLDS").unwrap_or_else(|| panic!("{ran}")).1;
+        let until = from.split_once("NOISE").map_or(from, |(holds, _)| holds);
+        until.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (one, two) = (holds("16K"), holds("16K,64K"));
+    assert!(one.contains("your program reads, its peer writes 16 KiB"), "{one}");
+    assert!(two.contains("your program reads,") && !two.contains("its peer writes"), "{two}");
+}

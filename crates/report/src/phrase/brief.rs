@@ -140,14 +140,25 @@ pub fn role(conditions: &Levels) -> Option<String> {
         Level::Absent => format!("its peer {does} as it likes"),
         size => format!("its peer {does} {}", level(name, size)),
     };
+    let who = who(conditions)?;
     Some(match conditions.get("i_am").name()? {
-        "reader" => format!("your program reads, {}", peer("write_size", "writes")),
-        "writer" => format!("your program writes, {}", peer("read_size", "reads")),
+        "reader" => format!("{who}, {}", peer("write_size", "writes")),
+        "writer" => format!("{who}, {}", peer("read_size", "reads")),
         "relay" => {
             let (writer, reader) = (peer("write_size", "writes"), peer("read_size", "reads"));
-            format!("your program is the relay, {writer}, {}", reader.replace("its", "the other"))
+            format!("{who}, {writer}, {}", reader.replace("its", "the other"))
         }
-        _ => "both ends are yours".into(),
+        _ => who.to_owned(),
+    })
+}
+
+/// Whose program is asked about: "your program reads".
+pub fn who(conditions: &Levels) -> Option<&'static str> {
+    Some(match conditions.get("i_am").name()? {
+        "reader" => "your program reads",
+        "writer" => "your program writes",
+        "relay" => "your program is the relay",
+        _ => "both ends are yours",
     })
 }
 

@@ -17,11 +17,22 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let aged = view.groups.iter().any(|group| group.age_ns.is_some());
     let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
         let conditions = levels(&verdict.factors);
-        let common =
-            conditions.present().filter(|(factor, _)| !questions.varying.iter().any(|name| name == factor.name));
+        let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+        // What some have not at all, such as places of ends for a file, differs nowhere.
+        let is_everywhere = |name: &str, level: &Level| {
+            groups.iter().map(|group| group.get(name)).all(|other| other == level || *other == Level::Absent)
+        };
+        let common = conditions.present().filter(|(factor, level)| {
+            !questions.varying.iter().any(|name| name == factor.name) && is_everywhere(factor.name, level)
+        });
         // How old connections were says more than a word for it.
         let common = common.filter(|(factor, _)| !aged || factor.name != "age");
-        let said = common.filter_map(|(factor, _)| phrase::condition(factor.name, &conditions));
+        // A row says what its peer does where rows differ in that.
+        let peers_differ = ["write_size", "read_size"].iter().any(|name| !is_everywhere(name, conditions.get(name)));
+        let said = common.filter_map(|(factor, _)| match factor.name {
+            "i_am" if peers_differ => phrase::who(&conditions).map(str::to_owned),
+            name => phrase::condition(name, &conditions),
+        });
         said.chain(worker(view, questions)).collect()
     });
     if !everywhere.is_empty() {
