@@ -367,8 +367,7 @@ pub fn at_most(share: f64) -> String {
 
 /// How old connections were while they were measured: `connections 50 to 76 ms after they opened`.
 pub fn aged(from_ns: u64, to_ns: u64) -> String {
-    let whole = shown_age;
-    let (from, to) = (whole(from_ns), whole(to_ns));
+    let (from, to) = (shown_age(from_ns), shown_age(to_ns));
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     let from = match (unit(&from), from.split_once(' ')) {
         (Some(own), Some((number, _))) if unit(&to).as_ref() == Some(&own) => number.to_owned(),

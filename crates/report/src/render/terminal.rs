@@ -326,7 +326,7 @@ fn environment_text(environment: &EnvironmentView) -> String {
         text_fact(environment, &["kernel_release"]).map(|kernel| format!("Linux {kernel}")),
         text_fact(environment, &["cpu", "model"]),
         environment.allowed_cpus().map(|cpus| counted(cpus, "CPU")),
-        text_fact(environment, &["network", "congestion_control"]).map(|name| format!("TCP {name}")),
+        environment.congestion().map(|name| format!("TCP {name}")),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     let facts = if facts.is_empty() { String::new() } else { format!(" · {}", facts.join(" · ")) };

@@ -166,6 +166,11 @@ impl EnvironmentView {
         rest.iter().try_fold(self.facts.get(*first)?, |value, name| value.get(name))
     }
 
+    /// The congestion control that TCP has unless a program sets another.
+    pub fn congestion(&self) -> Option<&str> {
+        self.fact(&["network", "congestion_control"])?.as_str()
+    }
+
     /// CPUs that the session was allowed to use.
     pub fn allowed_cpus(&self) -> Option<usize> {
         self.fact(&["cpu", "allowed"])?.as_array().map(Vec::len)

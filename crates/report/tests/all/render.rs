@@ -49,8 +49,8 @@ bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · comp
 }
 
 /// Eight questions: four transports, two placements.
-fn many() -> View {
-    let plan = Plan {
+fn eight() -> Plan {
+    Plan {
         transports: vec!["unix", "tcp", "tcp6", "pipe"],
         placements: vec!["cross-core", "same-cpu"],
         profiles: vec!["sum"],
@@ -58,10 +58,12 @@ fn many() -> View {
         write_sizes: vec![65_536],
         finalists: 2,
         confirm_blocks: 12,
-        noise: 0.001,
         ..Plan::default()
-    };
-    View::of(&session(&plan), &Settings::default())
+    }
+}
+
+fn many() -> View {
+    View::of(&session(&Plan { noise: 0.001, ..eight() }), &Settings::default())
 }
 
 #[test]
@@ -176,16 +178,7 @@ fn sessions_are_listed() {
 #[test]
 fn one_mark_for_one_answer() {
     // Too few blocks for any bound: in doubt among what to use, and nowhere called merely open.
-    let plan = Plan {
-        transports: vec!["unix", "tcp", "tcp6", "pipe"],
-        placements: vec!["cross-core", "same-cpu"],
-        profiles: vec!["sum"],
-        read_sizes: vec![4096, 65_536],
-        write_sizes: vec![65_536],
-        finalists: 2,
-        confirm_blocks: 3,
-        ..Plan::default()
-    };
+    let plan = Plan { confirm_blocks: 3, ..eight() };
     let view = View::of(&session(&plan), &Settings::default());
     let doubtful = |row: &bytegauge_report::view::document::UseRow| {
         row.standing == bytegauge_report::view::document::Standing::Doubtful

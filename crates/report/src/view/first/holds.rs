@@ -75,8 +75,7 @@ fn not_asked(view: &View) -> Vec<String> {
     let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
     let is_tcp = |levels: &Levels| levels.transport().is_some_and(|transport| transport.is_tcp());
     if groups.iter().any(is_tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
-        let set = view.environment.facts.get("network").and_then(|network| network.get("congestion_control")?.as_str());
-        let set = set.map_or_else(String::new, |name| format!(" ({name})"));
+        let set = view.environment.congestion().map_or_else(String::new, |name| format!(" ({name})"));
         said.push(format!("congestion control{set}, which may matter more (--congestion)"));
     }
     let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");

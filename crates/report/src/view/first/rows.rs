@@ -107,15 +107,9 @@ fn columns(view: &View) -> Vec<ChoiceColumn> {
         .map(|factor| ChoiceColumn {
             factor: factor.name.into(),
             heading: phrase::in_code(factor.name).to_owned(),
-            auto: (factor.name == "congestion").then(|| system_congestion(view)).flatten(),
+            auto: (factor.name == "congestion").then(|| view.environment.congestion().map(str::to_owned)).flatten(),
         })
         .collect()
-}
-
-/// The congestion control that the system takes.
-fn system_congestion(view: &View) -> Option<String> {
-    let set = view.environment.fact(&["network", "congestion_control"])?;
-    set.as_str().map(str::to_owned)
 }
 
 fn cost_unit(group: &GroupView) -> Option<&'static str> {
