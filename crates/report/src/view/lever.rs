@@ -6,7 +6,7 @@
 //! an interval is made. The best choice of either group is known from the same trials: a slight optimism on both sides.
 
 use bytegauge_model::{Level, Levels, Role};
-use bytegauge_stats::interval::batched_interval;
+use bytegauge_stats::interval::{ROUND_MEANS, batched_interval};
 use bytegauge_stats::outlier::limit;
 use serde_json::to_value;
 
@@ -18,9 +18,6 @@ use crate::view::scope::Scope;
 
 /// Conditions that somebody could set otherwise for the same work.
 const LEVERS: &[&str] = &["placement", "transport", "write_size", "read_size"];
-
-/// Rounds are merged into so many means.
-const BATCHES: usize = 10;
 
 /// How much dearer one group is than another at their best choices, in ln of cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +50,7 @@ pub fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apa
     // A group on the side has fewer blocks, spread over the same time.
     let at = |costs: &[f64], round: usize| costs[round * costs.len() / rounds];
     let differences: Vec<f64> = (0..rounds).map(|round| (at(&a, round) / at(&b, round)).ln()).collect();
-    let (lower, upper) = batched_interval(&limit(&differences), BATCHES, level)?;
+    let (lower, upper) = batched_interval(&limit(&differences), ROUND_MEANS, level)?;
     (lower.is_finite() && upper.is_finite()).then_some(Apart { lower, upper })
 }
 
