@@ -10,8 +10,9 @@ use crate::catalog::{Engine, Transport};
 use crate::factor::{self, FACTORS, Role};
 use crate::far::Direction;
 use crate::level::Level;
+use crate::option;
 use crate::place::Place;
-use crate::program::{Age, IAm};
+use crate::program::{Age, Chosen, IAm};
 use crate::slo::Slo;
 use crate::workload::{WORKLOADS, Workload};
 
@@ -82,8 +83,8 @@ impl From<Levels> for BTreeMap<String, Level> {
 }
 
 /// What a factor is to a program; one that the product does not know is a condition.
-fn role_for(i_am: IAm, name: &str) -> Role {
-    factor::find(name).map_or(Role::Condition, |factor| i_am.role_of(factor))
+fn role_for((i_am, chosen): (IAm, Chosen), name: &str) -> Role {
+    factor::find(name).map_or(Role::Condition, |factor| option::role_of(i_am, chosen, factor))
 }
 
 impl Levels {
@@ -123,6 +124,11 @@ impl Levels {
         self.get("i_am").name().and_then(|name| name.parse().ok()).unwrap_or_default()
     }
 
+    /// The condition whose levels are compared.
+    pub fn chosen(&self) -> Chosen {
+        self.get("choose").name().and_then(|name| name.parse().ok()).unwrap_or_default()
+    }
+
     /// How old a path is when it is measured; sessions that did not say measured fresh ones.
     pub fn age(&self) -> Age {
         self.get("age").name().and_then(|name| name.parse().ok()).unwrap_or(Age::Fresh)
@@ -131,13 +137,13 @@ impl Levels {
     /// Whether a factor is a choice among these levels, or a condition. A factor of an imported table that the product
     /// does not know is a condition: it separates groups.
     pub fn role_of(&self, name: &str) -> Role {
-        role_for(self.i_am(), name)
+        role_for((self.i_am(), self.chosen()), name)
     }
 
     /// The levels of one role only: a group's conditions, or what is chosen within it.
     pub fn of_role(&self, role: Role) -> Levels {
-        let i_am = self.i_am();
-        let kept = self.by_name.iter().filter(|(name, _)| role_for(i_am, name) == role);
+        let asked = (self.i_am(), self.chosen());
+        let kept = self.by_name.iter().filter(|(name, _)| role_for(asked, name) == role);
         Levels { by_name: kept.map(|(name, level)| (name.clone(), level.clone())).collect(), workload: self.workload }
     }
 

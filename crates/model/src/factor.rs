@@ -15,7 +15,7 @@ use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Tra
 use crate::far::Direction;
 use crate::level::Kind;
 use crate::place::Place;
-use crate::program::{Age, IAm};
+use crate::program::{Age, Chosen, IAm};
 use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_program::relay_name;
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
@@ -185,6 +185,16 @@ pub const FACTORS: &[Factor] = &[
         heading: "program",
         summary: "what your program controls, reader, writer, relay or both ends: what its peers decide is then a condition",
         fits: BYTE_PATHS,
+    },
+    Factor {
+        name: "choose",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<Chosen>().map(|chosen| chosen.to_string())),
+        defaults: both("none"),
+        heading: "chosen",
+        summary: "compare the levels of a condition as choices, flows or placement: how many connections are enough?",
+        fits: TWO_ENDED,
     },
     Factor {
         name: "age",

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::Levels;
 use crate::factor::{Factor, Role};
 use crate::level::Level;
-use crate::program::IAm;
+use crate::program::{Chosen, IAm};
 
 /// Which end of a path a socket belongs to, by what the end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,11 +187,13 @@ impl OptionRow {
     }
 }
 
-impl IAm {
-    /// The role of a factor for the program: what its peer decides is a condition.
-    pub fn role_of(self, factor: &Factor) -> Role {
-        let is_the_peers = self != IAm::Both && owner(factor.name).is_some_and(|owner| owner != self);
-        if is_the_peers { Role::Condition } else { factor.role }
+/// The role of a factor for a program: what its peer decides is a condition, and what it has been told to choose is not.
+pub fn role_of(i_am: IAm, chosen: Chosen, factor: &Factor) -> Role {
+    let is_the_peers = i_am != IAm::Both && owner(factor.name).is_some_and(|owner| owner != i_am);
+    match (is_the_peers, chosen.is(factor.name)) {
+        (true, _) => Role::Condition,
+        (false, true) => Role::Choice,
+        (false, false) => factor.role,
     }
 }
 
@@ -260,7 +262,7 @@ mod tests {
 
     fn check_role(i_am: IAm, factor: &str, expected: Role) {
         let factor = factor::find(factor).unwrap();
-        assert_eq!(i_am.role_of(factor), expected, "{i_am} {}", factor.name);
+        assert_eq!(role_of(i_am, Chosen::None, factor), expected, "{i_am} {}", factor.name);
     }
 
     #[test]

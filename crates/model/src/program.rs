@@ -34,6 +34,33 @@ pub const PROGRAMS: &[Row<IAm>] = &[
     Row { value: IAm::Both, name: "both", summary: "both ends are yours" },
 ];
 
+/// What is compared although life imposes it on most programs: a program that may open several connections, or place its
+/// threads, chooses how many and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Chosen {
+    /// Nothing: conditions separate questions.
+    #[default]
+    None,
+    /// How many connections carry the bytes together.
+    Flows,
+    /// Where the ends run.
+    Placement,
+}
+
+impl Chosen {
+    /// Whether this is the factor of the name.
+    pub fn is(self, factor: &str) -> bool {
+        self != Chosen::None && name_of(CHOSEN, &self) == factor
+    }
+}
+
+/// The conditions that may be compared.
+pub const CHOSEN: &[Row<Chosen>] = &[
+    Row { value: Chosen::None, name: "none", summary: "conditions separate questions" },
+    Row { value: Chosen::Flows, name: "flows", summary: "how many connections, of those that are listed, are enough" },
+    Row { value: Chosen::Placement, name: "placement", summary: "where the ends should run" },
+];
+
 /// How old a connection is when it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
@@ -50,6 +77,7 @@ pub const AGES: &[Row<Age>] = &[
 ];
 
 named!(IAm, "end of a path", PROGRAMS);
+named!(Chosen, "condition to choose among", CHOSEN);
 named!(Age, "age", AGES);
 
 #[cfg(test)]

@@ -87,6 +87,8 @@ fn axes(
             vec![Level::Absent]
         }
         name if relay::is_left_out(part, name) || far::is_left_out(part, name) => vec![Level::Absent],
+        // Only who compares a condition says so.
+        "choose" if !part.levels.contains_key("choose") => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
         name => match transport {
             Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {
@@ -135,6 +137,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::catalog::Catalog;
+    use crate::file::parse;
+    use crate::ready;
+    use crate::resolve::resolve;
 
     /// A part that names factors by index, each with as many of its default levels over a transport, so that those
     /// on which others depend are among them.
@@ -185,5 +191,23 @@ mod tests {
             prop_assert!(counted >= levels as u64);
             prop_assert!(levels < 1000 || counted == u64::MAX, "{}", counted);
         }
+    }
+
+    #[test]
+    fn a_condition_may_be_chosen() {
+        let of = |also: &str| {
+            let text = "workload = \"stream\"\ntransport = \"tcp\"\nplacement = \"cross-core\"\nprofile = \"sum\"\n\
+                        read-size = \"64K\"\nwrite-size = \"64K\"\nflows = \"1,2,4\"\n";
+            resolve(&parse("t", &format!("{text}{also}")).unwrap(), &Catalog::default(), 1).unwrap()
+        };
+        let (apart, together) = (of(""), of("choose = \"flows\""));
+        assert_eq!((apart.groups.len(), apart.cells.len()), (3, 3));
+        assert_eq!((together.groups.len(), together.cells.len()), (1, 3));
+        assert!(together.cells.iter().all(|cell| cell.factors.role_of("flows") == Role::Choice));
+        let both = of("choose = \"flows,none\"");
+        assert_eq!((both.groups.len(), both.cells.len()), (4, 6));
+        let far = ready::find("remote-tcp").unwrap();
+        let error = resolve(&far, &Catalog::default(), 1).unwrap_err().to_string();
+        assert!(error.starts_with("the plan remote-tcp wants --host: "), "{error}");
     }
 }

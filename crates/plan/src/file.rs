@@ -12,7 +12,8 @@ use crate::spec::{Part, PlanError, ProfileSpec, Spec, parse as parse_levels};
 
 /// Keys of a plan beside the factors.
 const PLAN_KEYS: &[&str] = &[
-    "name", "summary", "workload", "budget", "blocks", "looks", "audit", "margin", "ends", "verify", "profiles", "part",
+    "name", "summary", "workload", "budget", "blocks", "looks", "audit", "margin", "ends", "verify", "wants",
+    "profiles", "part",
 ];
 
 /// Keys of a part beside the factors.
@@ -57,6 +58,9 @@ impl Reader<'_> {
                 "margin" => spec.margin = self.margin(key, value)?,
                 "ends" => spec.ends = self.ends(key, value)?,
                 "verify" => spec.verify = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
+                "wants" => {
+                    spec.wants.extend(self.factors(&self.text(key, value)?, &[])?.iter().map(|factor| factor.name));
+                }
                 "profiles" => spec.profiles = self.profiles(key, value)?,
                 "part" => {}
                 _ => self.part_key(&mut top, key, value, PLAN_KEYS)?,

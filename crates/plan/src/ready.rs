@@ -1,6 +1,6 @@
 //! The ready plans, by name: the files of `plans/`, built into the program.
 
-use bytegauge_model::suggest;
+use bytegauge_model::{factor, suggest};
 
 use crate::file;
 use crate::spec::{PlanError, Spec};
@@ -17,6 +17,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("receive-buffer", include_str!("../../../plans/receive-buffer.toml")),
     ("relay-copy", include_str!("../../../plans/relay-copy.toml")),
     ("relay-calls", include_str!("../../../plans/relay-calls.toml")),
+    ("remote-tcp", include_str!("../../../plans/remote-tcp.toml")),
     ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
 ];
 
@@ -27,6 +28,24 @@ const FULL: &[(&str, &str)] = &[("buffer-size", "buffer-grid")];
 pub fn full_grid(name: &str) -> Option<&'static str> {
     FULL.iter().find(|(short, _)| *short == name).map(|(_, full)| *full)
 }
+
+/// The ready plan of that name with an example of what it leaves to whoever runs it: to show what it asks.
+///
+/// # Errors
+/// As [`find`].
+pub fn shown(name: &str) -> Result<Spec, PlanError> {
+    let mut spec = find(name)?;
+    let examples: Vec<_> = spec
+        .wants
+        .iter()
+        .filter_map(|name| Some((factor::find(name)?, (*name == "host").then_some(EXAMPLE_HOST)?.to_owned())))
+        .collect();
+    spec.set_all(&examples)?;
+    Ok(spec)
+}
+
+/// An address of nobody (RFC 5737).
+const EXAMPLE_HOST: &str = "192.0.2.1:7300";
 
 /// The ready plan of that name.
 ///

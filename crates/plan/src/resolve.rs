@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bytegauge_model::factor::{FACTORS, Role};
+use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::{
     Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, ProgramTask, Transport, Versus, Workload,
 };
@@ -120,6 +120,10 @@ pub struct Plan {
 /// # Errors
 /// [`PlanError`] when the spec contradicts itself, or nothing of it can be measured here.
 pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
+    let is_given = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
+    if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
+        return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
+    }
     let spec = &far::settled(foreign::settled(spec)?)?;
     let mut plan = Plan {
         name: spec.name.clone(),
@@ -370,7 +374,7 @@ mod tests {
     #[test]
     fn every_ready_plan_resolves_within_its_budget() {
         for (name, _) in ready::PLANS {
-            let plan = resolve(&ready::find(name).unwrap(), &Catalog::default(), 1).unwrap();
+            let plan = resolve(&ready::shown(name).unwrap(), &Catalog::default(), 1).unwrap();
             let schedule = plan.schedule();
             assert!(schedule.blocks >= plan.design.blocks_min, "{name}: {schedule:?}");
             assert!(schedule.total_ns() <= plan.budget_ns, "{name}: {schedule:?}");

@@ -1,9 +1,11 @@
 //! What the user asked for, typed: parts, factors with their levels, budget and design.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
+use bytegauge_model::option::role_of;
 use bytegauge_model::relay_program::relay_names;
 use bytegauge_model::{Ends, IAm, Level, LevelError, ProgramTask, Transport, Workload};
 use thiserror::Error;
@@ -68,6 +70,16 @@ pub enum PlanError {
         flag: String,
         /// What would give it a meaning.
         needs: String,
+    },
+    /// A factor that the plan leaves to whoever runs it.
+    #[error("the plan {plan} wants --{flag}: {summary}")]
+    Wanted {
+        /// The plan's name.
+        plan: String,
+        /// The factor's flag.
+        flag: String,
+        /// What it means.
+        summary: &'static str,
     },
     /// More operations in a submission than any ring of the plan holds.
     #[error(
@@ -223,6 +235,8 @@ pub(crate) const SET_BY_PROFILES: &[&str] = &["work", "walk", "idle_flows"];
 
 /// The factor that says which end the program controls.
 const I_AM: &str = "i_am";
+/// The factor that says which condition is compared.
+const CHOOSE: &str = "choose";
 
 /// Sizes of a read or a write that a program's peer may well use.
 const PEERS_SIZES: &str = "16K,64K,1M";
@@ -271,6 +285,8 @@ pub struct Spec {
     pub ends: Ends,
     /// Whether every byte is checked at the sink.
     pub verify: bool,
+    /// Factors that the plan leaves to whoever runs it: without them there is nothing to measure.
+    pub wants: Vec<&'static str>,
     /// The user's program, where it is one that is checked.
     pub task: Option<ProgramTask>,
     /// Profiles defined here.
@@ -296,6 +312,7 @@ impl Spec {
             margin: MARGIN,
             ends: Ends::Threads,
             verify: false,
+            wants: Vec::new(),
             task: None,
             profiles: Vec::new(),
             parts: vec![Part::default()],
@@ -413,12 +430,17 @@ impl Part {
         self.levels.insert(factor.name, levels);
     }
 
-    /// The same crossing once for each end that a program may control: with each of them other factors are choices.
+    /// The same crossing once for each end that a program may control, and each condition that it may choose: with each of
+    /// them other factors are choices.
     pub(crate) fn by_program(&self) -> Vec<Part> {
-        let Some(levels) = self.levels.get(I_AM) else { return vec![self.clone()] };
-        let alone = |level: &Level| {
+        let alone = |name: &'static str| {
+            self.levels.get(name).map_or(vec![None], |levels| levels.iter().map(|level| Some((name, level))).collect())
+        };
+        let roles =
+            alone(I_AM).into_iter().flat_map(|program| alone(CHOOSE).into_iter().map(move |chosen| [program, chosen]));
+        let one = |roles: [Option<(&'static str, &Level)>; 2]| {
             let mut part = self.clone();
-            part.levels.insert(I_AM, vec![level.clone()]);
+            part.levels.extend(roles.into_iter().flatten().map(|(name, level)| (name, vec![level.clone()])));
             if part.i_am() == IAm::Relay && !part.levels.contains_key("relay") {
                 for (name, levels) in ASKED_OF_RELAYS {
                     let Some(factor) = factor::find(name) else { continue };
@@ -428,16 +450,21 @@ impl Part {
             }
             part
         };
-        levels.iter().map(alone).collect()
+        roles.map(one).collect()
     }
 
     /// Whether a factor is a choice or a condition for the program that this part asks about.
     pub(crate) fn role_of(&self, factor: &Factor) -> Role {
-        self.i_am().role_of(factor)
+        role_of(self.i_am(), self.first(CHOOSE), factor)
     }
 
     pub(crate) fn i_am(&self) -> IAm {
-        let named = self.levels.get(I_AM).and_then(|levels| levels.first()?.name()?.parse().ok());
+        self.first(I_AM)
+    }
+
+    /// The first level given of a factor that has names.
+    fn first<T: FromStr + Default>(&self, name: &str) -> T {
+        let named = self.levels.get(name).and_then(|levels| levels.first()?.name()?.parse().ok());
         named.unwrap_or_default()
     }
 

@@ -165,6 +165,8 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
         |profile: &str| PROFILES.iter().any(|p| p.name == profile && p.sets.iter().any(|(factor, _)| *factor == name));
     match name {
         "transport" | "placement" | "profile" | "request" | "mode" | "user_data" => true,
+        // The column of what is chosen says it.
+        "choose" => false,
         "flows" => level.number() != Some(1) || conditions.workload() == Workload::Call,
         _ => {
             let is_default = factor::find(name).is_some_and(|factor| is_default(factor, level, conditions));

@@ -27,7 +27,7 @@ const SET_BY_PROFILES: &[&str] = &["work", "walk", "idle_flows"];
 pub fn text() -> Result<String> {
     let mut text = INTRODUCTION.to_owned();
     for (name, _) in ready::PLANS {
-        let spec = ready::find(name)?;
+        let spec = ready::shown(name)?;
         let plan = resolve(&spec, &Catalog::default(), SEED)?;
         text.push_str(&format!("\n## {name}\n\n{}.\n\n```\nbytegauge run {name}\n```\n\n", capital(&spec.summary)));
         text.push_str(&described(&plan));

@@ -22,16 +22,18 @@ fn every_ready_plan_is_planned() {
         ("receive-buffer", 120),
         ("relay-copy", 8),
         ("relay-calls", 6),
+        ("remote-tcp --host 127.0.0.1:1", 15),
         ("ring-nop", 42),
     ] {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
-        assert!(ran.stdout.starts_with(&format!("plan {name}: ")), "{ran}");
+        let plan = name.split(' ').next().unwrap_or_default();
+        assert!(ran.stdout.starts_with(&format!("plan {plan}: ")), "{ran}");
         let plan = bench.run(&format!("run {name} --dry-run --format json")).exits(0).json();
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
     let help = bench.run("run --help").exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let names = "buffer-size, buffer-grid, read-sweep, pipe-sizes, socket-buffers, tcp-echo, udp-echo, receive-buffer, \
-                 relay-copy, relay-calls, ring-nop";
+                 relay-copy, relay-calls, remote-tcp, ring-nop";
     assert!(help.contains(names), "{help}");
 }
 

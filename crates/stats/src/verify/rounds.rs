@@ -14,7 +14,8 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     for rounds in ROUNDS {
         for rho in [0.0, 0.3, 0.5] {
             let [batched, plain] = covered(rounds, rho, scale, seed);
-            let note = format!("neighbouring rounds correlate by {rho}, {rounds} rounds in at most {ROUND_MEANS} means");
+            let note =
+                format!("neighbouring rounds correlate by {rho}, {rounds} rounds in at most {ROUND_MEANS} means");
             let name = format!("difference of two groups is covered, {rounds} rounds, {rho}");
             rows.push(match rounds < 2 * ROUND_MEANS && rho > 0.0 {
                 // Means of one or two rounds still resemble each other.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, Role, SessionStatus, Stage};
+use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
@@ -102,7 +102,7 @@ fn grid(view: &View, drafts: &[Draft]) -> Option<GridView> {
 /// The choices that vary in any group.
 fn columns(view: &View) -> Vec<ChoiceColumn> {
     let varies = |name: &str| view.groups.iter().any(|group| group.varied.iter().any(|varied| varied == name));
-    let choices = FACTORS.iter().filter(|factor| factor.role == Role::Choice && varies(factor.name));
+    let choices = FACTORS.iter().filter(|factor| varies(factor.name));
     choices
         .map(|factor| ChoiceColumn {
             factor: factor.name.into(),

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytegauge_model::{CellKind, FACTORS, Level, Role};
+use bytegauge_model::{CellKind, FACTORS, Level};
 use serde_json::Value;
 
 use super::super::document::{CellView, GroupView, UseRow, View};
@@ -62,11 +62,7 @@ fn candidates<'a>(view: &'a View, group: &'a GroupView) -> impl Iterator<Item = 
 /// For every choice that several questions ask for: the level that none of them speaks against, with the largest of the
 /// bounds that it has there.
 pub fn one(view: &View) -> Vec<String> {
-    FACTORS
-        .iter()
-        .filter(|factor| factor.role == Role::Choice)
-        .filter_map(|factor| of_factor(view, factor.name))
-        .collect()
+    FACTORS.iter().filter_map(|factor| of_factor(view, factor.name)).collect()
 }
 
 fn of_factor(view: &View, factor: &str) -> Option<String> {
