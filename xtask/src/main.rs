@@ -47,6 +47,7 @@ const TASKS: &[Task] = &[
     Task { command: package::command, run: package::run },
     Task { command: audit::command, run: audit::run },
     Task { command: peers::command, run: peers::run },
+    Task { command: peers::arm::command, run: peers::run_arm },
     Task { command: verify_stats::command, run: verify_stats::run },
     Task { command: lab::command, run: lab::run },
     Task { command: real_life::command, run: real_life::run },
