@@ -12,6 +12,7 @@ mod group;
 mod lab;
 mod markdown;
 mod modules;
+mod package;
 mod page;
 mod peers;
 mod product;
@@ -43,8 +44,10 @@ const TASKS: &[Task] = &[
     Task { command: rules::command, run: rules::run },
     Task { command: generate::command, run: generate::run },
     Task { command: page::command, run: page::run },
+    Task { command: package::command, run: package::run },
     Task { command: audit::command, run: audit::run },
     Task { command: peers::command, run: peers::run },
+    Task { command: peers::arm::command, run: peers::run_arm },
     Task { command: verify_stats::command, run: verify_stats::run },
     Task { command: lab::command, run: lab::run },
     Task { command: real_life::command, run: real_life::run },

@@ -96,7 +96,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             }
         }
     }
-    let text = text_of(&product, &crate::peers::today()?)?;
+    let text = text_of(&product, &section::today()?)?;
     section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command as Process;
 
 use anyhow::{Context, Result, bail};
 
@@ -34,6 +35,15 @@ pub fn of_verification(name: &str, text: &str, print_only: bool) -> Result<()> {
     write(&cargo::root().join(DOCUMENT), name, HEADER, text)?;
     println!("wrote {DOCUMENT}");
     Ok(())
+}
+
+/// Today's date, UTC, as `2030-01-31`: a generated part says when it was measured.
+///
+/// # Errors
+/// When there is no `date`.
+pub fn today() -> Result<String> {
+    let output = Process::new("date").args(["-u", "+%F"]).output().context("asking `date` for today")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn replaced(old: Option<&str>, name: &str, header: &str, body: &str) -> Result<String> {

@@ -83,7 +83,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         last = ids()?.last().copied();
     }
     let last = product.report(last.context("there is no tournament in the store yet")?)?;
-    let text = text(&questions, &runs, &last, &crate::peers::today()?);
+    let text = text(&questions, &runs, &last, &section::today()?);
     section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 

@@ -76,7 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     rows.extend(kept.rows("on this machine", || on_this_machine(*scale, seed))?);
     rows.append(&mut reported);
-    let body = body(&rows, name, seed, &crate::peers::today()?);
+    let body = body(&rows, name, seed, &section::today()?);
     if matches.get_flag("no-write") {
         println!("{body}");
     } else {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytegauge_sys::environment::Environment;
 use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{MachineProbe, delta};
+use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;
 use serde::Serialize;
 
@@ -57,6 +58,8 @@ struct Facts {
     files: Option<Limit>,
     /// `net.core.somaxconn`.
     backlog: Option<u64>,
+    /// Whether a filter refuses io_uring, whatever the sysctl says.
+    is_ring_filtered: bool,
 }
 
 /// `bytegauge doctor`.
@@ -124,6 +127,7 @@ fn facts() -> Facts {
         busy: seen.map(|(_, busy)| busy),
         files: open_files().ok(),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
+        is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),
     }
 }
 
@@ -137,7 +141,7 @@ fn symptoms(environment: &Environment, facts: &Facts) -> Vec<Symptom> {
         files(facts),
         socket_buffers(environment),
         backlog(facts),
-        io_uring(environment),
+        io_uring(environment, facts),
         clock(environment),
     ]
     .into_iter()
@@ -255,9 +259,14 @@ fn backlog(facts: &Facts) -> Option<Symptom> {
     })
 }
 
-fn io_uring(environment: &Environment) -> Option<Symptom> {
+fn io_uring(environment: &Environment, facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "io_uring";
     Some(match environment.io_uring_disabled? {
+        0 if facts.is_ring_filtered => told(
+            NAME,
+            "refused by a filter of this container or sandbox: allow io_uring_setup, io_uring_enter and io_uring_register \
+             there (podman, docker: --security-opt seccomp=unconfined)",
+        ),
         0 => good(NAME, "allowed"),
         1 => mend(NAME, "allowed for one group alone", "sudo sysctl -w kernel.io_uring_disabled=0"),
         _ => mend(NAME, "switched off", "sudo sysctl -w kernel.io_uring_disabled=0"),
@@ -297,6 +306,7 @@ mod tests {
             busy: Some(1.5),
             files: Some(Limit { soft: 1024, hard: 2048 }),
             backlog: Some(128),
+            is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);
         let mends: Vec<&str> = found.iter().filter(|one| one.state == "mend").map(|one| one.name).collect();
@@ -319,10 +329,13 @@ mod tests {
             busy: Some(0.0),
             files: Some(Limit { soft: 8192, hard: 8192 }),
             backlog: Some(4096),
+            is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);
         assert!(found.iter().all(|one| one.state == "good"), "{found:?}");
         assert!(shown(&environment, &found).ends_with("nothing to mend\n"));
+        // As in a container, whose sysctl is the host's.
+        assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), "told");
     }
 
     #[test]

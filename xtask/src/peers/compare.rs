@@ -1,88 +1,12 @@
-//! What was measured in the same rounds: ratios, whether they reach an aim, and how they are printed.
+//! Ratios of what was measured in the same blocks: whether they reach an aim, and how they are printed.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
-use anyhow::Result;
 use bytegauge_model::unit::significant;
 use bytegauge_stats::interval::{Estimate, sign_interval};
-use bytegauge_stats::quantile::median;
-use bytegauge_stats::rng::Stream;
-
-use super::bench::{Bench, Cpus};
 
 /// The level of an interval that is printed.
 const LEVEL: f64 = 0.95;
-
-/// What one arm of a comparison of calls did.
-#[derive(Clone, Debug)]
-pub struct Arm {
-    /// Its name.
-    pub name: String,
-    /// Calls per second, and per CPU second, in the rounds that choose.
-    pub chosen: Vec<(f64, f64)>,
-    /// Calls per second in the rounds that judge.
-    pub rates: Vec<f64>,
-    /// Calls per CPU second of the end that is compared, in the same rounds.
-    pub per_cpu_second: Vec<f64>,
-}
-
-impl Arm {
-    /// What was found in the rounds that choose and in those that judge.
-    fn of(subject: &impl Display, mut found: Vec<(f64, f64)>, choosing: usize) -> Arm {
-        let judged = found.split_off(choosing);
-        let (rates, per_cpu_second) = judged.into_iter().unzip();
-        Arm { name: subject.to_string(), chosen: found, rates, per_cpu_second }
-    }
-
-    /// The median rate of the rounds that choose, or of those that judge where none chose.
-    pub fn chosen_rate(&self) -> f64 {
-        self.chosen_by(|found| found.0, &self.rates)
-    }
-
-    /// The same of calls per CPU second.
-    pub fn chosen_per_cpu(&self) -> f64 {
-        self.chosen_by(|found| found.1, &self.per_cpu_second)
-    }
-
-    fn chosen_by(&self, read: fn(&(f64, f64)) -> f64, judged: &[f64]) -> f64 {
-        let chosen: Vec<f64> = self.chosen.iter().map(read).collect();
-        median(if chosen.is_empty() { judged } else { &chosen }).unwrap_or(0.0)
-    }
-}
-
-/// Measures calls per second and per CPU second of every subject: first in the rounds that choose, then in those
-/// that judge.
-///
-/// # Errors
-/// With the subject that failed.
-pub fn arms<A: Display>(
-    bench: &Bench,
-    subjects: &[A],
-    random: &mut Stream,
-    mut measure: impl FnMut(&A, Cpus, u64) -> Result<(f64, f64)>,
-) -> Result<Vec<Arm>> {
-    let choosing = bench.effort.choosing_rounds();
-    let measured = bench.rounds(choosing + bench.effort.rounds, subjects, random, &mut measure)?;
-    Ok(subjects.iter().zip(measured).map(|(subject, found)| Arm::of(subject, found, choosing)).collect())
-}
-
-/// The same of subjects that are measured together in each round.
-///
-/// # Errors
-/// With what failed.
-pub fn together<A: Display>(
-    bench: &Bench,
-    subjects: &[A],
-    random: &mut Stream,
-    mut measure: impl FnMut(Cpus, u64) -> Result<Vec<(f64, f64)>>,
-) -> Result<Vec<Arm>> {
-    let choosing = bench.effort.choosing_rounds();
-    let rounds =
-        bench.rounds(choosing + bench.effort.rounds, &["all servers"], random, |_, cpus, seed| measure(cpus, seed))?;
-    let found = |at: usize| rounds.iter().flatten().map(|round| round[at]).collect();
-    Ok(subjects.iter().enumerate().map(|(at, subject)| Arm::of(subject, found(at), choosing)).collect())
-}
 
 /// The median in thousands and how far it may be off: `210.3 ± 1.2 %`.
 pub fn thousands(values: &[f64]) -> String {
@@ -92,21 +16,7 @@ pub fn thousands(values: &[f64]) -> String {
     estimate.median.map(|median| format!("{:.1}{spread}", median / 1000.0)).unwrap_or_default()
 }
 
-/// Every judged run, so that a reader can work out the ratios again.
-pub fn raw(arms: &[Arm]) -> String {
-    let width = arms.iter().map(|arm| arm.name.len()).max().unwrap_or(0);
-    let line = |name: &str, what: &str, values: &[f64]| {
-        let values: Vec<String> = values.iter().map(|value| format!("{:.1}", value / 1000.0)).collect();
-        format!("{name:<width$} {what} {}\n", values.join(" "))
-    };
-    let lines: String = arms
-        .iter()
-        .map(|arm| line(&arm.name, "calls/s", &arm.rates) + &line("", "per CPU", &arm.per_cpu_second))
-        .collect();
-    format!("\nThousands of calls per second and per CPU second, in the order of the rounds:\n\n```\n{lines}```\n")
-}
-
-/// A ratio that one arm is to reach over another.
+/// A ratio that one program is to reach over another.
 #[derive(Clone, Copy, Debug)]
 pub struct Aim {
     /// What is aimed at, in words.
@@ -129,11 +39,7 @@ impl Aim {
     }
 }
 
-/// One arm's values over another's, from the differences of logarithms within rounds, at 95 %.
-pub fn ratio(ours: &[f64], theirs: &[f64]) -> Estimate {
-    ratio_at(ours, theirs, LEVEL)
-}
-
+/// One's values over another's, from the differences of logarithms within blocks.
 fn ratio_at(ours: &[f64], theirs: &[f64], level: f64) -> Estimate {
     let differences: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| (ours / theirs).ln()).collect();
     let estimate = sign_interval(&differences, level);
@@ -177,7 +83,7 @@ pub fn interval(estimate: &Estimate) -> String {
         (Some(median), Some(lower), Some(upper)) => {
             format!("{} ({} to {})", shown(median), shown(lower), shown(upper))
         }
-        (Some(median), ..) => format!("{} (no interval below 6 rounds)", shown(median)),
+        (Some(median), ..) => format!("{} (no interval below 6 blocks)", shown(median)),
         _ => "–".to_owned(),
     }
 }
@@ -187,15 +93,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_pair_within_rounds() {
+    fn ratios_pair_within_blocks() {
         // The machine halves its speed midway; the ratio does not notice.
         let peer = [8.0, 8.0, 8.0, 4.0, 4.0, 4.0];
         let ours: Vec<f64> = peer.iter().map(|rate| rate * 1.25).collect();
-        let got = ratio(&ours, &peer);
+        let got = ratio_at(&ours, &peer, LEVEL);
         for end in [got.median, got.lower, got.upper] {
             assert!((end.unwrap() - 1.25).abs() < 1e-12, "{got:?}");
         }
-        assert_eq!(ratio(&ours[..5], &peer[..5]).lower, None);
+        assert_eq!(ratio_at(&ours[..5], &peer[..5], LEVEL).lower, None);
     }
 
     fn check(median: Option<f64>, ends: Option<(f64, f64)>, expected: &str) {
@@ -213,7 +119,7 @@ mod tests {
         check(Some(1.0), Some((0.9, 1.1)), "reached by the median, not proven, 1.000 (0.900 to 1.100)");
         check(Some(0.96), Some((0.9, 1.1)), "**missed** by the median, not proven, 0.960 (0.900 to 1.100)");
         check(Some(0.9), Some((0.85, 0.95)), "**missed**, 0.900 (0.850 to 0.950)");
-        check(Some(1.0), None, "reached by the median, not proven, 1.000 (no interval below 6 rounds)");
+        check(Some(1.0), None, "reached by the median, not proven, 1.000 (no interval below 6 blocks)");
         check(None, None, "not measured, –");
     }
 }

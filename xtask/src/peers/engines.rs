@@ -1,7 +1,7 @@
 //! Where the engines of a server differ: Unix sockets, depth, small pieces, and work on a request.
 //!
-//! One session of `bytegauge run` over a plan that only this comparison needs (`xtask/peers/engines.toml`): its own
-//! blocks are the rounds. Both ends are ours, so that system calls and a submission thread's CPU are in the count.
+//! One session of `bytegauge run` over a plan that only this comparison needs (`xtask/peers/engines.toml`): more than two in
+//! the same blocks, by two metrics, which no session of two can be. Both ends are ours, so that system calls and a submission thread's CPU are in the count.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,8 @@ use anyhow::{Context, Result, ensure};
 use bytegauge_model::{Cell, EndRole, Trial};
 use bytegauge_stats::interval::Estimate;
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::rng::Stream;
 
-use super::bench::{Bench, seed};
+use super::bench::Bench;
 use super::compare::{self, Rates, interval, over, over_among, values};
 use super::machine;
 use super::ours::Session;
@@ -25,8 +24,9 @@ const BASE: &str = "epoll";
 /// What stands for io_uring where work is done on a request.
 const RING: &str = "uring:multishot";
 
-/// So many blocks stand for a round: eight verdicts together need nine, and more to tell small differences apart.
-const BLOCKS_A_ROUND: usize = 3;
+/// Its blocks are short, so many for one of the others': eight verdicts together need nine, and more to tell small differences
+/// apart.
+const BLOCKS_A_BLOCK: u64 = 3;
 
 /// Bytes of a request in the plan.
 const REQUEST_BYTES: f64 = 512.0;
@@ -55,10 +55,10 @@ type Panel = BTreeMap<String, Served>;
 ///
 /// # Errors
 /// When nothing was measured.
-pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
+pub fn compared(bench: &Bench) -> Result<String> {
     let plan = cargo::root().join(PLAN).display().to_string();
-    let blocks = if bench.effort.quick { 1 } else { bench.effort.rounds * BLOCKS_A_ROUND };
-    let (blocks, seed) = (blocks.to_string(), seed(random).to_string());
+    let blocks = if bench.effort.quick { 1 } else { bench.effort.blocks * BLOCKS_A_BLOCK };
+    let (blocks, seed) = (blocks.to_string(), bench.seed.to_string());
     let mut args = vec!["run", &plan, "--seed", &seed, "--blocks", &blocks];
     if bench.effort.quick {
         args.extend(["--duration", "10ms"]);
@@ -200,10 +200,9 @@ fn word(per_cpu: &Estimate) -> &'static str {
 
 fn head(bench: &Bench) -> String {
     format!(
-        "## Servers by engine\n\nMade by `cargo xtask peers engines {} --seed {}` on {}. 50 connections, requests of 512 B \
+        "## Servers by engine\n\nMade by `cargo xtask peers engines {}` on {}. 50 connections, requests of 512 B \
          that are echoed, the client's engine is epoll. Above 1, the engine of that row is better than {BASE}.\n\n",
-        bench.effort.flags(),
-        bench.seed,
+        bench.flags(),
         bench.date
     )
 }

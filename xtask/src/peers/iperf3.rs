@@ -186,11 +186,6 @@ impl Sum {
     pub fn arrived(&self) -> f64 {
         self.packets - self.lost_packets
     }
-
-    /// Share of those sent that did not.
-    pub fn lost_share(&self) -> f64 {
-        self.lost_packets / self.packets
-    }
 }
 
 fn rate(json: &[u8]) -> Result<f64> {

@@ -3,27 +3,10 @@
 use bytegauge_sys::topology::Topology;
 use serde_json::Value;
 
-use crate::markdown::{code, table};
+use crate::markdown::code;
 
-/// A table of what matters to a stream or a call over loopback, from the environment in bytegauge's JSON.
-pub fn text(environment: &Value) -> String {
-    let at = |pointer: &str| shown(environment, pointer);
-    let rows = [
-        ("CPU", cpu(environment)),
-        ("CPUs that the programs may use", at("/cpu/allowed")),
-        ("kernel", kernel(environment)),
-        ("system", at("/os_pretty_name")),
-        ("congestion control, both programs", code(at("/network/congestion_control"))),
-        ("MTU of loopback", at("/network/loopback_mtu_bytes")),
-        ("`tcp_rmem`", at("/network/tcp_rmem_bytes")),
-        ("`tcp_wmem`", at("/network/tcp_wmem_bytes")),
-        ("environment at the end", format!("grade {}: {}", at("/grade"), at("/reasons"))),
-    ];
-    table(&["what", "value"], rows.map(|(what, value)| vec![what.to_owned(), value]))
-}
-
-/// The same in a line, for comparisons in which bytegauge's end is pinned: its own view of the CPUs is not the
-/// machine's, and it takes the other end for another program.
+/// What matters of it to a stream or a call over loopback, in a line, from the environment in bytegauge's JSON. bytegauge's end
+/// may be pinned: its own view of the CPUs is not the machine's, and it takes the other end for another program.
 pub fn line(environment: &Value, topology: &Topology) -> String {
     let cpus: Vec<String> = topology.cpus.iter().map(|place| place.cpu.to_string()).collect();
     let at = |pointer: &str| shown(environment, pointer);
@@ -76,11 +59,6 @@ mod tests {
             "os_pretty_name": "System Y", "cpu": {"model": "CPU X", "allowed": [0, 1]},
             "network": {"congestion_control": "cubic"},
         });
-        let text = text(&environment);
-        assert!(text.contains("| kernel | Linux 6.1.0 |"), "{text}");
-        assert!(text.contains("| CPU | CPU X (virtual machine) |"), "{text}");
-        assert!(text.contains("| environment at the end | grade B: turbo unknown |"), "{text}");
-        assert!(text.contains("| MTU of loopback | unknown |"), "{text}");
         assert_eq!(
             line(&environment, &Topology { cpus: Vec::new() }),
             "Machine: CPU X (virtual machine), CPUs , Linux 6.1.0, System Y, congestion control `cubic`; environment at \

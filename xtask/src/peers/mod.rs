@@ -1,34 +1,34 @@
-//! `cargo xtask peers`: bytegauge beside programs that do the same work, interleaved, as ratios with intervals.
+//! `cargo xtask peers`: bytegauge beside programs that do the same work, as ratios with intervals.
 //!
 //! A section compares one thing and is one row of [`SECTIONS`]; each writes a part of its own in the document, so
-//! that one section can be measured again without the others. Every round visits every arm in random order: what
-//! the machine does meanwhile meets all of them alike. Choices are made in runs of their own and judged in later
-//! ones, so that a lucky run cannot win. Traffic stays on loopback.
+//! that one section can be measured again without the others. Who does the comparing is the product: two programs are a
+//! session of `bytegauge ab` ([`pairs`]), several servers or rings of its own one of `bytegauge run`. Traffic stays on loopback.
 
+pub mod arm;
 mod bench;
-mod clients;
+mod calls;
 mod compare;
-mod echo;
 mod engines;
 mod floor;
 pub mod foreign;
 mod iperf3;
 mod machine;
 mod ours;
+mod pairs;
 mod process;
 mod rings;
 mod sockperf;
 mod stream;
 mod udp;
 
-use std::process::Command as Process;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use bytegauge_stats::rng::{self, Stream};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::{cargo, section, setup};
 use bench::{Bench, Effort};
+use pairs::Rivalry;
 
 /// The command of the lab's smoke.
 pub const SMOKE: &str = "cargo xtask peers --quick --no-write";
@@ -45,7 +45,15 @@ struct Section {
     /// Installs what it needs; the reason if that cannot be had.
     prepare: fn() -> Result<(), String>,
     /// Measures, prints lines for the terminal, and makes the document's part.
-    run: fn(&Bench, &mut Stream) -> Result<String>,
+    work: Work,
+}
+
+/// Whose sessions a section is made of.
+enum Work {
+    /// Of two programs each.
+    Pairs(&'static Rivalry),
+    /// One, of more than two.
+    Session(fn(&Bench) -> Result<String>),
 }
 
 const SECTIONS: &[Section] = &[
@@ -53,51 +61,62 @@ const SECTIONS: &[Section] = &[
         name: "stream",
         summary: "a TCP stream beside iperf3's",
         prepare: || setup::package("iperf3", "iperf3"),
-        run: stream::compared,
+        work: Work::Pairs(&stream::COMPARISON),
     },
     Section {
         name: "floor",
         summary: "a stream beside the same loop in C",
         prepare: foreign::prepare_c,
-        run: floor::compared,
+        work: Work::Pairs(&floor::COMPARISON),
     },
     Section {
         name: "echo",
         summary: "TCP echo servers beside plain ones in C and Rust",
         prepare: foreign::prepare_c,
-        run: echo::compared,
+        work: Work::Pairs(&calls::SERVERS),
     },
     Section {
         name: "engines",
         summary: "our servers beside each other, where engines differ",
         prepare: || Ok(()),
-        run: engines::compared,
+        work: Work::Session(engines::compared),
     },
     Section {
         name: "clients",
         summary: "our clients beside one with a thread per connection",
         prepare: foreign::prepare_c,
-        run: clients::compared,
+        work: Work::Pairs(&calls::CLIENTS),
     },
     Section {
         name: "sockperf",
-        summary: "ping-pong on one connection beside sockperf's",
+        summary: "ping-pong beside sockperf's",
         prepare: || setup::package("sockperf", "sockperf"),
-        run: sockperf::compared,
+        work: Work::Pairs(&sockperf::COMPARISON),
     },
     Section {
         name: "ring",
         summary: "io_uring NOPs beside liburing in C and the io-uring crate",
         prepare: || setup::library("liburing", "liburing-dev"),
-        run: rings::compared,
+        work: Work::Session(rings::compared),
     },
     Section {
         name: "udp",
-        summary: "datagrams one way beside iperf3's, ping-pong beside sockperf's",
-        prepare: udp::prepare,
-        run: udp::compared,
+        summary: "datagrams one way beside iperf3's",
+        prepare: || setup::package("iperf3", "iperf3"),
+        work: Work::Pairs(&udp::COMPARISON),
     },
 ];
+
+/// `cargo xtask peers-run`: one run of one program.
+///
+/// # Errors
+/// With what the program said.
+pub fn run_arm(matches: &ArgMatches) -> Result<()> {
+    arm::run(matches, |section| match SECTIONS.iter().find(|known| known.name == section).map(|known| &known.work) {
+        Some(Work::Pairs(rivalry)) => rivalry.arms,
+        Some(Work::Session(_)) | None => &[],
+    })
+}
 
 /// `cargo xtask peers`.
 pub fn command() -> Command {
@@ -120,9 +139,16 @@ pub fn command() -> Command {
                 .hide_possible_values(true)
                 .help(format!("What to compare, instead of everything ({})", names.join("; "))),
         )
-        .arg(number("rounds", "8", "Rounds that are judged; below 6 there is no interval at 95 %"))
+        .arg(number("blocks", "8", "Blocks of a session; below 6 there is no interval at 95 %"))
         .arg(number("seconds", "1", "Length of a run"))
         .arg(number("seed", "1", "Seed of the order"))
+        .arg(
+            Arg::new("program")
+                .long("program")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help("A bytegauge that is built already, instead of this one for release"),
+        )
         .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, short rounds"))
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
 }
@@ -136,9 +162,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let effort = if matches.get_flag("quick") {
         Effort::QUICK
     } else {
-        Effort { rounds: usize::try_from(number("rounds")?)?, seconds: number("seconds")?, quick: false }
+        Effort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
     };
-    let bench = Bench::new(effort, number("seed")?)?;
+    let bench = Bench::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
     let asked: Vec<&String> = matches.get_many("section").into_iter().flatten().collect();
     let chosen = SECTIONS.iter().filter(|section| asked.is_empty() || asked.iter().any(|name| *name == section.name));
     let mut reasons = Vec::new();
@@ -163,7 +189,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn smoke() -> Result<Vec<String>> {
-    let bench = Bench::new(Effort::QUICK, 1)?;
+    let bench = Bench::new(None, Effort::QUICK, 1)?;
     let mut reasons = Vec::new();
     for section in SECTIONS {
         match (section.prepare)() {
@@ -174,19 +200,12 @@ pub fn smoke() -> Result<Vec<String>> {
     Ok(reasons)
 }
 
-/// Today's date, UTC, as `2030-01-31`.
-///
-/// # Errors
-/// When there is no `date`.
-pub fn today() -> Result<String> {
-    let output = Process::new("date").args(["-u", "+%F"]).output().context("asking `date` for today")?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
 fn compared(section: &Section, bench: &Bench) -> Result<String> {
-    // A stream of its own for each: one section alone meets the same order as all of them.
-    let number = section.name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte));
-    (section.run)(bench, &mut rng::seeded(bench.seed, number)).with_context(|| section.name.to_owned())
+    let text = match &section.work {
+        Work::Pairs(rivalry) => pairs::compared(rivalry, section.name, bench),
+        Work::Session(run) => run(bench),
+    };
+    text.with_context(|| section.name.to_owned())
 }
 
 #[cfg(test)]

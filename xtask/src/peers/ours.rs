@@ -46,14 +46,17 @@ impl Ours {
         &self.program
     }
 
-    /// Measures and returns the report as JSON.
+    /// What a session of two says of them, or why it could not compare them.
     ///
     /// # Errors
-    /// With what the program said.
-    pub fn report<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Value> {
-        let output = self.run(args, None)?;
-        ensure!(output.status.success(), "{}", complaint(args, &output));
-        serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
+    /// With what the program said, where no session began.
+    pub fn versus(&self, args: &[&str]) -> Result<Value> {
+        let args: Vec<&str> = ["ab"].iter().chain(args).copied().collect();
+        let output = self.run(&args, None)?;
+        // Its exit code tells the verdict as well; a document tells all of it.
+        let document: Value = serde_json::from_slice(&output.stdout).with_context(|| complaint(&args, &output))?;
+        ensure!(document["versus"].is_object(), "{}", complaint(&args, &output));
+        Ok(document["versus"].clone())
     }
 
     /// Measures, on one CPU if that is given, and returns the raw trials, whether all of them went well or not.
@@ -159,14 +162,9 @@ impl Session {
         median(&rates).with_context(|| format!("bytegauge measured nothing: {}", self.reasons().join("; ")))
     }
 
-    /// What a server of several was seen to do: its calls per second by the trials of confirmation, and the calls that
-    /// were completed with it over the whole session.
-    pub fn of_server(&self, place: &str) -> (Vec<f64>, u64) {
-        let is_there = |cell: &Cell| cell.factors.get("connect").to_string() == place;
-        let rates = self.confirmed().filter(|(cell, _)| is_there(cell)).filter_map(|(_, trial)| trial.rate()).collect();
-        let met = |trial: &&Trial| self.cells.get(&trial.cell).is_some_and(is_there);
-        let calls = self.trials.iter().filter(met).filter_map(|trial| trial.client());
-        (rates, calls.map(|call| call.completed).sum())
+    /// Calls that were completed, from the first to the last.
+    pub fn calls(&self) -> u64 {
+        self.trials.iter().filter_map(Trial::client).map(|call| call.completed).sum()
     }
 
     /// Why cells were not measured, each reason once.

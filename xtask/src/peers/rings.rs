@@ -1,16 +1,15 @@
 //! Our ring beside liburing in C and the io-uring crate: NOPs per second by depth, and what checking costs.
 //!
-//! One session of `bytegauge run` over a plan that only this comparison needs (`xtask/peers/ring.toml`): its own blocks
-//! are the rounds.
+//! One session of `bytegauge run` over a plan that only this comparison needs (`xtask/peers/ring.toml`): more than two in the
+//! same blocks, which no session of two can be.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use bytegauge_stats::interval::{Estimate, sign_interval};
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::rng::Stream;
 
-use super::bench::{Bench, seed};
+use super::bench::Bench;
 use super::compare::{Aim, Rates, interval, over, values};
 use super::machine;
 use super::ours::Session;
@@ -19,8 +18,8 @@ use crate::markdown::table;
 
 const PLAN: &str = "xtask/peers/ring.toml";
 
-/// A block takes a second; so many stand for a round.
-const BLOCKS_A_ROUND: usize = 5;
+/// Its blocks are short: so many for one of the others'.
+const BLOCKS_A_BLOCK: u64 = 5;
 
 const OURS: &str = "raw";
 const PEERS: [&str; 2] = ["liburing", "io-uring"];
@@ -34,10 +33,10 @@ type Panel = BTreeMap<(String, u64, String), Rates>;
 ///
 /// # Errors
 /// When nothing was measured.
-pub fn compared(bench: &Bench, random: &mut Stream) -> Result<String> {
+pub fn compared(bench: &Bench) -> Result<String> {
     let plan = cargo::root().join(PLAN).display().to_string();
-    let blocks = if bench.effort.quick { 1 } else { bench.effort.rounds * BLOCKS_A_ROUND };
-    let (blocks, seed) = (blocks.to_string(), seed(random).to_string());
+    let blocks = if bench.effort.quick { 1 } else { bench.effort.blocks * BLOCKS_A_BLOCK };
+    let (blocks, seed) = (blocks.to_string(), bench.seed.to_string());
     let mut args = vec!["run", &plan, "--seed", &seed, "--blocks", &blocks];
     if bench.effort.quick {
         args.extend(["--duration", "5ms"]);
@@ -124,10 +123,9 @@ fn millions(rates: &Rates) -> String {
 
 fn head(bench: &Bench) -> String {
     format!(
-        "## io_uring NOPs, beside liburing and the io-uring crate\n\nMade by `cargo xtask peers ring {} --seed {}` on {}. \
+        "## io_uring NOPs, beside liburing and the io-uring crate\n\nMade by `cargo xtask peers ring {}` on {}. \
          Millions of completed NOPs per second, one submission of all entries at a time. Above 1, our ring is faster.\n\n",
-        bench.effort.flags(),
-        bench.seed,
+        bench.flags(),
         bench.date
     )
 }
@@ -135,7 +133,7 @@ fn head(bench: &Bench) -> String {
 const METHOD: &str = "- All rings are made with SINGLE_ISSUER and DEFER_TASKRUN, by one thread on one CPU. liburing is the \
     distribution's, in C, compiled with the program: prepare, submit and wait for all, walk the completions, advance once.\n\
     - At the ceiling only the opcode is written and no completion is looked at; they are counted by the queue's tail.\n\
-    - Rounds are the blocks of one session: every block visits all rings in random order. A ratio is the median over \
+    - One session: every block visits all rings in random order. A ratio is the median over \
     blocks, with its sign interval at 95 % or more; what checking costs is the median difference between a block of one mode \
     and the block of the other in the same turn, likewise.\n";
 

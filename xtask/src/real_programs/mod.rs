@@ -96,7 +96,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             }
         }
     }
-    let text = table::text(&kept.all()?, &crate::peers::today()?, &missing);
+    let text = table::text(&kept.all()?, &section::today()?, &missing);
     section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 

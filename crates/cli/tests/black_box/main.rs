@@ -33,6 +33,7 @@ mod output;
 mod plans;
 mod quiet;
 mod raw;
+mod readers;
 mod relay;
 mod relay_programs;
 mod ring;

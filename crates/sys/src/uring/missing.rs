@@ -13,7 +13,7 @@ use super::feature::Feature;
 /// What this machine lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
-    /// The kernel was built without it (`ENOSYS`).
+    /// The kernel was built without it (`ENOSYS`, and no sysctl of its own).
     #[error("this kernel has no io_uring (CONFIG_IO_URING is off, or Linux is older than 5.11): use --engine epoll")]
     NotBuilt,
     /// The administrator switched it off (Documentation/admin-guide/sysctl/kernel.rst).
@@ -25,7 +25,8 @@ pub enum Missing {
         /// The sysctl's value: 1 forbids it to ordinary users, 2 to everybody.
         u8,
     ),
-    /// A seccomp filter or a security module refuses it (`EPERM`, `EACCES`).
+    /// A seccomp filter or a security module refuses it (`EPERM`, `EACCES`; `ENOSYS` from a kernel whose sysctl shows that it has
+    /// it: so say the filters of containers).
     #[error(
         "io_uring is refused here although kernel.io_uring_disabled permits it: a container or sandbox filters it; \
          allow io_uring_setup, io_uring_enter and io_uring_register there, or use --engine epoll"
@@ -89,9 +90,9 @@ fn switched_off() -> Option<u8> {
 
 fn classify(doing: &'static str, errno: i32, switched_off: Option<u8>, limit_kib: u64) -> Missing {
     match (errno, switched_off) {
-        (libc::ENOSYS, _) => Missing::NotBuilt,
+        (libc::ENOSYS, None) => Missing::NotBuilt,
         (libc::EPERM | libc::EACCES, Some(value @ 1..)) => Missing::SwitchedOff(value),
-        (libc::EPERM | libc::EACCES, _) => Missing::Filtered,
+        (libc::EPERM | libc::EACCES | libc::ENOSYS, _) => Missing::Filtered,
         (libc::ENOMEM, _) => Missing::LockedMemory { doing, limit_kib },
         (libc::EMFILE | libc::ENFILE, _) => Missing::NoDescriptor,
         (errno, _) => Missing::Refused { doing, errno },
@@ -110,6 +111,7 @@ mod tests {
     #[test]
     fn every_refusal_names_the_next_step() {
         check(libc::ENOSYS, None, "CONFIG_IO_URING is off");
+        check(libc::ENOSYS, Some(0), "a container or sandbox filters it");
         check(libc::EPERM, Some(2), "run `sysctl kernel.io_uring_disabled=0`");
         check(libc::EPERM, Some(1), "kernel.io_uring_disabled=1");
         check(libc::EPERM, Some(0), "a container or sandbox filters it");

@@ -1,0 +1,41 @@
+//! What is written for others' programs, read by those programs themselves, where they are installed.
+
+use crate::bench::{Bench, possible};
+
+/// A session of two values, of which nothing but what is printed decides.
+fn session(bench: &Bench) {
+    let words = ["check", "--blocks", "6", "--looks", "1", "--seed", "1", "--values", "1,2", "--quiet", "--metric"];
+    let words: Vec<&str> = words.into_iter().chain(["time:took (.*)", "--", "echo", "took", "{value}"]).collect();
+    bench.run_args(&words).exits(0);
+}
+
+#[test]
+fn benchstat_reads_our_lines() {
+    let why = "install it with `go install golang.org/x/perf/cmd/benchstat@latest`";
+    if !possible(why, "benchstat", &["-h"]) {
+        return;
+    }
+    let bench = Bench::new();
+    session(&bench);
+    let lines = bench.run("report --format go-bench").exits(0).stdout;
+    let (base, head) = (bench.write("base.txt", &lines), bench.write("head.txt", &lines));
+    let read = bench.shell(&format!("benchstat {base} {head}")).exits(0);
+    read.prints(&["Check/value=1", "Check/value=2", "sec/op", "cpu-sec/op", "vs base"]);
+}
+
+#[test]
+fn a_parser_of_openmetrics_reads_our_gauges() {
+    const PARSER: &str = "from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse";
+    if !possible("install it with `apt-get install python3-prometheus-client`", "python3", &["-c", PARSER]) {
+        return;
+    }
+    let bench = Bench::new();
+    session(&bench);
+    let script = format!(
+        "{PARSER}\nimport sys\nfor family in parse(sys.stdin.read()):\n  \
+         for sample in family.samples: print(family.type, sample.name, sample.labels['value'])"
+    );
+    let program = bench.write("read.py", &script);
+    let read = bench.shell(&format!("\"$BYTEGAUGE\" report --format openmetrics | python3 {program}")).exits(0);
+    read.prints(&["gauge bytegauge_rate 1", "gauge bytegauge_rate 2", "gauge bytegauge_trials 1"]);
+}

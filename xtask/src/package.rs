@@ -1,0 +1,100 @@
+//! `cargo xtask package`: a static binary that runs on any Linux of its architecture, its manual page and completions, and
+//! where cargo-deb is there a Debian package of all of them.
+//!
+//! One binary for all three, linked with musl: no package depends on a distribution's libc. Nothing is published.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Arg, ArgMatches, Command};
+
+use crate::cargo;
+
+/// Shells with completions: the name, and the file as the shell looks for it.
+const SHELLS: [(&str, &str); 3] = [("bash", "bytegauge.bash"), ("zsh", "_bytegauge"), ("fish", "bytegauge.fish")];
+
+/// The manual page.
+const MANUAL: &str = "bytegauge.1";
+
+/// `cargo xtask package [--target TRIPLE]`.
+pub fn command() -> Command {
+    Command::new("package").about("Make the static binary, and a Debian package of it, in target/package").arg(
+        Arg::new("target")
+            .long("target")
+            .value_name("TRIPLE")
+            .help("What it is built for [default: musl on this architecture]"),
+    )
+}
+
+/// Makes all of it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let own = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let target = matches.get_one::<String>("target").unwrap_or(&own);
+    let built = cargo::command(&["build", "--locked", "--release", "--package", "bytegauge", "--target", target])
+        // A third of the size and of the disk; panics still name their line.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+        .status()
+        .context("starting cargo")?;
+    ensure!(
+        built.success(),
+        "no binary: it needs `rustup target add {target}` and musl's C compiler (Debian: musl-tools)"
+    );
+    let binary = cargo::workspace()?.target_directory.join(target).join("release/bytegauge");
+    // Where the manifest of the Debian package looks for them.
+    let folder = cargo::root().join("target/package");
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let size = fs::copy(&binary, folder.join("bytegauge")).with_context(|| format!("copying {}", binary.display()))?;
+    println!("{}: {:.1} MiB, static", folder.join("bytegauge").display(), size as f64 / f64::from(1 << 20));
+    if *target != own {
+        println!("its manual page, completions and Debian package are made on a machine that runs it");
+        return Ok(());
+    }
+    tell(&binary, &["man"], &folder.join(MANUAL))?;
+    for (shell, file) in SHELLS {
+        tell(&binary, &["completions", shell], &folder.join(file))?;
+    }
+    debian(target, &folder)
+}
+
+/// Writes what the program prints into a file.
+fn tell(binary: &Path, words: &[&str], file: &Path) -> Result<()> {
+    let output = Process::new(binary).args(words).output().with_context(|| format!("running {}", binary.display()))?;
+    ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    fs::write(file, output.stdout).with_context(|| format!("writing {}", file.display()))
+}
+
+/// The Debian package, whose contents `crates/cli/Cargo.toml` lists.
+fn debian(target: &str, folder: &Path) -> Result<()> {
+    let asked = cargo::command(&["deb", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !asked.is_ok_and(|status| status.success()) {
+        println!("no Debian package without cargo-deb: `cargo install cargo-deb`");
+        return Ok(());
+    }
+    let made = cargo::command(&["deb", "--no-build", "--no-strip", "--package", "bytegauge", "--target", target])
+        .arg("--output")
+        .arg(folder)
+        .status()
+        .context("starting cargo deb")?;
+    ensure!(made.success(), "cargo deb made no package");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_debian_package_lists_what_is_made() {
+        let manifest = fs::read_to_string(cargo::root().join("crates/cli/Cargo.toml")).unwrap();
+        let listed: Vec<&str> =
+            manifest.split("\"../../target/package/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let made: Vec<&str> = [MANUAL].into_iter().chain(SHELLS.map(|(_, file)| file)).collect();
+        assert_eq!(listed, made);
+        for kept in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "packaging/Containerfile"] {
+            assert!(cargo::root().join(kept).exists(), "{kept}");
+        }
+    }
+}
