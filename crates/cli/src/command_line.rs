@@ -147,6 +147,7 @@ pub fn command() -> Command {
                 .arg(html_arg())
                 .arg(open_arg())
                 .arg(full_arg())
+                .arg(interval_arg())
                 .arg(group_arg())
                 .arg(strict_arg())
                 .arg(fit_max_arg()),
@@ -400,6 +401,7 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
         .arg(valued("against", "NAME", "Compare with the sessions of a name (or up to a number); exit with 1 if it is worse"))
         .arg(format_arg())
         .arg(full_arg())
+        .arg(interval_arg())
         .arg(group_arg())
         .arg(
             Arg::new("json-stream")
@@ -483,6 +485,10 @@ fn full_arg() -> Arg {
 fn group_arg() -> Arg {
     valued("group", "NAME", "One group alone, such as g1, with its table, map, costs and notes")
         .conflicts_with("format")
+}
+
+fn interval_arg() -> Arg {
+    valued("interval", "TIME", "How the last trial went over time, per flow and in sum, for trials of a second or more")
 }
 
 fn strict_arg() -> Arg {

@@ -80,6 +80,7 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     // What is only printed asks nobody.
     let key = if matches.get_flag("dry-run") { None } else { far::key(&plan, matches)? };
     stored::settings(matches)?;
+    stored::interval(matches)?;
     plan.saved = history::save_as(matches)?;
     plan.asked = args::asked(std::env::args_os().skip(1));
     if matches.get_flag("dry-run") {

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use bytegauge_model::{Bytes, CellKind, GroupId, SessionId};
+use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
+use bytegauge_report::view::over_time;
 use bytegauge_report::{BetweenView, SessionData, Settings, View, beside, paused_ns, render};
 use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError, path};
 use clap::ArgMatches;
@@ -116,12 +117,27 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
     ))
 }
 
+/// The intervals in which long trials are to be shown.
+pub fn interval(matches: &ArgMatches) -> Result<Option<Nanos>, Failure> {
+    let interval = args::parsed::<Nanos>(matches, "interval")?;
+    if interval.is_some_and(|interval| interval < SHORTEST_INTERVAL) {
+        return Err(Failure::usage(format!("--interval: bins are a millisecond long, so {SHORTEST_INTERVAL} or more")));
+    }
+    Ok(interval)
+}
+
+/// Shorter ones would show the lengths of the bins.
+const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
+
 /// The settled numbers of a session.
 pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<View, Failure> {
     let data = SessionData::load(store, session)?;
     let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
     let mut view = View::of(&data, &settings);
     view.notes.extend(beside::notes(store, &view)?);
+    if let Some(Nanos(interval_ns)) = interval(matches)? {
+        over_time::add(&mut view, store, interval_ns)?;
+    }
     Ok(view)
 }
 
@@ -155,7 +171,8 @@ pub fn rendered(view: &View, matches: &ArgMatches, store: &Path) -> Result<Strin
         _ if matches.get_flag("full") => render::terminal::full(view, &style(store)),
         _ => render::screen::render(view, &style(store)),
     };
-    Ok(print::in_locale(text))
+    let over_time = interval(matches)?.map(|_| render::over_time::render(view));
+    Ok(print::in_locale(text + over_time.as_deref().unwrap_or_default()))
 }
 
 /// The exit code that a verdict has: failures always count, the rest only when asked for.

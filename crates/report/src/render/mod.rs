@@ -9,6 +9,7 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod openmetrics;
+pub mod over_time;
 pub mod page;
 pub mod screen;
 pub mod sessions;

@@ -14,6 +14,7 @@ mod check;
 mod course;
 mod datagram;
 mod lever;
+mod over_time;
 mod ring;
 pub mod schema;
 mod versus;
@@ -37,6 +38,7 @@ pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
 pub use lever::LeverView;
+pub use over_time::OverTimeView;
 pub use ring::RingView;
 pub use versus::{VersusSideView, VersusView};
 
@@ -515,6 +517,9 @@ pub struct GroupView {
     pub cost_model: CostModel,
     /// The confirmed trials in the order of measurement; `null` where there are none.
     pub course: Option<CourseView>,
+    /// How the last long trial of its choice went over time; absent where nobody asked, or none was long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTimeView>,
 }
 
 /// The leader measured twice under two ids.

@@ -65,6 +65,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, scope.seed),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
         course: course_of(judged, conditions),
+        over_time: None,
     }
 }
 

@@ -34,6 +34,7 @@ mod lever;
 mod looks;
 mod notes;
 mod options;
+pub mod over_time;
 mod progress;
 mod receive_buffer;
 pub mod relays;

@@ -1,0 +1,66 @@
+//! The intervals of long trials, as a listing for each group.
+
+use bytegauge_model::Nanos;
+use bytegauge_model::unit::{counted, significant};
+
+use crate::phrase::rate_unit;
+use crate::view::View;
+use crate::view::document::{GroupView, OverTimeView};
+
+/// More flows than this have no column of their own.
+const FLOWS_MAX: usize = 6;
+/// More intervals than this are not listed one by one: the slowest and the fastest are told.
+const ROWS_MAX: usize = 60;
+
+/// All groups that have intervals; says so where none has.
+pub fn render(view: &View) -> String {
+    let lines: Vec<String> = view
+        .groups
+        .iter()
+        .filter_map(|group| Some((group, group.over_time.as_ref()?)))
+        .flat_map(|(group, over_time)| listing(view, group, over_time))
+        .collect();
+    if lines.is_empty() {
+        return "\nOVER TIME  no trial is known from millisecond to millisecond: those of a second or\n  \
+                more are (--duration 10s), where they are longer than --interval\n"
+            .into();
+    }
+    format!("\n{}\n", lines.join("\n"))
+}
+
+fn listing(view: &View, group: &GroupView, over_time: &OverTimeView) -> Vec<String> {
+    let most = over_time.sum.iter().copied().fold(0.0, f64::max);
+    let least = over_time.sum.iter().copied().fold(f64::INFINITY, f64::min);
+    let (scale, unit) = rate_unit("bytes/s", most);
+    let show = |rate: f64| format!("{:>9}", significant(rate / scale, 3));
+    let label = view.cells.iter().find(|cell| cell.id == over_time.cell).map_or("", |cell| cell.label.as_str());
+    let spread = over_time.spread.map_or(String::new(), |share| {
+        format!("; intervals differ by {} % (standard deviation)", significant(100.0 * share, 2))
+    });
+    let mut lines = vec![
+        format!("OVER TIME  {}, {label}: the last long trial, from its first moment", group.id),
+        format!(
+            "  {} {unit} on average of {} of {}, {} to {}{spread}",
+            significant(over_time.mean / scale, 3),
+            counted(over_time.sum.len(), "interval"),
+            Nanos(over_time.interval_ns),
+            significant(least / scale, 3),
+            significant(most / scale, 3),
+        ),
+    ];
+    let apart = over_time.flows.len() > 1 && over_time.flows.len() <= FLOWS_MAX;
+    if over_time.sum.len() <= ROWS_MAX {
+        let mut head = format!("  {:>9}{:>9}", "from", "sum");
+        for flow in 1..=over_time.flows.len() * usize::from(apart) {
+            head.push_str(&format!("{:>9}", format!("flow {flow}")));
+        }
+        lines.push(format!("{head}  {unit}"));
+        for (at, sum) in over_time.sum.iter().enumerate() {
+            let from = if at == 0 { "0 s".into() } else { Nanos(over_time.interval_ns * at as u64).to_string() };
+            let flows = over_time.flows.iter().take(over_time.flows.len() * usize::from(apart));
+            let flows: String = flows.map(|rates| show(rates[at])).collect();
+            lines.push(format!("  {from:>9}{}{flows}", show(*sum)));
+        }
+    }
+    lines
+}

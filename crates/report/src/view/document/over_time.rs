@@ -1,0 +1,22 @@
+//! How one long trial went, interval by interval.
+
+use bytegauge_model::CellId;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The last long trial of a group's choice, cut into intervals of one length from its first moment, warm-up included.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OverTimeView {
+    /// The cell that ran.
+    pub cell: CellId,
+    /// Length of an interval, nanoseconds.
+    pub interval_ns: u64,
+    /// Of each flow its bytes per second in every whole interval, where they arrived (of calls both ways, at the client).
+    pub flows: Vec<Vec<f64>>,
+    /// The same of all flows together.
+    pub sum: Vec<f64>,
+    /// Mean of `sum`.
+    pub mean: f64,
+    /// Standard deviation of `sum` as a share of its mean; `null` of fewer than two intervals.
+    pub spread: Option<f64>,
+}

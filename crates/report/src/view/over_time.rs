@@ -1,0 +1,106 @@
+//! How the last long trial of a group's choice went, interval by interval. Trials shorter than a second keep no series.
+
+use bytegauge_model::trial::Bin;
+use bytegauge_model::{CellId, EndRole, SessionId, Stage};
+use bytegauge_store::{Series, Store, StoreError};
+
+use super::View;
+use super::document::OverTimeView;
+
+/// The ends that count what arrived, the first that a trial has.
+const COUNTING: [EndRole; 5] = [EndRole::Sink, EndRole::Client, EndRole::Ring, EndRole::Command, EndRole::Source];
+
+/// Adds to each group of a view how its choice went over time, in intervals of `interval_ns`.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn add(view: &mut View, store: &Store, interval_ns: u64) -> Result<(), StoreError> {
+    let session: SessionId = view.session;
+    for group in &mut view.groups {
+        let candidates = view.cells.iter().filter(|cell| cell.group == group.id && cell.trials > 0);
+        let chosen = [&group.recommendation.cell, &group.recommendation.best].into_iter().flatten().cloned();
+        for cell in chosen.chain(candidates.map(|cell| cell.id.clone())) {
+            let series = store.series(session, Some(&cell))?;
+            group.over_time = of_last_trial(cell, &series, interval_ns);
+            if group.over_time.is_some() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn of_last_trial(cell: CellId, series: &[Series], interval_ns: u64) -> Option<OverTimeView> {
+    let measured = |each: &&Series| each.stage != Stage::Calibrate;
+    let last = series.iter().rfind(measured)?;
+    let of_trial = |each: &&Series| {
+        measured(each) && (each.block, each.position, each.stage) == (last.block, last.position, last.stage)
+    };
+    let end = COUNTING.into_iter().find(|end| series.iter().filter(of_trial).any(|each| each.end == *end))?;
+    let flows: Vec<Vec<f64>> = series
+        .iter()
+        .filter(of_trial)
+        .filter(|each| each.end == end)
+        .map(|each| rates(&each.bins, interval_ns))
+        .collect();
+    let whole = flows.iter().map(Vec::len).min().filter(|whole| *whole > 0)?;
+    let sum: Vec<f64> = (0..whole).map(|at| flows.iter().map(|rates| rates[at]).sum()).collect();
+    let mean = sum.iter().sum::<f64>() / whole as f64;
+    let squares: f64 = sum.iter().map(|rate| (rate - mean).powi(2)).sum();
+    let spread = (whole > 1 && mean > 0.0).then(|| (squares / (whole - 1) as f64).sqrt() / mean);
+    let flows = flows.into_iter().map(|rates| rates[..whole].to_vec()).collect();
+    Some(OverTimeView { cell, interval_ns, flows, sum, mean, spread })
+}
+
+/// Bytes per second in every whole interval; the bytes of a bin are spread evenly over its time.
+fn rates(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
+    let total_ns: u64 = bins.iter().map(|bin| bin.ns).sum();
+    let mut bytes = vec![0.0; (total_ns / interval_ns.max(1)) as usize];
+    let mut from_ns = 0;
+    for bin in bins {
+        let end_ns = from_ns + bin.ns;
+        while from_ns < end_ns {
+            let at = from_ns / interval_ns.max(1);
+            let to_ns = end_ns.min((at + 1) * interval_ns.max(1));
+            if let Some(interval) = bytes.get_mut(at as usize) {
+                *interval += bin.bytes as f64 * (to_ns - from_ns) as f64 / bin.ns as f64;
+            }
+            from_ns = to_ns;
+        }
+    }
+    bytes.into_iter().map(|bytes| bytes * 1e9 / interval_ns as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(block: u64, end: EndRole, flow: usize, bins: &[(u64, u64)]) -> Series {
+        let bins = bins.iter().map(|&(ns, bytes)| Bin { ns, bytes }).collect();
+        Series { cell: CellId("c1".into()), stage: Stage::Confirm, block, position: 0, end, flow, bins }
+    }
+
+    #[test]
+    fn bins_are_cut_into_intervals_and_keep_their_bytes() {
+        // 3 s: a bin across the border gives each side its share, and a rest shorter than an interval is left out.
+        let bins = [(500_000_000, 100), (1_000_000_000, 400), (700_000_000, 0)].map(|(ns, bytes)| Bin { ns, bytes });
+        assert_eq!(rates(&bins, 1_000_000_000), [300.0, 200.0]);
+        assert_eq!(rates(&bins, 5_000_000_000), [0.0; 0]);
+    }
+
+    #[test]
+    fn flows_add_up_where_bytes_arrive_in_the_last_trial() {
+        let second = 1_000_000_000;
+        let all = [
+            series(0, EndRole::Sink, 0, &[(second, 1)]),
+            series(1, EndRole::Source, 0, &[(second, 99), (second, 99)]),
+            series(1, EndRole::Sink, 0, &[(second, 10), (second, 30), (second, 5)]),
+            series(1, EndRole::Sink, 1, &[(second, 20), (second, 20)]),
+        ];
+        let found = of_last_trial(CellId("c1".into()), &all, second).unwrap();
+        assert_eq!(found.flows, [[10.0, 30.0], [20.0, 20.0]]);
+        assert_eq!((found.sum, found.mean), (vec![30.0, 50.0], 40.0));
+        assert!((found.spread.unwrap() - 200f64.sqrt() / 40.0).abs() < 1e-12);
+        assert_eq!(of_last_trial(CellId("c1".into()), &all, 10 * second), None);
+    }
+}
