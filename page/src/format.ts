@@ -113,7 +113,10 @@ export function withInterval(
   return `${one(mid)}\u00a0${name.replaceAll(" ", "\u00a0")} (${one(lower)} to ${one(upper)})`;
 }
 
-/** What is dearer where something costs more: `ns_per_byte` → `time a byte`. */
+/** What something takes more of, in a word: `more CPU time` of `cpu_ns_per_byte`. */
+export const moreOf = (cost: string): string => (cost.startsWith("cpu") ? "more CPU time" : "more time");
+
+/** What costs are counted by: `ns_per_byte` → `time a byte`. */
 export function costName(cost: string): string {
   const unit = cost.split("_per_")[1] ?? "unit";
   const what = unit === "nop" ? "an operation" : `a ${unit.replaceAll("_", " ")}`;

@@ -6,20 +6,7 @@ import { h } from "../dom";
 import { capital, percent, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import {
-  colours,
-  DASHES,
-  draw,
-  faint,
-  ink,
-  legend,
-  logarithmic,
-  paper,
-  SERIES_MAX,
-  SYMBOLS,
-  thinned,
-  valueAxis,
-} from "../look";
+import { colours, DASHES, draw, faint, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS, valueAxis } from "../look";
 import { type Measure, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -34,6 +21,11 @@ const NONE = "";
 /** More ribbons than this hide each other; then bars alone tell the intervals. */
 const RIBBONS_MAX = 2;
 const wishes = new Map<number, Wish>();
+
+/** What is worth a look beside the rate: how long a call takes, of calls the tail. */
+const BESIDE = ["total_p99_ns", "ns_per_call"];
+const beside = (cells: CellView[]): string =>
+  BESIDE.find((key) => cells.some((cell) => cell.more[key]?.median != null)) ?? NONE;
 
 /** Factors in the order in which they make good axes: many numeric levels first. */
 export function axes(cells: CellView[], factors: string[]): string[] {
@@ -50,17 +42,21 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
   const x0 = order.find((factor) => group.varied.includes(factor) && numeric(factor)) ?? order[0];
   if (!x0 || !cell) return null;
-  const colour0 = order.find(
-    (factor) =>
-      factor !== x0 &&
-      lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length,
-  );
+  // What is compared is a curve each; what life imposes comes after it.
+  const compared = (factor: string) => (group.varied.includes(factor) ? 0 : 1);
+  const colour0 = [...order]
+    .sort((a, b) => compared(a) - compared(b))
+    .find(
+      (factor) =>
+        factor !== x0 &&
+        lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length,
+    );
   const wish = wishes.get(view.session) ?? {
     x: x0,
     colour: colour0 ?? NONE,
     facet: NONE,
     measure: "rate",
-    second: NONE,
+    second: numeric(x0) ? beside(all) : NONE,
   };
   const choose = (change: Partial<Wish>) => {
     wishes.set(view.session, { ...wish, ...change });
@@ -87,10 +83,19 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     .map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`)
     .join(", ");
 
+  const bars = cells.some((each) => shown.some((measure) => measure.of(each)?.lower != null));
   return {
     id: "sweep",
     title: capital(`${shown.map((each) => each.label).join(" and ")} by ${axisName(fx)}`),
-    reading: `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}; hollow marks were screened only. ${fixed ? `Held as in the cell looked at: ${fixed}.` : ""}${dropped > 0 ? ` ${dropped} more levels of ${fc.heading} are in the table.` : ""}`,
+    reading: [
+      bars &&
+        `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}.`,
+      cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
+      fixed && `Held as in the cell looked at: ${fixed}.`,
+      dropped > 0 && `${dropped} more levels of ${fc.heading} are in the table.`,
+    ]
+      .filter((line) => line)
+      .join(" "),
     controls: h(
       "div",
       { class: "controls" },
@@ -219,20 +224,28 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         } as Plot.DotOptions),
       );
     }
+    // Names are all told: where they have no room side by side they stand aslant.
+    const longest = Math.max(...xs.map((value) => named(value, fx).length), 1) * 6.6;
+    const aslant = !numeric && longest + 10 > (width - 90) / Math.max(xs.length, 1);
+    const slope = aslant ? Math.min(longest * 0.5, 90) : 0;
     return draw(width, {
-      height: 300,
+      height: 300 + slope,
       marginLeft: 66,
       marginRight: 24,
       marginTop: 34,
-      marginBottom: 42,
+      marginBottom: 42 + slope,
       ariaLabel: title,
       x: {
         ...(numeric
-          ? logarithmic(xs.map(Number), (value) => named(value, fx), width / 64)
+          ? {
+              ...logarithmic(xs.map(Number), (value) => named(value, fx), width / Math.max(64, longest + 12)),
+              // All panels have all levels: where one of them was not measured there is a gap.
+              domain: [Math.log2(Math.min(...xs.map(Number))), Math.log2(Math.max(...xs.map(Number)))],
+            }
           : {
               type: "point",
               domain: xs,
-              ticks: thinned(xs, width / 64),
+              tickRotate: aslant ? -30 : 0,
               tickFormat: (value: Level) => named(value, fx),
               labelArrow: "none",
             }),

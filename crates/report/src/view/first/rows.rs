@@ -161,6 +161,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         choice: BTreeMap::new(),
         shown: Vec::new(),
         code: Vec::new(),
+        peer_code: Vec::new(),
         rate: None,
         rate_max: None,
         rough: false,
@@ -188,13 +189,18 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
     let levels = levels(&first.factors);
     let varied: Vec<&ChoiceColumn> =
         columns.iter().filter(|column| *levels.get(&column.factor) != Level::Absent).collect();
+    let (peers, own): (Vec<_>, Vec<_>) = varied.iter().partition(|column| is_peers(&levels, &column.factor));
+    let code = |columns: Vec<&&ChoiceColumn>| -> Vec<String> {
+        columns.iter().filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor))).collect()
+    };
     let most = |of: &dyn Fn(&CellView) -> Option<f64>| cells.iter().filter_map(|cell| of(cell)).reduce(f64::max);
     let rates: Vec<f64> = cells.iter().filter_map(|cell| cell.estimate.median).collect();
     let slowest = rates.iter().copied().reduce(f64::min);
     UseRow {
         choice: varied.iter().filter_map(|c| Some((c.factor.clone(), first.factors.get(&c.factor)?.clone()))).collect(),
         shown: columns.iter().map(|column| shown(&levels, &column.factor)).collect(),
-        code: varied.iter().filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor))).collect(),
+        code: code(own),
+        peer_code: code(peers),
         rate: slowest,
         rate_max: rates.iter().copied().reduce(f64::max).filter(|_| rates.len() > 1),
         rough: cells.iter().any(|cell| cell.trials < TRIALS_MIN || cell.stage != Some(Stage::Confirm)),
@@ -204,13 +210,16 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
     }
 }
 
+/// Whether the program's peer chooses a factor.
+fn is_peers(levels: &Levels, factor: &str) -> bool {
+    matches!((levels.get("i_am").name(), factor), (Some("reader"), "write_size") | (Some("writer"), "read_size"))
+}
+
 /// A level for people; in brackets where the program's peer chooses it.
 fn shown(levels: &Levels, factor: &str) -> String {
-    let peers =
-        matches!((levels.get("i_am").name(), factor), (Some("reader"), "write_size") | (Some("writer"), "read_size"));
     match levels.get(factor) {
         Level::Absent => "–".into(),
-        value if peers => format!("({})", level(factor, value)),
+        value if is_peers(levels, factor) => format!("({})", level(factor, value)),
         value => level(factor, value),
     }
 }
