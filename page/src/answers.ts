@@ -98,7 +98,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       told("Why: what limits", why),
       told("What relays are worth", relays),
       told("Holds for", holds),
-      told("Audit: do the answers last in long trials?", audit, "audit-told"),
+      told("Audit in long trials", audit, "audit-told"),
       told("Noise", noise, "noise"),
     ),
     next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next)),
@@ -254,7 +254,7 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
   const peers = row.peer_code ?? [];
   return h(
     "li",
-    { class: `answer ${row.standing}` },
+    { class: "answer" },
     h("span", { class: `mark ${marked(row)}`, role: "img", "aria-label": meaning, title: meaning }, mark),
     h(
       "span",
@@ -262,7 +262,11 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
       // Other lines speak of a question by this name.
       use.rows.length > 1 && row.groups.length === 1 ? h("small", {}, `${row.groups[0]} `) : null,
       link,
-      row.who && row.who !== "any" ? h("small", {}, ` ${use.worker} ${row.who}`) : null,
+      row.one_for_all
+        ? h("small", {}, " one for all of the above")
+        : row.who && row.who !== "any"
+          ? h("small", {}, ` ${use.worker} ${row.who}`)
+          : null,
       row.note ? h("span", { class: "note" }, ...noted(row.note)) : null,
     ),
     h(

@@ -85,7 +85,12 @@ export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
  * logarithms, so values go through `Math.log2`.
  */
 export function logarithmic(ticks: number[], named: (value: number) => string, room: number): Plot.ScaleOptions {
-  const shown = thinned(ticks, room);
+  // By their places, not by their numbers: levels that lie close together in it would be written on each other.
+  const [first = 1, last = 1] = [ticks[0], ticks.at(-1)];
+  const least = (0.98 * Math.log2(last / first)) / Math.max(1, room);
+  const shown: number[] = [];
+  for (const tick of ticks)
+    if (shown.length === 0 || Math.log2(tick / (shown.at(-1) ?? tick)) >= least) shown.push(tick);
   const places = shown.map((tick) => Math.log2(tick));
   return {
     ticks: places,

@@ -198,6 +198,21 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("an answer that says nothing stands like the others", async () => {
+    const cells = ["g1", "g2"].map((group) =>
+      cell({ id: group, group, factors: { transport: group, read_size: 1024, write_size: 1024 } }),
+    );
+    const view = session(cells);
+    const [, none] = view.answer.use.rows;
+    if (!none) throw new Error("two groups have two answers");
+    none.standing = "nothing";
+    const { page } = await open(browser, fileOf([view]));
+    const left = await page
+      .locator("#answers .answer:not(.heading) .question")
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().left));
+    expect(left[0]).toBe(left[1]);
+  });
+
   test("dark by the system, light by choice", async () => {
     const { page, trouble } = await open(browser, fileOf([grid(3, 3)]), { colorScheme: "dark" });
     const paper = () => page.evaluate("getComputedStyle(document.body).backgroundColor") as Promise<string>;
@@ -359,6 +374,9 @@ describe.skipIf(!program)("the page in a browser", () => {
           .locator("svg[aria-label*=NaN], svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN]")
           .count(),
       ).toBe(0);
+      expect(await page.evaluate("document.documentElement.scrollWidth"), "nothing sticks out").toBeLessThanOrEqual(
+        1280,
+      );
     });
 
     test("ten thousand cells", async () => {

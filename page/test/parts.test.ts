@@ -8,7 +8,7 @@ import { fitted } from "../src/figures/cost";
 import { explained } from "../src/figures/errors";
 import { percentileOf } from "../src/figures/percentiles";
 import { same } from "../src/figures/sessions";
-import { axes } from "../src/figures/sweep";
+import { axes, told } from "../src/figures/sweep";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
 import { cell, grid, session } from "./planted";
@@ -54,6 +54,14 @@ describe("how many answers are how well known", () => {
     );
     expect(said(row("alone"))).toBeUndefined();
   });
+});
+
+test("of many lines a few are drawn, that of the cell looked at among them", () => {
+  const all = Array.from({ length: 12 }, (_, at) => 2 ** at);
+  expect(told(all.slice(0, 8), 4)).toEqual(all.slice(0, 8));
+  const few = told(all, 2);
+  expect(few).toEqual([1, 2, 8, 64, 256, 2048]);
+  expect(told(all, 2048)).toHaveLength(5);
 });
 
 describe("measures", () => {

@@ -64,8 +64,12 @@ export function forest({ view, group }: Looking): Figure | null {
 
   return {
     id: "forest",
-    title: `The confirmed choices, ranked by how much more than the best they may take`,
-    reading: `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}. ▸ is what to use.`,
+    title: compared
+      ? "The confirmed choices, ranked by how much more than the best they may take"
+      : "The confirmed choices, the fastest first: not compared yet",
+    reading: compared
+      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}. ▸ is what to use.`
+      : "Too few blocks stand behind these to say how far they are apart: squares are medians, and their order may be luck.",
     table: () => ({
       columns: [
         "cell",
@@ -105,7 +109,7 @@ export function forest({ view, group }: Looking): Figure | null {
           r: 4.5,
           stroke: accent(),
           strokeWidth: 1.6,
-          fill: (cell: CellView) => (best.has(cell.id) ? accent() : paper()),
+          fill: (cell: CellView) => (best.has(cell.id) || !compared ? accent() : paper()),
         } as Plot.DotOptions);
       const scale = (share: number | null | undefined) => (share == null ? null : Math.min(share, reach));
       const dearer = () => [
@@ -192,7 +196,7 @@ export function forest({ view, group }: Looking): Figure | null {
       if (panels.length === 0) return [nothing("No cell of this group was compared.")];
       const key = meaning(
         cells.some((cell) => cell.above_best_upper != null) ? [...new Set(cells.map(verdict))] : [],
-        best.size > 0 ? [...new Set(cells.map((cell) => best.has(cell.id)))] : [],
+        compared && best.size > 0 ? [...new Set(cells.map((cell) => best.has(cell.id)))] : [],
         margin,
         width,
       );

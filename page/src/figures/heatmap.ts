@@ -221,8 +221,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             {
               ...place,
               r: roomy ? 3 : Math.min(2.5, high / 4),
-              dx: roomy ? tile / 2 - 11 : 0,
-              dy: roomy ? -high / 2 + 9 : 0,
+              dx: roomy ? tile / 2 - 8 : 0,
+              dy: roomy ? -high / 2 + 7 : 0,
               fill: "#fff",
               stroke: "#000",
             } as Plot.DotOptions,

@@ -27,6 +27,14 @@ const BESIDE = ["total_p99_ns", "ns_per_call"];
 const beside = (cells: CellView[]): string =>
   BESIDE.find((key) => cells.some((cell) => cell.more[key]?.median != null)) ?? NONE;
 
+/** Of more lines than can be told apart a few are drawn, evenly spread, and that of the cell looked at. */
+export function told(all: Level[], own: Level): Level[] {
+  if (all.length <= SERIES_MAX) return all;
+  const spread = Array.from({ length: SPREAD }, (_, at) => all[Math.round((at * (all.length - 1)) / (SPREAD - 1))]);
+  return all.filter((each) => each === own || spread.includes(each));
+}
+const SPREAD = 5;
+
 /** Factors in the order in which they make good axes: many numeric levels first. */
 export function axes(cells: CellView[], factors: string[]): string[] {
   const weight = (factor: string) => levels(cells, factor).filter((value) => typeof value === "number").length;
@@ -73,7 +81,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const none = { value: NONE, text: "–" };
   const ofMeasure = known.map((each) => ({ value: each.key, text: each.label }));
   const held = varying(all, view.plan.varied).filter((factor) => !used.includes(factor) && level(cell, factor) != null);
-  const series = wish.colour === NONE ? [] : levels(cells, wish.colour).slice(0, SERIES_MAX);
+  const series = wish.colour === NONE ? [] : told(levels(cells, wish.colour), level(cell, wish.colour));
   const dropped = wish.colour === NONE ? 0 : levels(cells, wish.colour).length - series.length;
   const fx = factorOf(view, wish.x);
   const fc = factorOf(view, wish.colour);
@@ -92,7 +100,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}.`,
       cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
       fixed && `Held as in the cell looked at: ${fixed}.`,
-      dropped > 0 && `${dropped} more levels of ${fc.heading} are in the table.`,
+      dropped > 0 &&
+        `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
     ]
       .filter((line) => line)
       .join(" "),
@@ -175,7 +184,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
     const { axis, name, place } = valueAxis(measure.unit, least, most);
     // Bars of several series at one level stand beside each other.
-    const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * 5;
+    const step = Math.min(5, 16 / Math.max(1, series.length - 1));
+    const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * step;
     const tone = colours();
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
@@ -189,6 +199,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             x: at,
             y1: (point) => place(point.lower),
             y2: (point) => place(point.upper),
+            dx: apart(s),
             fill: stroke,
             fillOpacity: 0.13,
           },
@@ -196,6 +207,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         Plot.line(own, {
           x: at,
           y: (point) => place(point.mid),
+          dx: apart(s),
           stroke,
           strokeDasharray: DASHES[s] || undefined,
           strokeWidth: 2,
@@ -238,7 +250,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       x: {
         ...(numeric
           ? {
-              ...logarithmic(xs.map(Number), (value) => named(value, fx), width / Math.max(64, longest + 12)),
+              ...logarithmic(xs.map(Number), (value) => named(value, fx), width / (longest + 18)),
               // All panels have all levels: where one of them was not measured there is a gap.
               domain: [Math.log2(Math.min(...xs.map(Number))), Math.log2(Math.max(...xs.map(Number)))],
             }
