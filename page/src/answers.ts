@@ -1,33 +1,61 @@
 // The first screen: the same answers as the terminal's, each with its bound as a picture, and where its evidence is.
 
 import { inWords, picture, scale } from "./bound";
-import { cellOf, factorOf, groupOf, type UseRow, type View } from "./data";
+import { type CellView, cellOf, factorOf, groupOf, limitName, type UseRow, type View } from "./data";
 import { h } from "./dom";
-import { atMost, costName, digits, duration, percent, sentence } from "./format";
+import { atMost, costName, digits, duration, moreOf, percent, sentence } from "./format";
 
-const MARKS: Record<UseRow["standing"], [string, string]> = {
+type Mark = UseRow["standing"] | "contested";
+
+const MARKS: Record<Mark, [string, string]> = {
   proven: ["✓", "shown to be within the margin"],
+  contested: ["✓?", "shown, but something speaks against it: its note says what"],
   open: ["○", "not shown yet; the bound holds"],
   doubtful: ["?", "in doubt: its note says why"],
   nothing: ["×", "nothing can be said"],
   alone: ["•", "one cell: nothing to compare with"],
 };
 
+/** How far a row is to be believed: what is shown and has a note is not plainly shown. */
+export function marked(row: Pick<UseRow, "standing" | "note">): Mark {
+  return row.standing === "proven" && row.note ? "contested" : row.standing;
+}
+
+/** How many answers are how well known, in a sentence; nothing where nothing was compared. */
+export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: number): string | null {
+  const of = (...wanted: Mark[]) => rows.filter((row) => wanted.includes(marked(row))).length;
+  const compared = rows.length - of("alone");
+  if (compared === 0) return null;
+  const are = (many: number) => (many === 1 ? "is" : "are");
+  const rest = [
+    [of("contested"), "shown, with something against it"],
+    [of("open"), "not shown yet, with a bound that holds"],
+    [of("doubtful"), "in doubt"],
+    [of("nothing"), "without an answer"],
+  ] as const;
+  const told = rest.filter(([many]) => many > 0).map(([many, what]) => `${many} ${are(many)} ${what}`);
+  const plainly = of("contested") > 0 ? "plainly shown" : "shown";
+  const shown = `${of("proven")} of ${compared} ${compared === 1 ? "answer is" : "answers are"} ${plainly} to be within ${percent(margin)} of the best confirmed`;
+  return `${[shown, ...told].join("; ")}.`;
+}
+
 export function answers(view: View, open: (group: string) => void): HTMLElement {
   const { use, lever, avoid, why, holds, audit, noise, next, more, relays = [] } = view.answer;
   const bounded = use.rows.some((row) => row.within != null);
   const costs = [...new Set(view.groups.map((group) => costName(group.cost)))].join(", or ");
-  const standings = [...new Set(use.rows.map((row) => row.standing))];
+  const marks = [...new Set(use.rows.map(marked))];
+  const said = view.versus || view.check ? null : summary(use.rows, use.margin);
   return h(
     "section",
     { id: "answers", "aria-labelledby": "answers-title" },
     h("h2", { id: "answers-title" }, "What to use"),
+    said && h("p", { class: "summary" }, said),
     lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, sentence(line)))),
     bounded &&
       h(
         "p",
         { class: "reading" },
-        `The bar reaches to how much dearer than the best confirmed the choice may be (more ${costs}), at ${percent(use.level)} confidence: solid where that is shown to be within the margin of ${percent(use.margin)}, which is the shade; hatched where it is not.`,
+        `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not.`,
       ),
     use.grid ? overview(view, open) : null,
     use.rows.length === 0
@@ -42,7 +70,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
             h("span", {}, "under these conditions"),
             h("span", {}, "use"),
             h("span", { class: "number" }, use.rate_unit),
-            h("span", { class: "picture" }, bounded ? scale(use.margin) : ""),
+            h("span", { class: "picture" }, bounded && h("span", {}, `more ${costs}, at most`, scale(use.margin))),
             h("span", {}, "limited by"),
           ),
           ...use.rows.map((row, at) => answer(view, row, at, open)),
@@ -50,7 +78,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
     h(
       "ul",
       { class: "legend" },
-      ...standings.map((standing) =>
+      ...marks.map((standing) =>
         h(
           "li",
           {},
@@ -63,48 +91,100 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       use.rows.some((row) => row.rough) && h("li", {}, "(rate) is only roughly known"),
     ),
     use.one && use.one.length > 0 ? told("With one constant", use.one) : null,
-    avoid.length > 0 &&
-      h(
-        "section",
-        { class: "told" },
-        h("h3", {}, "Avoid"),
-        h("ul", {}, ...avoid.map((line) => h("li", {}, avoided(line)))),
-      ),
+    avoid.length > 0 && toAvoid(view, open),
     h(
       "div",
       { class: "told-grid" },
       told("Why: what limits", why),
       told("What relays are worth", relays),
       told("Holds for", holds),
-      told("In long trials", audit),
-      told("Noise", noise),
-      next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), h("p", {}, ...steps(next))),
-      more.length > 0 &&
-        h("section", { class: "told" }, h("h3", {}, "More"), h("p", {}, h("code", {}, more.join(" · ")))),
+      told("Audit in long trials", audit, "audit-told"),
+      told("Noise", noise, "noise"),
+    ),
+    next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next)),
+    more.length > 0 &&
+      h("section", { class: "told" }, h("h3", {}, "More"), h("div", { class: "commands" }, ...more.map(command))),
+  );
+}
+
+function told(heading: string, lines: string[], id?: string): HTMLElement | false {
+  return (
+    lines.length > 0 &&
+    h(
+      "section",
+      { class: "told", ...(id ? { id } : {}) },
+      h("h3", {}, heading),
+      ...lines.map((line) => h("p", {}, sentence(line))),
+    )
+  );
+}
+
+/** A command as it is typed, on a line by itself that is never broken: one click takes all of it. */
+function command(words: string): HTMLElement {
+  return h("pre", { class: "command", tabindex: 0 }, h("code", {}, words));
+}
+
+/** A command, and what it brings; else a sentence. */
+function steps(next: string[]): Node[] {
+  const [first = "", ...rest] = next;
+  if (!first.startsWith("bytegauge ")) return [h("p", {}, sentence(next.join("; ")))];
+  return [command(first), ...(rest.length > 0 ? [h("p", {}, sentence(rest.join(" ")))] : [])];
+}
+
+/** What to avoid: by how much each level is shown to take more, and than what. */
+function toAvoid(view: View, open: (group: string) => void): HTMLElement {
+  const { avoid } = view.answer;
+  const least = avoid.some((line) => line.against === BEST);
+  const named = avoid.some((line) => line.against !== BEST);
+  const rows = avoid.flatMap((line) =>
+    line.levels.map((level, at) =>
+      h(
+        "tr",
+        {},
+        h("td", {}, at === 0 ? h("a", { href: "#evidence", onclick: () => open(line.group) }, line.question) : ""),
+        h("td", {}, h("b", {}, `${line.heading} ${level.level}`)),
+        h(
+          "td",
+          {},
+          level.dearer_upper == null
+            ? `${percent(level.dearer_lower)} or more `
+            : `${percent(level.dearer_lower)} to ${atMost(level.dearer_upper)} `,
+          h("small", {}, line.against === BEST ? "than the best" : `than ${line.heading} ${line.against}`),
+        ),
+      ),
+    ),
+  );
+  const costs = [...new Set(avoid.map((line) => moreOf(groupOf(view, line.group)?.cost ?? "")))].join(" or ");
+  const reading = [
+    `Shown to take this much ${costs}, at ${percent(view.answer.use.level)} confidence.`,
+    least && "“The best” is the best confirmed choice of the same conditions, whichever that is.",
+    named && "Where a level is named, both were compared with all else the same.",
+  ];
+  return h(
+    "section",
+    { class: "told", id: "avoid" },
+    h("h3", {}, "Avoid"),
+    h("p", { class: "reading" }, reading.filter((line) => line).join(" ")),
+    h(
+      "div",
+      { class: "table", tabindex: 0, role: "group", "aria-label": "What to avoid" },
+      h(
+        "table",
+        {},
+        h("caption", { class: "unseen" }, "What to avoid"),
+        h(
+          "thead",
+          {},
+          h("tr", {}, ...["under these conditions", "avoid", costs].map((name) => h("th", { scope: "col" }, name))),
+        ),
+        h("tbody", {}, ...rows),
+      ),
     ),
   );
 }
 
-function told(heading: string, lines: string[]): HTMLElement | false {
-  return (
-    lines.length > 0 &&
-    h("section", { class: "told" }, h("h3", {}, heading), ...lines.map((line) => h("p", {}, sentence(line))))
-  );
-}
-
-/** A command as it is typed, and what it brings; else a sentence. */
-function steps(next: string[]): (Node | string)[] {
-  const [first = "", ...rest] = next;
-  return first.startsWith("bytegauge ") ? [h("code", {}, first), ` ${rest.join(" ")}`] : [sentence(next.join(" "))];
-}
-
-function avoided(line: View["answer"]["avoid"][number]): string {
-  const levels = line.levels.map((level) => {
-    const upper = level.dearer_upper == null ? "or more" : `to ${atMost(level.dearer_upper)}`;
-    return `${level.level}: ${percent(level.dearer_lower)} ${upper} dearer`;
-  });
-  return `${line.question}, ${line.heading} (against ${line.against}): ${levels.join("; ")}`;
-}
+/** What a level is compared with where it is whichever choice is the best, as the document says it. */
+const BEST = "the best";
 
 /** Many questions that differ in two numbers: their answers by row and column. */
 function overview(view: View, open: (group: string) => void): HTMLElement | null {
@@ -116,7 +196,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
     const row = at == null ? undefined : use.rows[at];
     const group = row?.groups[0];
     if (!row || !group) return h("td", {});
-    const [mark, meaning] = MARKS[row.standing];
+    const [mark, meaning] = MARKS[marked(row)];
     const shown = row.shown.filter((level) => level !== "" && level !== "–").join(", ") || "–";
     return h(
       "td",
@@ -124,7 +204,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
       h(
         "a",
         { href: "#evidence", onclick: () => open(group), "aria-label": `${row.question}: ${shown}, ${meaning}` },
-        h("span", { class: `mark ${row.standing}` }, mark),
+        h("span", { class: `mark ${marked(row)}` }, mark),
         ` ${shown}`,
       ),
       h("small", {}, row.within == null ? "" : ` ≤ ${atMost(row.within)}`),
@@ -153,29 +233,41 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
   const { use } = view.answer;
   const group = row.groups[0];
   const cells = row.groups.map((id) => cellOf(view, groupOf(view, id)?.recommendation.cell));
-  const limits = [
-    ...new Map(cells.flatMap((cell) => (cell ? [[cell.limit.name as string, cell.limit.sentence] as const] : []))),
-  ];
   const lower = cells.length === 1 ? (cells[0]?.above_best_lower ?? null) : null;
-  const bound = { lower, upper: row.within ?? null, margin: use.margin, proven: row.standing === "proven" };
-  const [mark, meaning] = MARKS[row.standing];
+  const second = contradicting(view, row);
+  const more = moreOf(groupOf(view, group)?.cost ?? "");
+  const bound = {
+    lower,
+    upper: row.within ?? null,
+    second,
+    margin: use.margin,
+    proven: row.standing === "proven",
+    more,
+  };
+  const [mark, meaning] = MARKS[marked(row)];
   const shown = use.choices
-    .map((choice, at) => [choice.heading, row.shown[at] ?? ""] as const)
+    .map((choice, at) => [choice.heading, left(row.shown[at] ?? "", choice.auto)] as const)
     .filter(([, level]) => level !== "" && level !== "–");
   const link = group
     ? h("a", { href: "#evidence", onclick: () => open(group), title: "See the evidence" }, row.question)
     : h("span", {}, row.question);
+  const peers = row.peer_code ?? [];
   return h(
     "li",
-    { class: `answer ${row.standing}` },
-    h("span", { class: `mark ${row.standing}`, role: "img", "aria-label": meaning, title: meaning }, mark),
+    { class: "answer" },
+    h("span", { class: `mark ${marked(row)}`, role: "img", "aria-label": meaning, title: meaning }, mark),
     h(
       "span",
       { class: "question" },
       // Other lines speak of a question by this name.
       use.rows.length > 1 && row.groups.length === 1 ? h("small", {}, `${row.groups[0]} `) : null,
       link,
-      row.who && row.who !== "any" ? h("small", {}, ` ${use.worker} ${row.who}`) : null,
+      row.one_for_all
+        ? h("small", {}, " one for all of the above")
+        : row.who && row.who !== "any"
+          ? h("small", {}, ` ${use.worker} ${row.who}`)
+          : null,
+      row.note ? h("span", { class: "note" }, ...noted(row.note)) : null,
     ),
     h(
       "span",
@@ -190,19 +282,67 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
       "span",
       { class: "picture" },
       row.within == null ? null : picture(bound, `hatch-${at}`),
-      h("small", { class: "within" }, row.within == null ? "no bound" : `≤ ${atMost(row.within)}`),
-    ),
-    h(
-      "span",
-      { class: "limit" },
-      ...limits.map(([name, sentence]) =>
-        h("span", { class: "tag", title: sentence }, name === "unknown" ? "none found" : name),
+      h(
+        "span",
+        { class: "within" },
+        row.within == null ? "no bound" : `≤ ${atMost(row.within)}`,
+        h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
+        second == null ? null : h("small", {}, "second trials", h("br", {}), `≤ ${atMost(second)}`),
       ),
     ),
-    row.note ? h("span", { class: "note" }, row.note) : null,
-    row.code.length > 0 ? h("code", { class: "code" }, row.code.join("; ")) : null,
+    h("span", { class: "limit" }, ...limits(cells)),
+    row.code.length > 0 || peers.length > 0
+      ? h(
+          "span",
+          { class: "code" },
+          h("code", {}, row.code.join("; ")),
+          peers.length > 0 ? h("small", {}, "beside a peer with ", h("code", {}, peers.join("; "))) : null,
+        )
+      : null,
     h("span", { class: "unseen" }, inWords(bound)),
   );
+}
+
+/** What a choice is that is left to the system: `auto (= bbr here)`. */
+function left(level: string, auto: string | null | undefined): string {
+  return level === "auto" && auto ? `auto (= ${auto} here)` : level;
+}
+
+/** The bound by the second trials of a choice that was measured twice, where those contradict the first ones. */
+function contradicting(view: View, row: UseRow): number | null {
+  const group = row.groups.length === 1 ? groupOf(view, row.groups[0]) : undefined;
+  return group?.recommendation.survives_exchange === false ? (group.twin?.exchanged_bound ?? null) : null;
+}
+
+/** A note with the sections that it names as places to go to. */
+function noted(note: string): (Node | string)[] {
+  const places: [string, string, string][] = [
+    ["NOISE", "#noise", "Noise"],
+    ["AUDIT", "#audit-told", "Audit"],
+  ];
+  for (const [word, href, name] of places) {
+    const at = note.indexOf(word);
+    if (at >= 0) return [note.slice(0, at), h("a", { href }, name), note.slice(at + word.length)];
+  }
+  return [note];
+}
+
+/** What limits the cells of an answer, each with what says so; where nothing stands out, how busy both were. */
+function limits(cells: (CellView | undefined)[]): HTMLElement[] {
+  const found = new Map(
+    cells.flatMap((cell) => (cell ? [[cell.limit.name as string, cell.limit.sentence] as const] : [])),
+  );
+  return [...found].map(([name, sentence]) => {
+    const unknown = name === "unknown";
+    // What comes behind is the evidence in full, which stands with the cell.
+    const short = sentence.split(/[:;]| \(of all trials/)[0] ?? "";
+    return h(
+      "span",
+      { class: "because" },
+      h("span", { class: "tag", title: sentence }, limitName(name)),
+      h("small", {}, unknown ? `${short}: neither is full` : short),
+    );
+  });
 }
 
 function rates(row: UseRow, divisor: number, unit: string, costUnit: string | null): (Node | string)[] {

@@ -5,7 +5,7 @@ import { h } from "./dom";
 import { verdict } from "./figures/between";
 import type { State } from "./state";
 
-/** How often each word was said: `3 dearer, 1 open`. */
+/** How often each word was said: `3 takes more, 1 open`. */
 export function counted(words: string[]): string {
   const counts = new Map<string, number>();
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);

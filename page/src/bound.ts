@@ -5,7 +5,7 @@ import { svg } from "./dom";
 import { atMost, percent } from "./format";
 
 export const REACH = 4;
-const WIDTH = 220;
+const WIDTH = 178;
 const HEIGHT = 26;
 const LEFT = 6;
 const RIGHT = 16;
@@ -19,20 +19,25 @@ export function place(share: number): number {
 export interface Bound {
   lower: number | null;
   upper: number | null;
+  /** The bound by second trials, where those contradict the first. */
+  second?: number | null;
   margin: number;
   proven: boolean;
+  /** What is bounded: `more time`. */
+  more: string;
 }
 
 /** The bound in words, for who does not see it. */
-export function inWords({ lower, upper, margin, proven }: Bound): string {
+export function inWords({ lower, upper, second, margin, proven, more }: Bound): string {
   if (upper == null) return "no bound: nothing was compared";
   const from = lower != null && lower > 0 ? `between ${percent(lower)} and ` : "at most ";
-  return `${from}${atMost(upper)} dearer than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}`;
+  const again = second == null ? "" : `; by its second trials at most ${atMost(second)}`;
+  return `takes ${from}${atMost(upper)} ${more} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
 }
 
 /** The picture. `id` names its hatching. */
 export function picture(bound: Bound, id: string): SVGSVGElement {
-  const { lower, upper, margin, proven } = bound;
+  const { lower, upper, second, margin, proven } = bound;
   const root = svg("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     class: "bound",
@@ -57,6 +62,13 @@ export function picture(bound: Bound, id: string): SVGSVGElement {
     root.append(
       svg("rect", { ...bar, class: proven ? "bar proven" : "bar open", ...(proven ? {} : { fill: `url(#${id})` }) }),
     );
+    if (second != null) {
+      const end = place(second);
+      root.append(
+        svg("line", { x1: to, x2: end, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "second" }),
+        svg("line", { x1: end, x2: end, y1: 7, y2: HEIGHT - 7, class: "second" }),
+      );
+    }
     if (upper > REACH) root.append(svg("path", { d: `M${to},6 l9,7 l-9,7 z`, class: "beyond" }));
   }
   return root;
@@ -64,12 +76,16 @@ export function picture(bound: Bound, id: string): SVGSVGElement {
 
 /** The scale above the pictures. */
 export function scale(margin: number): SVGSVGElement {
-  const root = svg("svg", { viewBox: `0 0 ${WIDTH} 16`, class: "bound scale", "aria-hidden": "true" });
-  const marks = [margin, 0.25, 1, REACH].filter((share, at) => at === 0 || place(share) - place(margin) > 30);
+  const root = svg("svg", { viewBox: `0 0 ${WIDTH} 20`, class: "bound scale", "aria-hidden": "true" });
+  const marks = [0, margin, 0.25, 1, REACH].filter(
+    (share, at) => at === 1 || Math.abs(place(share) - place(margin)) > 26 || (at === 0 && place(margin) > 22),
+  );
   for (const share of marks) {
     const anchor = share === REACH ? "end" : "middle";
+    const x = share === REACH ? WIDTH : Math.max(place(share), 4);
     root.append(
-      svg("text", { x: share === REACH ? WIDTH - 2 : place(share), y: 12, "text-anchor": anchor }, percent(share)),
+      svg("text", { x, y: 11, "text-anchor": anchor }, share === 0 ? "0" : percent(share)),
+      svg("line", { x1: place(share), x2: place(share), y1: 15, y2: 20, class: "tick" }),
     );
   }
   return root;

@@ -64,6 +64,9 @@ export function axisName(factor: FactorView): string {
   return short ? `${factor.heading} size` : factor.heading;
 }
 
+/** What limits a cell, for people. */
+export const limitName = (name: string): string => (name === "unknown" ? "no limit found" : name);
+
 /** Shown by confirmation, not by screening alone. */
 export function isConfirmed(cell: CellView): boolean {
   return cell.stage === "confirm";

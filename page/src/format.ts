@@ -8,6 +8,8 @@ export function digits(value: number, count = 3): string {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   // 9.98 is 10 in two digits, and has no third one then.
+  // What no unit brings near to 1 has as many zeros as nobody counts.
+  if (Math.abs(value) >= 1e15 || Math.abs(value) < 1e-12) return value.toExponential(count - 1).replace("-", "−");
   const rounded = Math.abs(Number(value.toPrecision(count)));
   const places = Math.max(0, count - 1 - Math.floor(Math.log10(rounded)));
   return value
@@ -46,6 +48,15 @@ export function axisUnit(unit: string, most: number): { name: string; divisor: n
   return { name: unit, divisor: 1 };
 }
 
+/** Round numbers at equal steps, for a stretch that is too short to have three of the logarithmic ones. */
+function evenTicks(low: number, top: number, room: number): number[] {
+  const power = 10 ** Math.floor(Math.log10(top - low));
+  const counts = (step: number) => Math.floor(top / step) - Math.ceil(low / step) + 1;
+  const step = [0.1, 0.2, 0.5, 1, 2, 5].map((part) => part * power).find((each) => counts(each) <= Math.min(room, 5));
+  if (step == null || counts(step) < 1) return [];
+  return Array.from({ length: counts(step) }, (_, at) => (Math.ceil(low / step) + at) * step);
+}
+
 /** Ticks of a logarithmic axis: as many as there is room for, at round numbers. */
 export function logTicks(low: number, top: number, room = 8): number[] {
   const first = Math.floor(Math.log10(low));
@@ -55,7 +66,9 @@ export function logTicks(low: number, top: number, room = 8): number[] {
       .flatMap((power) => steps.map((step) => step * power))
       .filter((tick) => tick >= low * 0.999 && tick <= top * 1.001);
   const choices = [[1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1, 3], [1]].map(within);
-  return choices.find((ticks) => ticks.length <= room) ?? choices.at(-1) ?? [];
+  const found = choices.find((ticks) => ticks.length <= room) ?? choices.at(-1) ?? [];
+  const even = found.length < 3 && top > low ? evenTicks(low, top, room) : [];
+  return even.length > found.length ? even : found;
 }
 
 /** The first letter as it begins a heading. */
@@ -113,7 +126,10 @@ export function withInterval(
   return `${one(mid)}\u00a0${name.replaceAll(" ", "\u00a0")} (${one(lower)} to ${one(upper)})`;
 }
 
-/** What is dearer where something costs more: `ns_per_byte` → `time a byte`. */
+/** What something takes more of, in a word: `more CPU time` of `cpu_ns_per_byte`. */
+export const moreOf = (cost: string): string => (cost.startsWith("cpu") ? "more CPU time" : "more time");
+
+/** What costs are counted by: `ns_per_byte` → `time a byte`. */
 export function costName(cost: string): string {
   const unit = cost.split("_per_")[1] ?? "unit";
   const what = unit === "nop" ? "an operation" : `a ${unit.replaceAll("_", " ")}`;
@@ -134,5 +150,5 @@ function scaled(value: number, step: number, prefixes: string[], unit: string): 
 /** Significant digits without zeros that say nothing: 64, not 64.0. */
 export function trimmed(value: number, count = 3): string {
   const text = digits(value, count);
-  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  return text.includes(".") ? text.replace(/\.?0+(?=e|$)/, "") : text;
 }

@@ -85,7 +85,12 @@ export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
  * logarithms, so values go through `Math.log2`.
  */
 export function logarithmic(ticks: number[], named: (value: number) => string, room: number): Plot.ScaleOptions {
-  const shown = thinned(ticks, room);
+  // By their places, not by their numbers: levels that lie close together in it would be written on each other.
+  const [first = 1, last = 1] = [ticks[0], ticks.at(-1)];
+  const least = (0.98 * Math.log2(last / first)) / Math.max(1, room);
+  const shown: number[] = [];
+  for (const tick of ticks)
+    if (shown.length === 0 || Math.log2(tick / (shown.at(-1) ?? tick)) >= least) shown.push(tick);
   const places = shown.map((tick) => Math.log2(tick));
   return {
     ticks: places,
@@ -179,7 +184,14 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
 export const NARROW = 640;
 
 /** Rows with names: how wide the names are, how high a row is, and what writes them. On a narrow page they stand above. */
-export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) => string, width: number, highest = 26) {
+export function rows<Row extends { id: string }>(
+  all: Row[],
+  name: (row: Row) => string,
+  width: number,
+  highest = 26,
+  /** How far from the middle of a row its marks reach up and down. */
+  reach = 6,
+) {
   const narrow = width < NARROW;
   const longest = Math.max(...all.map((row) => name(row).length), 1);
   const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
@@ -194,11 +206,11 @@ export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) =>
     text: name,
     frameAnchor: "left",
     // Above their rows they stand on lines of the drawing.
-    ...(narrow ? { dy: -15, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
+    ...(narrow ? { dy: -reach - 9, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
     textAnchor: "start",
     fill: ink(),
     lineWidth: (narrow ? width - 20 : left) / 13,
     textOverflow: "ellipsis-end",
   });
-  return { narrow, left, y, names, height: all.length * (narrow ? 42 : highest) };
+  return { narrow, left, y, names, height: all.length * (narrow ? 30 + 2 * reach : highest) };
 }

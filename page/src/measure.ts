@@ -53,7 +53,7 @@ export function nameOf(key: string): string {
   }
   return key
     .replace(/^total_mean_ns$/, "latency mean")
-    .replace(/_ns_per_/, " time per ")
+    .replace(/(^|_)ns_per_/, "$1time per ")
     .replace(/_ns$/, "")
     .replaceAll("_", " ")
     .replace("cpu", "CPU");

@@ -18,6 +18,11 @@ import {
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
 describe("numbers for people", () => {
+  test("what is beyond all units has an exponent", () => {
+    expect(trimmed(1e285)).toBe("1e+285");
+    expect(trimmed(8.8817e284)).toBe("8.88e+284");
+    expect(trimmed(1e-300)).toBe("1e−300");
+  });
   test("sizes are binary, and exact where they are no whole KiB", () => {
     expect([0, 512, 5000, 4096, 65_536, 1 << 20, 3.5 * 2 ** 30].map((size) => plain(bytes(size)))).toEqual([
       "0 B",
@@ -99,6 +104,8 @@ describe("axes", () => {
   test("logarithmic ticks lie within, and become fewer over many decades", () => {
     expect(logTicks(8, 900)).toEqual([10, 20, 50, 100, 200, 500]);
     expect(logTicks(8, 35)).toEqual([10, 15, 20, 30]);
+    expect(logTicks(52_000, 95_000), "a short stretch has even steps").toEqual([60_000, 70_000, 80_000, 90_000]);
+    expect(logTicks(5, 5)).toEqual([5]);
     expect(logTicks(1, 1e6)).toEqual([1, 10, 100, 1000, 1e4, 1e5, 1e6]);
   });
 });

@@ -137,6 +137,82 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("panels beside each other have all levels, also where one of them knows fewer", async () => {
+    const sized = (size: number) =>
+      cell({ id: `c${size}`, factors: { transport: "unix", read_size: size * 1024, write_size: 1024 } });
+    const cells = [1, 4, 16, 64].map(sized);
+    // How long a call takes is known of the largest sizes alone.
+    for (const each of cells.slice(2))
+      each.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
+    const { page, trouble } = await open(browser, fileOf([session(cells, { varied: ["read_size"] })]));
+    expect(await page.locator("#sweep h3").textContent()).toBe("Throughput and time per call by read size");
+    const panels = await page.locator("#sweep .side svg").evaluateAll((all) =>
+      all.map((panel) => {
+        const { left, right } = panel.getBoundingClientRect();
+        return [...panel.querySelectorAll("text")]
+          .filter((text) => /KiB$/.test(text.textContent ?? ""))
+          .map((text) => text.getBoundingClientRect())
+          .map((box) => box.left >= left && box.right <= right + 1);
+      }),
+    );
+    expect(panels).toEqual([Array(4).fill(true), Array(4).fill(true)]);
+    expect(trouble).toEqual([]);
+  });
+
+  test("an answer with something against it, its number, its code and what is its peer's", async () => {
+    const view = grid(2, 1);
+    const [row] = view.answer.use.rows;
+    const [group] = view.groups;
+    if (!row || !group) throw new Error("a grid has an answer");
+    row.note = "not by its second trials: NOISE";
+    row.code = ["read(fd, buf, 65536)"];
+    row.peer_code = ["write(fd, buf, 1024)"];
+    row.shown = ["auto"];
+    view.answer.use.choices = [{ factor: "congestion", heading: "TCP_CONGESTION", auto: "bbr" }];
+    group.recommendation.survives_exchange = false;
+    group.twin = { exchanged_bound: 0.078 } as unknown as NonNullable<typeof group.twin>;
+    view.answer.next = ["bytegauge run buffer-size --resume 1 --until proven", "179 s at most"];
+    view.answer.avoid = [
+      {
+        question: "g1 unix",
+        group: "g1",
+        factor: "read_size",
+        heading: "read",
+        against: "256K",
+        levels: [{ level: "4K", dearer_lower: 0.3, dearer_upper: 0.5 }],
+      },
+    ];
+    const { page, trouble } = await open(browser, fileOf([view]));
+    const text = async (place: string) => ((await page.locator(place).textContent()) ?? "").replaceAll("\u00a0", " ");
+    expect(await text("#answers .summary")).toContain("0 of 1 answer is plainly shown to be within 5 %");
+    expect(await page.locator(".answers .mark.contested").textContent()).toBe("✓?");
+    expect(await text(".answers .within")).toContain("≤ 7.8 %");
+    expect(await page.locator(".answers .note a").getAttribute("href")).toBe("#noise");
+    expect(await page.locator(".answers .code > code").textContent()).toBe("read(fd, buf, 65536)");
+    expect(await text(".answers .code small")).toBe("beside a peer with write(fd, buf, 1024)");
+    expect(await text(".answers .choice b")).toBe("auto (= bbr here)");
+    expect(await text("#avoid tbody")).toBe("g1 unixread 4K30 % to 50 % than read 256K");
+    const command = page.locator(".command code").first();
+    expect(await command.textContent()).toBe(view.answer.next[0]);
+    expect(await command.evaluate((code) => getComputedStyle(code).whiteSpace)).toBe("pre");
+    expect(trouble).toEqual([]);
+  });
+
+  test("an answer that says nothing stands like the others", async () => {
+    const cells = ["g1", "g2"].map((group) =>
+      cell({ id: group, group, factors: { transport: group, read_size: 1024, write_size: 1024 } }),
+    );
+    const view = session(cells);
+    const [, none] = view.answer.use.rows;
+    if (!none) throw new Error("two groups have two answers");
+    none.standing = "nothing";
+    const { page } = await open(browser, fileOf([view]));
+    const left = await page
+      .locator("#answers .answer:not(.heading) .question")
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().left));
+    expect(left[0]).toBe(left[1]);
+  });
+
   test("dark by the system, light by choice", async () => {
     const { page, trouble } = await open(browser, fileOf([grid(3, 3)]), { colorScheme: "dark" });
     const paper = () => page.evaluate("getComputedStyle(document.body).backgroundColor") as Promise<string>;
@@ -298,6 +374,9 @@ describe.skipIf(!program)("the page in a browser", () => {
           .locator("svg[aria-label*=NaN], svg [d*=NaN], svg [transform*=NaN], svg [x*=NaN], svg [width*=NaN]")
           .count(),
       ).toBe(0);
+      expect(await page.evaluate("document.documentElement.scrollWidth"), "nothing sticks out").toBeLessThanOrEqual(
+        1280,
+      );
     });
 
     test("ten thousand cells", async () => {
@@ -343,11 +422,11 @@ describe.skipIf(!program)("the page in a browser", () => {
     const words = (await page.locator("#apart svg text").allTextContents()).map((each) =>
       each.replaceAll("\u00a0", " "),
     );
-    expect(words).toEqual(expect.arrayContaining(["dearer", "cheaper", "within 5 %", "open"]));
+    expect(words).toEqual(expect.arrayContaining(["takes more", "takes less", "within 5 %", "open"]));
     expect(await page.locator("#apart h3").textContent()).toBe("Linux 6.18 against Linux 6.1");
     expect((await page.locator("#travelled svg text").allTextContents()).join(" ")).toContain("contradicted");
     expect(await page.locator("#others td").allTextContents()).toEqual([
-      "1 dearer, 1 cheaper, 1 within 5\u00a0%, 1 open",
+      "1 takes more, 1 takes less, 1 within 5\u00a0%, 1 open",
       "1 contradicted, 1 holds",
     ]);
     await page.locator("header select").selectOption("1");
@@ -651,7 +730,7 @@ describe.skipIf(!program)("the page in a browser", () => {
       for (let times = 0; times < 2; times += 1) await twice("import", stream);
       await twice("report", "1", "2", "--html", join(home, "two.html"));
       const { page, trouble } = await open(browser, join(home, "two.html"));
-      expect(await page.locator("#apart h3").textContent()).toBe("session 2 against session 1");
+      expect(await page.locator("#apart h3").textContent()).toBe("Session 2 against session 1");
       expect(trouble).toEqual([]);
     });
   });

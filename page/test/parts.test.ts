@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { marked, summary } from "../src/answers";
 import { counted } from "../src/beside";
 import { inWords, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
@@ -7,7 +8,7 @@ import { fitted } from "../src/figures/cost";
 import { explained } from "../src/figures/errors";
 import { percentileOf } from "../src/figures/percentiles";
 import { same } from "../src/figures/sessions";
-import { axes } from "../src/figures/sweep";
+import { axes, told } from "../src/figures/sweep";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
 import { cell, grid, session } from "./planted";
@@ -21,13 +22,46 @@ describe("a bound", () => {
   });
   test("in words", () => {
     const words = (lower: number | null, upper: number | null, proven: boolean) =>
-      inWords({ lower, upper, margin: 0.05, proven }).replaceAll("\u00a0", " ");
-    expect(words(null, 0.03, true)).toBe("at most 3 % dearer than the best confirmed, shown to be within 5 %");
+      inWords({ lower, upper, margin: 0.05, proven, more: "more time" }).replaceAll("\u00a0", " ");
+    expect(words(null, 0.03, true)).toBe("takes at most 3 % more time than the best confirmed, shown to be within 5 %");
     expect(words(0.1, 0.2, false)).toBe(
-      "between 10 % and 20 % dearer than the best confirmed, not shown to be within 5 %",
+      "takes between 10 % and 20 % more time than the best confirmed, not shown to be within 5 %",
     );
     expect(words(null, null, false)).toMatch(/no bound/);
+    const again = inWords({ lower: null, upper: 0.03, second: 0.08, margin: 0.05, proven: true, more: "more time" });
+    expect(again.replaceAll("\u00a0", " ")).toContain("; by its second trials at most 8 %");
   });
+});
+
+describe("how many answers are how well known", () => {
+  const row = (standing: "proven" | "open" | "doubtful" | "nothing" | "alone", note: string | null = null) => ({
+    standing,
+    note,
+  });
+  const said = (...rows: ReturnType<typeof row>[]) => summary(rows, 0.05)?.replaceAll("\u00a0", " ");
+  test("what is shown and has a note is not plainly shown", () => {
+    expect(marked(row("proven"))).toBe("proven");
+    expect(marked(row("proven", "not by its second trials: NOISE"))).toBe("contested");
+    expect(marked(row("open", "see NOISE"))).toBe("open");
+  });
+  test("in a sentence", () => {
+    expect(said(row("open"), row("open"))).toBe(
+      "0 of 2 answers are shown to be within 5 % of the best confirmed; 2 are not shown yet, with a bound that holds.",
+    );
+    expect(said(row("proven"))).toBe("1 of 1 answer is shown to be within 5 % of the best confirmed.");
+    expect(said(row("proven"), row("proven", "not by its second trials: NOISE"), row("doubtful"))).toBe(
+      "1 of 3 answers are plainly shown to be within 5 % of the best confirmed; 1 is shown, with something against it; 1 is in doubt.",
+    );
+    expect(said(row("alone"))).toBeUndefined();
+  });
+});
+
+test("of many lines a few are drawn, that of the cell looked at among them", () => {
+  const all = Array.from({ length: 12 }, (_, at) => 2 ** at);
+  expect(told(all.slice(0, 8), 4)).toEqual(all.slice(0, 8));
+  const few = told(all, 2);
+  expect(few).toEqual([1, 2, 8, 64, 256, 2048]);
+  expect(told(all, 2048)).toHaveLength(5);
 });
 
 describe("measures", () => {
@@ -35,6 +69,7 @@ describe("measures", () => {
     expect(nameOf("total_p99_9_ns")).toBe("latency p99.9");
     expect(nameOf("first_byte_p50_ns")).toBe("first byte p50");
     expect(nameOf("server_cpu_ns_per_call")).toBe("server CPU time per call");
+    expect(nameOf("ns_per_call")).toBe("time per call");
   });
   test("only what some cell has; the rate first; unknown is no zero", () => {
     const known = cell({ id: "a", factors: {} });

@@ -1,14 +1,14 @@
 // The choice against its rivals in trials far longer than those that chose it: does the answer last?
 
 import { cellOf } from "../data";
-import { percent } from "../format";
+import { moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
 import { differences } from "./differences";
 
 const FINDINGS: Record<string, string> = {
   holds: "It holds: within the margin of every rival.",
-  contradicts: "It does not hold: a rival is cheaper by more than the margin.",
+  contradicts: "It does not hold: a rival takes less, by more than the margin.",
   open: "Whether it holds is open: such trials are too few, or too far apart.",
 };
 
@@ -16,6 +16,7 @@ export function audit({ view, group }: Looking): Figure | null {
   const found = group.audit;
   if (!found || found.rivals.length === 0) return null;
   const name = (id: string) => cellOf(view, id)?.label || id;
+  const more = moreOf(group.cost);
   const rows = found.rivals.map((rival) => ({
     id: rival.cell,
     label: `against ${name(rival.cell)}`,
@@ -27,8 +28,8 @@ export function audit({ view, group }: Looking): Figure | null {
   }));
   return {
     id: "audit",
-    title: "Does the choice last? Against its rivals in long trials",
-    reading: `How much dearer ${name(found.choice)} is than each rival where trials are far longer. ${FINDINGS[found.finding] ?? found.finding} Bars are intervals at ${percent(view.plan.level)}, the shade is the margin; a crossed row contradicts the choice.`,
+    title: "Audit: does the choice last? Against its rivals in long trials",
+    reading: `How much ${more} ${name(found.choice)} takes than each rival where trials are far longer. ${FINDINGS[found.finding] ?? found.finding} Bars are intervals at ${percent(view.plan.level)}, and a dot without a bar has too few trials for one; the shade is the margin of ${percent(view.plan.margin)}; a crossed row contradicts the choice.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],
       rows: found.rivals.map((rival) => [
@@ -41,6 +42,8 @@ export function audit({ view, group }: Looking): Figure | null {
         rival.blocks,
       ]),
     }),
-    draw: (width) => [differences(rows, view.plan.margin, "← choice cheaper · choice dearer →", width)],
+    draw: (width) => [
+      differences(rows, view.plan.margin, `← the choice takes less · the choice takes ${more} →`, width),
+    ],
   };
 }

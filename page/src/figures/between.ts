@@ -2,7 +2,7 @@
 
 import type { BetweenChoice, BetweenDifference } from "../data";
 import { questionOf } from "../data";
-import { percent } from "../format";
+import { capital, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking, State } from "../state";
 import { differences } from "./differences";
@@ -11,7 +11,12 @@ const ROWS_MAX = 32;
 
 /** What is shown, in words: the colour alone says nothing. */
 export function verdict({ verdict }: BetweenDifference, margin: number): string {
-  return verdict === "equal" ? `within ${percent(margin)}` : verdict;
+  const said: Partial<Record<BetweenDifference["verdict"], string>> = {
+    equal: `within ${percent(margin)}`,
+    dearer: "takes more",
+    cheaper: "takes less",
+  };
+  return said[verdict] ?? verdict;
 }
 
 const interval = (lower: number | null | undefined, upper: number | null | undefined): [number, number] | null =>
@@ -40,7 +45,7 @@ export function apart({ view, group }: Looking, state: State): Figure | null {
   const few = all.some(({ found }) => found.sessions_first < needed);
   const guessed = arms.filter((arm) => arm.stated_only).map((arm) => arm.name);
   const reading = [
-    `How much dearer each cell is ${arms.length === 2 ? `in ${named(1)} ` : ""}than in ${first}. The shade is the margin; thick bars are intervals at ${percent(level)} with sessions as replicates; dashed ones tell how far apart two single runs were, and not why.`,
+    `How much ${moreOf(question.cost)} each choice takes ${arms.length === 2 ? `with ${named(1)} ` : ""}than with ${first}. The shade is the margin of ${percent(margin)}; thick bars are intervals at ${percent(level)} with sessions as replicates; dashed ones tell how far apart two single runs were, and not why. “Open” is what shows neither.`,
     few &&
       `Nothing is claimed before there are ${needed} sessions of ${first}: hours and boots differ by more than the trials of a session know.`,
     guessed.length > 0 && `What ${guessed.join(" and ")} does not state is taken to be as in the others.`,
@@ -48,7 +53,7 @@ export function apart({ view, group }: Looking, state: State): Figure | null {
   ];
   return {
     id: "apart",
-    title: arms.length === 2 ? `${named(1)} against ${first}` : `Other sessions against ${first}`,
+    title: arms.length === 2 ? capital(`${named(1)} against ${first}`) : `Other sessions against ${first}`,
     reading: reading.filter((line) => line).join(" "),
     table: () => ({
       columns: [
@@ -78,7 +83,7 @@ export function apart({ view, group }: Looking, state: State): Figure | null {
         found.verdict,
       ]),
     }),
-    draw: (width) => [differences(rows, margin, "← cheaper · dearer →", width)],
+    draw: (width) => [differences(rows, margin, `← takes less · takes ${moreOf(question.cost)} →`, width)],
   };
 }
 
@@ -111,7 +116,7 @@ export function travelled({ view, group }: Looking, state: State): Figure | null
   return {
     id: "travelled",
     title: `Does the choice of session ${view.session} hold in the others?`,
-    reading: `What session ${view.session} chose, against the best of each other one's own group: how much dearer it is there, by the bounds of that session; no bar where it has none. The shade is the margin of ${percent(between.margin)}: within it the choice holds, beyond it is contradicted.`,
+    reading: `What session ${view.session} chose, against the best of each other one's own group: how much ${moreOf(group.cost)} it takes there, by the bounds of that session; no bar where it has none. The shade is the margin of ${percent(between.margin)}: within it the choice holds, beyond it is contradicted.`,
     table: () => ({
       columns: ["choice", "of_session", "in_session", "dearer_lower", "dearer_upper", "finding"],
       rows: all.map((choice) => [
@@ -123,6 +128,6 @@ export function travelled({ view, group }: Looking, state: State): Figure | null
         choice.finding,
       ]),
     }),
-    draw: (width) => [differences(rows, between.margin, "dearer than the best there →", width)],
+    draw: (width) => [differences(rows, between.margin, `takes ${moreOf(group.cost)} than the best there →`, width)],
   };
 }

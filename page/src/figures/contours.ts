@@ -5,6 +5,7 @@ import * as Plot from "@observablehq/plot";
 import { svg } from "../dom";
 import { percent } from "../format";
 import { draw, ink, paper } from "../look";
+import type { Measure } from "../measure";
 
 /** How far from the best value, and how the line is dashed. */
 export const CONTOURS: readonly { share: number; dash: string }[] = [
@@ -54,7 +55,7 @@ export function edges(inside: (boolean | null)[][]): Edge[] {
   return found;
 }
 
-/** Which values are dearer than the best one by no more than a share: `less` of the measure is better, or more of it. */
+/** Which values take more than the best one by no more than a share: `less` of the measure is better, or more of it. */
 export function near(values: (number | null)[][], less: boolean, share: number): (boolean | null)[][] {
   const known = values.flat().filter((value) => value != null);
   const best = less ? Math.min(...known) : Math.max(...known);
@@ -79,9 +80,10 @@ export function contours(values: (number | null)[][], less: boolean, x: number[]
 }
 
 /** What the dashes mean, in as many rows as it takes. */
-export function contourKey(less: boolean, wide: number): SVGSVGElement {
-  const what = less ? "more" : "dearer";
-  const [step, row] = [148, 22];
+export function contourKey({ unit }: Pick<Measure, "unit">, wide: number): SVGSVGElement {
+  // What is slower takes more time; of anything else there is more.
+  const what = unit.endsWith("/s") ? "more time" : "more";
+  const [step, row] = [158, 22];
   const columns = Math.max(1, Math.min(CONTOURS.length, Math.floor(wide / step)));
   const [width, height] = [step * columns, row * Math.ceil(CONTOURS.length / columns) + 6];
   const named = CONTOURS.map(({ share }) => `≤ ${percent(share)} ${what}`);

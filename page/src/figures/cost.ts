@@ -93,7 +93,12 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
           marginTop: 40,
           marginBottom: 30,
           x: { ...x, label: null },
-          y: { ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 7), grid: true, label: null },
+          y: {
+            ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 7),
+            grid: true,
+            label: null,
+            inset: 6,
+          },
           marks: [
             Plot.text([`${capital(metric)}: the trials, and the curve`], {
               frameAnchor: "top-left",

@@ -21,7 +21,7 @@ export function course({ view, group }: Looking): Figure | null {
   const cells = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell)).slice(0, LINES_MAX);
   const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
   const metric = cellOf(view, cells[0]?.cell)?.estimate.metric ?? "";
-  const name = (id: string) => (id === twin ? `${label(group.twin?.cell ?? id)}, its twin` : label(id));
+  const name = (id: string) => (id === twin ? `${label(group.twin?.cell ?? id)}, second trials` : label(id));
   const points = cells
     .flatMap((each, s) =>
       each.rate.map((rate, at) => ({ s, id: each.cell, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate })),
@@ -35,7 +35,7 @@ export function course({ view, group }: Looking): Figure | null {
   return {
     id: "course",
     title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
-    reading: `Each mark is ${each} of a confirmed cell; a cell and its twin are the same measured twice. Beneath: the share of CPU time that the host took from this machine in that block. A slope here is drift; marks that fall together with steal were disturbed.`,
+    reading: `Each mark is ${each} of a confirmed choice, the line that of the one to use; second trials are those of the choice that every block measured twice. Beneath: the share of CPU time that the host took from this machine in that block. A slope here is drift; marks that fall together with steal were disturbed.`,
     table: () => ({
       columns: ["cell", "label", "block", "at_ns", "rate"],
       rows: points.map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),

@@ -1,8 +1,8 @@
 // What is read rather than seen: options as asked for and as they came out, the machine, the cells.
 
-import { type CellView, candidates, type View } from "../data";
+import { type CellView, candidates, limitName, type View } from "../data";
 import { h } from "../dom";
-import { axisUnit, count, digits, duration, percent } from "../format";
+import { axisUnit, count, digits, duration, moreOf, percent } from "../format";
 import { tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -84,7 +84,7 @@ export function cells({ view, group }: Looking): HTMLElement | null {
     estimate.lower == null || estimate.upper == null ? "–" : `${one(estimate.lower)} to ${one(estimate.upper)}`,
     cell.above_best_upper == null ? "–" : `${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper)}`,
     best.has(id) ? "yes" : "no",
-    limit.name,
+    limitName(limit.name),
     limit.sentence,
   ];
   return panel("cells", "Every cell of these conditions", "", {
@@ -95,7 +95,7 @@ export function cells({ view, group }: Looking): HTMLElement | null {
       "trials",
       `rate, ${name}`,
       `interval, ${name}`,
-      "dearer than the best",
+      `${moreOf(group.cost)} than the best`,
       "may be the best",
       "limited by",
       "evidence",
@@ -126,7 +126,7 @@ export function environment(view: View): HTMLElement {
       "throttled",
       throttled_us == null ? "not known" : throttled_us === 0 ? "not at all" : duration(throttled_us * 1000),
     ],
-    ["twins apart by at most", twin_reach == null ? "no twin" : percent(twin_reach)],
+    ["the same measured twice differed by at most", twin_reach == null ? "not measured twice" : percent(twin_reach)],
     ["harness", view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`],
     ["bytegauge", view.version],
     ["began", view.started],

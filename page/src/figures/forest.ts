@@ -1,7 +1,7 @@
-// Methods ranked: how much dearer than the best confirmed each may be, beside its rate and what it costs in CPU time.
+// Methods ranked: how much more than the best confirmed each may take, beside its rate and what it costs in CPU time.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, isConfirmed, isMeasured } from "../data";
+import { type CellView, candidates, isConfirmed, isMeasured, limitName } from "../data";
 import { axisUnit, capital, costName, digits, percent, withInterval } from "../format";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
@@ -10,6 +10,8 @@ import { costOf, measures } from "../measure";
 import type { Looking } from "../state";
 
 const ROWS_MAX = 30;
+type Verdict = "within" | "beyond" | "open";
+const tone = (verdict: Verdict): string => ({ within: accent, beyond: warn, open: faint })[verdict]();
 type Laid = ReturnType<typeof rows>;
 
 export function forest({ view, group }: Looking): Figure | null {
@@ -26,6 +28,10 @@ export function forest({ view, group }: Looking): Figure | null {
   const compared = cells.some((cell) => cell.above_best_upper != null);
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
   const mark = (cell: CellView) => `${cell.id === group.recommendation.cell ? "▸ " : ""}${cell.label}`;
+
+  /** What the bar of a cell shows: it ends within the margin, begins beyond it, or neither. */
+  const verdict = (cell: CellView): Verdict =>
+    (cell.above_best_upper ?? 9) <= margin ? "within" : (cell.above_best_lower ?? 0) > margin ? "beyond" : "open";
 
   function panel(
     width: number,
@@ -58,8 +64,12 @@ export function forest({ view, group }: Looking): Figure | null {
 
   return {
     id: "forest",
-    title: `The confirmed, ranked by how much dearer than the best they may be`,
-    reading: `Bars are intervals at ${percent(view.plan.level)}: how much dearer than the best confirmed a choice is (more ${costName(group.cost)}). The shade ends at the margin of ${percent(margin)}: a bar that ends in it is shown to be good enough. Filled squares may be the best, hollow ones are not; ▸ is what to use.`,
+    title: compared
+      ? "The confirmed choices, ranked by how much more than the best they may take"
+      : "The confirmed choices, the fastest first: not compared yet",
+    reading: compared
+      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}. ▸ is what to use.`
+      : "Too few blocks stand behind these to say how far they are apart: squares are medians, and their order may be luck.",
     table: () => ({
       columns: [
         "cell",
@@ -83,7 +93,7 @@ export function forest({ view, group }: Looking): Figure | null {
         cell.estimate.lower ?? null,
         cell.estimate.upper ?? null,
         cost?.of(cell)?.mid ?? null,
-        cell.limit.name,
+        limitName(cell.limit.name),
       ]),
     }),
     draw(width) {
@@ -99,7 +109,7 @@ export function forest({ view, group }: Looking): Figure | null {
           r: 4.5,
           stroke: accent(),
           strokeWidth: 1.6,
-          fill: (cell: CellView) => (best.has(cell.id) ? accent() : paper()),
+          fill: (cell: CellView) => (best.has(cell.id) || !compared ? accent() : paper()),
         } as Plot.DotOptions);
       const scale = (share: number | null | undefined) => (share == null ? null : Math.min(share, reach));
       const dearer = () => [
@@ -112,12 +122,7 @@ export function forest({ view, group }: Looking): Figure | null {
           x2: (cell: CellView) => scale(cell.above_best_upper),
           strokeWidth: 6,
           strokeLinecap: "butt",
-          stroke: (cell: CellView) =>
-            (cell.above_best_upper ?? 9) <= margin
-              ? accent()
-              : (cell.above_best_lower ?? 0) > margin
-                ? warn()
-                : faint(),
+          stroke: (cell: CellView) => tone(verdict(cell)),
         }),
         Plot.text(
           cells.filter((cell) => (cell.above_best_upper ?? 0) > reach),
@@ -125,7 +130,7 @@ export function forest({ view, group }: Looking): Figure | null {
         ),
         tip(
           (cell) =>
-            `${cell.label}\n${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper ?? 0)} dearer than the best\nlimited by ${cell.limit.name}`,
+            `${cell.label}\n${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper ?? 0)} more than the best\n${cell.limit.name === "unknown" ? "" : "limited by "}${limitName(cell.limit.name)}`,
           (cell) => scale(cell.above_best_upper),
         ),
       ];
@@ -175,7 +180,7 @@ export function forest({ view, group }: Looking): Figure | null {
       const panels: ((width: number, left: number, extra: Plot.Markish[]) => SVGSVGElement)[] = [];
       if (compared)
         panels.push((w, l, extra) =>
-          panel(w, l, laid, "dearer than the best", [...dearer(), ...extra], {
+          panel(w, l, laid, `more ${costName(group.cost)} than the best`, [...dearer(), ...extra], {
             domain: [0, reach],
             tickFormat: (share: number) => percent(share),
           }),
@@ -189,7 +194,13 @@ export function forest({ view, group }: Looking): Figure | null {
           panel(w, l, laid, `${cost.label}, ${price.name}`, [...costs(), ...extra], price.axis),
         );
       if (panels.length === 0) return [nothing("No cell of this group was compared.")];
-      if (narrow) return panels.map((make) => make(width, left, [laid.names]));
+      const key = meaning(
+        cells.some((cell) => cell.above_best_upper != null) ? [...new Set(cells.map(verdict))] : [],
+        compared && best.size > 0 ? [...new Set(cells.map((cell) => best.has(cell.id)))] : [],
+        margin,
+        width,
+      );
+      if (narrow) return [...panels.map((make) => make(width, left, [laid.names])), ...key];
       const each = (width - left) / panels.length;
       const row = document.createElement("div");
       row.className = "side";
@@ -198,7 +209,57 @@ export function forest({ view, group }: Looking): Figure | null {
           make(at === 0 ? each + left : each, at === 0 ? left : 12, at === 0 ? [laid.names] : []),
         ),
       );
-      return [row];
+      return [row, ...key];
     },
   };
+}
+
+/** What the colours of bars and the filling of squares mean, as a drawing, so that it is saved with the figure. */
+function meaning(verdicts: Verdict[], filled: boolean[], margin: number, width: number): SVGSVGElement[] {
+  const said: Record<Verdict, string> = {
+    within: `shown to be within ${percent(margin)}`,
+    open: `not shown to be within ${percent(margin)}, nor beyond`,
+    beyond: `shown to be beyond ${percent(margin)}`,
+  };
+  const order: Verdict[] = ["within", "open", "beyond"];
+  const bars = order.filter((verdict) => verdicts.includes(verdict));
+  const entries = [
+    ...bars.map((verdict) => ({ name: said[verdict], verdict })),
+    ...[true, false]
+      .filter((best) => filled.includes(best))
+      .map((best) => ({ name: best ? "may be the best" : "shown not to be the best", best })),
+  ];
+  if (entries.length === 0) return [];
+  const steps = entries.map(({ name }) => name.length * 6.6 + 62);
+  const places: [number, number][] = [];
+  let [x, y] = [4, 14];
+  for (const step of steps) {
+    if (x > 4 && x + step > width) [x, y] = [4, y + 22];
+    places.push([x, y]);
+    x += step;
+  }
+  const [wide, high] = [width, y + 12];
+  return [
+    draw(wide, {
+      height: high,
+      margin: 0,
+      ariaLabel: `What the marks mean: ${entries.map(({ name }) => name).join(", ")}`,
+      x: { axis: null, domain: [0, wide], range: [0, wide] },
+      y: { axis: null, domain: [0, high], range: [0, high] },
+      marks: entries.flatMap((entry, at) => {
+        const [x, y] = places[at] ?? [0, 0];
+        const sign =
+          "verdict" in entry
+            ? Plot.ruleY([y], { x1: x, x2: x + 28, stroke: tone(entry.verdict), strokeWidth: 6 })
+            : Plot.dot([[x + 14, y]], {
+                symbol: "square",
+                r: 4.5,
+                stroke: accent(),
+                strokeWidth: 1.6,
+                fill: entry.best ? accent() : paper(),
+              });
+        return [sign, Plot.text([entry.name], { x: x + 36, y, textAnchor: "start", fill: ink() })];
+      }),
+    }),
+  ];
 }

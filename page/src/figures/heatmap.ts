@@ -2,7 +2,17 @@
 // screened are hatched: what is known of them is little. The best set is outlined and dotted.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, axisName, candidates, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
+import {
+  type CellView,
+  axisName,
+  candidates,
+  factorOf,
+  isConfirmed,
+  isMeasured,
+  type Level,
+  level,
+  limitName,
+} from "../data";
 import { h, svg } from "../dom";
 import { atMost, axisUnit, capital, digits, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
@@ -23,6 +33,7 @@ interface Wish {
 const wishes = new Map<string, Wish>();
 
 const TILE_WITH_TEXT = 46;
+const TILE_WITH_LARGE_TEXT = 58;
 const CELLS_WITH_TIP = 2000;
 const BESIDE = 900;
 
@@ -101,7 +112,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     const standing = isConfirmed(cell) ? `confirmed in ${trials}` : `screened in ${trials}, not confirmed`;
     const above =
       cell.above_best_upper != null ? [`takes at most ${atMost(cell.above_best_upper)} more time than the best`] : [];
-    const limit = cell.limit.name === "unknown" ? "no limit was found" : `limited by ${cell.limit.name}`;
+    const limit =
+      cell.limit.name === "unknown" ? limitName(cell.limit.name) : `limited by ${limitName(cell.limit.name)}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
   };
 
@@ -161,7 +173,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           label: axisName(fx),
           labelArrow: "none",
           tickFormat: (value: Level) => named(value, fx),
-          ticks: thinned(xs, (wide - left) / 46),
+          ticks: thinned(xs, (wide - left) / 54),
           padding: cells.length > 500 ? 0 : 0.04,
         },
         y: {
@@ -188,17 +200,6 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             cells.filter((cell) => best.has(cell.id)),
             { ...place, fill: "none", stroke: ink(), strokeWidth: 2.5, inset: 1 },
           ),
-          Plot.dot(
-            cells.filter((cell) => best.has(cell.id)),
-            {
-              ...place,
-              r: roomy ? 3 : Math.min(2.5, high / 4),
-              dx: roomy ? tile / 2 - 11 : 0,
-              dy: roomy ? -high / 2 + 9 : 0,
-              fill: "#fff",
-              stroke: "#000",
-            } as Plot.DotOptions,
-          ),
           // The halo in the tile's own colour keeps the hatching away from the number; brackets as on the terminal's screen.
           roomy
             ? Plot.text(measured, {
@@ -210,8 +211,22 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
                 fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"),
                 stroke: bright,
                 strokeWidth: 7,
+                // Four digits in brackets stand within their tile.
+                fontSize: tile < TILE_WITH_LARGE_TEXT ? 10.5 : 12,
               } as Plot.TextOptions)
             : null,
+          // Above the halo, which would hide it.
+          Plot.dot(
+            cells.filter((cell) => best.has(cell.id)),
+            {
+              ...place,
+              r: roomy ? 3 : Math.min(2.5, high / 4),
+              dx: roomy ? tile / 2 - 8 : 0,
+              dy: roomy ? -high / 2 + 7 : 0,
+              fill: "#fff",
+              stroke: "#000",
+            } as Plot.DotOptions,
+          ),
           cells.length <= CELLS_WITH_TIP
             ? Plot.tip(
                 cells,
@@ -348,7 +363,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         {},
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
-        contourKey(measure.less, wide),
+        contourKey(measure, wide),
       );
       // What is said of a cell heads the two lines through it.
       const through = h("div", { class: "through" }, said, lines);

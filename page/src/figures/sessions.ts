@@ -121,9 +121,15 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
     }),
     draw(width) {
       const tone = colours();
-      const { left, y, names, height } = laidOut(rows, (row) => label(row.cell), width, 16 + views.length * 9);
-      const { axis, name } = fromZero(unit, Math.max(...points.map((point) => point.upper ?? point.rate)));
       const apart = (s: number) => (s - (views.length - 1) / 2) * 9;
+      const { left, y, names, height } = laidOut(
+        rows,
+        (row) => label(row.cell),
+        width,
+        16 + views.length * 9,
+        apart(views.length - 1) + 4,
+      );
+      const { axis, name } = fromZero(unit, Math.max(...points.map((point) => point.upper ?? point.rate)));
       const marks = views.flatMap((_, s) => {
         const own = points.filter((point) => point.s === s);
         const stroke = tone[s % tone.length] ?? ink();

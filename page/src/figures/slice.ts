@@ -37,7 +37,7 @@ export function slice(
         ? logarithmic(
             points.map((point) => Number(point.x)),
             (value) => named(value, factor),
-            width / 64,
+            width / (Math.max(...points.map((point) => named(point.x, factor).length), 1) * 6.6 + 18),
           )
         : {
             type: "point",

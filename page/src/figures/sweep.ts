@@ -6,20 +6,7 @@ import { h } from "../dom";
 import { capital, percent, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import {
-  colours,
-  DASHES,
-  draw,
-  faint,
-  ink,
-  legend,
-  logarithmic,
-  paper,
-  SERIES_MAX,
-  SYMBOLS,
-  thinned,
-  valueAxis,
-} from "../look";
+import { colours, DASHES, draw, faint, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS, valueAxis } from "../look";
 import { type Measure, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -34,6 +21,19 @@ const NONE = "";
 /** More ribbons than this hide each other; then bars alone tell the intervals. */
 const RIBBONS_MAX = 2;
 const wishes = new Map<number, Wish>();
+
+/** What is worth a look beside the rate: how long a call takes, of calls the tail. */
+const BESIDE = ["total_p99_ns", "ns_per_call"];
+const beside = (cells: CellView[]): string =>
+  BESIDE.find((key) => cells.some((cell) => cell.more[key]?.median != null)) ?? NONE;
+
+/** Of more lines than can be told apart a few are drawn, evenly spread, and that of the cell looked at. */
+export function told(all: Level[], own: Level): Level[] {
+  if (all.length <= SERIES_MAX) return all;
+  const spread = Array.from({ length: SPREAD }, (_, at) => all[Math.round((at * (all.length - 1)) / (SPREAD - 1))]);
+  return all.filter((each) => each === own || spread.includes(each));
+}
+const SPREAD = 5;
 
 /** Factors in the order in which they make good axes: many numeric levels first. */
 export function axes(cells: CellView[], factors: string[]): string[] {
@@ -50,17 +50,21 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
   const x0 = order.find((factor) => group.varied.includes(factor) && numeric(factor)) ?? order[0];
   if (!x0 || !cell) return null;
-  const colour0 = order.find(
-    (factor) =>
-      factor !== x0 &&
-      lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length,
-  );
+  // What is compared is a curve each; what life imposes comes after it.
+  const compared = (factor: string) => (group.varied.includes(factor) ? 0 : 1);
+  const colour0 = [...order]
+    .sort((a, b) => compared(a) - compared(b))
+    .find(
+      (factor) =>
+        factor !== x0 &&
+        lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length,
+    );
   const wish = wishes.get(view.session) ?? {
     x: x0,
     colour: colour0 ?? NONE,
     facet: NONE,
     measure: "rate",
-    second: NONE,
+    second: numeric(x0) ? beside(all) : NONE,
   };
   const choose = (change: Partial<Wish>) => {
     wishes.set(view.session, { ...wish, ...change });
@@ -77,7 +81,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const none = { value: NONE, text: "–" };
   const ofMeasure = known.map((each) => ({ value: each.key, text: each.label }));
   const held = varying(all, view.plan.varied).filter((factor) => !used.includes(factor) && level(cell, factor) != null);
-  const series = wish.colour === NONE ? [] : levels(cells, wish.colour).slice(0, SERIES_MAX);
+  const series = wish.colour === NONE ? [] : told(levels(cells, wish.colour), level(cell, wish.colour));
   const dropped = wish.colour === NONE ? 0 : levels(cells, wish.colour).length - series.length;
   const fx = factorOf(view, wish.x);
   const fc = factorOf(view, wish.colour);
@@ -87,10 +91,20 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     .map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`)
     .join(", ");
 
+  const bars = cells.some((each) => shown.some((measure) => measure.of(each)?.lower != null));
   return {
     id: "sweep",
     title: capital(`${shown.map((each) => each.label).join(" and ")} by ${axisName(fx)}`),
-    reading: `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}; hollow marks were screened only. ${fixed ? `Held as in the cell looked at: ${fixed}.` : ""}${dropped > 0 ? ` ${dropped} more levels of ${fc.heading} are in the table.` : ""}`,
+    reading: [
+      bars &&
+        `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}.`,
+      cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
+      fixed && `Held as in the cell looked at: ${fixed}.`,
+      dropped > 0 &&
+        `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
+    ]
+      .filter((line) => line)
+      .join(" "),
     controls: h(
       "div",
       { class: "controls" },
@@ -170,7 +184,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
     const { axis, name, place } = valueAxis(measure.unit, least, most);
     // Bars of several series at one level stand beside each other.
-    const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * 5;
+    const step = Math.min(5, 16 / Math.max(1, series.length - 1));
+    const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * step;
     const tone = colours();
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
@@ -184,6 +199,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             x: at,
             y1: (point) => place(point.lower),
             y2: (point) => place(point.upper),
+            dx: apart(s),
             fill: stroke,
             fillOpacity: 0.13,
           },
@@ -191,6 +207,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         Plot.line(own, {
           x: at,
           y: (point) => place(point.mid),
+          dx: apart(s),
           stroke,
           strokeDasharray: DASHES[s] || undefined,
           strokeWidth: 2,
@@ -219,20 +236,28 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         } as Plot.DotOptions),
       );
     }
+    // Names are all told: where they have no room side by side they stand aslant.
+    const longest = Math.max(...xs.map((value) => named(value, fx).length), 1) * 6.6;
+    const aslant = !numeric && longest + 10 > (width - 90) / Math.max(xs.length, 1);
+    const slope = aslant ? Math.min(longest * 0.5, 90) : 0;
     return draw(width, {
-      height: 300,
+      height: 300 + slope,
       marginLeft: 66,
       marginRight: 24,
       marginTop: 34,
-      marginBottom: 42,
+      marginBottom: 42 + slope,
       ariaLabel: title,
       x: {
         ...(numeric
-          ? logarithmic(xs.map(Number), (value) => named(value, fx), width / 64)
+          ? {
+              ...logarithmic(xs.map(Number), (value) => named(value, fx), width / (longest + 18)),
+              // All panels have all levels: where one of them was not measured there is a gap.
+              domain: [Math.log2(Math.min(...xs.map(Number))), Math.log2(Math.max(...xs.map(Number)))],
+            }
           : {
               type: "point",
               domain: xs,
-              ticks: thinned(xs, width / 64),
+              tickRotate: aslant ? -30 : 0,
               tickFormat: (value: Level) => named(value, fx),
               labelArrow: "none",
             }),

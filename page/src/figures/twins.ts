@@ -1,7 +1,7 @@
 // One cell measured twice in every group: how far apart the same thing came out.
 
 import type { View } from "../data";
-import { percent } from "../format";
+import { moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
 import { differences } from "./differences";
@@ -27,7 +27,7 @@ export function twins({ view, group }: Looking): Figure | null {
   return {
     id: "twins",
     title: "What differs where nothing does: the same cell measured twice",
-    reading: `In every group the leader runs twice under two names. The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0. A crossed row is an alarm: nothing in that group is proven. The shade is the margin.`,
+    reading: `Every block measured the leading choice twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone. The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance. A crossed row is an alarm, which takes more than that: nothing under those conditions is proven. The shade is the margin of ${percent(view.plan.margin)}.`,
     table: () => ({
       columns: ["group", "label", "cell", "twin", "difference", "lower", "upper", "alarm", "blocks"],
       rows: found.map(({ id, label, twin }) => [
@@ -42,6 +42,8 @@ export function twins({ view, group }: Looking): Figure | null {
         twin.blocks,
       ]),
     }),
-    draw: (width) => [differences(rows, view.plan.margin, "← twin cheaper · twin dearer →", width)],
+    draw: (width) => [
+      differences(rows, view.plan.margin, `← the second take less · the second take ${moreOf(group.cost)} →`, width),
+    ],
   };
 }

@@ -129,6 +129,7 @@ mod tests {
             choice: BTreeMap::new(),
             shown: vec![choice.to_owned()],
             code: Vec::new(),
+            peer_code: Vec::new(),
             rate: Some(rate),
             rate_max: None,
             rate_all: None,

@@ -171,3 +171,15 @@ fn the_choice_is_audited_first_and_every_group_has_a_rival() {
         assert_eq!((&subject.group, subject.cells.len()), (&group.id, 2));
     }
 }
+
+#[test]
+fn what_all_questions_together_do_not_tell_reads_like_no_verdict() {
+    let mut data = planted("steady", &["sum", "parser", "drain"]);
+    for (group, times) in [("g1", 0.8), ("g2", 1.0), ("g3", 1.3)] {
+        audit(&mut data, group, 5, large_costs(times));
+    }
+    let view = View::of(&data, &Settings::default());
+    assert_eq!(view.audit.as_ref().map(|all| all.finding), Some("open"));
+    let said = view.answer.audit.last().unwrap();
+    assert!(said.starts_with("all 3 together cannot tell: the choices took "), "{:?}", view.answer.audit);
+}

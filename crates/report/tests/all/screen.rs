@@ -1,7 +1,7 @@
 //! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
 
 use crate::support::{Plan, session};
-use bytegauge_model::Stage;
+use bytegauge_model::{Level, Stage};
 use bytegauge_report::view::document::{Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
@@ -67,6 +67,32 @@ fn the_answer_comes_first() {
     assert_eq!(row[..7], ["✓", "Unix", "64", "KiB", "64", "KiB", "sums"], "{text}");
     assert!(text.contains("in code: read(fd, buf, 65536), write(fd, buf, 65536)"), "{text}");
     assert!(text.contains("MORE   bytegauge report 12 --full\n"), "{text}");
+}
+
+#[test]
+fn code_is_that_of_the_users_own_program() {
+    let mut data = session(&Plan { transports: vec!["unix", "tcp"], ..small() });
+    // Over one the program reads, over the other it writes.
+    let role = |group: &str| Level::Name(if group == "g1" { "reader" } else { "writer" }.into());
+    for row in &mut data.groups {
+        let role = role(&row.group.id.0);
+        row.group.factors.set("i_am", role);
+    }
+    for row in &mut data.cells {
+        let role = role(&row.cell.group.0);
+        row.cell.factors.set("i_am", role);
+    }
+    let view = View::of(&data, &Settings::default());
+    let [reads, writes] = view.answer.to_use.rows.as_slice() else { panic!("{:?}", view.answer.to_use.rows) };
+    let (read, write) = (["read(fd, buf, 65536)"], ["write(fd, buf, 65536)"]);
+    assert_eq!(
+        (reads.code.as_slice(), reads.peer_code.as_slice()),
+        (&read.map(str::to_owned)[..], &write.map(str::to_owned)[..])
+    );
+    assert_eq!(
+        (writes.code.as_slice(), writes.peer_code.as_slice()),
+        (&write.map(str::to_owned)[..], &read.map(str::to_owned)[..])
+    );
 }
 
 #[test]

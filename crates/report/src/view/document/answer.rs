@@ -138,8 +138,11 @@ pub struct UseRow {
     pub choice: BTreeMap<String, Value>,
     /// The choice, for people, in the order of [`UseView::choices`].
     pub shown: Vec<String>,
-    /// The choice as it stands in a program: `read(fd, buf, 262144)`.
+    /// The choice as it stands in the user's own program: `read(fd, buf, 262144)`.
     pub code: Vec<String>,
+    /// What stands in the program of the peer for which this is the answer: `write(fd, buf, 16384)`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peer_code: Vec<String>,
     /// The rate there, of the slowest group, in the base unit of the cells.
     pub rate: Option<f64>,
     /// The rate of the fastest group, where there are several.

@@ -41,16 +41,19 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
         said.push(format!("not run{}: no time", of(view, questions, &missing)));
     }
     if let (Some(lower), Some(upper), 3..) = (all.dearer_lower, all.dearer_upper, all.questions) {
-        let finding = if all.finding == "contradicts" { "do not trust the choices there: " } else { "" };
         let signed = |share: f64| match share {
             share if share < 0.0 => format!("{} less", percent(-share)),
             share => format!("{} more", percent(share)),
         };
-        let (lower, upper, all) = (signed(lower), signed(upper), all.questions);
+        let (lower, upper, together) = (signed(lower), signed(upper), all.questions);
         let what = resource(view);
-        said.push(format!(
-            "{finding}over all {all} together the choices took {lower} to {upper} {what} than the next best"
-        ));
+        let took = format!("the choices took {lower} to {upper} {what} than the next best");
+        said.push(match all.finding {
+            "contradicts" => format!("do not trust the choices there: over all {together} together {took}"),
+            "holds" => format!("over all {together} together {took}"),
+            // An interval that reaches from less to much more is no verdict, however it reads.
+            _ => format!("all {together} together cannot tell: {took}"),
+        });
     }
     said
 }

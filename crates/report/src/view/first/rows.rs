@@ -199,6 +199,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         choice: BTreeMap::new(),
         shown: Vec::new(),
         code: Vec::new(),
+        peer_code: Vec::new(),
         rate: None,
         rate_max: None,
         rate_all: None,
@@ -227,18 +228,18 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
     let levels = levels(&first.factors);
     let varied: Vec<&ChoiceColumn> =
         columns.iter().filter(|column| *levels.get(&column.factor) != Level::Absent).collect();
+    let (peers, own): (Vec<_>, Vec<_>) = varied.iter().partition(|column| is_peers(&levels, &column.factor));
+    let code = |columns: Vec<&&ChoiceColumn>| -> Vec<String> {
+        columns.iter().filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor))).collect()
+    };
     let most = |of: &dyn Fn(&CellView) -> Option<f64>| cells.iter().filter_map(|cell| of(cell)).reduce(f64::max);
     let rates: Vec<f64> = cells.iter().filter_map(|cell| cell.estimate.median).collect();
     let slowest = rates.iter().copied().reduce(f64::min);
     UseRow {
         choice: varied.iter().filter_map(|c| Some((c.factor.clone(), first.factors.get(&c.factor)?.clone()))).collect(),
         shown: columns.iter().map(|column| shown(&levels, &column.factor)).collect(),
-        // What the peer sets stands in no code of the reader of this.
-        code: varied
-            .iter()
-            .filter(|column| !is_peers(&levels, &column.factor))
-            .filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor)))
-            .collect(),
+        code: code(own),
+        peer_code: code(peers),
         rate: slowest,
         rate_max: rates.iter().copied().reduce(f64::max).filter(|_| rates.len() > 1),
         rate_all: cells.iter().filter_map(|cell| all_trials(cell)).reduce(f64::min),
