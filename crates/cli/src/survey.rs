@@ -15,7 +15,7 @@ use clap::ArgMatches;
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::{args, doctor, interrupt, measure, page, print, stored};
 
-/// Lines of an answer: with its title six of them and the end fit a screen.
+/// Lines of an answer, so that all of them and the end fit a screen; most need fewer.
 const LINES_MAX: usize = 4;
 
 /// Wider lines are hard to read.

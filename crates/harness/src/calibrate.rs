@@ -56,6 +56,9 @@ impl Run<'_> {
                 if self.visit(&task)? == BlockEnd::Interrupted {
                     return Ok(false);
                 }
+                if turn == 0 && self.plan.task.is_some() && self.plan.design.calibration_trials > 1 {
+                    self.forget_overheads();
+                }
                 series.extend(self.last_series.take());
             }
             if series.is_empty() {

@@ -416,6 +416,11 @@ impl<'a> Run<'a> {
         sum_ns.checked_div(blocks).unwrap_or(0)
     }
 
+    /// What the first run of a program took says nothing of the others: caches were cold.
+    pub(crate) fn forget_overheads(&mut self) {
+        self.overheads_ns.clear();
+    }
+
     /// Learns from a trial of one window, or of as many as its search had probes.
     pub(crate) fn learn_overhead(&mut self, trial: &Trial, window_ns: u64, spent_ns: u64, cell: &Cell) {
         self.trials_ns += spent_ns;

@@ -43,6 +43,7 @@ pub const STEPS: &[SurveyStep] = &[
         levels: &[("flows", "50"), ("request", "512")],
     },
     SurveyStep { plan: "relay-copy", asks: "how to pass a stream on", part: 12, levels: &[] },
+    SurveyStep { plan: "relay-calls", asks: "how to pass messages on", part: 12, levels: &[] },
     SurveyStep { plan: "ring-nop", asks: "the ceiling of an io_uring", part: 10, levels: &[("entries", "64,1024")] },
 ];
 

@@ -67,8 +67,8 @@ fn sizes_are_passed_on_as_bytes_and_counts_come_out_even() {
     check(&bench, &["--values", "4K,64K", "--metric", "bytes:1M"], &script).exits(0).prints(&["value", "iB/s"]);
     let lines = std::fs::read_to_string(written).expect("what the runs wrote");
     assert!(lines.lines().all(|line| line == "4096 256" || line == "65536 16"), "{lines}");
-    // One to learn how long a run takes, six blocks of two values and a twin.
-    assert_eq!(lines.lines().count(), 1 + 6 * 3);
+    // Two to learn how long a run takes, six blocks of two values and a twin.
+    assert_eq!(lines.lines().count(), 2 + 6 * 3);
 }
 
 #[test]
@@ -178,6 +178,15 @@ fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
     assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it said “no room”");
     assert_eq!(document["groups"][0]["blocks"]["used"], 6);
     assert!(document["check"]["gains"][0]["text"].as_str().unwrap().contains("what you have, 1, came to nothing"));
+}
+
+/// The first run takes half of the time that there is, as where nobody has read a file before.
+#[test]
+fn a_first_run_that_meets_cold_caches_plans_nothing() {
+    let bench = Bench::new();
+    let script = "test -e warm || sleep 4; touch warm; : {value}";
+    let words = ["check", "--budget", "8s", "--looks", "1", "--values", "1,2", "--quiet", "--", "sh", "-c", script];
+    bench.run_args(&words).exits(0);
 }
 
 #[test]

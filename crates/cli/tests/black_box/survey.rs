@@ -13,6 +13,8 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
         "buffer-size: which sizes",
         "pipe-sizes: which sizes for pipes and devices",
         "tcp-echo",
+        "relay-copy: how to pass a stream on",
+        "relay-calls: how to pass messages on",
         "ring-nop",
         "as `bytegauge run NAME` measures it",
     ]);

@@ -2,6 +2,8 @@
 //!
 //! Pure: what was seen comes in, words come out. Where something had to be assumed, it is said.
 
+use std::net::SocketAddr;
+
 use bytegauge_model::Bytes;
 use serde::Serialize;
 
@@ -101,7 +103,7 @@ fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> Aske
     };
     let same = read_all.abs_diff(written_all) as f64 <= SAME * read_all.max(written_all) as f64;
     let answered = answered(main);
-    if joined.len() > 1 && same && one_way(main) && transport != "pipe" {
+    if joined.len() > 1 && same && one_way(main) && transport != "pipe" && !speaks_to_itself(joined) {
         relay(observed, main, transport)
     } else if answered {
         calls(observed, main, transport)
@@ -112,6 +114,15 @@ fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> Aske
     } else {
         both(observed, main, transport)
     }
+}
+
+/// Whether both ends of a connection were seen: what comes in at one then went out at the other, and nothing is passed on.
+fn speaks_to_itself(ends: &[&EndView]) -> bool {
+    ends.iter().any(|end| {
+        let Leads::Connected { peer, .. } = &end.leads else { return false };
+        let Some(peer) = peer.parse::<SocketAddr>().ok().filter(|peer| peer.ip().is_loopback()) else { return false };
+        ends.iter().any(|other| matches!(&other.leads, Leads::Accepted { port, .. } if *port == peer.port()))
+    })
 }
 
 /// Whether reads and writes answer each other: every few calls the other way round.
@@ -548,6 +559,12 @@ mod tests {
         );
         let passed = vec![end(served(), reads, None, 0), end(tcp(), None, writes, 0)];
         check_plan(passed, ProgramKind::Relay, &["relay-buffer = \"4K,16K,64K,256K,1M\""]);
+        let itself = Leads::Connected { transport: "tcp".into(), peer: "127.0.0.1:7000".into() };
+        let both = vec![
+            end(served(), side("read", 100, 100, 50), side("write", 2, 2, 50), 100),
+            end(itself, side("read", 2, 2, 50), side("write", 100, 100, 50), 100),
+        ];
+        check_plan(both, ProgramKind::Server, &["request = 100", "response = 2"]);
         let udp = Leads::Accepted { transport: "udp".into(), port: 53 };
         check_plan(vec![end(udp, side("recvmsg", 2048, 512, 9), None, 0)], ProgramKind::Reader, &["write-size = 512"]);
         let zero = Leads::File { path: "/dev/zero".into() };
