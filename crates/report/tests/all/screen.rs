@@ -179,7 +179,7 @@ fn what_was_not_looked_at_is_said() {
     assert!(!text.contains("--ends") && !text.contains("--full-grid"), "{text}");
     // Who reads has no congestion control to set.
     for row in &mut data.groups {
-        row.group.factors.set("i_am", bytegauge_model::Level::Name("reader".into()));
+        row.group.factors.set("i_am", Level::Name("reader".into()));
     }
     let holds = View::of(&data, &Settings::default()).answer.holds.join("; ");
     assert!(holds.contains("congestion control of the peer, which sends (cubic)"), "{holds}");
