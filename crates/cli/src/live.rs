@@ -49,7 +49,7 @@ fn describe(event: &Event<'_>) -> Value {
     match event {
         Event::Began { session, resumed } => json!({"event": "session", "session": session.0, "resumed": resumed}),
         Event::Stage { stage, trials } => json!({"event": "stage", "stage": stage.name(), "trials": trials}),
-        Event::Trial { cell, trial, elapsed_ns, left_ns } => {
+        Event::Trial { cell, trial, elapsed_ns, left_ns, further_ns } => {
             let mut line = json!({
                 "event": "trial",
                 "cell": cell.id,
@@ -63,6 +63,7 @@ fn describe(event: &Event<'_>) -> Value {
                 "calls": trial.calls,
                 "elapsed_ns": elapsed_ns,
                 "left_ns": left_ns,
+                "further_ns": further_ns,
             });
             for row in WORKLOADS {
                 line[row.unit.per_second] = json!(trial.rate().filter(|_| trial.workload == row.value));

@@ -109,11 +109,11 @@ impl Bar {
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
         let spread = estimate.relative_half_width().map(|share| format!(" ± {} %", significant(share * 100.0, 2)));
         let rate = (cell.factors.workload().row().unit.rate)(median);
-        Some(format!("{}: {rate}{} so far", describe(cell), spread.unwrap_or_default()))
+        Some(format!("{rate}{} so far: {}", spread.unwrap_or_default(), describe(cell)))
     }
 
     /// The time left, what the host took, and a line a question.
-    fn message(&self, left: Nanos) -> String {
+    fn message(&self, left: &str) -> String {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = self.host.share(cpus);
         let host = if share < 0.0005 {
@@ -123,8 +123,8 @@ impl Bar {
         };
         let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(20) - 1;
         let lines = self.groups.iter().take(LINES_MAX).filter_map(|group| self.leader(group));
-        let lines = lines.map(|line| format!("  {line}").chars().take(width).collect::<String>());
-        [format!("{left} left{host}")].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+        let lines = lines.map(|line| whole_parts(&line, width));
+        [format!("{left}{host}")].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -138,20 +138,19 @@ impl Observer for Bar {
                 }
             }
             Event::Stage { stage, trials } => self.stage(*stage, *trials),
-            Event::Trial { cell, trial, left_ns, .. } => {
+            Event::Trial { cell, trial, left_ns, further_ns, .. } => {
                 if let Some(rate) = trial.rate() {
                     self.rates.entry(cell.id.clone()).or_default().push(rate);
                     self.cells.entry(cell.id.clone()).or_insert_with(|| (*cell).clone());
                 }
                 self.host.hear(trial.machine.as_ref());
                 self.bar.inc(1);
-                let left = Nanos(left_ns / 1_000_000_000 * 1_000_000_000);
                 if self.plain {
                     return;
                 }
                 self.groups.retain(|group| *group != cell.group);
                 self.groups.insert(0, cell.group.clone());
-                self.bar.set_message(self.message(left));
+                self.bar.set_message(self.message(&left(*left_ns, *further_ns)));
             }
             Event::Look { look, of, judgement, next_ns } => {
                 let Judgement { groups, settled, likely } = judgement;
@@ -165,6 +164,30 @@ impl Observer for Bar {
             Event::Note(text) => self.say(text),
         }
     }
+}
+
+/// `45 s left`, and what may follow.
+fn left(left_ns: u64, further_ns: u64) -> String {
+    let seconds = |ns: u64| Nanos(ns / 1_000_000_000 * 1_000_000_000);
+    match further_ns {
+        0 => format!("{} left", seconds(left_ns)),
+        _ => format!("{} left, then {} more where something stays open", seconds(left_ns), seconds(further_ns)),
+    }
+}
+
+/// A line of at most so many characters, indented; of a longer one as many words as fit.
+fn whole_parts(line: &str, width: usize) -> String {
+    let line = format!("  {line}");
+    if line.chars().count() <= width {
+        return line;
+    }
+    let fits: String = line.chars().take(width.saturating_sub(1)).collect();
+    let whole = if line[fits.len()..].starts_with(' ') {
+        fits.as_str()
+    } else {
+        fits.rsplit_once(' ').map_or(fits.as_str(), |(words, _)| words)
+    };
+    format!("{} …", whole.trim_end()).chars().take(width).collect()
 }
 
 /// `unix cross-core drain read 32K write 256K`: the transport, then what is not at its neutral level.
@@ -187,6 +210,22 @@ fn describe(cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_left_tells_of_the_looks_that_may_follow() {
+        assert_eq!(left(57_900_000_000, 0), "57 s left");
+        assert_eq!(left(57_900_000_000, 115_000_000_000), "57 s left, then 115 s more where something stays open");
+    }
+
+    #[test]
+    fn lines_end_with_a_whole_word() {
+        let check =
+            |width: usize, expected: &str| assert_eq!(whole_parts("2.1 GiB/s so far: unix read 32K", width), expected);
+        check(40, "  2.1 GiB/s so far: unix read 32K");
+        check(33, "  2.1 GiB/s so far: unix read 32K");
+        check(32, "  2.1 GiB/s so far: unix read …");
+        check(29, "  2.1 GiB/s so far: unix …");
+    }
 
     #[test]
     fn what_the_host_took_is_a_share_of_all_cpus() {

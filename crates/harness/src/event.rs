@@ -29,8 +29,10 @@ pub enum Event<'a> {
         trial: &'a Trial,
         /// Time since the run began, nanoseconds.
         elapsed_ns: u64,
-        /// Expected time until its end, nanoseconds.
+        /// Expected time until its end, or until that of the look, nanoseconds.
         left_ns: u64,
+        /// What the looks after it take, which come where something stays open, nanoseconds.
+        further_ns: u64,
     },
     /// A look is complete, and the session was judged.
     Look {

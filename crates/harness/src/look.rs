@@ -124,6 +124,7 @@ impl Run<'_> {
         }
         self.confirm_ns = self.time_until(groups, look);
         self.confirm_began_ns = monotonic_ns();
+        self.further_ns = self.time_after(groups, look);
         let due = |run: &Run<'_>, confirmed: &Confirmed| {
             run.target(&confirmed.group, look).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
         };
@@ -131,8 +132,12 @@ impl Run<'_> {
         if trials > 0 {
             let blocks = groups.iter().map(|confirmed| due(self, confirmed)).max().unwrap_or(0);
             let (of, time) = (self.plan.looks, about(self.confirm_ns));
-            self.observer
-                .hear(&Event::Note(format!("look {look} of {of}: {blocks} confirmation blocks, about {time}")));
+            let further = match self.further_ns {
+                0 => String::new(),
+                ns => format!("; where something stays open then, about {} more for the looks after it", about(ns)),
+            };
+            let text = format!("look {look} of {of}: {blocks} confirmation blocks, about {time}{further}");
+            self.observer.hear(&Event::Note(text));
         }
         self.observer.hear(&Event::Stage { stage: Stage::Confirm, trials });
         Ok(())
@@ -165,6 +170,19 @@ impl Run<'_> {
         self.store.add_note(self.session, &note)?;
         self.observer.hear(&Event::Note(note));
         Ok(false)
+    }
+
+    /// Time of all looks after one, which come at once where something stays open and the user wants them, nanoseconds; as
+    /// far as the user's cap lets them begin.
+    fn time_after(&self, groups: &[Confirmed], look: u64) -> u64 {
+        if !self.options.until_proven {
+            return 0;
+        }
+        let (until_ns, spent_ns) = (self.time_until(groups, look), monotonic_ns() - self.began_ns);
+        let ends = (look + 1..=self.plan.looks).map(|later| self.time_until(groups, later));
+        let allowed = ends
+            .filter(|end_ns| self.options.until_max_ns.is_none_or(|cap_ns| spent_ns.saturating_add(*end_ns) <= cap_ns));
+        allowed.max().unwrap_or(until_ns).saturating_sub(until_ns)
     }
 
     /// Time until the end of a look, its audit included, nanoseconds: by the blocks that a group has had, else as its trials

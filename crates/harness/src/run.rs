@@ -139,6 +139,8 @@ pub struct Run<'a> {
     pub(crate) audited_ns: u64,
     pub(crate) confirm_ns: u64,
     pub(crate) confirm_began_ns: u64,
+    /// What the looks after the present one take, should they come, nanoseconds.
+    pub(crate) further_ns: u64,
     // Held until the run is over: nobody else measures this session.
     _owner: Owner,
     /// Overheads of trials by group: their sum, and of how many.
@@ -294,6 +296,7 @@ impl<'a> Run<'a> {
             audited_ns: 0,
             confirm_ns: 0,
             confirm_began_ns: 0,
+            further_ns: 0,
             _owner: owner,
             overheads_ns: BTreeMap::new(),
             trials_ns: 0,
@@ -438,7 +441,7 @@ impl<'a> Run<'a> {
         self.remember(trial);
         let elapsed_ns = monotonic_ns() - self.began_ns;
         let left_ns = self.left_ns(elapsed_ns);
-        self.observer.hear(&Event::Trial { cell, trial, elapsed_ns, left_ns });
+        self.observer.hear(&Event::Trial { cell, trial, elapsed_ns, left_ns, further_ns: self.further_ns });
     }
 
     fn remember(&mut self, trial: &Trial) {

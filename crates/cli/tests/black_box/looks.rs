@@ -119,6 +119,14 @@ fn until_proven_looks_until_nothing_is_left_to_settle() {
     let raw = check_blocks(&bench, 6 << (last - 1), last);
     let saved = raw.session["notes"].to_string().contains("settled all that can be");
     assert_eq!(saved, settled, "{}", raw.session["notes"]);
+    // The time of the looks that may follow is told from the first on, not only that of the present one.
+    let lines = ran.json_lines();
+    let trials = || lines.iter().filter(|line| line["event"] == "trial" && line["stage"] == "confirm");
+    let further = |line: Option<&Value>| line.and_then(|line| line["further_ns"].as_u64());
+    assert!(further(trials().next()).is_some_and(|ns| ns > 0), "{:?}", trials().next());
+    assert!(last < 3 || further(trials().next_back()) == Some(0), "{:?}", trials().next_back());
+    let notes = || lines.iter().filter_map(|line| line["text"].as_str());
+    assert!(notes().any(|text| text.contains("look 1 of 3: ") && text.contains("more for the looks after it")));
 }
 
 #[test]
