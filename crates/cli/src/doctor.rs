@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytegauge_sys::environment::Environment;
 use bytegauge_sys::limit::{Limit, open_files};
-use bytegauge_sys::machine::{MachineProbe, delta};
+use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
 use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;
 use serde::Serialize;
@@ -53,6 +53,8 @@ struct Symptom {
 struct Facts {
     /// Share of the CPUs that the hypervisor took.
     steal: Option<f64>,
+    /// The same since the machine was started.
+    steal_since_boot: Option<f64>,
     /// CPUs' worth of work of others.
     busy: Option<f64>,
     files: Option<Limit>,
@@ -119,12 +121,15 @@ fn facts() -> Facts {
         let seen = delta(&before, &probe.sample().ok()?);
         let elapsed_ns = seen.elapsed_ns.max(1) as f64;
         let cpus = seen.per_cpu.len().max(1) as f64;
-        Some((seen.steal_ns() as f64 / elapsed_ns / cpus, seen.busy_ns() as f64 / elapsed_ns))
+        let ticks = |of: fn(&CpuTicks) -> u64| before.per_cpu.iter().map(of).sum::<u64>() as f64;
+        let since_boot = ticks(|cpu| cpu.steal) / ticks(CpuTicks::total).max(1.0);
+        Some((seen.steal_ns() as f64 / elapsed_ns / cpus, since_boot, seen.busy_ns() as f64 / elapsed_ns))
     };
     let seen = look();
     Facts {
-        steal: seen.map(|(steal, _)| steal),
-        busy: seen.map(|(_, busy)| busy),
+        steal: seen.map(|(steal, ..)| steal),
+        steal_since_boot: seen.map(|(_, since_boot, _)| since_boot),
+        busy: seen.map(|(.., busy)| busy),
         files: open_files().ok(),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
         is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),
@@ -177,11 +182,21 @@ fn governor(environment: &Environment) -> Option<Symptom> {
 fn steal(facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "steal";
     let share = facts.steal?;
-    let found = format!("the host took {:.1} % of the CPUs in half a second", share * 100.0);
+    // Half a second is soon over: a session, which looks all along, may well have met some.
+    let since_boot = facts.steal_since_boot.map_or_else(String::new, |share| format!(", {} since boot", tenths(share)));
+    let found = format!("the host took {} of the CPUs in this half second{since_boot}", tenths(share));
     Some(match share {
         share if share >= STEAL => told(NAME, format!("{found}: ask for CPUs of your own, or measure at another hour")),
         _ => good(NAME, found),
     })
+}
+
+/// `0.3 %`; what is not nothing does not read so.
+fn tenths(share: f64) -> String {
+    match share {
+        share if share > 0.0 && share < 0.0005 => "< 0.1 %".into(),
+        share => format!("{:.1} %", share * 100.0),
+    }
 }
 
 fn busy(facts: &Facts) -> Option<Symptom> {
@@ -190,7 +205,7 @@ fn busy(facts: &Facts) -> Option<Symptom> {
     let found = format!("other programs kept {cpus:.1} CPUs busy");
     Some(match cpus {
         cpus if cpus >= BUSY => {
-            mend(NAME, format!("{found}: see which, and end them"), "top -b -n 1 -o %CPU | head -n 15")
+            mend(NAME, format!("{found}: see which, and end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
         }
         _ => good(NAME, found),
     })
@@ -303,6 +318,7 @@ mod tests {
         environment.io_uring_disabled = Some(2);
         let facts = Facts {
             steal: Some(0.2),
+            steal_since_boot: Some(0.1),
             busy: Some(1.5),
             files: Some(Limit { soft: 1024, hard: 2048 }),
             backlog: Some(128),
@@ -326,6 +342,7 @@ mod tests {
         environment.io_uring_disabled = Some(0);
         let facts = Facts {
             steal: Some(0.0),
+            steal_since_boot: Some(0.0004),
             busy: Some(0.0),
             files: Some(Limit { soft: 8192, hard: 8192 }),
             backlog: Some(4096),
@@ -333,9 +350,12 @@ mod tests {
         };
         let found = symptoms(&environment, &facts);
         assert!(found.iter().all(|one| one.state == "good"), "{found:?}");
-        assert!(shown(&environment, &found).ends_with("nothing to mend\n"));
         // As in a container, whose sysctl is the host's.
         assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), "told");
+        let text = shown(&environment, &found);
+        assert!(text.ends_with("nothing to mend\n"), "{text}");
+        // A moment without steal does not contradict a session that met some.
+        assert!(text.contains("the host took 0.0 % of the CPUs in this half second, < 0.1 % since boot"), "{text}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub struct SessionSummary {
     pub saved: Option<String>,
     /// How many groups it has.
     pub groups: u64,
-    /// How many cells it has, twins and floors included.
+    /// How many choices it has: cells without twins and floors.
     pub cells: u64,
     /// How many trials it has, of any outcome.
     pub trials: u64,
@@ -140,7 +140,7 @@ impl Store {
     pub fn sessions(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let sql = "SELECT id, started_unix_ns, finished_unix_ns, status, plan_name, workload, version, imported,
                    (SELECT count(*) FROM groups WHERE session = sessions.id),
-                   (SELECT count(*) FROM cells WHERE session = sessions.id),
+                   (SELECT count(*) FROM cells WHERE session = sessions.id AND kind = 'candidate'),
                    (SELECT count(*) FROM trials WHERE session = sessions.id),
                    plan ->> '$.saved'
                    FROM sessions ORDER BY id DESC";
