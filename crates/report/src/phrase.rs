@@ -33,6 +33,16 @@ pub fn transport(levels: &Levels) -> String {
     }
 }
 
+/// A limit as people read it; what else there is explains itself.
+pub fn limit(name: &'static str) -> &'static str {
+    match name {
+        "window" => "full TCP window",
+        "wake-ups" => "waking each other up",
+        "unknown" => "no limit found",
+        other => other,
+    }
+}
+
 /// Where the ends run: "ends on different CPUs".
 pub fn placement(levels: &Levels) -> Option<&'static str> {
     Some(match levels.get("placement").name()? {

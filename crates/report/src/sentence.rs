@@ -9,7 +9,7 @@ use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
-use crate::phrase::{capital, join, profile_phrase};
+use crate::phrase::{capital, join, profile_phrase, rate_unit};
 
 /// What a verdict sentence is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,7 +207,7 @@ impl Verdict {
             _ => format!(", whether the {} {}", self.workload.row().worker, join(&self.phrases(), "or")),
         };
         let rates = self.span();
-        let bound = self.bound.map_or_else(String::new, |bound| format!("takes {}, ", self.at_most(bound)));
+        let bound = self.bound.map_or_else(String::new, |bound| format!("{}, ", self.at_most(bound, "")));
         let margin = percent(self.margin);
         format!("{rates}, within {margin} of the best confirmed{profiles} ({bound}{})", self.scope())
     }
@@ -216,16 +216,19 @@ impl Verdict {
     fn bound_text(&self) -> String {
         let Some(bound) = self.bound else { return String::new() };
         match bound < BOUND_MAX {
-            true => format!("; it takes {} than the best confirmed ({})", self.at_most(bound), self.scope()),
+            true => format!("; it {} ({})", self.at_most(bound, " than the best confirmed"), self.scope()),
             false => {
                 format!("; how much more {} it takes than the best is not bounded ({})", self.resource(), self.scope())
             }
         }
     }
 
-    /// `at most 12 % more time`.
-    fn at_most(&self, bound: f64) -> String {
-        format!("at most {} more {}", at_most(bound), self.resource())
+    /// `takes at most 12 % more time than the best confirmed`.
+    fn at_most(&self, bound: f64, than: &str) -> String {
+        match is_nothing(bound) {
+            true => format!("takes no more {} than any other confirmed", self.resource()),
+            false => format!("takes at most {} more {}{than}", at_most(bound), self.resource()),
+        }
     }
 
     /// What a choice takes more of.
@@ -314,9 +317,23 @@ impl Verdict {
     fn with_interval(&self, rate: &Rate) -> String {
         let median = self.shown(rate.per_second);
         let Some((lower, upper)) = rate.interval else { return median };
-        // A program's time is the rate's inverse.
-        let per_run = self.workload == Workload::Check && self.unit == "runs/s";
-        let (from, to) = if per_run { (upper, lower) } else { (lower, upper) };
+        if self.workload == Workload::Check {
+            return self.with_interval_of_runs(&median, lower, upper);
+        }
+        // Both ends in the unit of the median: `0.25 to 3.58` beside `2.84 GiB/s`.
+        let base = match self.workload {
+            Workload::Call => "calls/s",
+            Workload::Ring => "NOPs/s",
+            _ => "bytes/s",
+        };
+        let (divisor, _) = rate_unit(base, rate.per_second);
+        let shown = |rate: f64| significant(rate / divisor, 3);
+        format!("{median} ({} to {})", shown(lower), shown(upper))
+    }
+
+    /// The same of a program's runs, whose time is the rate's inverse.
+    fn with_interval_of_runs(&self, median: &str, lower: f64, upper: f64) -> String {
+        let (from, to) = if self.unit == "runs/s" { (upper, lower) } else { (lower, upper) };
         let (from, to) = (self.shown(from), self.shown(to));
         let number = |text: &str, unit: &str| text.strip_suffix(unit).map(|number| number.trim_end().to_owned());
         let unit = median.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -365,6 +382,20 @@ pub fn at_most(share: f64) -> String {
     }
 }
 
+/// How far a choice and its second measurement may be apart: `measured twice: at most 30 % apart`.
+pub fn measured_twice(reach: f64) -> String {
+    match reach < 1.0 {
+        true => format!("measured twice: at most {} apart", percent(reach)),
+        // Nobody reads 459 % as 5.6 times.
+        false => format!("measured twice: up to {} × apart", significant(1.0 + reach, 2)),
+    }
+}
+
+/// Whether a bound is printed as nothing at all: no other confirmed choice is better.
+pub fn is_nothing(bound: f64) -> bool {
+    bound <= 1e-9
+}
+
 /// How old connections were while they were measured: `connections 50 to 76 ms after they opened`.
 pub fn aged(from_ns: u64, to_ns: u64) -> String {
     let (from, to) = (shown_age(from_ns), shown_age(to_ns));
@@ -388,12 +419,16 @@ fn settle_text(settle: &Settle) -> String {
         return "to settle it would take more than an hour".into();
     }
     let plural = if settle.blocks == 1 { "block" } else { "blocks" };
-    // What was estimated from so few blocks is a guess, whatever it is multiplied with.
+    let blocks = settle.blocks;
+    let more = match settle.seconds {
+        Some(seconds) => format!("{} s more ({blocks} {plural})", significant(seconds.max(1.0), 2)),
+        None => format!("{blocks} more {plural}"),
+    };
     let how = match settle.by_looks {
         true => ": go on with --resume --until proven",
         false => ", which is more than this session has left",
     };
-    format!("about {} more {plural} may settle it if nothing changes{how}", settle.blocks)
+    format!("about {more} may settle it if nothing changes{how}")
 }
 
 /// A budget as the flag takes it, rounded up to what a person would type.
@@ -498,6 +533,12 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_twice_is_told_as_a_factor_where_it_is_large() {
+        assert_eq!(measured_twice(0.304), "measured twice: at most 30.4 % apart");
+        assert_eq!(measured_twice(4.59), "measured twice: up to 5.6 × apart");
+    }
+
+    #[test]
     fn not_proven_says_what_would_settle_it() {
         let settle = Some(Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2), by_looks: false });
         check(
@@ -505,12 +546,12 @@ mod tests {
             "Unix sockets, ends on different CPUs: not proven; the best confirmed is to read with 32 KiB and write \
              with 256 KiB: 3.9 GiB/s (3.67 to 4.37); it takes at most 1.7 % more time than the best confirmed (shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened); \
-             about 30 more blocks may settle it if nothing changes, which is more than this session has left.",
+             about 41 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
         );
         let settle = Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2), by_looks: true };
         assert_eq!(
             settle_text(&settle),
-            "about 30 more blocks may settle it if nothing changes: go on with --resume --until proven"
+            "about 41 s more (30 blocks) may settle it if nothing changes: go on with --resume --until proven"
         );
         let settle = Some(Settle { blocks: 1, seconds: None, budget_s: None, by_looks: false });
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
@@ -544,9 +585,7 @@ mod tests {
         let text = Verdict { bound: Some(39.03), ..verdict(answer, vec![skewed]) }.text();
         // Half of a lopsided interval would say ± 58.6 %, where it reaches down by 91 % and up by 26 %.
         assert!(
-            text.contains(
-                ": 2.84 GiB/s (256 MiB/s to 3.58 GiB/s); how much more time it takes than the best is not bounded"
-            ),
+            text.contains(": 2.84 GiB/s (0.25 to 3.58); how much more time it takes than the best is not bounded"),
             "{text}"
         );
         assert!(!text.contains('±') && !text.contains("3903"), "{text}");

@@ -43,7 +43,10 @@ fn a_look_ends_with_long_trials_of_the_choice_and_its_rivals() {
 fn what_has_no_time_for_an_audit_says_so() {
     let bench = Bench::new();
     let words = "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 6 --duration 50ms";
-    for (audit, expected) in [("--audit off", "not asked: connections older than "), ("", "(no time)")] {
+    for (audit, expected) in [
+        ("--audit off", "AUDIT not run (--audit off): connections older than "),
+        ("", "AUDIT not run (no time): connections older than "),
+    ] {
         let ran = bench.run(&format!("{words} {audit} --quiet")).exits(0);
         let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(expected), "{text}");

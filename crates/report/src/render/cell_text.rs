@@ -147,14 +147,23 @@ pub fn rate(base: &str, per_second: f64) -> String {
     format!("{} {name}", fixed(per_second / unit, 3))
 }
 
+/// What rates are divided by, and the unit's name then: one for all that is compared by eye.
+pub type Scale = (f64, &'static str);
+
+/// The scale in which the fastest of some cells is read best.
+pub fn scale<'a>(cells: impl Iterator<Item = &'a CellView>) -> Scale {
+    let rates = cells.filter_map(|cell| Some((cell.estimate.unit, cell.estimate.median?)));
+    let fastest = rates.max_by(|a, b| a.1.total_cmp(&b.1));
+    fastest.map_or((1.0, ""), |(base, rate)| rate_unit(base, rate))
+}
+
 /// The primary rate of a cell, or that it is not known.
-pub fn cell_rate(cell: &CellView) -> String {
+pub fn cell_rate(cell: &CellView, (unit, name): Scale) -> String {
     let Some(per_second) = cell.estimate.median else { return UNKNOWN.into() };
-    if is_confirmed(cell) {
-        return rate(cell.estimate.unit, per_second);
+    match is_confirmed(cell) {
+        true => format!("{} {name}", fixed(per_second / unit, 3)),
+        false => format!("({}) {name}", rounded(per_second / unit)),
     }
-    let (unit, name) = rate_unit(cell.estimate.unit, per_second);
-    format!("({}) {name}", rounded(per_second / unit))
 }
 
 /// Whether the cell's numbers are those of confirmation; others come from a look or two and are printed in brackets.
@@ -193,12 +202,9 @@ pub fn fixed(value: f64, digits: i32) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The interval in the unit of the median: `3.85 – 3.99`; nothing without one.
-pub fn interval(estimate: &Estimate) -> String {
-    let (Some(median), Some(lower), Some(upper)) = (estimate.median, estimate.lower, estimate.upper) else {
-        return String::new();
-    };
-    let (unit, _) = rate_unit(estimate.unit, median);
+/// The interval without its unit: `3.85 – 3.99`; nothing without one.
+pub fn interval(estimate: &Estimate, (unit, _): Scale) -> String {
+    let (Some(lower), Some(upper)) = (estimate.lower, estimate.upper) else { return String::new() };
     let (lower, upper) = (lower / unit, upper / unit);
     // As many digits as tell the two ends apart.
     let digits = (3..=5).find(|&digits| fixed(lower, digits) != fixed(upper, digits)).unwrap_or(3);

@@ -131,6 +131,7 @@ mod tests {
             code: Vec::new(),
             rate: Some(rate),
             rate_max: None,
+            rate_all: None,
             rough: false,
             cost: None,
             p99_ns: None,

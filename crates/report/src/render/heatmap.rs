@@ -10,7 +10,7 @@ use anstyle::{Ansi256Color, AnsiColor, Style};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Level, factor};
 
-use super::cell_text::{Mark, Marks, cell_rate, compact_level, is_confirmed, rate, rate_unit, rounded};
+use super::cell_text::{Mark, Marks, cell_rate, compact_level, is_confirmed, rate, rate_unit, rounded, scale};
 use super::paint::Paint;
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
@@ -137,7 +137,7 @@ fn grid(
 }
 
 fn bars(cells: &[&CellView], marks: &Marks, name: &str, width: usize, paint: Paint) -> Vec<String> {
-    let most = largest(cells);
+    let (most, scale) = (largest(cells), scale(cells.iter().copied()));
     let room = width.saturating_sub(30).min(BAR_WIDTH);
     if room < 8 {
         return Vec::new();
@@ -153,7 +153,7 @@ fn bars(cells: &[&CellView], marks: &Marks, name: &str, width: usize, paint: Pai
         let padding = " ".repeat(room.saturating_sub(bar.chars().count()));
         let bar = paint.style(Style::new().fg_color(Some(shade(median / most).into())), &bar);
         let mark = marks.of(cell).symbol();
-        lines.push(format!("{mark} {:>6}  {bar}{padding}  {:>12}", compact_level(cell, name), cell_rate(cell)));
+        lines.push(format!("{mark} {:>6}  {bar}{padding}  {:>12}", compact_level(cell, name), cell_rate(cell, scale)));
     }
     lines
 }

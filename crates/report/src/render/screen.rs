@@ -12,7 +12,7 @@ use super::cell_text::{fixed, rounded};
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 pub(super) use crate::sentence::at_most as bound;
-use crate::sentence::{BOUND_MAX, percent};
+use crate::sentence::{BOUND_MAX, is_nothing, percent};
 use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
 use bytegauge_model::factor;
 
@@ -81,11 +81,12 @@ impl Caps {
     const NONE: Caps =
         Caps { why: usize::MAX, audit: usize::MAX, relays: usize::MAX, holds: usize::MAX, noise: usize::MAX };
     /// From the most that is read to the least that tells something.
-    const SOME: [Caps; 4] = [
+    const SOME: [Caps; 5] = [
         Caps { why: 2, audit: 4, relays: 3, holds: 6, noise: 4 },
         Caps { why: 2, audit: 3, relays: 3, holds: 5, noise: 4 },
         Caps { why: 2, audit: 2, relays: 3, holds: 4, noise: 3 },
         Caps { why: 2, audit: 2, relays: 2, holds: 3, noise: 2 },
+        Caps { why: 2, audit: 1, relays: 1, holds: 2, noise: 2 },
     ];
 }
 
@@ -163,6 +164,7 @@ impl Page<'_> {
             + usize::from(avoid > 0) * 2
             + usize::from(all.len() == 1)
             + gain;
+        let total = room.unwrap_or(usize::MAX);
         let Some(room) = room.map(|room| room.saturating_sub(around)) else {
             return self.both(grid, &all, avoid, [0, 0]);
         };
@@ -172,12 +174,20 @@ impl Page<'_> {
         // A line says how many more there are.
         let least = if avoid > AVOID_MIN { AVOID_MIN + 1 } else { avoid };
         let for_rows = room.saturating_sub(least);
-        let rows = chosen(&all, for_rows);
-        let hidden = all.len() - rows.len();
-        let left = room.saturating_sub(rows.len() + usize::from(hidden > 0));
-        let shown = if avoid <= left { avoid } else { left.saturating_sub(1) };
         let proven = |rows: &[&UseRow]| rows.iter().filter(|row| row.standing == Standing::Proven).count();
-        self.both(grid, &rows, shown, [hidden, proven(&all) - proven(&rows)])
+        let mut fewer = 0;
+        loop {
+            let rows = chosen(&all, for_rows.saturating_sub(fewer));
+            let hidden = all.len() - rows.len();
+            let left = room.saturating_sub(rows.len() + fewer + usize::from(hidden > 0));
+            let shown = if avoid <= left { avoid } else { left.saturating_sub(1) };
+            let out = self.both(grid.clone(), &rows, shown, [hidden, proven(&all) - proven(&rows)]);
+            // Fewer rows may have room for more columns, whose headings are explained in a line.
+            if out.len() <= total || fewer >= for_rows {
+                return out;
+            }
+            fewer += 1;
+        }
     }
 
     /// The rows that make a grid, where there is one.
@@ -241,7 +251,7 @@ impl Page<'_> {
         // Notes stand in their rows where there is room for all of them, else below the table.
         if let Some(notes) = columns.last_mut().filter(|column| column.heading.is_empty())
             && widths.iter().map(|width| width + 2).sum::<usize>() > width
-            && rows.iter().any(|row| row.note.is_some())
+            && rows.iter().any(|row| !note(to_use, row).is_empty())
         {
             below = numbered(&mut notes.texts, self.width, &self.paint);
             *widths.last_mut().expect("as many as columns") = notes.width();
@@ -331,9 +341,10 @@ impl Page<'_> {
         let used = said.iter().filter(|(standing, _)| rows.iter().any(|row| row.standing == *standing));
         let mut parts: Vec<String> = used.map(|(standing, text)| format!("{} {text}", mark(*standing))).collect();
         if rows.iter().any(|row| row.shown.iter().any(|text| text.starts_with('('))) {
-            parts.push("(size) its peer's".into());
+            parts.push("(…) its peer's".into());
         }
         parts.extend(means.iter().cloned());
+        parts.extend(self.answer.to_use.memory.clone());
         let lines = wrap_parts(&parts, self.width - 2);
         lines.into_iter().map(|line| self.paint.dim(&format!("  {line}"))).collect()
     }
@@ -369,7 +380,7 @@ impl Page<'_> {
         if lines.len() > lines_max {
             lines.truncate(lines_max);
             if let Some(last) = lines.last_mut() {
-                *last = format!("{} …", last.chars().take(room - 2).collect::<String>().trim_end());
+                *last = format!("{} …", whole_words(last, room - 2));
             }
         }
         let named = |(at, line): (usize, &String)| {
@@ -458,6 +469,15 @@ pub(super) fn mark(standing: Standing) -> &'static str {
         Standing::Doubtful => "?",
         Standing::Nothing => "-",
         Standing::Alone => " ",
+    }
+}
+
+/// As many of a text's words as fit.
+fn whole_words(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.trim_end().to_owned(),
+        Some((end, _)) if text[end..].starts_with(' ') => text[..end].trim_end().to_owned(),
+        Some((end, _)) => text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words).trim_end().to_owned(),
     }
 }
 
@@ -554,15 +574,29 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
         columns.push(column("p99 ms", true, 3, &|row| row.p99_ns.map_or("–".into(), |ns| fixed(ns / 1e6, 2))));
     }
     if rows.iter().any(|row| row.within.is_some()) {
-        columns.push(column("within", true, 0, &|row| row.within.map_or("–".into(), bound)));
+        columns.push(column("within", true, 0, &|row| row.within.map_or("–".into(), within)));
     }
     if rows.iter().any(|row| row.tied.is_some()) {
         columns.push(column(OR, false, 1, &|row| row.tied.clone().unwrap_or_default()));
     }
-    if rows.iter().any(|row| row.note.is_some()) {
-        columns.push(column("", false, 0, &|row| row.note.clone().unwrap_or_default()));
+    if rows.iter().any(|row| row.note.is_some() || row.rate_all.is_some()) {
+        columns.push(column("", false, 0, &|row| note(to_use, row)));
     }
     columns
+}
+
+/// What a bound of nothing means, in a word.
+const BEST: &str = "best";
+
+/// The bound of a row; a choice than which no other is better is the best.
+fn within(bound: f64) -> String {
+    if is_nothing(bound) { BEST.into() } else { self::bound(bound) }
+}
+
+/// What has to be known beside a row: the rate of all its trials where the median flatters, and its note.
+fn note(to_use: &UseView, row: &UseRow) -> String {
+    let all = row.rate_all.map(|rate| format!("all {}", fixed(rate / to_use.rate_divisor, 3)));
+    all.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join("; ")
 }
 
 /// A heading of a choice: its name in code, of a long one the short name, which is explained below the table.
@@ -576,15 +610,19 @@ fn heading(choice: &ChoiceColumn) -> &str {
 /// What the headings of a table mean that explain nothing themselves.
 fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     let ties = headings.contains(&OR).then(|| format!("{OR}: not told apart"));
+    let best = rows.iter().any(|row| row.within.is_some_and(is_nothing));
+    let best = best.then(|| format!("{BEST}: no other is better"));
+    let all = rows.iter().any(|row| row.rate_all.is_some());
+    let all = all.then(|| format!("all: {} of all trials, slow ones too", to_use.rate_unit));
     let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
         let short = heading(choice);
         let is_left = rows.iter().any(|row| row.shown.get(at).is_some_and(|text| text == "auto"));
-        let auto = choice.auto.as_ref().filter(|_| is_left).map(|set| format!("auto: {set} here"));
+        let auto = choice.auto.as_ref().filter(|_| is_left).map(|set| format!("auto: {set}"));
         let name = (short != choice.heading).then(|| format!("{short}: {}", choice.heading));
         let said: Vec<String> = name.into_iter().chain(auto).collect();
         (!said.is_empty() && !rows.is_empty()).then(|| said.join(", "))
     };
-    ties.into_iter().chain(to_use.choices.iter().enumerate().filter_map(of_choice)).collect()
+    best.into_iter().chain(all).chain(ties).chain(to_use.choices.iter().enumerate().filter_map(of_choice)).collect()
 }
 
 /// `64K` of `64 KiB`, where there is no room for more.
@@ -658,4 +696,20 @@ fn avoid_line(line: &AvoidLine, width: usize) -> String {
         text.push_str(&one);
     }
     cut(&format!("{text}{end}"), width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_ends_with_a_whole_word() {
+        let check = |width: usize, expected: &str| assert_eq!(whole_words("wake-ups: g3, g4", width), expected);
+        check(20, "wake-ups: g3, g4");
+        check(16, "wake-ups: g3, g4");
+        check(15, "wake-ups: g3,");
+        check(13, "wake-ups: g3,");
+        check(12, "wake-ups:");
+        check(4, "wake");
+    }
 }

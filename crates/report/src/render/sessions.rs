@@ -23,7 +23,7 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         "status",
         "plan",
         "groups",
-        "cells",
+        "choices",
         "trials",
         "version",
         "saved as",
@@ -62,11 +62,9 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    lines.push(
-        paint.dim(
-            "took: without pauses; cells: with those measured twice and the harness's own; trials: of every stage",
-        ),
-    );
+    lines.push(paint.dim(
+        "took: without pauses; complete: to the end of a look (--resume takes the next, if one is left); trials: all",
+    ));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"
 }

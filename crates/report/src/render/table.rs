@@ -4,9 +4,10 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::cell_text::{
-    Mark, Marks, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rate_unit, rough_size,
-    share, time,
+    Mark, Marks, Scale, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rough_size,
+    scale, share, time,
 };
+use crate::phrase;
 use crate::view::document::{CellView, DatagramView, GroupView};
 use crate::view::{View, relays};
 use bytegauge_model::unit::significant;
@@ -91,8 +92,9 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     let has_writer = view.cells_of(&group.id).any(|cell| cell.counters.writes.is_some());
     let heading = format!("{:.0} % interval", view.plan.level * 100.0);
     let mut columns: Vec<Column> = levels.collect();
+    let scale = scale(view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate));
     if of_calls(group) {
-        columns.extend(columns_of_calls(&heading, group.varied.iter().any(|name| name == "rcvbuf")));
+        columns.extend(columns_of_calls(&heading, scale, group.varied.iter().any(|name| name == "rcvbuf")));
         if has_relays(view, group) {
             // Before what limits it.
             columns.insert(columns.len() - 1, Column::new("relay s/M calls", true, 2, relay_cpu));
@@ -100,15 +102,15 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
         return columns;
     }
     if view.cells_of(&group.id).any(|cell| cell.datagrams.is_some()) {
-        columns.extend(columns_of_datagrams(&heading));
+        columns.extend(columns_of_datagrams(&heading, scale));
         return columns;
     }
     if of_rings(group) {
-        columns.extend(columns_of_rings(&heading));
+        columns.extend(columns_of_rings(&heading, scale));
         return columns;
     }
-    columns.push(Column::new("throughput", true, 0, cell_rate));
-    columns.push(Column::new(&heading, true, 1, |cell| interval(&cell.estimate)));
+    columns.push(Column::new("throughput", true, 0, move |cell| cell_rate(cell, scale)));
+    columns.push(Column::new(&heading, true, 1, move |cell| interval(&cell.estimate, scale)));
     // Where the reader's size is what it is, the writer's calls are asked about.
     let varies = |name: &str| group.varied.iter().any(|varied| varied == name);
     let of_writer = has_writer && varies("write_size") && !varies("read_size");
@@ -124,7 +126,7 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
         columns.push(Column::new("machine s/GiB", true, 3, |cell| number(cell.cpu.machine_busy_s_per_gib)));
     }
     columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
-    columns.push(Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()));
+    columns.push(Column::new("limited by", false, 2, |cell| phrase::limit(cell.limit.name).to_owned()));
     columns
 }
 
@@ -144,58 +146,57 @@ fn relay_cpu(cell: &CellView) -> String {
 }
 
 /// What follows the levels of rings.
-fn columns_of_rings(interval_heading: &str) -> Vec<Column> {
+fn columns_of_rings(interval_heading: &str, scale: Scale) -> Vec<Column> {
     vec![
-        Column::new("rate", true, 0, cell_rate),
-        Column::new(interval_heading, true, 1, |cell| interval(&cell.estimate)),
+        Column::new("rate", true, 0, move |cell| cell_rate(cell, scale)),
+        Column::new(interval_heading, true, 1, move |cell| interval(&cell.estimate, scale)),
         Column::new("ns/NOP", true, 3, |cell| number(cell.median("ns_per_nop"))),
         Column::new("CPU ns/NOP", true, 4, |cell| number(cell.median("cpu_ns_per_nop"))),
         Column::new("system calls", true, 5, |cell| calls(cell, "system_calls_per_second")),
-        Column::new("limited by", false, 2, |cell| cell.limit.name.to_owned()),
+        Column::new("limited by", false, 2, |cell| phrase::limit(cell.limit.name).to_owned()),
     ]
 }
 
 /// What follows the levels of datagrams.
-fn columns_of_datagrams(interval_heading: &str) -> Vec<Column> {
+fn columns_of_datagrams(interval_heading: &str, scale: Scale) -> Vec<Column> {
     let lost = |cell: &CellView| share(cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_share));
     let per =
         |of: fn(&DatagramView) -> Option<f64>| move |cell: &CellView| number(cell.datagrams.as_ref().and_then(of));
     vec![
-        Column::new("goodput", true, 0, cell_rate),
-        Column::new(interval_heading, true, 2, |cell| interval(&cell.estimate)),
+        Column::new("goodput", true, 0, move |cell| cell_rate(cell, scale)),
+        Column::new(interval_heading, true, 2, move |cell| interval(&cell.estimate, scale)),
         Column::new("datagrams", true, 0, |cell| calls(cell, "datagrams_per_second")),
         Column::new("packets", true, 4, |cell| calls(cell, "packets_per_second")),
         Column::new("lost", true, 0, lost),
         Column::new("a send", true, 7, per(|datagrams| datagrams.datagrams_per_send)),
         Column::new("a receive", true, 6, per(|datagrams| datagrams.datagrams_per_receive)),
         Column::new("CPU s/GiB", true, 5, |cell| number(cell.cpu.ends_s_per_gib)),
-        Column::new("limited by", false, 3, |cell| cell.limit.name.to_owned()),
+        Column::new("limited by", false, 3, |cell| phrase::limit(cell.limit.name).to_owned()),
     ]
 }
 
 /// What follows the levels of calls. Receive buffers are compared as published tables do, by mean and deviation too.
-fn columns_of_calls(interval_heading: &str, receive_buffers: bool) -> Vec<Column> {
+fn columns_of_calls(interval_heading: &str, scale: Scale, receive_buffers: bool) -> Vec<Column> {
     let microseconds = |name: &'static str| move |cell: &CellView| number(cell.median(name).map(|ns| ns / 1e3));
     vec![
-        Column::new("rate", true, 0, cell_rate),
-        Column::new(interval_heading, true, 2, |cell| interval(&cell.estimate)),
-        Column::new("mean ± sd", true, if receive_buffers { 2 } else { 8 }, mean_and_sd),
+        Column::new("rate", true, 0, move |cell| cell_rate(cell, scale)),
+        Column::new(interval_heading, true, 2, move |cell| interval(&cell.estimate, scale)),
+        Column::new("mean ± sd", true, if receive_buffers { 2 } else { 8 }, move |cell| mean_and_sd(cell, scale)),
         Column::new("p50", true, 1, |cell| time(cell, "total_p50_ns")),
         Column::new("p99", true, 1, |cell| time(cell, "total_p99_ns")),
         Column::new("p99.9", true, 6, |cell| time(cell, "total_p99_9_ns")),
         Column::new("server CPU µs/call", true, 4, microseconds("server_cpu_ns_per_call")),
         Column::new("system calls/call", true, 7, |cell| number(cell.median("server_system_calls_per_call"))),
         Column::new("errors", true, 5, failed),
-        Column::new("limited by", false, 3, |cell| cell.limit.name.to_owned()),
+        Column::new("limited by", false, 3, |cell| phrase::limit(cell.limit.name).to_owned()),
     ]
 }
 
 /// Mean and standard deviation over the trials in the unit of the rate, as older benchmarks report them.
-fn mean_and_sd(cell: &CellView) -> String {
+fn mean_and_sd(cell: &CellView, (unit, _): Scale) -> String {
     let Some((mean, sd)) = cell.call.as_ref().and_then(|call| call.mean_per_second.zip(call.sd_per_second)) else {
         return UNKNOWN.into();
     };
-    let (unit, _) = rate_unit(cell.estimate.unit, cell.estimate.median.unwrap_or(mean));
     format!("{} ± {}", significant(mean / unit, 3), significant(sd / unit, 2))
 }
 

@@ -11,9 +11,11 @@ use super::table::{columns, lines, rows};
 use super::{heatmap, table};
 use crate::View;
 use crate::limit::call::DELAYED_ACKS;
-use crate::sentence::percent;
+use crate::phrase;
+use crate::sentence::{measured_twice, percent};
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, Standing, VerdictView};
 use crate::view::relays;
+use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{Bytes, Nanos, counted};
 
 pub use super::paint::TerminalStyle;
@@ -74,8 +76,17 @@ fn header(view: &View, paint: Paint) -> String {
     let started = view.started.replace('T', " ").replace('Z', " UTC");
     let took = view.elapsed_ns.map(|ns| Nanos(ns).to_string());
     let parts = [Some(format!("session {}", view.session)), Some(view.plan.name.clone()), Some(started), took];
-    let rest: Vec<String> = parts.into_iter().flatten().chain([view.status.name().to_owned()]).collect();
+    let rest: Vec<String> = parts.into_iter().flatten().chain([status(view)]).collect();
     format!("{} {}", paint.bold("bytegauge"), paint.dim(&rest.join(" · ")))
+}
+
+/// `complete`; where looks are left, which was the last: `look 1 of 3 complete`.
+fn status(view: &View) -> String {
+    let looks = view.groups.iter().filter_map(|group| group.look.as_ref());
+    match looks.max_by_key(|look| look.done).filter(|_| view.status == SessionStatus::Complete) {
+        Some(look) if look.of > 1 => format!("look {} of {} complete", look.done, look.of),
+        _ => view.status.name().to_owned(),
+    }
 }
 
 fn overview(overview: &Overview, width: usize, paint: Paint) -> Vec<String> {
@@ -137,6 +148,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
         });
     }
     out.extend(legend(&rows, &marks, paint));
+    out.extend(how_compared(&rows, width, paint));
     out.extend(evidence(&rows, &marks, width, paint));
     out.extend(speeds(&rows).iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)));
     let beside = super::calls::lines(&rows, &marks)
@@ -158,7 +170,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
 fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
     let blocks = (group.blocks.used > 0).then(|| counted(group.blocks.used, "block"));
     let undecided = (!group.undecided.is_empty()).then(|| format!("{} only screened", group.undecided.len()));
-    let reach = group.twin_reach.map(|reach| format!("the same twice within {}", percent(reach)));
+    let reach = group.twin_reach.map(measured_twice);
     let alarm = group.twin.as_ref().filter(|twin| twin.alarm).map(|_| "TWIN ALARM".to_owned());
     let facts: Vec<String> =
         [Some(group.id.to_string()), blocks, undecided, reach, alarm].into_iter().flatten().collect();
@@ -176,6 +188,16 @@ fn legend(rows: &table::Rows, marks: &Marks, paint: Paint) -> Vec<String> {
         parts.push(format!("{} more rows: --format csv", rows.left_out));
     }
     if parts.is_empty() { Vec::new() } else { vec![format!("  {}", paint.dim(&parts.join("   ")))] }
+}
+
+/// Why what is marked need not have the largest number, where intervals stand beside marks.
+fn how_compared(rows: &table::Rows, width: usize, paint: Paint) -> Vec<String> {
+    if !rows.confirmed || rows.cells.len() < 2 {
+        return Vec::new();
+    }
+    let text = "each interval is of one choice's median alone; marks compare choices within blocks (every choice once, \
+                in random order), so intervals may overlap and the best need not have the largest median";
+    prose(text, width).iter().map(|line| paint.dim(line)).collect()
 }
 
 /// What limits the cell that the verdict names, or the fastest, with the numbers that say so.
@@ -201,10 +223,10 @@ fn speeds(rows: &table::Rows) -> Vec<String> {
 fn limit_name(cell: &CellView) -> String {
     match cell.limit.name {
         "unknown" => "something unknown".into(),
-        name if name.starts_with("the ") || name == "both CPUs" || matches!(name, "wake-ups" | DELAYED_ACKS) => {
-            name.into()
+        name if name.starts_with("the ") || matches!(name, "both CPUs" | "wake-ups" | DELAYED_ACKS) => {
+            phrase::limit(name).into()
         }
-        name => format!("the {name}"),
+        name => format!("the {}", phrase::limit(name)),
     }
 }
 

@@ -508,6 +508,9 @@ pub struct GroupView {
     pub recommendation: GroupRecommendation,
     /// Levels shown to be dearer than the best, or than the recommended one, by more than the margin.
     pub avoid: Vec<AvoidView>,
+    /// Cells that an earlier look showed to be dearer than the best by more than the margin, and the present one does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub once_avoided: Vec<CellId>,
     /// Whether the hypervisor took CPU time from some cells more than from others; `null` where it took none that
     /// could tell.
     pub stolen: Option<StolenView>,

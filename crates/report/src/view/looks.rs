@@ -44,6 +44,12 @@ impl LookView {
 }
 
 impl Standing {
+    /// Blocks with which the looks before the present one ended, ascending.
+    pub fn earlier(&self) -> Vec<usize> {
+        let Some(look) = self.view.as_ref().filter(|look| self.proves && look.done > 1) else { return Vec::new() };
+        (1..look.done).map(|back| look.blocks >> back).rev().collect()
+    }
+
     /// Whether the looks that are left have so many blocks.
     pub fn has_room_for(&self, blocks: u64) -> bool {
         let left = self.view.as_ref().and_then(|look| Some(look.last_blocks()? - look.blocks));

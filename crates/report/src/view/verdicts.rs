@@ -12,7 +12,7 @@ use super::groups::{age_ns, single, unit};
 use super::lever::{apart, spread_of_choices};
 use super::receive_buffer;
 use crate::phrase;
-use crate::sentence::{Answer, Placement, Verdict, percent};
+use crate::sentence::{Answer, Placement, Verdict, measured_twice, percent};
 use crate::view::scope::Scope;
 
 /// One verdict a family, in the order of the plan.
@@ -142,7 +142,7 @@ fn cells(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> 
 fn environment(family: &Family, scope: &Scope) -> Option<String> {
     let grade = scope.grade?;
     let steal = scope.steal_share.map(|share| format!("steal {}", percent_or_zero(share)));
-    let twin = twin_reach(family).map(|reach| format!("the same twice within {}", percent(reach)));
+    let twin = twin_reach(family).map(measured_twice);
     let parts = [Some(format!("machine {grade} of A to D")), steal, twin];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }

@@ -1,6 +1,7 @@
 //! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
 
 use crate::support::{Plan, session};
+use bytegauge_model::Stage;
 use bytegauge_report::view::document::{Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
@@ -138,8 +139,8 @@ fn what_was_not_looked_at_is_said() {
     let text = screen(&View::of(&data, &Settings::default())).split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "congestion control (cubic), which may matter more (--congestion)",
-        "connections older than 44 ms, congestion",
-        "ends not pinned (--placement)",
+        "AUDIT not run: connections older than 44 ms may differ",
+        "ends pinned to different CPUs (yours are not? --placement unpinned)",
         "processes (--ends)",
         "writes below 16 KiB",
         "(--full-grid)",
@@ -150,6 +151,22 @@ fn what_was_not_looked_at_is_said() {
     data.record.plan_name = "mine".into();
     let text = screen(&View::of(&data, &Settings::default()));
     assert!(!text.contains("--ends") && !text.contains("--full-grid"), "{text}");
+    // Who reads has no congestion control to set.
+    for row in &mut data.groups {
+        row.group.factors.set("i_am", bytegauge_model::Level::Name("reader".into()));
+    }
+    let holds = View::of(&data, &Settings::default()).answer.holds.join("; ");
+    assert!(holds.contains("congestion control of the peer, which sends (cubic)"), "{holds}");
+}
+
+#[test]
+fn an_interrupted_session_says_that_nothing_was_audited() {
+    let mut data = session(&small());
+    data.record.plan["audit"] = 0.2.into();
+    let audit = |data: &_| View::of(data, &Settings::default()).answer.audit.join("; ");
+    assert!(audit(&data).starts_with("not run (no time): "), "{}", audit(&data));
+    data.record.status = bytegauge_model::SessionStatus::Incomplete;
+    assert!(audit(&data).starts_with("not run (cut off before): "), "{}", audit(&data));
 }
 
 /// A session of so much noise, with looks left.
@@ -176,6 +193,9 @@ fn what_is_to_be_done_next_can_be_done() {
     let view = View::of(&data, &Settings::default());
     let said = view.answer.next.join(" ");
     assert!(said.contains("while other programs rest") && said.starts_with("bytegauge doctor "), "{said}");
+    // They may be somebody else's: then the looks that are left are all that there is.
+    assert!(view.answer.next.iter().any(|step| step == "bytegauge stream --resume 12 --until proven"), "{said}");
+    fits(&view);
     assert!(view.answer.head.ends_with("other programs kept 1.4 of 2 CPUs busy"), "{}", view.answer.head);
 }
 
@@ -228,7 +248,7 @@ fn what_is_not_told_apart_stands_beside_the_choice() {
 #[test]
 fn a_program_with_one_constant_is_told_which() {
     let text = screen(&view(&noisy(0.05)));
-    assert!(text.contains("\nONE    read 256 KiB: shown worse in none of 2 questions; at most "), "{text}");
+    assert!(text.contains("\nONE    for all 2: read 256 KiB (shown worse in none"), "{text}");
 }
 
 #[test]
@@ -250,6 +270,8 @@ fn groups_are_named_where_they_are_spoken_of() {
     let text = screen(&View::of(&data, &Settings::default()));
     assert!(text.contains("g1 Unix") && text.contains("g2 TCP"), "{text}");
     assert!(text.contains("AUDIT  held in trials of 250 ms for g2: "), "{text}");
+    let audit = View::of(&data, &Settings::default()).answer.audit;
+    assert!(audit.iter().any(|said| said == "not run for g1: no time"), "{audit:?}");
 }
 
 #[test]
@@ -298,4 +320,104 @@ fn a_program_s_words_are_quoted_for_a_shell() {
     data.record.plan["asked"] = serde_json::json!(["check", "--values", "1,2", "--", "sh", "-c", "it's {value}"]);
     let next = View::of(&data, &Settings::default()).answer.next;
     assert_eq!(next[0], r"bytegauge check --values 1,2 -- sh -c 'it'\''s {value}'");
+}
+
+/// A group's choice.
+fn choice_of(view: &View, group: &str) -> bytegauge_model::CellId {
+    let group = view.groups.iter().find(|one| one.id.0 == group).expect("a group");
+    group.recommendation.cell.clone().expect("a choice")
+}
+
+#[test]
+fn a_median_that_all_trials_together_do_not_reach_has_their_rate_beside_it() {
+    let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 60, ..noisy(0.001) });
+    assert!(View::of(&data, &Settings::default()).answer.to_use.rows.iter().all(|row| row.rate_all.is_none()));
+    // In every third block whatever ran was ten times slower, so that all choices are as much worse.
+    data.trials.iter_mut().filter(|trial| trial.block % 3 == 0).for_each(|trial| trial.bytes /= 10);
+    let view = View::of(&data, &Settings::default());
+    let row = &view.answer.to_use.rows[0];
+    assert_eq!(row.standing, Standing::Proven, "{row:?}");
+    let (all, median) = (row.rate_all.expect("both"), row.rate.expect("a rate"));
+    assert!(all < 0.8 * median, "{all} of {median}");
+    let text = screen(&view);
+    assert!(text.contains("  all ") && text.contains("all: GiB/s of all trials, slow ones too"), "{text}");
+    fits(&view);
+}
+
+#[test]
+fn all_trials_that_speak_for_another_choice_are_told_beside_a_proof() {
+    let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 8, ..noisy(0.001) });
+    let choice = choice_of(&View::of(&data, &Settings::default()), "g1");
+    // One trial of eight moves next to nothing: typical ones are as good as ever.
+    let mut of_choice = data.trials.iter_mut().filter(|trial| trial.cell == choice && trial.stage == Stage::Confirm);
+    of_choice.nth(3).expect("a trial").bytes /= 30;
+    let view = View::of(&data, &Settings::default());
+    let row = &view.answer.to_use.rows[0];
+    assert_eq!((row.standing, row.note.as_deref()), (Standing::Proven, Some("all trials against: NOISE")), "{row:?}");
+    let noise = view.answer.noise.join("; ");
+    assert!(noise.contains("over all trials, slow ones in full, read 64 KiB made "), "{noise}");
+    fits(&view);
+}
+
+#[test]
+fn what_an_earlier_look_excluded_and_this_one_does_not_is_said() {
+    let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 32, ..noisy(0.01) });
+    for row in &mut data.groups {
+        row.facts.insert("looks".into(), serde_json::json!(3));
+        row.facts.insert("blocks_fixed".into(), serde_json::json!(8));
+    }
+    let view = View::of(&data, &Settings::default());
+    let is_out = |view: &View| view.answer.avoid.iter().any(|line| line.levels.iter().any(|one| one.level == "16K"));
+    assert!(is_out(&view) && view.groups[0].once_avoided.is_empty(), "{:?}", view.answer.avoid);
+    // Since the second look began all others are slower than it.
+    let cell = data.cells.iter().find(|row| row.cell.factors.get("read_size").number() == Some(16_384));
+    let cell = cell.expect("a cell").cell.id.clone();
+    let later = data.blocks.iter().filter(|block| block.stage == Stage::Confirm).nth(8).expect("a block").index;
+    for trial in data.trials.iter_mut().filter(|trial| trial.cell != cell && trial.block >= later) {
+        trial.bytes = trial.bytes * 10 / 17;
+    }
+    let view = View::of(&data, &Settings::default());
+    assert!(view.groups[0].once_avoided.contains(&cell), "{:?}", view.groups[0].once_avoided);
+    assert!(!is_out(&view));
+    let noise = view.answer.noise.join("; ");
+    assert!(noise.contains("to be avoided by an earlier look and not any more") && noise.contains("16 KiB"), "{noise}");
+}
+
+#[test]
+fn what_a_large_buffer_comes_to_is_said() {
+    let text = screen(&view(&noisy(0.05)));
+    assert!(text.contains("256K × 1000 connections: 250 MiB"), "{text}");
+    let small = screen(&view(&Plan { read_sizes: vec![1024, 16_384], ..noisy(0.05) }));
+    assert!(!small.contains("connections: "), "{small}");
+}
+
+#[test]
+fn a_bound_of_nothing_is_called_the_best() {
+    let view = view(&noisy(0.001));
+    assert!(view.answer.to_use.rows.iter().all(|row| row.within == Some(0.0)), "{:?}", view.answer.to_use.rows);
+    let text = screen(&view);
+    assert!(text.contains("  best\n") && text.contains("best: no other is better") && !text.contains(" 0 %"), "{text}");
+}
+
+#[test]
+fn a_table_has_one_unit_and_says_why_intervals_may_overlap() {
+    let view = view(&Plan { transports: vec!["unix"], ..noisy(0.01) });
+    let style = render::TerminalStyle { columns: 80, ..Default::default() };
+    let alone = render::terminal::group_alone(&view, "g1", &style).expect("a group");
+    let full = render::terminal::full(&view, &style);
+    for text in [alone, full] {
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains("intervals may overlap and the best need not have the largest median"), "{text}");
+        // 1 KiB moves some hundreds of MiB a second, 256 KiB some GiB.
+        assert!(text.contains("GiB/s") && !text.contains("MiB/s"), "{text}");
+    }
+}
+
+#[test]
+fn a_session_with_looks_left_is_not_just_complete() {
+    let full = render::terminal::render(
+        &View::of(&with_looks(0.1), &Settings::default()),
+        &render::TerminalStyle { columns: 80, ..Default::default() },
+    );
+    assert!(full.lines().next().is_some_and(|line| line.ends_with(" · look 1 of 3 complete")), "{full}");
 }

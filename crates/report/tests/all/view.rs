@@ -44,7 +44,7 @@ fn one_choice_is_proven_over_every_profile() {
         " more time, shown at 95 %, these ",
         " s, connections 4 to 44 ms after they opened)",
         "Nothing smaller was shown as good.",
-        "(machine B of A to D, steal 0.3 %, the same twice within ",
+        "(machine B of A to D, steal 0.3 %, measured twice: at most ",
     ] {
         assert!(text.contains(part), "{text}");
     }
@@ -374,7 +374,7 @@ fn what_would_settle_it() {
     let seconds = verdict.recommendation.more_seconds.expect("a forecast");
     assert!((seconds - 0.42 * blocks as f64).abs() < 1e-6);
     let text = &verdict.recommendation.text;
-    assert!(text.contains(&format!("about {blocks} more block")) && !text.contains("--budget"), "{text}");
+    assert!(text.contains(&format!(" s more ({blocks} block")) && !text.contains("--budget"), "{text}");
 }
 
 #[test]

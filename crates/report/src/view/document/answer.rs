@@ -64,6 +64,9 @@ pub struct UseView {
     /// For a program that has one constant: the level of a choice that no question speaks against, a line a choice.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub one: Vec<String>,
+    /// What the largest buffer of the table comes to with many connections, where it is large.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
     /// Those rows as a grid that differ in two numbers alone and answer with one choice; `null` where they are few.
     pub grid: Option<GridView>,
 }
@@ -141,6 +144,10 @@ pub struct UseRow {
     pub rate: Option<f64>,
     /// The rate of the fastest group, where there are several.
     pub rate_max: Option<f64>,
+    /// The rate of all trials together, slow ones in full, where the median stands more than a tenth above it; of the
+    /// slowest group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_all: Option<f64>,
     /// Fewer than six trials stand behind the rate: two digits at most.
     pub rough: bool,
     /// What is compared where it is not the rate: the cost of the dearest group, in [`UseView::cost_unit`].

@@ -1,15 +1,19 @@
 //! What trials far longer than those of the confirmation say of the answers.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, Nanos};
+use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus};
 
-use super::super::document::{AuditView, GroupView, View};
+use super::super::document::{AuditView, CellView, GroupView, View};
 use super::{Questions, resource};
-use crate::sentence::percent;
+use crate::sentence::{percent, shown_age};
+
+/// Trials of this length need no audit, nanoseconds.
+const LONG_NS: u64 = 250_000_000;
 
 /// What trials far longer than those of the confirmation say of the answers, and of which.
 pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
-    let Some(all) = view.audit else { return Vec::new() };
+    let missing = missing(view);
+    let Some(all) = view.audit else { return not_run(view, &missing).into_iter().collect() };
     let long = Nanos(all.window_ns / 1_000_000 * 1_000_000);
     let audited = || view.groups.iter().filter_map(|group| Some((group, group.audit.as_ref()?)));
     let label = |id: &CellId| view.cell(id).map_or_else(|| id.to_string(), |cell| cell.label.clone());
@@ -30,7 +34,11 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
     said.extend(held(view, questions, &found("holds"), long));
     let open = found("open");
     if !open.is_empty() {
+        let open: Vec<&GroupView> = open.iter().map(|(group, _)| *group).collect();
         said.push(format!("trials of {long} were too few to tell{}", of(view, questions, &open)));
+    }
+    if !missing.is_empty() {
+        said.push(format!("not run{}: no time", of(view, questions, &missing)));
     }
     if let (Some(lower), Some(upper), 3..) = (all.dearer_lower, all.dearer_upper, all.questions) {
         let finding = if all.finding == "contradicts" { "do not trust the choices there: " } else { "" };
@@ -47,20 +55,45 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
     said
 }
 
+/// Groups whose choices were compared in short trials alone.
+fn missing(view: &View) -> Vec<&GroupView> {
+    let measured = |group: &GroupView| {
+        let of_it = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells_of(&group.id).filter(of_it).count()
+    };
+    let is_short = |group: &GroupView| group.age_ns.is_some_and(|(_, to)| to < LONG_NS);
+    let missing = |group: &&GroupView| group.audit.is_none() && is_short(group) && measured(group) > 1;
+    view.groups.iter().filter(missing).collect()
+}
+
+/// That nothing was audited, and why, where older connections may have another answer.
+fn not_run(view: &View, missing: &[&GroupView]) -> Option<String> {
+    let why = match (view.status, view.plan.audit_share) {
+        (SessionStatus::Running | SessionStatus::Imported, _) => return None,
+        (SessionStatus::Incomplete, _) => " (cut off before)",
+        (SessionStatus::Complete, Some(share)) if share > 0.0 => " (no time)",
+        (SessionStatus::Complete, Some(_)) => " (--audit off)",
+        (SessionStatus::Complete, None) => "",
+    };
+    let oldest = missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max()?;
+    Some(format!("not run{why}: connections older than {} may differ", shown_age(oldest)))
+}
+
 /// Where long trials show the choice within the margin of its rivals.
 fn held(view: &View, questions: &Questions, held: &[(&GroupView, &AuditView)], long: Nanos) -> Option<String> {
     let bound = held.iter().filter_map(|(_, audit)| audit.bound).reduce(f64::max)?;
+    let groups: Vec<&GroupView> = held.iter().map(|(group, _)| *group).collect();
     Some(format!(
         "held in trials of {long}{}: takes at most {} more {} than its rivals there",
-        of(view, questions, held),
+        of(view, questions, &groups),
         percent(bound.max(0.0)),
         resource(view)
     ))
 }
 
 /// ` for g2, g6`; nothing where all questions are meant.
-fn of(view: &View, questions: &Questions, audited: &[(&GroupView, &AuditView)]) -> String {
-    let ids: Vec<_> = audited.iter().map(|(group, _)| &group.id).collect();
+fn of(view: &View, questions: &Questions, groups: &[&GroupView]) -> String {
+    let ids: Vec<_> = groups.iter().map(|group| &group.id).collect();
     match questions.names(view, &ids) {
         names if names.is_empty() => String::new(),
         names => format!(" for {names}"),

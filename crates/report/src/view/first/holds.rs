@@ -1,19 +1,18 @@
 //! What the answer holds for, and what was not looked at.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, GroupId, Level, Levels, SessionStatus, Stage, catalog};
+use bytegauge_model::{CellKind, Level, Levels, SessionStatus, Stage, catalog};
 
-use super::super::document::{CellView, View};
+use super::super::document::View;
 use super::{Questions, levels, seconds};
 use crate::phrase;
-use crate::sentence::{aged, shown_age};
-
-/// Trials of this length need no audit, nanoseconds.
-const LONG_NS: u64 = 250_000_000;
+use crate::sentence::aged;
 
 /// What the answer holds for, and what was not looked at.
 pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
-    let mut said = vec![scope(view)];
+    let pinned = pinned(view);
+    let is_pinned = pinned.is_some();
+    let mut said: Vec<String> = pinned.into_iter().chain([scope(view)]).collect();
     let aged = view.groups.iter().any(|group| group.age_ns.is_some());
     let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
         let conditions = levels(&verdict.factors);
@@ -27,6 +26,8 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
         });
         // How old connections were says more than a word for it.
         let common = common.filter(|(factor, _)| !aged || factor.name != "age");
+        // Where all are pinned that is said already.
+        let common = common.filter(|(factor, _)| !is_pinned || factor.name != "placement");
         // A row says what its peer does where rows differ in that.
         let peers_differ = ["write_size", "read_size"].iter().any(|name| !is_everywhere(name, conditions.get(name)));
         let said = common.filter_map(|(factor, _)| match factor.name {
@@ -65,22 +66,26 @@ fn worker(view: &View, questions: &Questions) -> Option<String> {
     let conditions = levels(&group.factors);
     let name = phrase::profile_name(&conditions);
     let known = catalog::PROFILES.iter().find(|profile| profile.name == name)?;
-    let bytes = if name == "sum" { " every byte" } else { "" };
-    Some(format!("the {} {}{bytes}", conditions.workload().row().worker, known.phrase))
+    let worker = conditions.workload().row().worker;
+    Some(match name.as_str() {
+        "sum" => format!("the {worker} adds up every byte, as a checksum does"),
+        _ => format!("the {worker} {}", known.phrase),
+    })
 }
 
 /// What a program may well have otherwise, and the plan did not look at.
 fn not_asked(view: &View) -> Vec<String> {
-    let mut said: Vec<String> = not_audited(view).into_iter().collect();
+    let mut said: Vec<String> = Vec::new();
     let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
     let is_tcp = |levels: &Levels| levels.transport().is_some_and(|transport| transport.is_tcp());
-    if groups.iter().any(is_tcp) && !view.plan.varied.iter().any(|name| name == "congestion") {
+    let over_tcp: Vec<&Levels> = groups.iter().filter(|levels| is_tcp(levels)).collect();
+    if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
         let set = view.environment.congestion().map_or_else(String::new, |name| format!(" ({name})"));
-        said.push(format!("congestion control{set}, which may matter more (--congestion)"));
-    }
-    let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");
-    if !groups.is_empty() && groups.iter().all(pinned) {
-        said.push("ends not pinned (--placement)".into());
+        // Whoever sends sets it.
+        said.push(match over_tcp.iter().all(|levels| levels.get("i_am").name() == Some("reader")) {
+            true => format!("congestion control of the peer, which sends{set} (--congestion)"),
+            false => format!("congestion control{set}, which may matter more (--congestion)"),
+        });
     }
     if view.plan.ends.as_deref() == Some("threads")
         && groups.iter().any(|levels| *levels.get("placement") != Level::Absent && levels.workload().has_path())
@@ -98,22 +103,17 @@ fn not_asked(view: &View) -> Vec<String> {
     said
 }
 
-/// Connections that live longer than any that was measured.
-fn not_audited(view: &View) -> Option<String> {
-    let measured = |group: &GroupId| {
-        let of_it = |cell: &&CellView| cell.group == *group && cell.kind == CellKind::Candidate && cell.trials > 0;
-        view.cells.iter().filter(of_it).count()
-    };
-    let compares = view.groups.iter().any(|group| measured(&group.id) > 1);
-    let oldest = view.groups.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max()?;
-    if view.audit.is_some() || !compares || oldest >= LONG_NS || view.status != SessionStatus::Complete {
+/// Whose threads it holds for, where every end was kept on a CPU: of most programs the kernel moves them about.
+fn pinned(view: &View) -> Option<String> {
+    let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");
+    let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+    if groups.is_empty() || !groups.iter().all(pinned) {
         return None;
     }
-    let why = match view.plan.audit_share {
-        Some(share) if share > 0.0 => " (no time)",
-        _ => "",
-    };
-    Some(format!("connections older than {}{why}", shown_age(oldest)))
+    let mut places = groups.iter().filter_map(phrase::placement);
+    let first = places.next().filter(|first| places.all(|other| other == *first));
+    let where_to = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
+    Some(format!("ends pinned to {where_to} (yours are not? --placement unpinned)"))
 }
 
 fn scope(view: &View) -> String {

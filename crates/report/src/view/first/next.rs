@@ -58,10 +58,13 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         return again_with(view, None).into_iter().chain([again.to_owned()]).collect();
     }
     if let (Some(_), None) = (crowd(view), &view.check) {
-        return vec![
-            "bytegauge doctor".into(),
-            "says what disturbs: measure again while other programs rest, which helps more than time does".into(),
-        ];
+        let says = "what disturbs: measure again while other programs rest";
+        let doctor = "bytegauge doctor".to_owned();
+        // Those of others cannot be ended.
+        return match rest_of_looks(view, &open, imported) {
+            None => vec![doctor, format!("{says}, which helps more than time does")],
+            Some([command, may]) => vec![doctor, format!("{says}; if they cannot:"), command, may],
+        };
     }
     longer(view, &open, imported).unwrap_or_else(|| {
         let less = match view.check {
@@ -72,32 +75,44 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
     })
 }
 
+/// How many of the open groups are settled by so many times as many blocks, as far as can be told.
+fn within(open: &[&GroupView], factor: f64) -> usize {
+    // Every group gets blocks in proportion.
+    let times = open.iter().filter_map(|group| {
+        let more = group.recommendation.more_blocks? as f64;
+        Some(1.0 + more / group.blocks.used.max(1) as f64)
+    });
+    times.filter(|times| *times <= factor).count()
+}
+
+/// The command for the looks that are left, how long they take, and what they may bring; `None` where none is left here.
+fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[String; 2]> {
+    let factor = open.iter().filter_map(|group| looks_left(group)).reduce(f64::max).filter(|_| !imported)?;
+    let elapsed_s = view.elapsed_ns? as f64 / 1e9;
+    let at_most = significant((elapsed_s * (factor - 1.0)).max(1.0).ceil(), 2);
+    let (settled, all) = (within(open, factor), open.len());
+    // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
+    let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
+    let what = match (settled, 2 * unbounded > all) {
+        (0, _) => "narrows bounds, hardly proves more".to_owned(),
+        (_, true) => format!("may give {settled} of {all} open ones a first bound"),
+        (_, false) if all == 1 => "may prove the open one if the noise stays".to_owned(),
+        (_, false) => format!("may prove {settled} of {all} open ones if the noise stays"),
+    };
+    Some([format!("{} --until proven", resume(view)), format!("at most about {at_most} s; {what}")])
+}
+
 /// The looks that are left, where they may prove something; else a longer session, of which nothing is known yet.
 fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
-    // Every group gets blocks in proportion.
-    let times: Vec<f64> = open
-        .iter()
-        .filter_map(|group| {
-            let more = group.recommendation.more_blocks? as f64;
-            Some(1.0 + more / group.blocks.used.max(1) as f64)
-        })
-        .collect();
-    let within = |factor: f64| times.iter().filter(|times| **times <= factor).count();
-    // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
-    let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
-    let what = |factor: f64| match 2 * unbounded > open.len() {
-        true => format!("may give {} of the {} open ones their first bound", within(factor), open.len()),
-        false => format!("may prove {} of the {} open ones if the noise stays as it is", within(factor), open.len()),
-    };
-    let left = open.iter().filter_map(|group| looks_left(group)).reduce(f64::max).filter(|_| !imported);
-    if let Some(factor) = left.filter(|factor| within(*factor) > 0) {
-        let at_most = significant((elapsed_s * (factor - 1.0)).max(1.0).ceil(), 2);
-        let resumed = format!("{} --until proven", resume(view));
-        return Some(vec![resumed, format!("{at_most} s at most; {}", what(factor))]);
+    let left = open.iter().filter_map(|group| looks_left(group)).reduce(f64::max);
+    if left.is_some_and(|factor| within(open, factor) > 0)
+        && let Some(steps) = rest_of_looks(view, open, imported)
+    {
+        return Some(steps.to_vec());
     }
     let budget_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * LONGER;
-    if within(2.0 * LONGER) == 0 || budget_s > TRY_MAX_S {
+    if within(open, 2.0 * LONGER) == 0 || budget_s > TRY_MAX_S {
         return None;
     }
     let anew = "a new session takes no proof over from this one, and may or may not prove more";

@@ -7,7 +7,7 @@ use bytegauge_model::{CellId, CellKind, Nanos};
 
 use super::super::document::{CellView, GroupView, View};
 use super::super::stolen::TOLD_P;
-use super::{Questions, crowd, resource};
+use super::{Questions, crowd, resource, rows};
 use crate::phrase::rate_unit;
 use crate::sentence::percent;
 
@@ -26,6 +26,8 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     if hit > 0 {
         said.push(format!("the host took CPU in {hit} of the {trials} trials that these numbers come from"));
     }
+    said.extend(all_trials(view, questions));
+    said.extend(once_avoided(view, questions));
     said.extend(speeds(view, questions));
     said.extend(uneven(view, questions));
     said.extend(twins(view, questions));
@@ -102,6 +104,46 @@ fn uneven(view: &View, questions: &Questions) -> Option<String> {
         percent(stolen.least_share),
         significant(stolen.p, 1)
     ))
+}
+
+/// Where typical trials prove one choice, and all trials together, slow ones in full, were faster with another.
+fn all_trials(view: &View, questions: &Questions) -> Option<String> {
+    let each: Vec<String> = view
+        .groups
+        .iter()
+        .filter(|group| group.recommendation.proven)
+        .filter_map(|group| {
+            let cell = view.cell(group.recommendation.cell.as_ref()?)?;
+            let rival = rows::for_others(view, group, cell)?;
+            let (own, others) = cell.total_rate.zip(rival.total_rate)?;
+            let (divisor, unit) = rate_unit(cell.estimate.unit, others);
+            let shown = |rate: f64| significant(rate / divisor, 3);
+            Some(format!(
+                "{}: over all trials, slow ones in full, {} made {} {unit} and {} {}: ✓ is of typical trials",
+                questions.of_group(group),
+                rival.label,
+                shown(others),
+                cell.label,
+                shown(own)
+            ))
+        })
+        .collect();
+    let (first, more) = each.split_first()?;
+    Some(if more.is_empty() { first.clone() } else { format!("{first} (and {} more)", more.len()) })
+}
+
+/// What an earlier look said to avoid, and the present one does not: together they keep the session's level, so this is
+/// said, and not kept silent.
+fn once_avoided(view: &View, questions: &Questions) -> Option<String> {
+    let label = |id: &CellId| view.cell(id).map_or_else(|| id.to_string(), |cell| cell.label.clone());
+    let each = view.groups.iter().filter(|group| !group.once_avoided.is_empty()).map(|group| {
+        let cells: Vec<String> = group.once_avoided.iter().map(label).collect();
+        format!("{}: {}", questions.of_group(group), cells.join(", "))
+    });
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| {
+        format!("to be avoided by an earlier look and not any more (speeds changed, or chance): {}", each.join("; "))
+    })
 }
 
 /// Choices that ran at two speeds or more, trial by trial: what is named first.

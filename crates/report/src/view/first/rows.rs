@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytegauge_model::unit::counted;
+use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
@@ -26,6 +26,15 @@ const FAILING: f64 = 0.01;
 /// Fewer trials give a rate two digits at most.
 const TRIALS_MIN: usize = 6;
 
+/// So much above the rate of all trials together, a median tells less than half of it.
+const APART: f64 = 0.1;
+
+/// Connections that a server may well have: what a buffer comes to with them.
+const CONNECTIONS: u64 = 1000;
+
+/// Smaller buffers are no cost worth a line, bytes.
+const BUFFER_LARGE: u64 = 256 << 10;
+
 /// A row and the conditions that it stands for.
 struct Draft {
     row: UseRow,
@@ -44,6 +53,7 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
         }
     }
     let rows: Vec<UseRow> = drafts.into_iter().map(|draft| draft.row).collect();
+    let memory = memory(view, &columns, &rows);
     let most = rows.iter().filter_map(|row| row.rate_max.or(row.rate)).fold(0.0, f64::max);
     let base = view.cells.iter().map(|cell| cell.estimate.unit).next().unwrap_or("bytes/s");
     let (rate_divisor, rate_unit) = rate_unit(base, most);
@@ -60,9 +70,37 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
         margin: view.plan.margin,
         level: view.plan.level,
         one: if grid.is_some() { Vec::new() } else { ties::one(view) },
+        memory,
         rows,
         grid,
     }
+}
+
+/// What the largest buffer that a row advises comes to with many connections.
+fn memory(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<String> {
+    let connects = |group: &GroupView| {
+        let transport = levels(&group.factors).transport();
+        transport.is_some_and(|transport| transport.two_ended()) && view.plan.workload != "check"
+    };
+    if !view.groups.iter().any(connects) {
+        return None;
+    }
+    let own = |row: &UseRow| -> Option<u64> {
+        let sizes = columns.iter().zip(&row.shown).filter(|(column, shown)| {
+            matches!(column.factor.as_str(), "read_size" | "write_size") && !shown.starts_with('(')
+        });
+        sizes.filter_map(|(column, _)| row.choice.get(&column.factor)?.as_u64()).max()
+    };
+    let largest = rows.iter().filter_map(own).max().filter(|bytes| *bytes >= BUFFER_LARGE)?;
+    let all = (largest * CONNECTIONS) as f64;
+    // One decimal at most: how many connections there are is not known any better.
+    let all = match all < (1_u64 << 29) as f64 {
+        true => format!("{:.0} MiB", all / (1_u64 << 20) as f64),
+        false => format!("{} GiB", (all / (1_u64 << 30) as f64 * 10.0).round() / 10.0),
+    };
+    let each = phrase::compact("read_size", &Level::Number(largest));
+    let ties = if rows.iter().any(|row| row.tied.is_some()) { "; ties: take less" } else { "" };
+    Some(format!("{each} × {CONNECTIONS} connections: {all}{ties}"))
 }
 
 /// The rows that vary one choice alone as a grid, where they are many and differ in two numbers; others stay a list.
@@ -163,6 +201,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         code: Vec::new(),
         rate: None,
         rate_max: None,
+        rate_all: None,
         rough: false,
         cost: None,
         p99_ns: None,
@@ -194,9 +233,15 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
     UseRow {
         choice: varied.iter().filter_map(|c| Some((c.factor.clone(), first.factors.get(&c.factor)?.clone()))).collect(),
         shown: columns.iter().map(|column| shown(&levels, &column.factor)).collect(),
-        code: varied.iter().filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor))).collect(),
+        // What the peer sets stands in no code of the reader of this.
+        code: varied
+            .iter()
+            .filter(|column| !is_peers(&levels, &column.factor))
+            .filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor)))
+            .collect(),
         rate: slowest,
         rate_max: rates.iter().copied().reduce(f64::max).filter(|_| rates.len() > 1),
+        rate_all: cells.iter().filter_map(|cell| all_trials(cell)).reduce(f64::min),
         rough: cells.iter().any(|cell| cell.trials < TRIALS_MIN || cell.stage != Some(Stage::Confirm)),
         cost: most(&cost),
         p99_ns: most(&|cell| cell.median("total_p99_ns")),
@@ -204,12 +249,28 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
     }
 }
 
+/// The rate of all confirmed trials together, slow ones in full, where it is far below the median one.
+pub fn all_trials(cell: &CellView) -> Option<f64> {
+    let enough = cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm);
+    let (all, median) = cell.total_rate.zip(cell.estimate.median).filter(|_| enough)?;
+    (median > all * (1.0 + APART)).then_some(all)
+}
+
+/// Whether the program's peer chooses it. Who sends decides about congestion control.
+fn is_peers(levels: &Levels, factor: &str) -> bool {
+    matches!(
+        (levels.get("i_am").name(), factor),
+        (Some("reader"), "write_size" | "congestion") | (Some("writer"), "read_size")
+    )
+}
+
 /// A level for people; in brackets where the program's peer chooses it.
 fn shown(levels: &Levels, factor: &str) -> String {
-    let peers =
-        matches!((levels.get("i_am").name(), factor), (Some("reader"), "write_size") | (Some("writer"), "read_size"));
+    let peers = is_peers(levels, factor);
     match levels.get(factor) {
         Level::Absent => "–".into(),
+        // What a peer takes by itself is no news.
+        value if peers && value.is_auto() => "–".into(),
         value if peers => format!("({})", level(factor, value)),
         value => level(factor, value),
     }
@@ -239,7 +300,7 @@ fn standing(
         return doubtful(match rate(&twin.twin).zip(rate(&twin.cell)) {
             Some((twin, own)) => {
                 let (divisor, _) = rate_unit(cell.estimate.unit, own.max(twin));
-                let shown = |rate: f64| bytegauge_model::unit::significant(rate / divisor, 3);
+                let shown = |rate: f64| significant(rate / divisor, 3);
                 format!("the same again had {}, not {}", shown(twin), shown(own))
             }
             None => "the same again differs".into(),
@@ -259,6 +320,9 @@ fn standing(
         (true, _) if survives_exchange == Some(false) => {
             (Standing::Proven, Some("not by its second trials: NOISE".into()))
         }
+        (true, _) if for_others(view, group, cell).is_some() => {
+            (Standing::Proven, Some("all trials against: NOISE".into()))
+        }
         (true, _) => (Standing::Proven, None),
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))
@@ -269,6 +333,17 @@ fn standing(
         (false, Some(_)) => (Standing::Open, None),
         (false, None) => doubtful(why_unjudged(group, view.status == SessionStatus::Running)),
     }
+}
+
+/// The confirmed rival for which all trials together speak, slow ones in full, where they do not speak for the choice: by
+/// more than the margin, which nothing shows and nothing refutes.
+pub fn for_others<'a>(view: &'a View, group: &'a GroupView, cell: &CellView) -> Option<&'a CellView> {
+    let all = all_trials(cell).filter(|_| !group.cost.starts_with("cpu_"))?;
+    let rivals = view.cells_of(&group.id).filter(|other| {
+        other.kind == CellKind::Candidate && other.stage == Some(Stage::Confirm) && other.id != cell.id
+    });
+    let most = rivals.max_by(|a, b| a.total_rate.unwrap_or(0.0).total_cmp(&b.total_rate.unwrap_or(0.0)))?;
+    most.total_rate.is_some_and(|rate| rate > all * (1.0 + view.plan.margin)).then_some(most)
 }
 
 /// Whether long trials contradict a choice: its group's own, or those of the session together.
@@ -382,6 +457,7 @@ fn join(into: &mut Draft, draft: Draft, name: &str) {
     let reduce = |a: Option<f64>, b: Option<f64>, f: fn(f64, f64) -> f64| a.zip(b).map(|(a, b)| f(a, b)).or(a).or(b);
     a.rate_max = reduce(a.rate_max.or(a.rate), b.rate_max.or(b.rate), f64::max);
     a.rate = reduce(a.rate, b.rate, f64::min);
+    a.rate_all = reduce(a.rate_all, b.rate_all, f64::min);
     a.within = a.within.zip(b.within).map(|(a, b)| a.max(b));
     a.cost = reduce(a.cost, b.cost, f64::max);
     a.p99_ns = reduce(a.p99_ns, b.p99_ns, f64::max);

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::super::document::{CellView, GroupView, UseRow, View};
 use super::resource;
 use crate::phrase;
+use crate::sentence::is_nothing;
 
 /// Levels that are listed one by one; of more only the number is said.
 const LISTED: usize = 2;
@@ -94,13 +95,15 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
     let bounded = shared?.into_iter().filter_map(|level| Some((worst(&level)?, level)));
     let (bound, level) = bounded.min_by(|a, b| a.0.total_cmp(&b.0))?;
     (bound < BOUND_TOLD).then(|| {
+        let more = match is_nothing(bound) {
+            true => String::new(),
+            false => format!("; at most {:.0} % more {}", (bound * 100.0).ceil(), resource(view)),
+        };
         format!(
-            "{} {}: shown worse in none of {} questions; at most {:.0} % more {}",
-            phrase::in_code(factor),
-            phrase::level(factor, &level),
+            "for all {}: {} {} (shown worse in none{more})",
             asked.len(),
-            (bound * 100.0).ceil(),
-            resource(view)
+            phrase::in_code(factor),
+            phrase::level(factor, &level)
         )
     })
 }

@@ -81,7 +81,7 @@ pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> 
         }
     }
     limits.sort_by_key(|(_, groups, _)| std::cmp::Reverse(groups.len()));
-    let name = |name: &str| if name == "unknown" { "no limit was found".to_owned() } else { name.to_owned() };
+    let name = phrase::limit;
     match limits.as_slice() {
         [] => Vec::new(),
         [(limit, groups, sentence)] if groups.len() == 1 => vec![format!("{}: {sentence}", name(limit))],
@@ -128,6 +128,10 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
     let name = match lever.factor.as_str() {
         "placement" => "placement".to_owned(),
         "transport" => "the transport".to_owned(),
+        // Whoever sends sets it.
+        "congestion" if group.factors.get("i_am").is_some_and(|who| who == "reader") => {
+            "the peer's congestion control".to_owned()
+        }
         "congestion" => "congestion control".to_owned(),
         "write_size" if group.factors.contains_key("write_size") => "the size of the peer's writes".to_owned(),
         "read_size" if group.factors.contains_key("read_size") => "the size of the peer's reads".to_owned(),
