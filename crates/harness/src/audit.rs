@@ -13,7 +13,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use crate::block::{BlockEnd, BlockTask};
 use crate::confirm::Confirmed;
 use crate::event::Event;
-use crate::look::{Judge, Subject};
+use crate::judge::{Judge, Subject};
 use crate::run::{Run, RunError};
 
 /// So many blocks of every group carry an interval of their own; with fewer, as many groups as possible are visited.

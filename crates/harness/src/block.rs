@@ -63,8 +63,21 @@ const RUN_TIMEOUT_NS: u64 = 60_000_000_000;
 const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 
 impl Run<'_> {
+    /// One block, of which it is learnt what blocks take.
+    pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
+        let (began_ns, in_trials_ns) = (monotonic_ns(), self.trials_ns);
+        let end = self.block(task)?;
+        if end == BlockEnd::Complete {
+            let spent_ns = monotonic_ns() - began_ns;
+            self.learn_block(task.group, task.stage, spent_ns);
+            self.block_overheads_ns.0 += spent_ns.saturating_sub(self.trials_ns - in_trials_ns);
+            self.block_overheads_ns.1 += 1;
+        }
+        Ok(end)
+    }
+
     /// Visits the cells once, in random order, and records the block.
-    pub(crate) fn block(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
+    fn block(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
         let index = self.next_block;
         self.next_block += 1;
         // Processes are fresh in every block; threads are fresh in every trial anyway.

@@ -11,6 +11,7 @@ use bytegauge_plan::Family;
 use bytegauge_stats::warmup::{Warmup, fixed_warmup};
 use serde_json::json;
 
+use crate::bins::BIN_NS;
 use crate::block::{BlockEnd, BlockTask};
 use crate::event::Event;
 use crate::run::{Run, RunError};
@@ -20,9 +21,6 @@ const WARMUP_MIN_NS: u64 = 1_000_000;
 
 /// After this time the rates of Unix and TCP streams were within 10 % of what they stayed at (docs/statistics.md).
 const SETTLED_NS: u64 = 2_500_000;
-
-/// Bins of a calibration series, nanoseconds.
-pub(crate) const BIN_NS: u64 = 1_000_000;
 
 impl Run<'_> {
     /// Finds the warm-up of every group that has none yet. `false` if interrupted.

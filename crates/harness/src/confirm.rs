@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::block::{BlockEnd, BlockTask};
 use crate::event::Event;
-use crate::look::Judge;
+use crate::judge::Judge;
 use crate::run::{Run, RunError};
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.

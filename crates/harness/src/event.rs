@@ -2,7 +2,7 @@
 
 use bytegauge_model::{Cell, SessionId, Stage, Trial};
 
-use crate::look::Judgement;
+use crate::judge::Judgement;
 
 /// Something that happened.
 #[derive(Debug)]

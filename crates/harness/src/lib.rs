@@ -15,14 +15,19 @@ pub mod surroundings;
 pub mod trial;
 
 mod audit;
+mod bins;
 mod block;
 mod calibrate;
 mod confirm;
 mod home;
+mod judge;
 mod knee;
-pub mod look;
+mod look;
 mod screen;
+mod stages;
+mod stand;
 
 pub use event::{Event, Observer};
-pub use look::{Judge, Judgement, Stand, Subject};
+pub use judge::{Judge, Judgement, Subject};
 pub use run::{Ended, Run, RunError, RunOptions, this_machine};
+pub use stand::Stand;

@@ -3,101 +3,16 @@
 //! When it may be asked is declared before the first confirmation block, and stored with every group; what is proven is
 //! judged elsewhere, from the store. So nothing that is measured decides how many looks there are, or where.
 
-use std::collections::BTreeMap;
-
 use bytegauge_model::session::Stage;
-use bytegauge_model::{CellId, GroupId, Nanos, SessionId};
-use bytegauge_store::{GroupRow, Store, StoreError};
+use bytegauge_model::{GroupId, Nanos};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
 use crate::confirm::Confirmed;
 use crate::event::Event;
+use crate::judge::Judge;
 use crate::run::{Run, RunError};
-
-/// Fact of a group: how many looks were declared.
-const LOOKS: &str = "looks";
-
-/// Fact of a group: its blocks until the first look.
-const BLOCKS: &str = "blocks_fixed";
-
-/// Fact of a group: the look that was begun last.
-const BEGUN: &str = "look";
-
-/// What a look shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judgement {
-    /// Groups in which choices are compared.
-    pub groups: usize,
-    /// Those in which something is proven, or nothing ever will be by more blocks.
-    pub settled: usize,
-    /// Further ones that the next look is likely to settle.
-    pub likely: usize,
-}
-
-impl Judgement {
-    /// Whether another look is of no use.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.settled >= self.groups
-    }
-}
-
-/// Somebody who judges a session by what is stored of it, and by nothing else.
-pub trait Judge {
-    /// Judges a session whose look was just completed.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    fn judge(&mut self, store: &Store, session: SessionId) -> Result<Judgement, StoreError>;
-
-    /// Whose answers a session gives so far, to be audited.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<Subject>, StoreError>;
-}
-
-/// The answer of a group, and whom it should be compared with once more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// The group.
-    pub group: GroupId,
-    /// The choice first, then the others, the most important first.
-    pub cells: Vec<CellId>,
-    /// Whether something is proven of the choice.
-    pub proven: bool,
-}
-
-/// Where a session stands between its looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stand {
-    /// The look that was begun last, from 1; 0 before the first.
-    pub begun: u64,
-    /// How many were declared.
-    pub of: u64,
-}
-
-impl Stand {
-    /// Reads the facts of a session's groups; `None` where it declared no looks: it confirmed nothing yet, or an older
-    /// version measured it.
-    #[must_use]
-    pub fn of(rows: &[GroupRow]) -> Option<Stand> {
-        let most = |name: &str| rows.iter().filter_map(|row| row.number(name)).max();
-        Some(Stand { begun: most(BEGUN).unwrap_or(0), of: most(LOOKS)? })
-    }
-
-    /// Whether a look is left when the last one that was begun is complete.
-    #[must_use]
-    pub fn has_next(&self) -> bool {
-        self.begun < self.of
-    }
-}
-
-/// Blocks of every group until its first look, as far as they were fixed.
-pub(crate) fn first_blocks(rows: &[GroupRow]) -> BTreeMap<GroupId, u64> {
-    rows.iter().filter_map(|row| Some((row.group.id.clone(), row.number(BLOCKS)?))).collect()
-}
+use crate::stand::{BEGUN, BLOCKS, LOOKS};
 
 impl Run<'_> {
     /// Declares the looks of all groups, before their first block.
@@ -206,39 +121,4 @@ impl Run<'_> {
 fn about(ns: u64) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     Nanos(if ns < SECOND { ns / 1_000_000 * 1_000_000 } else { (ns + SECOND / 2) / SECOND * SECOND })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bytegauge_model::Group;
-    use serde_json::Value;
-
-    fn row(facts: Value) -> GroupRow {
-        let facts = serde_json::from_value(facts).expect("an object");
-        GroupRow { group: Group { id: GroupId("g1".into()), factors: Default::default() }, facts }
-    }
-
-    #[test]
-    fn the_plan_declares_what_the_statistics_expect() {
-        assert_eq!(usize::try_from(bytegauge_plan::LOOKS), Ok(bytegauge_stats::looks::LOOKS));
-    }
-
-    #[test]
-    fn facts_say_where_a_session_stands() {
-        let check = |facts: Value, expected: Option<(u64, u64, bool)>| {
-            let got = Stand::of(&[row(json!({})), row(facts.clone())]);
-            assert_eq!(got.map(|stand| (stand.begun, stand.of, stand.has_next())), expected, "{facts}");
-        };
-        check(json!({"blocks_fixed": 40}), None);
-        check(json!({"blocks_fixed": 40, "looks": 3}), Some((0, 3, true)));
-        check(json!({"looks": 3, "look": 2}), Some((2, 3, true)));
-        check(json!({"looks": 3, "look": 3}), Some((3, 3, false)));
-    }
-
-    #[test]
-    fn what_is_settled_needs_no_look() {
-        assert!(Judgement { groups: 0, settled: 0, likely: 0 }.is_settled());
-        assert!(!Judgement { groups: 3, settled: 2, likely: 1 }.is_settled());
-    }
 }

@@ -1,4 +1,4 @@
-//! A session from its first trial to its last: stages of blocks within the budget, resumable at any trial.
+//! A session in progress: what its stages know and learn, begun anew or from what the store holds at any trial.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{BlockRecord, SessionStatus, Stage};
 use bytegauge_model::slo::PACE_ASSUMED;
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Outcome, Probe, SessionId, Trial, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Probe, SessionId, Trial, Workload};
 use bytegauge_plan::Plan;
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -20,12 +20,10 @@ use bytegauge_traffic::{Cast, Fault, Plant};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::block::{BlockEnd, BlockTask};
-use crate::calibrate::BIN_NS;
+use crate::bins::series;
 use crate::event::{Event, Observer};
 use crate::home;
-use crate::look::{Judge, Stand, first_blocks};
-use crate::screen::Screened;
+use crate::stand::{Stand, first_blocks};
 use crate::surroundings::Watch;
 
 /// Why a run cannot go on. Everything recorded before is in the store.
@@ -103,6 +101,9 @@ pub enum Ended {
     Interrupted,
 }
 
+/// What screening needs of a trial: its cell, its block and what it cost.
+pub(crate) type Screened = (CellId, u64, f64);
+
 /// A session in progress.
 pub struct Run<'a> {
     pub(crate) plan: Plan,
@@ -146,9 +147,9 @@ pub struct Run<'a> {
     /// Overheads of trials by group: their sum, and of how many.
     overheads_ns: BTreeMap<GroupId, (u64, u64)>,
     /// Time spent in trials, nanoseconds.
-    trials_ns: u64,
+    pub(crate) trials_ns: u64,
     /// What blocks took beside their trials: the sum, and of how many.
-    block_overheads_ns: (u64, u64),
+    pub(crate) block_overheads_ns: (u64, u64),
     /// What confirmation blocks of each group took: the sum, and of how many.
     pub(crate) block_times_ns: BTreeMap<GroupId, (u64, u64)>,
     /// What probes are expected to offer, calls per second.
@@ -311,47 +312,6 @@ impl<'a> Run<'a> {
         self.session
     }
 
-    /// Runs all stages, up to the first look or to the one that settles all. However it ends, the session is closed in
-    /// the store.
-    ///
-    /// # Errors
-    /// When the store cannot be written or the ends cannot be started; the session is marked incomplete if
-    /// that can still be written.
-    pub fn execute(mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
-        let ended = self.stages(judge);
-        self.cast = None;
-        let status = match ended {
-            Ok(Ended::Complete) => SessionStatus::Complete,
-            _ => SessionStatus::Incomplete,
-        };
-        let closed = self.store.finish_session(self.session, status, unix_ns(), &machine(&self.options.links));
-        // The first error explains the second.
-        let ended = ended?;
-        closed?;
-        Ok(ended)
-    }
-
-    fn stages(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
-        let done = self.calibrate()? && self.fit_runs()? && self.screen()? && self.confirm(judge)?;
-        Ok(if done { Ended::Complete } else { Ended::Interrupted })
-    }
-
-    /// Once a run of a program was seen: gives a budget that nobody stated room for the fewest blocks, and refuses one
-    /// that was stated and has none. Always true.
-    fn fit_runs(&mut self) -> Result<bool, RunError> {
-        let Some(group) = self.plan.groups.first().map(|group| group.id.clone()) else { return Ok(true) };
-        let run_ns = self.overhead_ns(&group);
-        if let Some(needed_ns) = self.plan.budget_for_runs(run_ns) {
-            let text = self.plan.too_short_for(run_ns, needed_ns);
-            if self.plan.budget_is_stated() {
-                return Err(RunError::TooShort { session: self.session, text });
-            }
-            self.plan.budget_ns = needed_ns;
-            self.observer.hear(&Event::Note(text));
-        }
-        Ok(true)
-    }
-
     /// Candidates of a group that have not left it.
     pub(crate) fn live_cells<'b>(&'b self, group: &'b GroupId) -> impl Iterator<Item = &'b Cell> {
         self.plan.measurable(group).filter(|cell| !self.left.contains(&cell.id))
@@ -378,20 +338,7 @@ impl<'a> Run<'a> {
         self.visited.get(&(group.clone(), stage)).copied().unwrap_or(0)
     }
 
-    /// One block, of which it is learnt what blocks take.
-    pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
-        let (began_ns, in_trials_ns) = (monotonic_ns(), self.trials_ns);
-        let end = self.block(task)?;
-        if end == BlockEnd::Complete {
-            let spent_ns = monotonic_ns() - began_ns;
-            self.learn_block(task.group, task.stage, spent_ns);
-            self.block_overheads_ns.0 += spent_ns.saturating_sub(self.trials_ns - in_trials_ns);
-            self.block_overheads_ns.1 += 1;
-        }
-        Ok(end)
-    }
-
-    fn learn_block(&mut self, group: &GroupId, stage: Stage, spent_ns: u64) {
+    pub(crate) fn learn_block(&mut self, group: &GroupId, stage: Stage, spent_ns: u64) {
         if stage == Stage::Confirm {
             let (sum_ns, blocks) = self.block_times_ns.entry(group.clone()).or_default();
             *sum_ns += spent_ns;
@@ -496,36 +443,9 @@ fn pace(trial: &Trial) -> Option<f64> {
     (closed > 0.0).then_some(closed / 2.0)
 }
 
-/// Rates of a calibration trial's first flow in bins of equal length. Laps are about as long, but the first
-/// ones, which learn their length, are shorter, and those of a slow path longer.
-fn series(trial: &Trial) -> Option<Vec<f64>> {
-    if trial.outcome != Outcome::Measured {
-        return None;
-    }
-    // Of calls the client keeps the series: bytes both ways, which are calls by their constant size.
-    let flow = trial.ends.measuring()?.flows.first()?;
-    let total_ns: u64 = flow.series.iter().map(|bin| bin.ns).sum();
-    let mut bytes = vec![0.0; (total_ns / BIN_NS) as usize];
-    let mut at_ns = 0;
-    for lap in &flow.series {
-        let end_ns = at_ns + lap.ns;
-        // A lap's bytes are spread evenly over the bins that it touches.
-        let mut from_ns = at_ns;
-        while from_ns < end_ns {
-            let to_ns = end_ns.min((from_ns / BIN_NS + 1) * BIN_NS);
-            if let Some(bin) = bytes.get_mut((from_ns / BIN_NS) as usize) {
-                *bin += lap.bytes as f64 * (to_ns - from_ns) as f64 / lap.ns as f64;
-            }
-            from_ns = to_ns;
-        }
-        at_ns = end_ns;
-    }
-    (!bytes.is_empty()).then_some(bytes)
-}
-
 /// The machine as it is now. Whether softirq time is accounted apart is asked here once, since the answer
 /// is in the kernel's build, not in a counter.
-fn machine(links: &[Arc<Link>]) -> Value {
+pub(crate) fn machine(links: &[Arc<Link>]) -> Value {
     let mut facts = serde_json::to_value(Environment::read()).unwrap_or(Value::Null);
     if let Value::Object(facts) = &mut facts {
         facts.insert("irq_time_accounting".into(), irq_time_accounting().into());

@@ -185,6 +185,3 @@ fn varied_buffers(cells: &[&Cell]) -> Vec<&'static str> {
     let set = |name: &&str| cells.iter().any(|cell| cell.factors.get(name).number().is_some());
     ["sndbuf", "rcvbuf", "pipe_size"].into_iter().filter(|name| set(name)).collect()
 }
-
-/// Keeps what screening needs of a trial.
-pub(crate) type Screened = (CellId, u64, f64);

@@ -60,7 +60,7 @@ struct Size {
 
 fn size(scale: Scale) -> Size {
     match scale {
-        Scale::Test => {
+        Scale::Glance | Scale::Test => {
             Size { aa_comparisons: [4, 2, 2], aa_window_ns: 500_000, injected_repeats: 1, injected_window_ns: 500_000 }
         }
         Scale::Minute => Size {

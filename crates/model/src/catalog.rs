@@ -60,8 +60,8 @@ pub struct Row<T: 'static> {
     pub summary: &'static str,
 }
 
-pub(crate) fn lookup<T: Copy>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
-    table.iter().find(|row| row.name == name).map(|row| row.value).ok_or_else(|| NameError::Unknown {
+pub(crate) fn lookup<T: Clone>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
+    table.iter().find(|row| row.name == name).map(|row| row.value.clone()).ok_or_else(|| NameError::Unknown {
         kind,
         name: name.into(),
         hint: suggest::hint(name, table.iter().map(|row| row.name)),
@@ -113,38 +113,27 @@ pub enum Transport {
 }
 
 /// The transports with two ends. A path (`/dev/zero`, `./data.bin`) names a one-ended source.
-pub const TRANSPORTS: &[Row<Two>] = &[
-    Row { value: Two::Unix, name: "unix", summary: "Unix stream socket" },
-    Row { value: Two::Tcp, name: "tcp", summary: "TCP over loopback, IPv4" },
-    Row { value: Two::Tcp6, name: "tcp6", summary: "TCP over loopback, IPv6" },
-    Row { value: Two::Pipe, name: "pipe", summary: "pipe, writer and reader" },
-    Row { value: Two::Udp, name: "udp", summary: "UDP over loopback, IPv4: datagrams, some of which may be lost" },
-    Row { value: Two::Udp6, name: "udp6", summary: "UDP over loopback, IPv6: datagrams, some of which may be lost" },
+pub const TRANSPORTS: &[Row<Transport>] = &[
+    Row { value: Transport::Unix, name: "unix", summary: "Unix stream socket" },
+    Row { value: Transport::Tcp, name: "tcp", summary: "TCP over loopback, IPv4" },
+    Row { value: Transport::Tcp6, name: "tcp6", summary: "TCP over loopback, IPv6" },
+    Row { value: Transport::Pipe, name: "pipe", summary: "pipe, writer and reader" },
     Row {
-        value: Two::UnixDatagram,
+        value: Transport::Udp,
+        name: "udp",
+        summary: "UDP over loopback, IPv4: datagrams, some of which may be lost",
+    },
+    Row {
+        value: Transport::Udp6,
+        name: "udp6",
+        summary: "UDP over loopback, IPv6: datagrams, some of which may be lost",
+    },
+    Row {
+        value: Transport::UnixDatagram,
         name: "unix-dgram",
         summary: "Unix datagram socket: a full queue stops the sender",
     },
 ];
-
-/// A two-ended transport, as the table [`TRANSPORTS`] lists it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Two {
-    /// See [`Transport::Unix`].
-    Unix,
-    /// See [`Transport::Tcp`].
-    Tcp,
-    /// See [`Transport::Tcp6`].
-    Tcp6,
-    /// See [`Transport::Pipe`].
-    Pipe,
-    /// See [`Transport::Udp`].
-    Udp,
-    /// See [`Transport::Udp6`].
-    Udp6,
-    /// See [`Transport::UnixDatagram`].
-    UnixDatagram,
-}
 
 impl Transport {
     /// Whether somebody writes at the other end.
@@ -201,38 +190,21 @@ impl FromStr for Transport {
         if name.starts_with('/') || name.starts_with("./") || name.starts_with("../") {
             return Ok(Transport::Source(name.into()));
         }
-        lookup("transport", TRANSPORTS, name)
-            .map(|two| match two {
-                Two::Unix => Transport::Unix,
-                Two::Tcp => Transport::Tcp,
-                Two::Tcp6 => Transport::Tcp6,
-                Two::Pipe => Transport::Pipe,
-                Two::Udp => Transport::Udp,
-                Two::Udp6 => Transport::Udp6,
-                Two::UnixDatagram => Transport::UnixDatagram,
-            })
-            .map_err(|error| match error {
-                NameError::Unknown { kind, name, hint } => {
-                    NameError::Unknown { kind, name, hint: format!("{hint} (or a path such as /dev/zero or ./file)") }
-                }
-                other => other,
-            })
+        lookup("transport", TRANSPORTS, name).map_err(|error| match error {
+            NameError::Unknown { kind, name, hint } => {
+                NameError::Unknown { kind, name, hint: format!("{hint} (or a path such as /dev/zero or ./file)") }
+            }
+            other => other,
+        })
     }
 }
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let two = match self {
-            Transport::Unix => Two::Unix,
-            Transport::Tcp => Two::Tcp,
-            Transport::Tcp6 => Two::Tcp6,
-            Transport::Pipe => Two::Pipe,
-            Transport::Udp => Two::Udp,
-            Transport::Udp6 => Two::Udp6,
-            Transport::UnixDatagram => Two::UnixDatagram,
-            Transport::Source(path) => return f.pad(path),
-        };
-        f.pad(name_of(TRANSPORTS, &two))
+        match self {
+            Transport::Source(path) => f.pad(path),
+            two_ended => f.pad(name_of(TRANSPORTS, two_ended)),
+        }
     }
 }
 

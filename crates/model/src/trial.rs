@@ -286,6 +286,31 @@ pub struct EndReport {
     pub task: Option<TaskReport>,
 }
 
+impl EndReport {
+    /// What flows counted together: each of them, and their sums over the longest of their windows. What an end alone knows
+    /// is left out.
+    #[must_use]
+    pub fn of_flows(flows: Vec<FlowReport>) -> EndReport {
+        let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
+        EndReport {
+            bytes: total(|f| f.bytes),
+            calls: total(|f| f.calls),
+            short_calls: total(|f| f.short_calls),
+            window_ns: flows.iter().map(|flow| flow.window_ns).max().unwrap_or(0),
+            user_ns: total(|f| f.user_ns),
+            system_ns: total(|f| f.system_ns),
+            cpu_ns: total(|f| f.cpu_ns),
+            voluntary_switches: total(|f| f.voluntary_switches),
+            involuntary_switches: total(|f| f.involuntary_switches),
+            total_bytes: total(|f| f.total_bytes),
+            verified_bytes: total(|f| f.verified_bytes),
+            datagrams: flows.iter().filter_map(|flow| flow.datagrams).reduce(|one, other| one.plus(&other)),
+            flows,
+            ..EndReport::default()
+        }
+    }
+}
+
 /// What one flow of one end counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

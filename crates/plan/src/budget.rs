@@ -6,7 +6,7 @@ use bytegauge_model::{GroupId, Nanos};
 use crate::design::{AUDIT_CELLS_MIN, Schedule};
 use crate::index::{Index, NO_LEVELS};
 use crate::missing::connections;
-use crate::resolve::Plan;
+use crate::plan::Plan;
 use crate::search;
 use crate::spec::PlanError;
 

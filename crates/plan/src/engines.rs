@@ -5,7 +5,7 @@ use bytegauge_model::catalog::{ENGINES, EngineEnd};
 use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::{Engine, Level, Transport};
 
-use crate::resolve::Plan;
+use crate::plan::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
 /// The factors that name an engine.
@@ -86,8 +86,8 @@ fn refused(name: &str, level: &Level, transport: &Transport) -> Result<(), PlanE
 mod tests {
     use crate::catalog::Catalog;
     use crate::file::parse;
-    use crate::resolve::{Plan, resolve};
     use crate::spec::PlanError;
+    use crate::{Plan, resolve};
 
     fn plan_of(text: &str) -> Result<Plan, PlanError> {
         resolve(&parse("t", text).unwrap(), &Catalog::default(), 1)

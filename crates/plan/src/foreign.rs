@@ -6,8 +6,8 @@
 use bytegauge_model::option::{self, OptionRow, Setter};
 use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload, factor};
 
+use crate::plan::Plan;
 use crate::relay;
-use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
 /// Whether a factor says something to a server that only ours hears: options of its sockets among them.

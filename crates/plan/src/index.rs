@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytegauge_model::{Cell, CellId, GroupId, Levels, Workload};
 
-use crate::resolve::Plan;
+use crate::plan::Plan;
 
 /// A plan by its groups.
 pub(crate) struct Index<'a> {

@@ -17,6 +17,7 @@ mod index;
 mod meaning;
 mod missing;
 pub mod order;
+mod plan;
 pub mod ready;
 pub mod relay;
 mod resolve;
@@ -29,5 +30,6 @@ pub mod versus;
 
 pub use catalog::Catalog;
 pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, Finalists, LOOKS, LOOKS_MAX, Schedule};
-pub use resolve::{Family, Plan, resolve};
+pub use plan::{Family, Plan};
+pub use resolve::resolve;
 pub use spec::{Part, PlanError, ProfileSpec, Spec};

@@ -5,8 +5,8 @@ use bytegauge_model::catalog::{Abilities, Batches, ENGINES, EngineEnd, EngineRow
 use bytegauge_model::factor::{self, FACTORS, Factor};
 use bytegauge_model::{Engine, Level, Levels, RelayMethod, Transport, Workload};
 
+use crate::plan::Plan;
 use crate::relay;
-use crate::resolve::Plan;
 use crate::spec::{Part, PlanError, Spec};
 
 /// A factor that means something only beside certain levels of others.

@@ -5,8 +5,8 @@ use bytegauge_model::{Bytes, Cell, Ends, Levels, Outcome, Placement, Workload};
 
 use crate::catalog::Catalog;
 use crate::datagram;
+use crate::plan::Plan;
 use crate::relay;
-use crate::resolve::Plan;
 use crate::spec::PlanError;
 
 /// Descriptors that a process needs beside its flows.

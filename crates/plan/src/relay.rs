@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::file::parse;
     use crate::ready;
-    use crate::resolve::{Plan, resolve};
+    use crate::{Plan, resolve};
 
     fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
         let text = format!("transport = \"tcp\"\nprofile = \"drain\"\nread-size = \"4K\"\nwrite-size = \"4K\"\n{text}");

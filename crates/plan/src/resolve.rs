@@ -1,13 +1,10 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_model::factor::{self, FACTORS, Role};
-use bytegauge_model::{
-    Cell, CellId, CellKind, Ends, Group, GroupId, Level, Levels, Outcome, ProgramTask, Transport, Versus, Workload,
-};
-use serde::{Deserialize, Serialize};
+use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Level, Levels, Transport, Workload};
 
 use crate::catalog::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
@@ -16,6 +13,7 @@ use crate::engines;
 use crate::index::Index;
 use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
 use crate::missing::skip_what_is_missing;
+use crate::plan::{Family, Plan};
 use crate::relay;
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
@@ -28,92 +26,6 @@ const CELLS_MAX: u64 = 50_000;
 
 /// Conditions that vary within a family: it is asked whether one choice serves all of them.
 const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill", "idle_flows", "competing_flows"];
-
-/// Groups whose cells have the same choices, so that one set of finalists is confirmed in all of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Family {
-    /// All groups.
-    pub groups: Vec<GroupId>,
-    /// The groups in which every cell is screened; empty when all cells are confirmed.
-    pub screened: Vec<GroupId>,
-    /// The groups that are confirmed on the side, in fewer blocks.
-    pub aside: Vec<GroupId>,
-    /// How many cells are confirmed.
-    pub finalists: Finalists,
-    /// Combinations of choices.
-    pub choices: usize,
-    /// Length of a confirmation trial, nanoseconds, unless a cell's `duration` says otherwise.
-    pub trial_ns: u64,
-}
-
-impl Family {
-    /// Cells of a group that reach confirmation.
-    pub fn confirmed(&self) -> usize {
-        match self.finalists {
-            Finalists::All => self.choices,
-            Finalists::Cap(cap) => cap.min(self.choices),
-        }
-    }
-
-    /// Whether cells are screened before some of them are confirmed.
-    pub fn is_screened(&self) -> bool {
-        self.confirmed() < self.choices
-    }
-}
-
-/// A resolved plan: everything that will be measured, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// The plan's name.
-    pub name: String,
-    /// What is said over the paths.
-    #[serde(default)]
-    pub workload: Workload,
-    /// The user's program, where it is one that is checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task: Option<ProgramTask>,
-    /// The two that are compared with each other, where nothing else is asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub versus: Option<Versus>,
-    /// The name under which the session is kept, to be compared with later ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saved: Option<String>,
-    /// The words that it was asked by, so that the same can be asked again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<String>,
-    /// Seed of every random choice.
-    pub seed: u64,
-    /// "Within x of the best", as a share.
-    pub margin: f64,
-    /// Time until the first look, nanoseconds.
-    pub budget_ns: u64,
-    /// Confirmation blocks until the first look that were asked for, whatever they take.
-    pub blocks: Option<u64>,
-    /// Moments at which the session may be judged, each after twice the blocks of the one before.
-    pub looks: u64,
-    /// Share of the session's time in which its answer is audited; 0 for none, as in plans of an older version.
-    #[serde(default)]
-    pub audit: f64,
-    /// Threads or processes.
-    pub ends: Ends,
-    /// Whether every byte is checked.
-    pub verify: bool,
-    /// Groups, in the order in which they are reported.
-    pub groups: Vec<Group>,
-    /// Cells of all groups.
-    pub cells: Vec<Cell>,
-    /// What is shown beside them in confirmation and never compared.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub artefacts: Vec<Cell>,
-    /// Groups by what they have in common.
-    pub families: Vec<Family>,
-    /// Cells that cannot be measured here, and why.
-    pub skipped: Vec<(CellId, Outcome)>,
-    /// What was collapsed or refused, for the dry run and the report.
-    pub notes: Vec<String>,
-    /// Lengths and counts.
-    pub design: Design,
-}
 
 /// Resolves a spec on the machine that the catalog describes.
 ///
@@ -185,33 +97,6 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
 }
 
 impl Plan {
-    /// The cells of a group that can be measured.
-    pub fn measurable<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Cell> {
-        let skipped = |id: &CellId| self.skipped.iter().any(|(cell, _)| cell == id);
-        self.cells.iter().filter(move |cell| cell.group == *group && !skipped(&cell.id))
-    }
-
-    /// What is shown beside the cells of a group.
-    pub fn artefacts_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Cell> {
-        self.artefacts.iter().filter(move |cell| cell.group == *group)
-    }
-
-    /// A group by its name.
-    pub fn group(&self, id: &GroupId) -> Option<&Group> {
-        self.groups.iter().find(|group| group.id == *id)
-    }
-
-    /// The groups that see the finalists alone; the cells of all others are measured at least once.
-    pub fn seeing_finalists_alone(&self) -> HashSet<&GroupId> {
-        let screening = self.families.iter().filter(|family| family.is_screened());
-        screening
-            .flat_map(|family| {
-                let screened: HashSet<&GroupId> = family.screened.iter().collect();
-                family.groups.iter().filter(move |group| !screened.contains(group))
-            })
-            .collect()
-    }
-
     /// Groups that cannot be measured here screen nothing; if those were all, the others do.
     fn screen_what_is_left(&mut self) {
         let index = Index::of(self);

@@ -3,7 +3,7 @@
 
 use bytegauge_model::{CellKind, Implementation, Level, Levels, Workload, factor};
 
-use crate::resolve::Plan;
+use crate::plan::Plan;
 use crate::spec::{PlanError, Spec};
 
 /// Whether a batch does not fit the ring that a combination makes.

@@ -4,7 +4,7 @@
 use bytegauge_model::{Level, Nanos, Workload, factor};
 
 use crate::design::{BLOCKS_STATED_MAX, Design};
-use crate::resolve::{Family, Plan};
+use crate::plan::{Family, Plan};
 use crate::spec::{PlanError, Spec};
 
 /// The factor whose levels are tried.

@@ -8,7 +8,7 @@ use bytegauge_model::{CellId, Factor, Levels, Versus, VersusSide, Workload, fact
 
 use crate::design::Finalists;
 use crate::foreign;
-use crate::resolve::Plan;
+use crate::plan::Plan;
 use crate::spec::{PlanError, SET_BY_PROFILES, Spec, parse};
 
 /// The name of a session of two.

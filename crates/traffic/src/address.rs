@@ -3,8 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use bytegauge_model::Transport;
+use bytegauge_model::{Place, Transport};
 use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
 
 /// Where a sink can be reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,20 @@ pub enum Address {
     Fifos(Vec<PathBuf>),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.
     Alone,
+}
+
+impl Address {
+    /// What a client is told of a place.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] for a name that was never looked up: past planning, that is a bug.
+    pub fn of(place: &Place) -> Result<Address, Fault> {
+        match place {
+            Place::Ip(address) => Ok(Address::Ip(*address)),
+            Place::Path(path) => Ok(Address::Path(path.clone())),
+            Place::Named { .. } => Err(Fault::Impossible(format!("{place} was never looked up"))),
+        }
+    }
 }
 
 /// Addresses of the host that an end is on, by which others reach it: loopback, as long as all ends are on one.

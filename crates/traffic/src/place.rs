@@ -8,7 +8,6 @@ use std::os::fd::OwnedFd;
 use bytegauge_model::{Place, Transport};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::address::Address;
 use crate::fault::Fault;
 use crate::transport::connect_in_time;
 
@@ -48,18 +47,6 @@ pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
     connect().map_err(|error| {
         Fault::Missing(format!("cannot connect to {place} ({error}): start the server, or check its address"))
     })
-}
-
-/// What a client is told of a place.
-///
-/// # Errors
-/// [`Fault::Impossible`] for a name that was never looked up: past planning, that is a bug.
-pub fn address(place: &Place) -> Result<Address, Fault> {
-    match place {
-        Place::Ip(address) => Ok(Address::Ip(*address)),
-        Place::Path(path) => Ok(Address::Path(path.clone())),
-        Place::Named { .. } => Err(Fault::Impossible(format!("{place} was never looked up"))),
-    }
 }
 
 /// Listens at a place that was looked up; with port 0, the place that it became.

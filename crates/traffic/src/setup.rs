@@ -4,21 +4,17 @@
 //! as in `Setup<StreamSetup>`; only who passes it on sees a [`Task`].
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
-use bytegauge_model::{EndRole, Levels, Place, Side, Transport, Work, Workload, option};
+use bytegauge_model::{EndRole, Levels, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::address::{Address, Host};
 use crate::call::CallSetup;
 use crate::fault::Fault;
-use crate::place;
+use crate::path::PathSetup;
 use crate::plant::Plant;
-use crate::relay::Between;
 use crate::ring::RingSetup;
 use crate::stream::StreamSetup;
 use crate::task::TaskSetup;
-use crate::ticket::{SHOWN, Shown, Ticket};
 
 /// How long an end may be late before it counts as stalled.
 pub const GRACE_NS: u64 = 5_000_000_000;
@@ -150,120 +146,12 @@ impl<T> Setup<T> {
     }
 }
 
-/// What a path is, whatever is said over it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PathSetup {
-    /// How the ends are joined.
-    pub transport: Transport,
-    /// Parallel flows.
-    pub flows: usize,
-    /// Buffer of a read, bytes.
-    pub read_size: usize,
-    /// Work per read.
-    pub work: Work,
-    /// Private state touched per read, bytes.
-    pub walk: usize,
-    /// Pause between two writes, or two calls, nanoseconds.
-    pub think_ns: u64,
-    /// The options to request, by their factors ([`option::OPTIONS`]).
-    pub options: Levels,
-    /// The host of the end that this is sent to: where it binds its sockets.
-    #[serde(default)]
-    pub host: Host,
-    /// Where a server listens that is not ours: then only the end that writes or calls is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<Address>,
-    /// The end that is on another host, where one is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub far: Option<FarPath>,
-    /// How what is said is passed on, where a relay stands between the ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relay: Option<Between>,
-}
-
-impl PathSetup {
-    /// Resolves a cell's levels.
-    ///
-    /// # Errors
-    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub(crate) fn of(levels: &Levels, read_size: usize) -> Result<PathSetup, Fault> {
-        let number = |name: &str| levels.get(name).number();
-        let foreign = levels.foreign().map(|at| place::address(&at)).transpose()?;
-        Ok(PathSetup {
-            transport: levels
-                .transport()
-                .ok_or_else(|| Fault::Impossible("a cell without a known transport".into()))?,
-            flows: number("flows").unwrap_or(1) as usize,
-            read_size,
-            work: parsed(levels, "work")?.unwrap_or_default(),
-            walk: number("walk").unwrap_or(0) as usize,
-            think_ns: number("think").unwrap_or(0),
-            options: option::requested(levels),
-            host: Host::default(),
-            foreign,
-            far: FarPath::of(levels)?,
-            relay: Between::of(levels)?,
-        })
-    }
-
-    /// What the connection of a flow shows first, where the ends are on two hosts.
-    pub(crate) fn shown_by(&self, flow: usize) -> Option<Shown> {
-        self.far.map(|far| far.ticket.shown_by(flow))
-    }
-
-    /// Whether an end of this path listens on the port of its agent: callers of the agent come there, too.
-    pub(crate) fn shares_port(&self) -> bool {
-        self.far.is_some() && self.host.port != 0
-    }
-
-    /// Bytes of a connection that are none of the workload's.
-    pub(crate) fn shown_len(&self) -> u64 {
-        self.far.map_or(0, |_| SHOWN as u64)
-    }
-}
-
-/// Of two ends on two hosts: where the far one is, which it is, and what data connections show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FarPath {
-    /// The agent there.
-    pub agent: SocketAddr,
-    /// The side of the path that is there.
-    pub side: Side,
-    /// The trial's, once it begins.
-    pub ticket: Ticket,
-}
-
-impl FarPath {
-    fn of(levels: &Levels) -> Result<Option<FarPath>, Fault> {
-        let Some((place, direction)) = levels.far() else { return Ok(None) };
-        let Place::Ip(agent) = place else {
-            return Err(Fault::Impossible(format!("{place} was never looked up")));
-        };
-        Ok(Some(FarPath { agent, side: direction.far_side(), ticket: Ticket::default() }))
-    }
-}
-
-/// Parses a named level; absent ones, and what leaves it to somebody else, are `None`.
-pub(crate) fn parsed<T: std::str::FromStr>(levels: &Levels, name: &str) -> Result<Option<T>, Fault>
-where
-    T::Err: std::fmt::Display,
-{
-    match levels.get(name).name() {
-        None | Some("auto" | "max" | "same") => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|error| Fault::Impossible(format!("{name}: {error}"))),
-    }
-}
-
-/// A number that every cell of the workload has.
-pub(crate) fn required(levels: &Levels, name: &str) -> Result<u64, Fault> {
-    levels.get(name).number().ok_or_else(|| Fault::Impossible(format!("a cell without {name}")))
-}
-
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Level;
+    use bytegauge_model::{Level, Work};
 
     use super::*;
+    use crate::address::Address;
     use crate::message::Command;
 
     fn levels() -> Levels {

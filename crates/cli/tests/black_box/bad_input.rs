@@ -242,7 +242,7 @@ fn no_store_yet() {
 fn sessions_that_do_not_exist() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --engine null --duration 1ms --quiet")).exits(2);
-    bench.run("stream --engine null --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --looks 1 --budget 1s -q").exits(0);
+    bench.run("stream --engine null --age fresh --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --looks 1 --budget 1s -q").exits(0);
     bench.run("report 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("export 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("report x").exits(2).complains(&["x", "ID"]);

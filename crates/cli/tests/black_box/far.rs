@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{EndRole, Ends, Side};
 use bytegauge_traffic::Cast;
 use bytegauge_traffic::far::{self, Link};
-use bytegauge_traffic::setup::FarPath;
+use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_wire::{self as wire, Key};
 use serde_json::{Value, json};

@@ -52,12 +52,13 @@ fn every_group_declares_its_own_blocks() {
     let bench = Bench::new();
     let toml = "placement = \"unpinned,same-cpu\"\naside = { placement = \"same-cpu\" }\n";
     let plan = bench.write("mine.toml", toml);
-    let factors = "--transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 1ms --budget 2s";
-    bench.run(&format!("run {plan} {factors} --blocks 21 --quiet")).exits(0);
+    let factors =
+        "--age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 1ms --budget 2s";
+    bench.run(&format!("run {plan} {factors} --blocks 18 --quiet")).exits(0);
     let raw = Raw::of(&bench, 1);
     let mut fixed: Vec<u64> = facts(&raw, "blocks_fixed").into_values().collect();
     fixed.sort_unstable();
-    assert_eq!(fixed, [7, 21]);
+    assert_eq!(fixed, [6, 18]);
     assert_eq!(facts(&raw, "blocks_fixed"), raw.confirmed());
     bench.run(&format!("run {plan} --resume 1 --quiet")).exits(0);
     let doubled: BTreeMap<String, u64> = raw.confirmed().into_iter().map(|(id, blocks)| (id, 2 * blocks)).collect();
@@ -132,8 +133,7 @@ fn until_proven_looks_until_nothing_is_left_to_settle() {
 #[test]
 fn what_compares_nothing_is_settled_at_once() {
     let bench = Bench::new();
-    let words =
-        "stream --engine null --transport unix --profile drain --read-size 4K,8K --write-size 64K --duration 1ms";
+    let words = "stream --engine null --age fresh --transport unix --profile drain --read-size 4K,8K --write-size 64K --duration 1ms";
     let ran = bench.run(&format!("{words} --blocks 6 --budget 1s --until proven --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
     let notes = raw.session["notes"].to_string();

@@ -56,8 +56,7 @@ fn a_page_that_nothing_can_show_is_written_and_named() {
 fn sessions_are_listed_and_told_apart() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
-    let null =
-        "stream --engine null --transport pipe --read-size 8K --write-size 8K --duration 1ms --blocks 1 --budget 1s";
+    let null = "stream --engine null --age fresh --transport pipe --read-size 8K --write-size 8K --duration 1ms --blocks 1 --budget 1s";
     bench.run(&format!("{null} --quiet")).exits(0);
     let listed = bench.run("sessions").exits(0).prints(&["complete", "stream", "bytegauge report"]);
     let numbers: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -121,7 +120,7 @@ fn the_past_can_be_looked_at_where_nothing_may_be_written() {
 #[test]
 fn two_sessions_at_once_share_a_store() {
     let bench = Bench::new();
-    let words = "stream --engine null --transport unix --read-size 4K,8K --write-size 4K --duration 1ms --blocks 30 --budget 1s -q";
+    let words = "stream --engine null --age fresh --transport unix --read-size 4K,8K --write-size 4K --duration 1ms --blocks 30 --budget 1s -q";
     let both = [bench.start(words), bench.start(words)];
     for running in both {
         running.wait().exits(0);

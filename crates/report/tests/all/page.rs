@@ -48,13 +48,13 @@ fn the_page_says_what_the_document_says() {
 }
 
 #[test]
-fn a_hundred_thousand_trials_are_no_larger_a_page() {
+fn many_trials_are_no_larger_a_page() {
     let bytes = |confirm_blocks| {
         let data = session(&Plan { confirm_blocks, ..small() });
         (data.trials.len(), page::render(&[view(&data)], None).len())
     };
-    let (few, many) = (bytes(130), bytes(12_500));
-    assert!(many.0 >= 100_000, "{few:?} {many:?}");
+    let (few, many) = (bytes(130), bytes(2_500));
+    assert!(many.0 >= 20_000, "{few:?} {many:?}");
     assert!(many.1 < few.1 + 40_000, "{few:?} {many:?}");
     assert!(many.1 < 1_000_000, "{many:?}");
 }

@@ -49,7 +49,7 @@ struct Found {
 /// Audits of a choice that is so much dearer than its two rivals, in ln.
 fn audits(dearer: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> Found {
     let mut found = Found::default();
-    for run in 0..scale.repetitions(4000).max(200) as u64 {
+    for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d1);
         let costs = costs(vec![dearer, 0.0, 0.0], noise, blocks, &mut random);
         let Some(audit) = audit(&costs, 0, LEVEL, MARGIN.ln_1p()) else { continue };
@@ -64,7 +64,7 @@ fn audits(dearer: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> 
 fn sessions(scale: Scale, seed: u64) -> Vec<Row> {
     let check = |dearer: f64| {
         let mut tally = Tally::default();
-        for run in 0..scale.repetitions(4000).max(200) as u64 {
+        for run in 0..scale.at_least(200, 4000) as u64 {
             let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d2);
             let mean = |random: &mut Stream| {
                 let costs = costs(vec![dearer, 0.0], Noise::LogNormal, 1, random);

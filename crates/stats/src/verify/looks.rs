@@ -13,7 +13,11 @@ const SPREAD: f64 = 0.14 / std::f64::consts::SQRT_2;
 
 pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     // Errors are few, and the control has to miss by more than chance.
-    let repetitions = if scale == Scale::Full { 4000 } else { 400 };
+    let repetitions = match scale {
+        Scale::Full => 4000,
+        Scale::Minute | Scale::Test => 400,
+        Scale::Glance => scale.repetitions(400),
+    };
     // The cheaper cell is as much dearer as the margin, and a little: to prove it is an error.
     let mut scenario = Scenario::new(vec![0.05_f64.ln_1p() + 1e-4, 0.0], Noise::Normal, SPREAD);
     scenario.twin_of = Some(1);

@@ -27,6 +27,8 @@ use serde::{Deserialize, Serialize};
 /// How much to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scale {
+    /// Too little to judge a row by, and over at once; for tests of whoever shows the table.
+    Glance,
     /// Seconds; for the tests of this crate.
     Test,
     /// Less than a minute; for the self-test on a user's machine.
@@ -39,10 +41,16 @@ impl Scale {
     /// Repetitions: `full` at the full scale, fewer below.
     fn repetitions(self, full: usize) -> usize {
         match self {
+            Self::Glance => 8,
             Self::Test => (full / 40).max(40),
             Self::Minute => (full / 6).max(100),
             Self::Full => full,
         }
+    }
+
+    /// The same, but at least so many where fewer would say nothing.
+    fn at_least(self, least: usize, full: usize) -> usize {
+        if self == Self::Glance { self.repetitions(full) } else { self.repetitions(full).max(least) }
     }
 }
 
@@ -198,11 +206,28 @@ fn number(name: impl Into<String>, target: &str, got: f64, unit: &str, passed: b
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
+    fn a_glance_has_every_row_and_judges_by_what_came_out() {
+        let mut told = Vec::new();
+        let rows = run(Scale::Glance, 1, |done, total, name| told.push((done, total, name.to_owned())));
+        assert_eq!(told.len(), PARTS.len() + 1);
+        assert_eq!(told.last(), Some(&(PARTS.len(), PARTS.len(), "done".to_owned())));
+        assert!(rows.iter().all(|row| !row.name.is_empty() && !row.target.is_empty() && !row.note.is_empty()));
+        assert_eq!(rows, run(Scale::Glance, 1, |_, _, _| {}), "the same seed gives the same rows");
+        assert_ne!(rows, run(Scale::Glance, 2, |_, _, _| {}));
+    }
+
+    #[test]
     fn every_promise_holds_at_the_small_scale() {
-        let rows = run(Scale::Test, 1, |_, _, _| {});
+        // The parts at once: one after another is half of what all other tests of this crate take.
+        let rows: Vec<Row> = thread::scope(|scope| {
+            let parts = PARTS.map(|(_, part)| scope.spawn(move || part(Scale::Test, 1)));
+            parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
+        });
         let failing: Vec<&Row> = rows.iter().filter(|row| !row.passed).collect();
         assert!(failing.is_empty(), "{failing:#?}");
         assert!(rows.iter().filter(|row| row.negative_control).count() >= 4);

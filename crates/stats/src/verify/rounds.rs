@@ -37,7 +37,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 
 fn covered(rounds: usize, rho: f64, scale: Scale, seed: u64) -> [Tally; 2] {
     let mut tallies = [Tally::default(); 2];
-    for run in 0..scale.repetitions(4000).max(200) as u64 {
+    for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0x20d5);
         let mut wave = random.normal();
         let values: Vec<f64> = (0..rounds)

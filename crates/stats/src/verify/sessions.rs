@@ -85,7 +85,7 @@ fn compared(scale: Scale, seed: u64) -> Vec<Row> {
 
 fn covered(sessions: usize, between: f64, scale: Scale, seed: u64) -> (Tally, Tally) {
     let (mut bounded, mut heap) = (Tally::default(), Tally::default());
-    for run in 0..scale.repetitions(4000).max(200) as u64 {
+    for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xac05);
         let effects: Vec<f64> = (0..CELLS).map(|_| 0.03 * random.normal()).collect();
         let best = effects.iter().copied().fold(f64::INFINITY, f64::min);

@@ -4,7 +4,8 @@ use bytegauge_model::{Arrivals, Engine, Level, Levels};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::setup::{PathSetup, parsed, required};
+use crate::levels::{parsed, required};
+use crate::path::PathSetup;
 
 /// How long a call may take where the plan does not say, nanoseconds.
 pub const TIMEOUT_NS: u64 = 5_000_000_000;

@@ -18,7 +18,7 @@ use crate::address::Address;
 use crate::astray;
 use crate::call::setup::CallSetup;
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::ticket::Shown;
 use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};

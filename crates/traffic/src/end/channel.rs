@@ -22,7 +22,7 @@ use crate::end::peer::{Body, Peer};
 use crate::end::serve::serve;
 use crate::far::{FarError, Link};
 use crate::message::{Command, Hello, PROTOCOL, Reply};
-use crate::setup::FarPath;
+use crate::path::FarPath;
 
 /// How long an end may take to say hello: a process has to start.
 const GREETING: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::End;
 use crate::pace::Pace;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::stream::{Effort, StreamSetup, WithEffort, with_effort};
 use crate::transport::kernel;
 use bytegauge_model::Side;

@@ -179,28 +179,8 @@ pub(super) fn summed(left: Left<Part>) -> (EndReport, Option<Fault>) {
     }
     rows.sort_by_key(|(number, _)| *number);
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
-    let report = EndReport { engine, queued_ns, ..sum(flows) };
+    let report = EndReport { engine, queued_ns, ..EndReport::of_flows(flows) };
     (report, early.or(late).or(last))
-}
-
-fn sum(flows: Vec<FlowReport>) -> EndReport {
-    let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
-    EndReport {
-        bytes: total(|f| f.bytes),
-        calls: total(|f| f.calls),
-        short_calls: total(|f| f.short_calls),
-        window_ns: flows.iter().map(|flow| flow.window_ns).max().unwrap_or(0),
-        user_ns: total(|f| f.user_ns),
-        system_ns: total(|f| f.system_ns),
-        cpu_ns: total(|f| f.cpu_ns),
-        voluntary_switches: total(|f| f.voluntary_switches),
-        involuntary_switches: total(|f| f.involuntary_switches),
-        total_bytes: total(|f| f.total_bytes),
-        verified_bytes: total(|f| f.verified_bytes),
-        datagrams: flows.iter().filter_map(|flow| flow.datagrams).reduce(|one, other| one.plus(&other)),
-        flows,
-        ..EndReport::default()
-    }
 }
 
 /// A sink that loses count on purpose.

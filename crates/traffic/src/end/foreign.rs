@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::socket_memory::queued_out;
 
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 
 /// How long is waited after the window for what is still on its way.
 const PATIENCE: Duration = Duration::from_secs(1);

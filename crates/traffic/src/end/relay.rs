@@ -13,8 +13,9 @@ use crate::end::server::enough_files;
 use crate::fault::Fault;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
+use crate::path::PathSetup;
 use crate::relay::{self, Hall, RelaySetup, Upstream};
-use crate::setup::{PathSetup, Setup, Task};
+use crate::setup::{Setup, Task};
 
 /// A relay that listens.
 pub(super) struct RelayEnd {

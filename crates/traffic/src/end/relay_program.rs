@@ -22,8 +22,9 @@ use crate::end::duty::Ended;
 use crate::end::peer::{Body, Peer};
 use crate::fault::Fault;
 use crate::message::{Command, Reply};
+use crate::path::PathSetup;
 use crate::relay;
-use crate::setup::{PathSetup, Setup};
+use crate::setup::Setup;
 use crate::task::program::{Event, Program, attend};
 use crate::task::{ASK_READY, SETTLE, stop, sweep};
 

@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::Plant;
-    use crate::setup::FarPath;
+    use crate::path::FarPath;
 
     const HERE: [u8; 4] = [192, 0, 2, 1];
     const PEER: [u8; 4] = [192, 0, 2, 9];

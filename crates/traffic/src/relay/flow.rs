@@ -14,8 +14,8 @@ use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
-use crate::relay::Carrying;
 use crate::relay::hall::{Hall, Passage};
+use crate::relay::hands::Carrying;
 use crate::relay::socket::unconnected;
 
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {

@@ -21,8 +21,9 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::relay::bell::{Bell, Ring};
 use crate::relay::hall::{Hall, Passage};
+use crate::relay::hands::{Carrying, Cues, Hands};
+use crate::relay::setup::RelaySetup;
 use crate::relay::socket::unconnected;
-use crate::relay::{Carrying, Cues, Hands, RelaySetup};
 use crate::tally::Share;
 
 /// The listener's token; connections carry a slot, a generation and a side.

@@ -15,7 +15,7 @@ use socket2::{SockAddr, Socket, Type};
 use crate::address::Address;
 use crate::call::{open, sock_addr, told, unbound};
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, wanted};
 

@@ -24,7 +24,8 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::relay::follow::Follower;
 use crate::relay::hall::{Hall, Passage};
-use crate::relay::{Carrying, Hands, RelaySetup};
+use crate::relay::hands::{Carrying, Hands};
+use crate::relay::setup::RelaySetup;
 use crate::tally::{Share, Tally};
 
 /// What a thread's stack needs that carries one direction: there may be thousands of them.

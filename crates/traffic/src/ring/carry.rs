@@ -200,18 +200,10 @@ impl<'a> Run<'a> {
         let flow =
             FlowReport { bytes: 0, calls: window.bytes, short_calls: 0, series: meter.into_bins(), ..window.report() };
         EndReport {
-            calls: flow.calls,
-            window_ns: flow.window_ns,
-            user_ns: flow.user_ns,
-            system_ns: flow.system_ns,
-            cpu_ns: flow.cpu_ns,
             queued_ns: flow.queued_ns,
-            voluntary_switches: flow.voluntary_switches,
-            involuntary_switches: flow.involuntary_switches,
-            flows: vec![flow],
             engine: Some(engine),
             ring: Some(ring),
-            ..EndReport::default()
+            ..EndReport::of_flows(vec![flow])
         }
     }
 }

@@ -11,7 +11,7 @@ use bytegauge_sys::nop::{self, Lacking};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::setup::parsed;
+use crate::levels::parsed;
 
 pub(crate) use carry::carry;
 

@@ -4,7 +4,8 @@ use bytegauge_model::{Engine, Fill, Level, Levels};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::setup::{PathSetup, parsed, required};
+use crate::levels::{parsed, required};
+use crate::path::PathSetup;
 
 /// Receives that a ring keeps in flight where no level says.
 const OUTSTANDING: usize = 64;

@@ -9,72 +9,28 @@
 
 mod output;
 pub(crate) mod program;
+mod setup;
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{Counted, EndReport, EndRole, Level, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};
+use bytegauge_model::{Counted, EndReport, EndRole, Metric, ReadyWhen, ServerTask, TaskReport};
 use bytegauge_sys::children::{self, Used};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::listening;
-use serde::{Deserialize, Serialize};
+
+pub(crate) use setup::SETTLE;
+pub use setup::TaskSetup;
 
 use crate::fault::Fault;
 use crate::setup::Setup;
 use output::number;
-use program::{Event, Program, attend};
-
-/// How long a program may take to leave once it was told, before it is killed.
-const LEAVE: Duration = Duration::from_secs(3);
-
-/// How long what a program leaves behind may take to go of its own accord.
-pub(crate) const SETTLE: Duration = Duration::from_millis(200);
+use program::{Event, Program, Waited, attend};
+use setup::{LEAVE, RELEASE};
 
 /// How often it is asked whether a server listens.
 pub(crate) const ASK_READY: Duration = Duration::from_millis(2);
-
-/// How long a port may stay taken after its server has left.
-const RELEASE: Duration = Duration::from_secs(1);
-
-/// Everything that is to be known of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TaskSetup {
-    /// The words of what is measured.
-    pub command: Vec<String>,
-    /// The words of what is run before, unmeasured.
-    pub prepare: Option<Vec<String>>,
-    /// The server that is started before and stopped after.
-    pub server: Option<ServerTask>,
-    /// What is measured.
-    pub metric: Metric,
-    /// How long each of the programs may take, nanoseconds.
-    pub timeout_ns: u64,
-}
-
-impl TaskSetup {
-    /// A task with its value in place.
-    ///
-    /// # Errors
-    /// [`Fault::Impossible`] if the value does not fit: past planning, that is a bug.
-    pub fn of(task: &ProgramTask, value: &Level, timeout_ns: u64) -> Result<TaskSetup, Fault> {
-        let bug = |error: bytegauge_model::task::TaskError| Fault::Impossible(error.to_string());
-        Ok(TaskSetup {
-            command: task.command_for(value).map_err(bug)?,
-            prepare: task.prepare_for(value).map_err(bug)?,
-            server: task.server_for(value).map_err(bug)?,
-            metric: task.metric.clone(),
-            timeout_ns,
-        })
-    }
-
-    /// How long all of it may take, nanoseconds.
-    pub fn patience_ns(&self) -> u64 {
-        let parts = 1 + u64::from(self.prepare.is_some()) + u64::from(self.server.is_some());
-        let leave_ns = (LEAVE + SETTLE + RELEASE).as_nanos() as u64;
-        self.timeout_ns.saturating_mul(parts).saturating_add(leave_ns)
-    }
-}
 
 /// Runs a task once. Whoever measures tells to stop by a word on `told`, or by closing it.
 ///
@@ -217,11 +173,12 @@ impl Run<'_> {
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
         program.must_have_succeeded(&ended)?;
         let seconds = window_ns as f64 / 1e9;
+        let printed = |pattern: &str| number(pattern, &program.text(), &program.last_words());
         let (rate, bytes) = match metric {
             Metric::Wall => (1.0 / seconds, 0),
             Metric::Bytes(bytes) => (*bytes as f64 / seconds, *bytes),
-            Metric::Rate(pattern) => (number(pattern, &program)?, 0),
-            Metric::Time(pattern) => (1.0 / number(pattern, &program)?, 0),
+            Metric::Rate(pattern) => (printed(pattern)?, 0),
+            Metric::Time(pattern) => (1.0 / printed(pattern)?, 0),
             Metric::Counter(_) => (1e6 / (1.0 + events as f64), 0),
         };
         let calls = u64::from(metric.counted() != Counted::Printed);
@@ -260,13 +217,6 @@ pub(crate) fn stop(mut program: Program, signal: i32, told: BorrowedFd<'_>) -> R
             }
         }
     }
-}
-
-/// How a program that was waited for ended.
-struct Waited {
-    status: std::process::ExitStatus,
-    used: Used,
-    at_ns: u64,
 }
 
 fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, Fault> {

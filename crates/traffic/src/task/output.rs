@@ -2,7 +2,6 @@
 
 use regex_lite::Regex;
 
-use super::program::Program;
 use crate::fault::Fault;
 
 /// So much of the end of an output is kept: a summary stands there.
@@ -48,15 +47,14 @@ pub(super) fn pattern(pattern: &str) -> Result<Regex, Fault> {
     Regex::new(pattern).map_err(|error| Fault::Impossible(format!("`{pattern}` is no regular expression: {error}")))
 }
 
-/// The number that a program printed last where the pattern matches: of its first group, or of the whole.
-pub(super) fn number(expression: &str, program: &Program) -> Result<f64, Fault> {
-    let text = program.text();
-    let found = pattern(expression)?.captures_iter(&text).last().map(|found| {
+/// The number that was printed last where the pattern matches: of its first group, or of the whole. Where nothing does, it
+/// is told what was `said`.
+pub(super) fn number(expression: &str, text: &str, said: &str) -> Result<f64, Fault> {
+    let found = pattern(expression)?.captures_iter(text).last().map(|found| {
         let part = found.get(1).or_else(|| found.get(0)).map_or("", |part| part.as_str());
         part.trim().replace('_', "")
     });
     let Some(part) = found else {
-        let said = program.last_words();
         return Err(Fault::Program(format!("the command printed no number: nothing matches `{expression}`{said}")));
     };
     let number = part.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);

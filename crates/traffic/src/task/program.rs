@@ -11,7 +11,6 @@ use bytegauge_sys::children::{self, Reaped, Used, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io::set_nonblocking;
 
-use super::Waited;
 use super::output::{Output, last_line};
 use crate::fault::Fault;
 
@@ -36,6 +35,13 @@ pub(crate) enum Event {
     Told,
     /// Some output came, or the time is over.
     Nothing,
+}
+
+/// How a program that was waited for ended.
+pub(crate) struct Waited {
+    pub(super) status: ExitStatus,
+    pub(super) used: Used,
+    pub(super) at_ns: u64,
 }
 
 impl Program {

@@ -13,7 +13,7 @@ use bytegauge_sys::option::{self, OptionError};
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 use bytegauge_model::Side;

@@ -12,7 +12,7 @@ use socket2::Socket;
 
 use crate::astray::{pass_on, pass_on_rest};
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, set_options};

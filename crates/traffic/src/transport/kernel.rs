@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use bytegauge_model::{FlowReport, TcpReport};
 use bytegauge_sys::{socket_memory, tcp_info};
 
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::options;
 
 /// What the kernel says of a connection now; a flow's counters are not its business and stay empty.

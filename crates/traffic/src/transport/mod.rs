@@ -21,7 +21,7 @@ use socket2::{SockAddr, Socket};
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::options::Moment;
 use bytegauge_model::Side;
 

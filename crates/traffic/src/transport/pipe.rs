@@ -11,7 +11,7 @@ use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo};
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::{Joint, Listening, set_options};
 use bytegauge_model::Side;

@@ -7,7 +7,7 @@ use bytegauge_model::Transport;
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::{Joint, Listening};
 
 /// The joint of a path, and of the null engine.

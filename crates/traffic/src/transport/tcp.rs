@@ -13,7 +13,7 @@ use socket2::{Domain, Socket, Type};
 use crate::address::Address;
 use crate::astray;
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::door::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;

@@ -7,7 +7,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::setup::PathSetup;
+use crate::path::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, set_options, uninterrupted};
 use bytegauge_model::Side;

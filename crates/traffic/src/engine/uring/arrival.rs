@@ -12,7 +12,7 @@ use bytegauge_sys::uring::{Errno, Taken};
 
 use crate::engine::driver::{Then, Waits};
 use crate::engine::unconnected;
-use crate::engine::uring::Loop;
+use crate::engine::uring::completions::Loop;
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;

@@ -4,8 +4,8 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::uring::OpId;
 
 use crate::engine::driver::{Link, Then, Waits};
-use crate::engine::uring::Loop;
 use crate::engine::uring::arrival::Spill;
+use crate::engine::uring::completions::Loop;
 use crate::engine::uring::sending::Memory;
 use crate::fault::Fault;
 use crate::flow::End;

@@ -9,6 +9,7 @@
 //! blocking and stay so, since the kernel fails an operation on others instead of waiting with it.
 
 mod arrival;
+mod completions;
 mod connection;
 mod sending;
 
@@ -18,10 +19,11 @@ use std::sync::atomic::Ordering;
 
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::uring::{BufferId, Completion, Errno, Event, Feature, Missing, OpId, PoolId, Ring, Setup, Wait};
+use bytegauge_sys::uring::{Completion, Errno, Event, Feature, Ring, Setup, Wait};
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::engine::driver::{Accepting, Driver, LISTENER, Port, Then};
+use crate::engine::uring::completions::{Completions, Loop, missing};
 use crate::engine::uring::connection::Operations;
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
 use crate::fault::Fault;
@@ -39,34 +41,12 @@ const COMPLETIONS: u32 = 8192;
 /// enough not to take the CPU from a peer on a small machine.
 const POLL_IDLE_MS: u32 = 1;
 
-/// Bytes of the pool that receives take from; each buffer is as long as one receive may be.
-const POOL_SIZE: usize = 16 << 20;
-
 /// Most bytes of a buffer of a bundle where nobody asked for a length: a message would hardly ever need two of larger
 /// ones.
 pub(super) const BUNDLE_BUFFER_SIZE: usize = 4096;
 
 /// How long an engine that leaves waits for what it still sends, and then for what it called off.
 const LEAVE_NS: u64 = 1_000_000_000;
-
-/// A ring, and memory for what it moves.
-struct Completions {
-    kind: UringKind,
-    ring: Ring,
-    /// What receives take from; absent in `plain`.
-    pool: Option<PoolId>,
-    /// Most bytes of one receive, as the flow is given them.
-    receive_size: usize,
-    /// Buffers that an operation of a closed connection still used.
-    spare_buffers: Vec<BufferId>,
-    spare_outboxes: Vec<PoolId>,
-    /// The accept in flight.
-    accept: Option<OpId>,
-    /// Connections accepted since the last wait.
-    accepted_now: u64,
-}
-
-type Loop<'a, P> = Driver<'a, P, Completions>;
 
 pub(super) fn drive<P: Party>(
     mode: UringMode,
@@ -122,33 +102,6 @@ fn features(kind: UringKind) -> &'static [Feature] {
         UringKind::Multishot => &[Feature::MultishotAccept, Feature::MultishotReceive],
         UringKind::Bundle => &[Feature::MultishotAccept, Feature::MultishotReceive, Feature::Bundles],
         UringKind::ZeroCopy => &[Feature::MultishotAccept, Feature::MultishotReceive, Feature::ZeroCopySend],
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
-fn missing(reason: Missing) -> Fault {
-    Fault::Missing(reason.to_string())
-}
-
-impl Completions {
-    fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<Completions, Fault> {
-        let mut pool = None;
-        if kind != UringKind::Plain {
-            let buffers = (POOL_SIZE / receive_size).clamp(16, 4096) as u16;
-            let made = ring.new_pool(buffers, receive_size).map_err(missing)?;
-            ring.offer_all(made);
-            pool = Some(made);
-        }
-        Ok(Completions {
-            kind,
-            ring,
-            pool,
-            receive_size,
-            spare_buffers: Vec::new(),
-            spare_outboxes: Vec::new(),
-            accept: None,
-            accepted_now: 0,
-        })
     }
 }
 

@@ -20,7 +20,7 @@ use bytegauge_sys::uring::{BufferId, Errno, PoolId};
 
 use crate::engine::driver::{Then, Waits};
 use crate::engine::unconnected;
-use crate::engine::uring::{Loop, missing};
+use crate::engine::uring::completions::{Loop, missing};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;

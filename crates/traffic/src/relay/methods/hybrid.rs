@@ -8,9 +8,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::fault::Fault;
+use crate::relay::hands::Hands;
 use crate::relay::methods::read_write::ReadWrite;
 use crate::relay::methods::splice::Splice;
-use crate::relay::{Hands, RelaySetup};
+use crate::relay::setup::RelaySetup;
 
 /// So many reads in a row that fill the buffer make a connection one of bulk.
 const FULL_READS: u32 = 3;

@@ -6,7 +6,8 @@ use std::os::fd::BorrowedFd;
 use bytegauge_sys::io as sys_io;
 
 use crate::fault::Fault;
-use crate::relay::{Hands, RelaySetup};
+use crate::relay::hands::Hands;
+use crate::relay::setup::RelaySetup;
 
 /// A buffer, and which part of it is still to be given.
 pub(in crate::relay) struct ReadWrite {

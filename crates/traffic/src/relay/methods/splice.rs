@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_sys::{io as sys_io, pipe, splice};
 
 use crate::fault::Fault;
-use crate::relay::{Hands, RelaySetup};
+use crate::relay::hands::Hands;
+use crate::relay::setup::RelaySetup;
 
 /// A pipe and how many bytes are in it. `BY_SENDFILE`: what fills it.
 pub(in crate::relay) struct Splice<const BY_SENDFILE: bool> {

@@ -18,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
 use crate::engine::{ACCEPT_PAUSE_NS, Door, Stream, is_passing};
 use crate::fault::Fault;
-use crate::relay::Carrying;
 use crate::relay::hall::{Hall, Passage};
+use crate::relay::hands::Carrying;
 use crate::relay::socket::unconnected;
 use crate::tally::Tally;
 

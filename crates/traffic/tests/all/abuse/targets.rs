@@ -24,7 +24,7 @@ use std::time::Duration;
 use bytegauge_model::{Levels, Place, Side};
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::far::{Agent, AgentSetup, Limits, Link, VERSION};
-use bytegauge_traffic::setup::FarPath;
+use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_wire::Key;
 use snow::{Builder, StatelessTransportState};

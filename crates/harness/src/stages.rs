@@ -1,0 +1,51 @@
+//! A session from its first trial to its last: one stage after the other, and the session closed, however they end.
+
+use bytegauge_model::session::SessionStatus;
+use bytegauge_sys::clock::unix_ns;
+
+use crate::event::Event;
+use crate::judge::Judge;
+use crate::run::{Ended, Run, RunError, machine};
+
+impl Run<'_> {
+    /// Runs all stages, up to the first look or to the one that settles all. However it ends, the session is closed in
+    /// the store.
+    ///
+    /// # Errors
+    /// When the store cannot be written or the ends cannot be started; the session is marked incomplete if
+    /// that can still be written.
+    pub fn execute(mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
+        let ended = self.stages(judge);
+        self.cast = None;
+        let status = match ended {
+            Ok(Ended::Complete) => SessionStatus::Complete,
+            _ => SessionStatus::Incomplete,
+        };
+        let closed = self.store.finish_session(self.session, status, unix_ns(), &machine(&self.options.links));
+        // The first error explains the second.
+        let ended = ended?;
+        closed?;
+        Ok(ended)
+    }
+
+    fn stages(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
+        let done = self.calibrate()? && self.fit_runs()? && self.screen()? && self.confirm(judge)?;
+        Ok(if done { Ended::Complete } else { Ended::Interrupted })
+    }
+
+    /// Once a run of a program was seen: gives a budget that nobody stated room for the fewest blocks, and refuses one
+    /// that was stated and has none. Always true.
+    fn fit_runs(&mut self) -> Result<bool, RunError> {
+        let Some(group) = self.plan.groups.first().map(|group| group.id.clone()) else { return Ok(true) };
+        let run_ns = self.overhead_ns(&group);
+        if let Some(needed_ns) = self.plan.budget_for_runs(run_ns) {
+            let text = self.plan.too_short_for(run_ns, needed_ns);
+            if self.plan.budget_is_stated() {
+                return Err(RunError::TooShort { session: self.session, text });
+            }
+            self.plan.budget_ns = needed_ns;
+            self.observer.hear(&Event::Note(text));
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,66 @@
+//! What the methods of a relay are told, and what one is that takes and gives by hand.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::fault::Fault;
+use crate::meter::Meter;
+use crate::relay::hall::Hall;
+use crate::relay::setup::RelaySetup;
+
+/// What a relay's thread looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Cues<'a> {
+    /// Set by the watchdog: leave at once.
+    pub abort: &'a AtomicBool,
+    /// Set when the relay is told that nobody needs it any more.
+    pub told: &'a AtomicBool,
+}
+
+/// What a method is carried with.
+pub(super) struct Carrying<'a, 'm> {
+    pub(super) hall: &'a Arc<Hall>,
+    pub(super) setup: &'a RelaySetup,
+    pub(super) cues: Cues<'a>,
+    pub(super) meter: &'m mut Meter,
+}
+
+/// A method whose every step is a call of its own: it runs in calls that block as in calls that do not.
+///
+/// One direction of a connection has one. It takes only when it holds nothing, and gives until it does.
+pub(super) trait Hands: Sized + Send {
+    /// Prepares what a direction needs.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] if this machine lacks it.
+    fn new(setup: &RelaySetup) -> Result<Self, Fault>;
+
+    /// Bytes asked for at most by one [`take`](Hands::take): fewer are a short one.
+    fn room(&self) -> usize;
+
+    /// Takes bytes; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize>;
+
+    /// Gives bytes that it holds, all or a part.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize>;
+
+    /// Bytes taken and not given yet.
+    fn held(&self) -> usize;
+
+    /// Whether a short take proves that the socket is empty: of one that fills a buffer it does, of a pipe that counts
+    /// fragments it does not.
+    const SHORT_IS_EMPTY: bool;
+
+    /// Capacity of its pipe, if it has one.
+    fn pipe_size(&self) -> Option<usize> {
+        None
+    }
+}
