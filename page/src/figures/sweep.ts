@@ -100,8 +100,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}.`,
       cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
       fixed && `Held as in the cell looked at: ${fixed}.`,
-      dropped > 0 &&
-        `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
+      dropped > 0 && `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
     ]
       .filter((line) => line)
       .join(" "),
