@@ -1,7 +1,17 @@
 // The first screen: the same answers as the terminal's, each with its bound as a picture, and where its evidence is.
 
 import { inWords, picture, scale } from "./bound";
-import { type CellView, cellOf, factorOf, groupOf, limitName, type UseRow, type View } from "./data";
+import {
+  type CellView,
+  cellOf,
+  factorOf,
+  groupOf,
+  type GroupView,
+  limitName,
+  pivot,
+  type UseRow,
+  type View,
+} from "./data";
 import { h } from "./dom";
 import { atMost, costName, digits, duration, moreOf, percent, sentence } from "./format";
 
@@ -232,7 +242,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
 function answer(view: View, row: UseRow, at: number, open: (group: string) => void): HTMLElement {
   const { use } = view.answer;
   const group = row.groups[0];
-  const cells = row.groups.map((id) => cellOf(view, groupOf(view, id)?.recommendation.cell));
+  const cells = row.groups.map((id) => named(view, row, groupOf(view, id)));
   const lower = cells.length === 1 ? (cells[0]?.above_best_lower ?? null) : null;
   const second = contradicting(view, row);
   const more = moreOf(groupOf(view, group)?.cost ?? "");
@@ -303,6 +313,13 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
   );
 }
 
+/** The cell that an answer names; where there is one alone, that one. */
+function named(view: View, row: UseRow, group: GroupView | undefined): CellView | undefined {
+  return (
+    cellOf(view, group?.recommendation.cell) ?? (group && row.standing === "alone" ? pivot(view, group) : undefined)
+  );
+}
+
 /** What a choice is that is left to the system: `auto (= bbr here)`. */
 function left(level: string, auto: string | null | undefined): string {
   return level === "auto" && auto ? `auto (= ${auto} here)` : level;
@@ -335,12 +352,12 @@ function limits(cells: (CellView | undefined)[]): HTMLElement[] {
   return [...found].map(([name, sentence]) => {
     const unknown = name === "unknown";
     // What comes behind is the evidence in full, which stands with the cell.
-    const short = sentence.split(/[:;]| \(of all trials/)[0] ?? "";
+    const short = sentence.split(unknown ? / \(of all trials/ : /[:;]| \(of all trials/)[0] ?? "";
     return h(
       "span",
       { class: "because" },
       h("span", { class: "tag", title: sentence }, limitName(name)),
-      h("small", {}, unknown ? `${short}: neither is full` : short),
+      h("small", {}, short),
     );
   });
 }

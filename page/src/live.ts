@@ -16,7 +16,7 @@ export function live({ every_ms }: { every_ms: number }, state: State): HTMLElem
   const title = h("b", { role: "status" });
   const since = h("span", {});
   const pause = h("button", { type: "button", onclick: () => turn(standing === "on" ? "paused" : "on") });
-  const line = h("p", { id: "live" }, title, " ", since, " ", pause);
+  const line = h("p", { id: "live-line" }, title, " ", since, " ", pause);
   const clock = () => new Date().toLocaleTimeString();
 
   function turn(to: keyof typeof TITLES, said?: string): void {

@@ -164,6 +164,8 @@ describe.skipIf(!program)("the page in a browser", () => {
     const [row] = view.answer.use.rows;
     const [group] = view.groups;
     if (!row || !group) throw new Error("a grid has an answer");
+    const named = view.cells.find((each) => each.id === group.recommendation.cell);
+    if (named) named.limit = { name: "unknown", sentence: "CPU time was not recorded", evidence: {} };
     row.note = "not by its second trials: NOISE";
     row.code = ["read(fd, buf, 65536)"];
     row.peer_code = ["write(fd, buf, 1024)"];
@@ -187,6 +189,9 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await text("#answers .summary")).toContain("0 of 1 answer is plainly shown to be within 5 %");
     expect(await page.locator(".answers .mark.contested").textContent()).toBe("✓?");
     expect(await text(".answers .within")).toContain("≤ 7.8 %");
+    expect(await text(".answers .limit"), "no more is said than was recorded").toBe(
+      "no limit foundCPU time was not recorded",
+    );
     expect(await page.locator(".answers .note a").getAttribute("href")).toBe("#noise");
     expect(await page.locator(".answers .code > code").textContent()).toBe("read(fd, buf, 65536)");
     expect(await text(".answers .code small")).toBe("beside a peer with write(fd, buf, 1024)");
@@ -448,7 +453,7 @@ describe.skipIf(!program)("the page in a browser", () => {
       const { page, trouble } = await open(browser, server.address);
       const said = () => page.locator(".picker .verdict").textContent();
       const soon = { timeout: PATIENCE_MS };
-      await expect.poll(() => page.locator("#live b").textContent(), soon).toBe("Live");
+      await expect.poll(() => page.locator("#live-line b").textContent(), soon).toBe("Live");
       await page.locator("#heatmap .data summary").click();
       await page.locator("#heatmap .board").focus();
       await page.keyboard.press("ArrowRight");
@@ -458,13 +463,13 @@ describe.skipIf(!program)("the page in a browser", () => {
       expect(await page.locator("#heatmap .said").textContent()).toBe(chosen);
       expect(await page.locator("#heatmap details[open]").count()).toBe(1);
       expect(await page.evaluate("document.activeElement?.closest('figure')?.id")).toBe("heatmap");
-      await page.locator("#live button").click();
-      expect(await page.locator("#live b").textContent()).toBe("Paused");
+      await page.locator("#live-line button").click();
+      expect(await page.locator("#live-line b").textContent()).toBe("Paused");
       server.show(of("complete", "Third."));
       expect(await said()).toBe("Second.");
-      await page.locator("#live button").click();
+      await page.locator("#live-line button").click();
       await expect.poll(said, soon).toBe("Third.");
-      expect(await page.locator("#live b").textContent()).toBe("Ended");
+      expect(await page.locator("#live-line b").textContent()).toBe("Ended");
       expect(trouble).toEqual([]);
     } finally {
       server.close();
@@ -477,7 +482,9 @@ describe.skipIf(!program)("the page in a browser", () => {
     const server = await served(view);
     const { page } = await open(browser, server.address);
     server.close();
-    await expect.poll(() => page.locator("#live b").textContent(), { timeout: PATIENCE_MS }).toBe("Nobody answers");
+    await expect
+      .poll(() => page.locator("#live-line b").textContent(), { timeout: PATIENCE_MS })
+      .toBe("Nobody answers");
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
   });
 
@@ -578,6 +585,9 @@ describe.skipIf(!program)("the page in a browser", () => {
       .toBe("rgb(28, 25, 23)");
     expect(await page.locator(".tools").isVisible()).toBe(false);
     expect(await page.locator("#heatmap svg").first().isVisible()).toBe(true);
+    // As wide as paper is between its margins: there is nothing to scroll there.
+    await page.setViewportSize({ width: 718, height: 1000 });
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(718);
   });
 
   describe.skipIf(!binary)("sessions from the program itself", () => {
