@@ -149,7 +149,7 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("A bytegauge that is built already, instead of this one for release"),
         )
-        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, short rounds"))
+        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, one block"))
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Pure: what was seen comes in, words come out. Where something had to be assumed, it is said.
 
-use std::net::SocketAddr;
-
 use bytegauge_model::Bytes;
 use serde::Serialize;
 
@@ -118,10 +116,10 @@ fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> Aske
 
 /// Whether both ends of a connection were seen: what comes in at one then went out at the other, and nothing is passed on.
 fn speaks_to_itself(ends: &[&EndView]) -> bool {
+    let is_own = |own: u16| ends.iter().any(|end| matches!(&end.leads, Leads::Accepted { port, .. } if *port == own));
     ends.iter().any(|end| {
         let Leads::Connected { peer, .. } = &end.leads else { return false };
-        let Some(peer) = peer.parse::<SocketAddr>().ok().filter(|peer| peer.ip().is_loopback()) else { return false };
-        ends.iter().any(|other| matches!(&other.leads, Leads::Accepted { port, .. } if *port == peer.port()))
+        peer.parse::<std::net::SocketAddr>().is_ok_and(|peer| peer.ip().is_loopback() && is_own(peer.port()))
     })
 }
 
