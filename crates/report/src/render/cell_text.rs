@@ -148,17 +148,17 @@ pub fn rate(base: &str, per_second: f64) -> String {
 }
 
 /// What rates are divided by, and the unit's name then: one for all that is compared by eye.
-pub type Scale = (f64, &'static str);
+pub type RateScale = (f64, &'static str);
 
 /// The scale in which the fastest of some cells is read best.
-pub fn scale<'a>(cells: impl Iterator<Item = &'a CellView>) -> Scale {
+pub fn scale<'a>(cells: impl Iterator<Item = &'a CellView>) -> RateScale {
     let rates = cells.filter_map(|cell| Some((cell.estimate.unit, cell.estimate.median?)));
     let fastest = rates.max_by(|a, b| a.1.total_cmp(&b.1));
     fastest.map_or((1.0, ""), |(base, rate)| rate_unit(base, rate))
 }
 
 /// The primary rate of a cell, or that it is not known.
-pub fn cell_rate(cell: &CellView, (unit, name): Scale) -> String {
+pub fn cell_rate(cell: &CellView, (unit, name): RateScale) -> String {
     let Some(per_second) = cell.estimate.median else { return UNKNOWN.into() };
     match is_confirmed(cell) {
         true => format!("{} {name}", fixed(per_second / unit, 3)),
@@ -203,7 +203,7 @@ pub fn fixed(value: f64, digits: i32) -> String {
 }
 
 /// The interval without its unit: `3.85 – 3.99`; nothing without one.
-pub fn interval(estimate: &Estimate, (unit, _): Scale) -> String {
+pub fn interval(estimate: &Estimate, (unit, _): RateScale) -> String {
     let (Some(lower), Some(upper)) = (estimate.lower, estimate.upper) else { return String::new() };
     let (lower, upper) = (lower / unit, upper / unit);
     // As many digits as tell the two ends apart.

@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::cell_text::{
-    Mark, Marks, Scale, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rough_size,
+    Mark, Marks, RateScale, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rough_size,
     scale, share, time,
 };
 use crate::phrase;
@@ -146,7 +146,7 @@ fn relay_cpu(cell: &CellView) -> String {
 }
 
 /// What follows the levels of rings.
-fn columns_of_rings(interval_heading: &str, scale: Scale) -> Vec<Column> {
+fn columns_of_rings(interval_heading: &str, scale: RateScale) -> Vec<Column> {
     vec![
         Column::new("rate", true, 0, move |cell| cell_rate(cell, scale)),
         Column::new(interval_heading, true, 1, move |cell| interval(&cell.estimate, scale)),
@@ -158,7 +158,7 @@ fn columns_of_rings(interval_heading: &str, scale: Scale) -> Vec<Column> {
 }
 
 /// What follows the levels of datagrams.
-fn columns_of_datagrams(interval_heading: &str, scale: Scale) -> Vec<Column> {
+fn columns_of_datagrams(interval_heading: &str, scale: RateScale) -> Vec<Column> {
     let lost = |cell: &CellView| share(cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_share));
     let per =
         |of: fn(&DatagramView) -> Option<f64>| move |cell: &CellView| number(cell.datagrams.as_ref().and_then(of));
@@ -176,7 +176,7 @@ fn columns_of_datagrams(interval_heading: &str, scale: Scale) -> Vec<Column> {
 }
 
 /// What follows the levels of calls. Receive buffers are compared as published tables do, by mean and deviation too.
-fn columns_of_calls(interval_heading: &str, scale: Scale, receive_buffers: bool) -> Vec<Column> {
+fn columns_of_calls(interval_heading: &str, scale: RateScale, receive_buffers: bool) -> Vec<Column> {
     let microseconds = |name: &'static str| move |cell: &CellView| number(cell.median(name).map(|ns| ns / 1e3));
     vec![
         Column::new("rate", true, 0, move |cell| cell_rate(cell, scale)),
@@ -193,7 +193,7 @@ fn columns_of_calls(interval_heading: &str, scale: Scale, receive_buffers: bool)
 }
 
 /// Mean and standard deviation over the trials in the unit of the rate, as older benchmarks report them.
-fn mean_and_sd(cell: &CellView, (unit, _): Scale) -> String {
+fn mean_and_sd(cell: &CellView, (unit, _): RateScale) -> String {
     let Some((mean, sd)) = cell.call.as_ref().and_then(|call| call.mean_per_second.zip(call.sd_per_second)) else {
         return UNKNOWN.into();
     };
