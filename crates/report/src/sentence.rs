@@ -118,8 +118,10 @@ pub struct Rate {
 pub struct Settle {
     /// Further blocks in every group.
     pub blocks: u64,
-    /// How long they would take, seconds.
+    /// How long they would take by themselves, seconds.
     pub seconds: Option<f64>,
+    /// How long the session takes for them, since every group gets more, seconds.
+    pub session_s: Option<f64>,
     /// The budget to run with, seconds.
     pub budget_s: Option<f64>,
     /// The looks that the session has left are enough.
@@ -415,12 +417,12 @@ const HOPELESS: &str = "more blocks alone would not settle it";
 const FORECAST_MAX_S: f64 = 3600.0;
 
 fn settle_text(settle: &Settle) -> String {
-    if [settle.seconds, settle.budget_s].into_iter().flatten().any(|seconds| seconds > FORECAST_MAX_S) {
+    if [settle.session_s, settle.budget_s].into_iter().flatten().any(|seconds| seconds > FORECAST_MAX_S) {
         return "to settle it would take more than an hour".into();
     }
     let plural = if settle.blocks == 1 { "block" } else { "blocks" };
     let blocks = settle.blocks;
-    let more = match settle.seconds {
+    let more = match settle.session_s {
         Some(seconds) => format!("{} s more ({blocks} {plural})", significant(seconds.max(1.0), 2)),
         None => format!("{blocks} more {plural}"),
     };
@@ -540,7 +542,13 @@ mod tests {
 
     #[test]
     fn not_proven_says_what_would_settle_it() {
-        let settle = Some(Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2), by_looks: false });
+        let settle = Some(Settle {
+            blocks: 30,
+            seconds: Some(12.0),
+            session_s: Some(41.2),
+            budget_s: Some(101.2),
+            by_looks: false,
+        });
         check(
             &verdict(Answer::NotProven { best: both(), why: None, settle }, vec![rate("sum", 3.9, 0.06)]),
             "Unix sockets, ends on different CPUs: not proven; the best confirmed is to read with 32 KiB and write \
@@ -548,12 +556,13 @@ mod tests {
              connections 2.5 to 8.5 ms after they opened); \
              about 41 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
         );
-        let settle = Settle { blocks: 30, seconds: Some(41.2), budget_s: Some(101.2), by_looks: true };
+        let settle =
+            Settle { blocks: 30, seconds: Some(12.0), session_s: Some(41.2), budget_s: Some(101.2), by_looks: true };
         assert_eq!(
             settle_text(&settle),
             "about 41 s more (30 blocks) may settle it if nothing changes: go on with --resume --until proven"
         );
-        let settle = Some(Settle { blocks: 1, seconds: None, budget_s: None, by_looks: false });
+        let settle = Some(Settle { blocks: 1, seconds: None, session_s: None, budget_s: None, by_looks: false });
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
         check(
             &Verdict { bound: None, ..verdict(answer, Vec::new()) },
@@ -611,8 +620,13 @@ mod tests {
 
     #[test]
     fn a_forecast_beyond_an_hour_is_no_plan() {
-        let far =
-            Some(Settle { blocks: 300_000, seconds: Some(380_000.0), budget_s: Some(380_060.0), by_looks: false });
+        let far = Some(Settle {
+            blocks: 300_000,
+            seconds: Some(9.0),
+            session_s: Some(380_000.0),
+            budget_s: None,
+            by_looks: false,
+        });
         for (settle, expected) in
             [(far, "to settle it would take more than an hour"), (None, "more blocks alone would not settle it")]
         {

@@ -13,6 +13,7 @@ use crate::View;
 use crate::limit::call::DELAYED_ACKS;
 use crate::phrase;
 use crate::sentence::{measured_twice, percent};
+use crate::view::cost::ERROR_MAX;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, Standing, VerdictView};
 use crate::view::relays;
 use bytegauge_model::SessionStatus;
@@ -238,7 +239,10 @@ fn cost_line(group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
 
 fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     // The curve, whose costs are never negative; the plain line beside it is for comparison with others' fits.
-    let (call, byte) = (slice.per_call_ns?, slice.segments.first()?.per_byte_ns);
+    let Some((call, byte)) = slice.per_call_ns.zip(slice.segments.first().map(|first| first.per_byte_ns)) else {
+        return untold(end, slice);
+    };
+    let off = slice.relative_error.map_or_else(String::new, |error| format!(", trials {} off it", percent(error)));
     let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
     let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
     let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
@@ -253,11 +257,20 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
         .map(|(at, after)| format!(", {} from {}", number(Some(after.per_byte_ns)), rough_size(at.at_bytes)))
         .collect();
     Some(format!(
-        "{end} costs about {} ns a call + {} ns a byte{} ({metric} time{up_to}, descriptive){sizes}",
+        "{end} costs about {} ns a call + {} ns a byte{} ({metric} time{up_to}, descriptive{off}){sizes}",
         number(Some(call)),
         number(Some(byte)),
         breaks.concat()
     ))
+}
+
+/// Why no line of cost stands where there are sizes enough for one.
+fn untold(end: &str, slice: &Slice) -> Option<String> {
+    let why = match slice.relative_error? {
+        error if error >= ERROR_MAX => format!("trials lie {} off any line", percent(error)),
+        _ => "a line would have calls or bytes that cost nothing".to_owned(),
+    };
+    Some(format!("what {end} costs a call and a byte cannot be told here: {why}"))
 }
 
 fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec<String> {

@@ -308,6 +308,7 @@ fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &C
     Some(Settle {
         blocks,
         seconds: own.map(|seconds| seconds * blocks as f64),
+        session_s: all,
         budget_s: conditions.budget_s.zip(all).map(|(budget, more)| budget + more),
         by_looks: conditions.resumable && confirmed.iter().all(|group| group.standing.has_room_for(blocks)),
     })

@@ -59,7 +59,7 @@ fn along<'a>(size: &str, pivot: &Levels, cells: &[&'a Settled<'a>]) -> Vec<&'a S
 }
 
 /// A curve that misses typical trials by this share or more says nothing about the cost of a byte.
-const ERROR_MAX: f64 = 0.25;
+pub const ERROR_MAX: f64 = 0.25;
 
 /// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
 const SIZES_MIN: usize = 3;

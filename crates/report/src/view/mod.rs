@@ -15,7 +15,7 @@ mod cells;
 mod check;
 mod checks;
 mod compare;
-mod cost;
+pub(crate) mod cost;
 mod counters;
 mod course;
 mod datagrams;
