@@ -138,7 +138,10 @@ fn standard_input_is_imported_and_reported() {
     bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 cells"]);
     bench.run("report --full").exits(0).prints(&["4.71 k calls/s", "3.12 k calls/s"]);
     bench.run("report --interval 1s").exits(0).prints(&["OVER TIME", "--duration 10s"]);
-    bench.run("stream --interval 1ms --transport unix").exits(2).complains(&["--interval: bins are a millisecond long"]);
+    bench
+        .run("stream --interval 1ms --transport unix")
+        .exits(2)
+        .complains(&["--interval: bins are a millisecond long"]);
     bench.shell(&format!("cat calls.csv | {}", "\"$BYTEGAUGE\" import - 2>&1")).exits(2).prints(&["--map transport=="]);
 }
 
