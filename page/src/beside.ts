@@ -39,7 +39,7 @@ export function beside(state: State): HTMLElement | null {
     h(
       "p",
       { class: "reading" },
-      `Confirmed cells against ${arms[0]?.name ?? ""} (${arms[0]?.sessions.join(", ") ?? ""}), and choices of one session tried in the others. Without ${between.sessions_min} sessions to compare with, differences stay open.`,
+      `Confirmed cells against ${arms[0]?.name ?? ""} (${arms[0]?.sessions.join(", ") ?? ""}), and choices of one session tried in the others. Without ${between.sessions_min} sessions to compare with, differences stay open: neither more nor less is shown.`,
     ),
     h(
       "div",

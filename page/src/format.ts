@@ -74,8 +74,8 @@ export function logTicks(low: number, top: number, room = 8): number[] {
 /** The first letter as it begins a heading. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** A line of the first screen as a sentence: what is a command stays as it is typed. */
-export const sentence = (line: string): string => (/^(bytegauge |-|`)/.test(line) ? line : capital(line));
+/** A line of the first screen as a sentence: what is a command, or the name of a group, stays as it is. */
+export const sentence = (line: string): string => (/^(bytegauge |-|`|g\d)/.test(line) ? line : capital(line));
 
 /** A plain count: 20k, 1.5M. */
 export function count(value: number): string {

@@ -8,6 +8,8 @@ export interface Figure {
   /** Names the files and the place in the page. */
   id: string;
   title: string;
+  /** What it holds for where that is not the group looked at: other conditions are drawn as well. */
+  holds?: string;
   /** One sentence: what stands where, and what a mark means. */
   reading: string;
   /** Selects and the like, above the drawing. */
@@ -21,15 +23,15 @@ export interface Figure {
 const NARROWEST = 300;
 const ROWS_MAX = 400;
 
-/** The figure in its frame, drawn once it has a width; `redraw` draws it again. */
-export function frame(figure: Figure): { element: HTMLElement; redraw(): void } {
+/** The figure in its frame, drawn once it has a width; `redraw` draws it again. Its files say under which conditions it holds. */
+export function frame(figure: Figure, conditions: string): { element: HTMLElement; redraw(): void } {
   const heading = h("h3", { id: `${figure.id}-title` }, figure.title);
   const drawing = h("div", { class: "drawing" });
   const data = h("details", { class: "data", ontoggle: () => fill() }, h("summary", {}, "Data as a table"));
   const name = `bytegauge-${figure.id}`;
   const svgs = () =>
     [...drawing.querySelectorAll<SVGSVGElement>("svg")].filter((each) => !each.parentElement?.closest("svg"));
-  const file = () => standalone(svgs(), figure.title, paper(), ink());
+  const file = () => standalone(svgs(), figure.title, conditions, paper(), ink());
   const element = h(
     "figure",
     { id: figure.id, "aria-labelledby": `${figure.id}-title` },

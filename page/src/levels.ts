@@ -1,6 +1,6 @@
 // Levels of factors: their order, their names, and which cells lie on one line through the plan.
 
-import { type CellView, type FactorView, type Level, level } from "./data";
+import { type CellView, factorOf, type FactorView, type Level, level, type View } from "./data";
 import { bytes, count, quantity } from "./format";
 
 /** A level for people. */
@@ -29,6 +29,14 @@ export function varying(cells: CellView[], factors: string[]): string[] {
     const first = cells[0] && level(cells[0], factor);
     return cells.some((cell) => level(cell, factor) !== first);
   });
+}
+
+/** What is the same in a figure as in the cell looked at, of all that varies in the session: `transport tcp, flows 50`. */
+export function held(view: View, cells: CellView[], cell: CellView, used: string[]): string {
+  return varying(cells, view.plan.varied)
+    .filter((factor) => !used.includes(factor) && level(cell, factor) != null)
+    .map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`)
+    .join(", ");
 }
 
 /** Whether the levels of `by` decide the level of a factor in every cell: then it needs no place of its own. */

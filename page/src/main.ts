@@ -101,7 +101,7 @@ function start(): void {
         place.replaceChildren();
         return false;
       }
-      const framed = frame(figure);
+      const framed = frame(figure, conditions(looking, figure));
       place.replaceChildren(framed.element);
       redraws.set(place, framed.redraw);
       return true;
@@ -135,6 +135,12 @@ function start(): void {
   matchMedia("print").addEventListener("change", drawAll);
   addEventListener("themechange", drawAll);
   show();
+}
+
+/** Under which conditions a figure holds, for whoever sees it elsewhere. */
+function conditions({ view, group }: Looking, { holds }: Figure): string {
+  const parts = [`bytegauge ${view.plan.name}`, `session ${view.session}`, holds ?? (group.label || group.id)];
+  return parts.filter((part) => part !== "").join(" · ");
 }
 
 /** Name of the session, choice of the session, light and dark. */

@@ -27,7 +27,13 @@ export function save(name: string, type: string, content: BlobPart): void {
 }
 
 /** The drawings of a figure where they stand on the page, as one file that needs no style sheet. */
-export function standalone(drawings: SVGSVGElement[], title: string, background: string, colour: string): string {
+export function standalone(
+  drawings: SVGSVGElement[],
+  title: string,
+  conditions: string,
+  background: string,
+  colour: string,
+): string {
   const sized = drawings.map((drawing) => {
     const width = drawing.width.baseVal.value || drawing.viewBox.baseVal.width;
     const height = drawing.height.baseVal.value || drawing.viewBox.baseVal.height;
@@ -39,7 +45,7 @@ export function standalone(drawings: SVGSVGElement[], title: string, background:
   const parts: Node[] = [];
   let [right, bottom] = [0, 0];
   for (const [at, each] of sized.entries()) {
-    const [x, y] = [16 + (boxes[at]?.left ?? left) - left, 44 + (boxes[at]?.top ?? top) - top];
+    const [x, y] = [16 + (boxes[at]?.left ?? left) - left, 62 + (boxes[at]?.top ?? top) - top];
     const copy = each.drawing.cloneNode(true) as SVGSVGElement;
     copy.removeAttribute("style");
     copy.setAttribute("x", String(x));
@@ -72,7 +78,11 @@ export function standalone(drawings: SVGSVGElement[], title: string, background:
     heading.setAttribute(key, value);
   }
   heading.textContent = title;
-  root.append(paper, heading, ...parts);
+  const below = document.createElementNS(root.namespaceURI, "text") as SVGTextElement;
+  for (const [key, value] of Object.entries({ x: "16", y: "45", fill: colour, "fill-opacity": "0.75" }))
+    below.setAttribute(key, value);
+  below.textContent = conditions;
+  root.append(paper, heading, below, ...parts);
   return new XMLSerializer().serializeToString(root);
 }
 

@@ -79,6 +79,7 @@ export function versus({ view }: Looking): Figure | null {
   const [, word] = VERDICTS[found.verdict];
   return {
     id: "versus",
+    holds: "",
     title: `How much longer b takes than a`,
     reading: `For the same work, by its ${found.cost}; to the left of 0 it is a that takes longer. The bar is the interval at ${percent(level)} from ${blocks} paired blocks, the shade the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
     table: () => ({
@@ -115,6 +116,7 @@ export function gains({ view }: Looking): Figure | null {
   const now = [...new Set(rows.map((gain) => gain.default))].join(", ");
   return {
     id: "gains",
+    holds: "",
     title: `What ${program} gains`,
     reading: `How much faster the named value is than ${now}, the value of now, within the same blocks. The bar is the interval, for all values at once; the shade is the margin.`,
     table: () => ({

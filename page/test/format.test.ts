@@ -18,6 +18,10 @@ import {
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
 describe("numbers for people", () => {
+  test("the name of a group is no beginning of a sentence", () => {
+    expect(sentence("g1 TCP, peer 16K: trust it less")).toBe("g1 TCP, peer 16K: trust it less");
+    expect(sentence("given up")).toBe("Given up");
+  });
   test("what is beyond all units has an exponent", () => {
     expect(trimmed(1e285)).toBe("1e+285");
     expect(trimmed(8.8817e284)).toBe("8.88e+284");

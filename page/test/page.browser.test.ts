@@ -248,6 +248,9 @@ describe.skipIf(!program)("the page in a browser", () => {
       svg.bytes.toString(),
     );
     expect(problems).toBe(0);
+    expect(svg.bytes.toString(), "whoever sees it elsewhere sees what it holds for").toContain(
+      "bytegauge buffer-size · session 1 · unix · g1",
+    );
     await page.locator("#heatmap .data summary").click();
     expect(
       await page.locator("#heatmap tbody tr").last().locator("td").first().textContent(),

@@ -27,6 +27,7 @@ export function knee({ view }: Looking): Figure | null {
   const slo = rows[0]?.knee;
   return {
     id: "knee",
+    holds: "",
     title: `The highest rate that keeps ${slo?.percentile ?? "the percentile"} within ${duration(slo?.limit_ns ?? 0)}`,
     reading: `The number at each mark is ${slo?.percentile ?? "the percentile"} at that rate. Below: every probe of the searches, at the rate that it offered; the dashed line is the objective, the shade the interval of the knee.`,
     table: () => ({

@@ -5,7 +5,7 @@ import { axisName, factorOf, isMeasured, level } from "../data";
 import { h } from "../dom";
 import { duration, logTicks, quantity } from "../format";
 import { type Figure, select } from "../frame";
-import { along, follows, levels, named, varying } from "../levels";
+import { along, held, follows, levels, named, varying } from "../levels";
 import { colours, DASHES, draw, ink, legend, logarithmic, NARROW, paper, SERIES_MAX, SYMBOLS } from "../look";
 import type { Looking } from "../state";
 import { percentileOf } from "./percentiles";
@@ -51,6 +51,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     typeof point.offered === "number" && point.rate < point.offered * 0.98;
   return {
     id: "load",
+    holds: held(view, calls, cell, ["call_rate", colour]),
     title: `Latency (${name} of the calls) against the rate that was reached`,
     reading:
       "Each mark is an offered load; the bars are intervals. A crossed mark fell short of its load by more than 2\u00a0%: beyond the knee, latency is a queue.",

@@ -5,7 +5,7 @@ import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level,
 import { h } from "../dom";
 import { capital, percent, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
-import { along, levels, named, varying } from "../levels";
+import { along, held, levels, named, varying } from "../levels";
 import { colours, DASHES, draw, faint, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS, valueAxis } from "../look";
 import { type Measure, measures } from "../measure";
 import type { Looking } from "../state";
@@ -80,20 +80,18 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
   const none = { value: NONE, text: "–" };
   const ofMeasure = known.map((each) => ({ value: each.key, text: each.label }));
-  const held = varying(all, view.plan.varied).filter((factor) => !used.includes(factor) && level(cell, factor) != null);
   const series = wish.colour === NONE ? [] : told(levels(cells, wish.colour), level(cell, wish.colour));
   const dropped = wish.colour === NONE ? 0 : levels(cells, wish.colour).length - series.length;
   const fx = factorOf(view, wish.x);
   const fc = factorOf(view, wish.colour);
   const ff = factorOf(view, wish.facet);
   const seriesOf = (each: CellView): number => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour)));
-  const fixed = held
-    .map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`)
-    .join(", ");
+  const fixed = held(view, all, cell, used);
 
   const bars = cells.some((each) => shown.some((measure) => measure.of(each)?.lower != null));
   return {
     id: "sweep",
+    holds: fixed,
     title: capital(`${shown.map((each) => each.label).join(" and ")} by ${axisName(fx)}`),
     reading: [
       bars &&

@@ -26,6 +26,7 @@ export function twins({ view, group }: Looking): Figure | null {
   }));
   return {
     id: "twins",
+    holds: "",
     title: "What differs where nothing does: the same cell measured twice",
     reading: `Every block measured the leading choice twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone. The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance. A crossed row is an alarm, which takes more than that: nothing under those conditions is proven. The shade is the margin of ${percent(view.plan.margin)}.`,
     table: () => ({

@@ -173,6 +173,10 @@ fn what_was_not_looked_at_is_said() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert!(text.contains("both ends yours (--i-am both)"), "{text}");
+    data.groups[0].group.factors.set("i_am", Level::Name("both".into()));
+    let asked = View::of(&data, &Settings::default()).answer.holds.join("; ");
+    assert!(!asked.contains("both ends yours") && asked.contains("(--full-grid)"), "{asked}");
     data.record.plan["ends"] = "processes".into();
     data.record.plan_name = "mine".into();
     let text = screen(&View::of(&data, &Settings::default()));

@@ -98,7 +98,10 @@ fn not_asked(view: &View) -> Vec<String> {
         said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }
     if let Some("buffer-size") = (!said.is_empty()).then_some(view.plan.name.as_str()) {
-        said.push("both ends yours (--i-am both), peers of other sizes, other readers (--full-grid)".into());
+        if !groups.iter().any(|levels| levels.get("i_am").name() == Some("both")) {
+            said.push("both ends yours (--i-am both)".into());
+        }
+        said.push("peers of other sizes, other readers (--full-grid)".into());
     }
     said
 }
