@@ -26,6 +26,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "transport") => ["unix", "/dev/zero"],
         (_, "i_am") => ["reader", "both"],
         (_, "age") => ["fresh", "steady"],
+        (_, "choose") => ["none", "flows"],
         (_, "placement") => ["same-cpu", "unpinned"],
         (_, "profile") => ["drain", "parser"],
         (_, "work") => ["copy", "0.5ns"],
