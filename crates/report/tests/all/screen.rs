@@ -237,6 +237,8 @@ fn a_pause_before_a_session_goes_on_is_no_measuring() {
     let pause = 3_600_000_000_000;
     let half = data.blocks.len() / 2;
     data.blocks.iter_mut().skip(half).for_each(|block| block.started_unix_ns += pause);
+    let later = |trial: &&mut bytegauge_model::Trial| trial.block >= half as u64;
+    data.trials.iter_mut().filter(later).for_each(|trial| trial.started_unix_ns += pause);
     data.record.finished_unix_ns = data.record.finished_unix_ns.map(|at| at + pause);
     // The gap that was there before goes with it.
     let lost = before.zip(elapsed(&data)).map(|(before, after)| before.abs_diff(after));
