@@ -1,12 +1,14 @@
 //! `--json-stream`: a line for every event, for programs that watch.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use bytegauge_harness::{Event, Observer};
 use bytegauge_model::{SessionId, WORKLOADS};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use crate::stored::called;
 
 /// Writes a JSON object a line to standard output. What cannot be written ends no session: the store has it all.
 #[derive(Default)]
@@ -25,15 +27,16 @@ impl JsonLines {
         }
     }
 
-    /// Whether every line was written, to be asked after the last.
+    /// Whether every line was written, to be asked after the last; the session is in `store`.
     ///
     /// # Errors
     /// What was wrong with the first one that was not.
-    pub fn end(self, session: SessionId) -> Result<(), Failure> {
+    pub fn end(self, session: SessionId, store: &Path) -> Result<(), Failure> {
         self.failure.map_or(Ok(()), |error| {
             Err(Failure::failed(format!(
                 "writing standard output: {error}: lines are missing there; the session is kept: see it with \
-                 `bytegauge report {session}`"
+                 `{} report {session}`",
+                called(store)
             )))
         })
     }

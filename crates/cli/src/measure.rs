@@ -111,7 +111,7 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     let beside = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
     if let Some(mut lines) = lines {
         lines.line(&serde_json::json!({"event": "report", "report": view}));
-        lines.end(session)?;
+        lines.end(session, &path)?;
     } else if !beside {
         stored::print(&stored::rendered(&view, matches, &path)?)?;
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId};
+use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
 use bytegauge_report::view::over_time;
@@ -32,12 +32,20 @@ pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
 pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
-    let timed = |summary: SessionSummary| {
-        let paused = paused_ns(&store.blocks(summary.id)?);
+    print(&print::in_locale(render::sessions::render(&listed(&store)?, &style(&path))))
+}
+
+/// Every session with the time in which nobody measured, nanoseconds. One whose process was killed says of itself that it
+/// runs: it does as long as somebody owns it.
+fn listed(store: &Store) -> Result<Vec<(SessionSummary, u64)>, StoreError> {
+    let stands = |mut summary: SessionSummary| {
+        if summary.status == SessionStatus::Running && !store.is_owned(summary.id) {
+            summary.status = SessionStatus::Incomplete;
+        }
+        let paused = paused_ns(&store.blocks(summary.id)?, store.trial_times(summary.id)?);
         Ok((summary, paused))
     };
-    let sessions: Vec<_> = store.sessions()?.into_iter().map(timed).collect::<Result<_, StoreError>>()?;
-    print(&print::in_locale(render::sessions::render(&sessions, &style(&path))))
+    store.sessions()?.into_iter().map(stands).collect()
 }
 
 /// `bytegauge report [ID…]`.
@@ -89,7 +97,8 @@ pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
 
 /// `bytegauge import FILE`.
 pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
-    let mut store = Store::open(&store_path(matches)?)?;
+    let path = store_path(matches)?;
+    let mut store = Store::open(&path)?;
     let file = args::text(matches, "file").unwrap_or_default();
     let format =
         args::text(matches, "from").and_then(|name| FORMATS.iter().find(|row| row.name == name)).map(|row| row.value);
@@ -112,8 +121,12 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
         anstream::eprintln!("note: {warning}");
     }
     print(&format!(
-        "session {}: {} trials of {} cells from {file}; see it with `bytegauge report {}`\n",
-        imported.session, imported.trials, imported.cells, imported.session
+        "session {}: {} trials of {} cells from {file}; see it with `{} report {}`\n",
+        imported.session,
+        imported.trials,
+        imported.cells,
+        called(&path),
+        imported.session
     ))
 }
 
@@ -276,5 +289,33 @@ pub fn next(view: &View, store: &Path) -> String {
             format!("{command}  ({})", rest.join(" "))
         }
         _ => said.join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytegauge_store::NewSession;
+    use serde_json::json;
+
+    #[test]
+    fn a_session_whose_process_is_gone_does_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&folder.path().join("results.db")).unwrap();
+        let begun = NewSession {
+            plan_name: "stream".into(),
+            workload: "stream".into(),
+            seed: 1,
+            margin: 0.05,
+            version: "0.1.0".into(),
+            plan: json!({}),
+            machine: json!({}),
+            notes: Vec::new(),
+            started_unix_ns: 1,
+        };
+        let (owned, left) = (store.create_session(&begun).unwrap(), store.create_session(&begun).unwrap());
+        let _owner = store.own(owned).unwrap();
+        let stands: Vec<_> = listed(&store).unwrap().into_iter().map(|(row, _)| (row.id, row.status)).collect();
+        assert_eq!(stands, [(left, SessionStatus::Incomplete), (owned, SessionStatus::Running)]);
     }
 }

@@ -73,7 +73,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         let watched = (matches.get_flag("quiet"), &mut lines);
         let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, watched)?;
         let view = View::of(&SessionData::load(&store, session)?, &Settings::default());
-        let said = brief::render(&view, LINES_MAX, width).join("\n");
+        let said = brief::render(&view, LINES_MAX, width, &style.program).join("\n");
         stored::print(&print::in_locale(format!("{title} (session {session})\n{said}\n")))?;
         views.push(view);
         if ended == Ended::Interrupted {
@@ -87,7 +87,8 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     if ids.is_empty() {
         end.push("nothing was measured".into());
     } else {
-        end.push(format!("MORE   bytegauge report {} --html survey.html · bytegauge report {}", ids.join(" "), ids[0]));
+        let called = &style.program;
+        end.push(format!("MORE   {called} report {} --html survey.html · {called} report {}", ids.join(" "), ids[0]));
     }
     stored::print(&print::in_locale(format!("\n{}\n", end.join("\n"))))?;
     if interrupted {

@@ -45,7 +45,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let _ = bytegauge_sys::process::run_when_idle();
     let path = stored::store_path(matches)?;
     let store = Store::open_existing(&path)?;
-    let session = session(matches, &store)?;
+    let session = session(matches, &store, &stored::called(&path))?;
     let stop = interrupt::stop_on_signals()?;
     let port = matches.get_one::<u16>("port").copied().unwrap_or(0);
     let (mut made, first) = Made::of(&store, session)?;
@@ -88,26 +88,27 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         SessionStatus::Incomplete => format!("was interrupted: go on with --resume {session}"),
         SessionStatus::Complete | SessionStatus::Imported => "is complete".to_owned(),
     };
-    stored::print(&format!("session {session} {how}; its page: bytegauge report {session} --html page.html --open\n"))
+    let called = stored::called(&path);
+    stored::print(&format!("session {session} {how}; its page: {called} report {session} --html page.html --open\n"))
 }
 
 /// The session that was named, or the latest that is being measured.
-fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
+fn session(matches: &ArgMatches, store: &Store, called: &str) -> Result<SessionId, Failure> {
     let named = matches.get_one::<i64>("session").map(|id| SessionId(*id));
     if let Some(session) = named {
         let (status, _) = store.standing(session)?;
         return match status == SessionStatus::Running && store.is_owned(session) {
             true => Ok(session),
             false => Err(Failure::usage(format!(
-                "session {session} is not being measured: see it with `bytegauge report {session} --html page.html --open`"
+                "session {session} is not being measured: see it with `{called} report {session} --html page.html --open`"
             ))),
         };
     }
     store.begun()?.into_iter().find(|session| store.is_owned(*session)).ok_or_else(|| {
-        Failure::usage(
-            "no session of this store is being measured: start one, such as `bytegauge run buffer-size`, or see the latest \
-             with `bytegauge report --html page.html --open`",
-        )
+        Failure::usage(format!(
+            "no session of this store is being measured: start one, such as `{called} run buffer-size`, or see the latest \
+             with `{called} report --html page.html --open`"
+        ))
     })
 }
 

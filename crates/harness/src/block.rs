@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial};
 use bytegauge_plan::order;
@@ -309,9 +310,23 @@ impl Run<'_> {
         if leaves && self.left.insert(cell.id.clone()) {
             self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
             let reason = outcome.reason().unwrap_or("no reason").to_owned();
-            self.observer.hear(&Event::Note(format!("{} leaves its group: {reason}", cell.id)));
+            self.observer.hear(&Event::Note(format!("{} leaves its group: {reason}", named(cell))));
         }
         Ok(())
+    }
+}
+
+/// A cell by what it chooses, as people ask for it: `read 32K, write 64K`.
+fn named(cell: &Cell) -> String {
+    let chosen = cell.factors.present().filter(|(factor, level)| {
+        cell.factors.role_of(factor.name) == Role::Choice && !level.is_auto() && factor.name != "engine"
+    });
+    let words: Vec<String> =
+        chosen.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(level))).collect();
+    let again = if cell.twin_of.is_some() { ", measured a second time," } else { "" };
+    match words.is_empty() {
+        true => cell.id.to_string(),
+        false => format!("{} ({}){again}", words.join(", "), cell.id),
     }
 }
 

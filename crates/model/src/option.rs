@@ -63,6 +63,8 @@ pub struct OptionRow {
     pub always: bool,
     /// Why something else may be in force than was asked for, and what to do.
     pub why: &'static str,
+    /// The same where more is in force than was asked for, if that has another reason.
+    pub why_more: Option<&'static str>,
 }
 
 const WRITERS: &[Setter] = &[Setter::Source, Setter::Client, Setter::Server];
@@ -77,7 +79,11 @@ const USUAL: OptionRow = OptionRow {
     doubled: false,
     always: false,
     why: "the kernel has the last word",
+    why_more: None,
 };
+
+/// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` (include/net/sock.h): room for a small packet and what the kernel keeps of it.
+const LEAST_BUFFER: &str = "that is the least that the kernel allows: ask for more, or take what it gives";
 
 /// Every option that a factor sets.
 pub const OPTIONS: &[OptionRow] = &[
@@ -87,6 +93,7 @@ pub const OPTIONS: &[OptionRow] = &[
         doubled: true,
         always: true,
         why: "the kernel doubles what is asked for and clamps it at twice net.core.wmem_max: raise that, or ask for less",
+        why_more: Some(LEAST_BUFFER),
         ..USUAL
     },
     OptionRow {
@@ -96,6 +103,7 @@ pub const OPTIONS: &[OptionRow] = &[
         doubled: true,
         always: true,
         why: "the kernel doubles what is asked for and clamps it at twice net.core.rmem_max: raise that, or ask for less",
+        why_more: Some(LEAST_BUFFER),
         ..USUAL
     },
     OptionRow {
@@ -177,6 +185,12 @@ pub fn of_factor(factor: &str) -> Option<&'static OptionRow> {
 }
 
 impl OptionRow {
+    /// Why `found` is in force where `expected` should be, and what to do.
+    pub fn explained(&self, expected: &Level, found: &Level) -> &'static str {
+        let more = expected.number().zip(found.number()).is_some_and(|(expected, found)| found > expected);
+        self.why_more.filter(|_| more).unwrap_or(self.why)
+    }
+
     /// The level that is in force when the kernel does with a request what it says it does.
     pub fn expected(&self, requested: &Level) -> Level {
         match requested {
@@ -258,6 +272,21 @@ mod tests {
         check("busy_poll", "1500ns", Level::Number(2000));
         check("nodelay", "on", Level::Switch(true));
         check("congestion", "reno", Level::Name("reno".into()));
+    }
+
+    #[test]
+    fn a_buffer_is_raised_to_the_least_and_cut_to_the_most() {
+        let check = |factor: &str, found: u64, expected: &str| {
+            let row = of_factor(factor).unwrap();
+            let asked = row.expected(&Level::Number(1 << 10));
+            let why = row.explained(&asked, &Level::Number(found));
+            assert!(why.contains(expected), "{factor} {found}: {why}");
+        };
+        check("rcvbuf", 2304, "the least that the kernel allows");
+        check("sndbuf", 4608, "the least that the kernel allows");
+        check("rcvbuf", 1024, "net.core.rmem_max");
+        check("sndbuf", 1024, "net.core.wmem_max");
+        check("pipe_size", 4096, "power of two of pages");
     }
 
     fn check_role(i_am: IAm, factor: &str, expected: Role) {

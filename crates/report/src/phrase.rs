@@ -297,6 +297,10 @@ pub fn join(parts: &[String], last: &str) -> String {
 
 /// With a capital at the start.
 pub fn capital(text: &str) -> String {
+    let word = text.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
+    if matches!(word, "tcp" | "tcp6" | "udp" | "udp6") {
+        return word.to_uppercase() + &text[word.len()..];
+    }
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -307,6 +311,16 @@ mod tests {
 
     fn levels(pairs: &[(&str, &str)]) -> Levels {
         pairs.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
+    }
+
+    #[test]
+    fn sentences_begin_with_names_as_they_are_written() {
+        let check = |text: &str, expected: &str| assert_eq!(capital(text), expected);
+        check("tcp · 1 flow", "TCP · 1 flow");
+        check("udp6, drains", "UDP6, drains");
+        check("unix · cross-core", "Unix · cross-core");
+        check("tcpdump", "Tcpdump");
+        check("", "");
     }
 
     #[test]

@@ -190,8 +190,8 @@ impl Verdict {
                 let WorkloadRow { idle_worker: idle, worker: who, working_profiles: profiles, .. } =
                     self.workload.row();
                 format!(
-                    "to {choice} is enough for {idle}. {shown}. Nothing is recommended from that alone: a {who} that works \
-                     shifts the answer (add --profile {profiles})."
+                    "to {choice} is enough for {idle}. {shown}. That holds for such a {who} alone: one that works shifts \
+                     the answer (add --profile {profiles})."
                 )
             }
             Answer::Single(choice) => {
@@ -636,13 +636,13 @@ mod tests {
     }
 
     #[test]
-    fn draining_alone_recommends_nothing() {
+    fn draining_alone_speaks_for_nobody_else() {
         check(
             &verdict(Answer::DrainOnly { choice: both(), proven: true }, vec![rate("drain", 3.9, 0.018)]),
             "Unix sockets, ends on different CPUs: to read with 32 KiB and write with 256 KiB is enough for a reader that \
              throws the bytes away. 3.9 GiB/s (3.83 to 4.04), within 5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). \
-             Nothing is recommended from that alone: a reader that works shifts the answer (add --profile \
+             That holds for such a reader alone: one that works shifts the answer (add --profile \
              sum,parser).",
         );
     }
@@ -680,7 +680,7 @@ mod tests {
             "TCP over loopback, 50 flows: to serve with the engine epoll is enough for a server that does nothing with a \
              request. 230 k calls/s (225 to 235), p99 310 µs, within 5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). \
-             Nothing is recommended from that alone: a server that works shifts the answer (add --profile \
+             That holds for such a server alone: one that works shifts the answer (add --profile \
              rpc,many-idle). No call failed.",
         );
     }

@@ -70,6 +70,17 @@ impl Store {
         Ok(trials)
     }
 
+    /// When each trial of a session began, nanoseconds of Unix time, and how long its window was, nanoseconds; in the order
+    /// of measurement.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn trial_times(&self, session: SessionId) -> Result<Vec<(u64, u64)>, StoreError> {
+        let sql = "SELECT started_unix_ns, wall_ns FROM trials WHERE session = ?1 ORDER BY id";
+        let times = |row: &Row<'_>| Ok((row.get::<_, Count>(0)?.0, row.get::<_, Count>(1)?.0));
+        self.read(|c| Ok(c.prepare_cached(sql)?.query_map([session.0], times)?.collect::<Result<_, _>>()?))
+    }
+
     /// The interval series of a session, of one cell or of all, in the order of measurement.
     ///
     /// # Errors

@@ -158,6 +158,7 @@ pub fn who(conditions: &Levels) -> Option<&'static str> {
         "reader" => "your program reads",
         "writer" => "your program writes",
         "relay" => "your program is the relay",
+        _ if conditions.foreign().is_some() => "the server is not yours",
         _ => "both ends are yours",
     })
 }
@@ -248,6 +249,8 @@ mod tests {
             "your program is the relay, its peer writes 64 KiB, the other peer reads 4 KiB"
         );
         assert_eq!(role(&levels(&[("i_am", "both")])).unwrap(), "both ends are yours");
+        let foreign = [("i_am", "both"), ("transport", "tcp"), ("connect", "127.0.0.1:7")];
+        assert_eq!(role(&levels(&foreign)).unwrap(), "the server is not yours");
         assert_eq!(role(&levels(&[("transport", "tcp")])), None);
     }
 

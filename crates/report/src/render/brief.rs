@@ -5,8 +5,9 @@ use super::screen::{bound, mark, rate};
 use crate::View;
 use crate::view::document::{Standing, UseRow};
 
-/// At most so many lines of at most so many characters; the last says how many more there are.
-pub fn render(view: &View, lines_max: usize, width: usize) -> Vec<String> {
+/// At most so many lines of at most so many characters; the last says how many more there are, and how `program`, as it is
+/// called to find this session, shows them.
+pub fn render(view: &View, lines_max: usize, width: usize, program: &str) -> Vec<String> {
     let to_use = &view.answer.to_use;
     let rows: Vec<&UseRow> = to_use.rows.iter().filter(|row| row.standing != Standing::Nothing).collect();
     if rows.is_empty() {
@@ -21,7 +22,7 @@ pub fn render(view: &View, lines_max: usize, width: usize) -> Vec<String> {
     kept.sort_by_key(|(at, _)| *at);
     let mut out: Vec<String> = kept.iter().map(|(_, row)| line(view, row, width)).collect();
     if rows.len() > shown && lines_max > 1 {
-        out.push(format!("    … {} more: bytegauge report {}", rows.len() - shown, view.session));
+        out.push(format!("    … {} more: {program} report {}", rows.len() - shown, view.session));
     }
     out
 }

@@ -101,8 +101,9 @@ pub fn standing(view: &View, verdict: &VerdictView) -> Standing {
     let of_first = rows().filter(|row| verdict.groups.first().is_some_and(|group| row.groups.contains(group)));
     let found = of_all.map(|row| row.standing).max().or_else(|| of_first.map(|row| row.standing).max());
     match (found, verdict.recommendation.proven) {
-        // Of several choices none is for all.
-        (Some(Standing::Proven), false) | (None, false) => Standing::Open,
+        // Of several choices none is for all; what is shown of a reader that throws the bytes away is shown of that one.
+        (Some(Standing::Proven), false) if verdict.groups.len() > 1 => Standing::Open,
+        (None, false) => Standing::Open,
         (None, true) => Standing::Proven,
         (Some(standing), _) => standing,
     }

@@ -65,13 +65,14 @@ impl Overview {
         let columns = if axes.len() == 2 { axes.pop() } else { None };
         let rows = axes.pop()?;
         let most = answers.iter().filter_map(Answer::rate).fold(f64::MIN_POSITIVE, f64::max);
-        let base = answers.iter().find_map(|answer| answer.named).map_or("", |cell| cell.estimate.unit);
+        let base = answers.iter().find_map(|answer| answer.named).or(answers.first().map(|answer| answer.under));
+        let base = base.map_or("", |cell| cell.estimate.unit);
         let unit = rate_unit(base, most);
         let mut parts: BTreeMap<Vec<Level>, Vec<&Answer>> = BTreeMap::new();
         for answer in &answers {
             parts.entry(varied.iter().map(|(name, _)| answer.under.level(name)).collect()).or_default().push(answer);
         }
-        let proven = answers.iter().filter(|answer| answer.verdict.recommendation.proven).count();
+        let proven = answers.iter().filter(|answer| answer.standing == Standing::Proven).count();
         let profile = answers.iter().find(|answer| answer.verdict.profiles.len() > 1);
         let profile =
             profile.map_or_else(String::new, |answer| format!(" in the profile {}", answer.verdict.profiles[0]));

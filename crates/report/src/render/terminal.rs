@@ -10,6 +10,7 @@ use super::paint::{Paint, wrap};
 use super::table::{columns, lines, rows};
 use super::{heatmap, table};
 use crate::View;
+use crate::limit::UNKNOWN as UNKNOWN_LIMIT;
 use crate::limit::call::DELAYED_ACKS;
 use crate::phrase;
 use crate::sentence::{measured_twice, percent};
@@ -204,7 +205,10 @@ fn how_compared(rows: &table::Rows, width: usize, paint: Paint) -> Vec<String> {
 /// What limits the cell that the verdict names, or the fastest, with the numbers that say so.
 fn evidence(rows: &table::Rows, marks: &Marks, width: usize, paint: Paint) -> Vec<String> {
     let Some(cell) = rows.named(marks) else { return Vec::new() };
-    let text = format!("{} is limited by {}: {}", cell.label, limit_name(cell), cell.limit.sentence);
+    let text = match cell.limit.name {
+        UNKNOWN_LIMIT => format!("{}: {}: {}", cell.label, phrase::limit(UNKNOWN_LIMIT), cell.limit.sentence),
+        _ => format!("{} is limited by {}: {}", cell.label, limit_name(cell), cell.limit.sentence),
+    };
     prose(&text, width).iter().map(|line| paint.dim(line)).collect()
 }
 
@@ -223,7 +227,6 @@ fn speeds(rows: &table::Rows) -> Vec<String> {
 
 fn limit_name(cell: &CellView) -> String {
     match cell.limit.name {
-        "unknown" => "something unknown".into(),
         name if name.starts_with("the ") || matches!(name, "both CPUs" | "wake-ups" | DELAYED_ACKS) => {
             phrase::limit(name).into()
         }
@@ -342,7 +345,8 @@ fn floor_text(view: &View) -> String {
     let call = call_noun(view);
     let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
         (Some(part), Some(fastest), Some(cell)) => {
-            format!(", {} of the fastest real {call} ({}, {} ns)", share(Some(part)), cell, number(Some(fastest)))
+            let label = view.cell(cell).map_or_else(|| cell.to_string(), |cell| cell.label.clone());
+            format!(", {} of the fastest real {call} ({label}: {})", share(Some(part)), Nanos(fastest.round() as u64))
         }
         _ => String::new(),
     };

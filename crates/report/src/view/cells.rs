@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, EndRole, Levels, Trial, Workload, factor};
+use bytegauge_model::{CellId, EndRole, Levels, SessionStatus, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
@@ -84,7 +84,9 @@ fn explained(reason: String, outcome: &str, call: Option<&CallView>) -> String {
 fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
     let machine = &context.data.record.machine;
-    let (outcome, reason) = settled.outcome(row.outcome.as_ref(), !context.data.record.imported);
+    let record = &context.data.record;
+    let goes_on = !record.imported && record.status != SessionStatus::Complete;
+    let (outcome, reason) = settled.outcome(row.outcome.as_ref(), goes_on);
     let counters = counters(levels, &settled.trials);
     let cpu = cpu(&settled.trials, flows(levels), irq_accounting(machine));
     let total_rate = total_rate(settled);

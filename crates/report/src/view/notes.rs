@@ -85,7 +85,10 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
         ));
     }
     if !group.spoken_against.is_empty() {
-        let named: Vec<String> = group.spoken_against.iter().take(LISTED).map(ToString::to_string).collect();
+        let label = |id: &CellId| {
+            cells.iter().find(|cell| cell.id == *id).map_or_else(|| id.to_string(), |cell| format!("“{}”", cell.label))
+        };
+        let named: Vec<String> = group.spoken_against.iter().take(LISTED).map(label).collect();
         let more = group.spoken_against.len() - named.len();
         let more = if more > 0 { format!(" and {}", counted(more, "more cell")) } else { String::new() };
         say(format!(
@@ -105,8 +108,8 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     if outliers > 0 {
         let with = |read: fn(&CellView) -> usize| cells.iter().map(read).sum::<usize>();
         notes.push(format!(
-            "{outliers} trials lie far from the others of their cell and are kept: {} in a block with steal, {} with \
-             unusual preemption",
+            "{} far from the others of the same cell, and kept: {} in a block with steal, {} with unusual preemption",
+            counted(outliers, "trial"),
             with(|cell| cell.outliers.with_steal),
             with(|cell| cell.outliers.with_preemption)
         ));
@@ -139,8 +142,10 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     }
     notes.extend(waits(cells));
     notes.extend(options::notes(cells));
-    let failed = cells.iter().filter(|cell| cell.outcome == "failed").count();
-    let skipped = cells.iter().filter(|cell| cell.outcome == "skipped").count();
+    // Of a plan's choices: nobody counts what the harness adds to them.
+    let ended =
+        |outcome: &str| cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count();
+    let (failed, skipped) = (ended("failed"), ended("skipped"));
     if failed + skipped > 0 {
         notes.push(format!("{} skipped, {failed} failed; `--format csv` lists every reason", counted(skipped, "cell")));
     }
@@ -161,6 +166,6 @@ fn waits(cells: &[CellView]) -> Option<String> {
          of {}): Nagle's algorithm; --nodelay on or requests in one piece avoid it",
         counted(waited.len(), "cell"),
         percent(most.slow_share),
-        worst.id
+        worst.label
     ))
 }

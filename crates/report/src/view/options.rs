@@ -96,14 +96,17 @@ fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
     let levels: Levels = serde_json::from_value(serde_json::to_value(&cell.factors).ok()?).ok()?;
     let (expected, sets) = expected(row, &levels)?;
     let shown = |value: &Value| serde_json::from_value(value.clone()).map(|level: Level| factor.kind.show(&level)).ok();
-    let found: Vec<String> = [("source", &view.source), ("sink", &view.sink)]
+    let differ: Vec<(&'static str, &Value)> = [("source", &view.source), ("sink", &view.sink)]
         .into_iter()
         .zip(sets)
         .filter(|((_, found), sets)| *sets && !found.is_null() && **found != value(&expected))
-        .filter_map(|((end, found), _)| Some(format!("{} at the {}", shown(found)?, end_name(&levels, end))))
+        .map(|(end, _)| end)
         .collect();
-    let asked = shown(&view.requested)?;
-    Some(format!("--{} {asked}: {} is {}: {}", factor.flag(), row.name, found.join(" and "), row.why))
+    let found = differ.iter().map(|&(end, found)| Some(format!("{} at the {}", shown(found)?, end_name(&levels, end))));
+    let found: Vec<String> = found.collect::<Option<_>>()?;
+    let in_force: Level = serde_json::from_value(differ.first()?.1.clone()).ok()?;
+    let (asked, why) = (shown(&view.requested)?, row.explained(&expected, &in_force));
+    Some(format!("--{} {asked}: {} is {}: {why}", factor.flag(), row.name, found.join(" and ")))
 }
 
 fn end_name(levels: &Levels, end: &'static str) -> &'static str {

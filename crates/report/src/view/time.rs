@@ -9,24 +9,40 @@ use crate::SessionData;
 /// Blocks follow one another within milliseconds; a longer gap is one in which nobody measured, until `--resume`.
 const PAUSE_NS: u64 = 10_000_000_000;
 
+/// The longest that a session waits between two trials is for a run that does not end (60 s), and for ends that do not get
+/// ready (30 s); twice as long when it rests between them.
+const TRIAL_PAUSE_NS: u64 = 200_000_000_000;
+
 /// From the session's begin to its end, without the pauses between an interruption, or a look, and `--resume`; of an
 /// unfinished one to its last trial.
 pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let started = data.record.started_unix_ns;
     let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
     let lasted = data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started)?;
-    lasted.checked_sub(paused_ns(&data.blocks)).filter(|ns| *ns > 0)
+    let trials = data.trials.iter().map(|trial| (trial.started_unix_ns, trial.wall_ns));
+    lasted.checked_sub(paused_ns(&data.blocks, trials)).filter(|ns| *ns > 0)
 }
 
-/// The time of a session's blocks in which nobody measured, nanoseconds.
-pub fn paused_ns(blocks: &[BlockRecord]) -> u64 {
-    let mut blocks: Vec<(u64, u64)> = blocks
-        .iter()
-        .map(|block| (block.started_unix_ns, block.started_unix_ns.saturating_add(block.surroundings.wall_ns)))
-        .collect();
-    blocks.sort_unstable();
-    let gaps = blocks.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1));
-    gaps.filter(|gap| *gap > PAUSE_NS).sum()
+/// The time between a session's blocks, and between its trials (begin, length), in which nobody measured, nanoseconds. A
+/// block that was interrupted is not kept, and its trials are.
+pub fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+    let blocks = blocks.iter().map(|block| (block.started_unix_ns, PAUSE_NS, block.surroundings.wall_ns));
+    let trials = trials.into_iter().map(|(began, lasted)| (began, TRIAL_PAUSE_NS, lasted));
+    let mut measured: Vec<(u64, u64, u64)> = blocks.chain(trials).collect();
+    measured.sort_unstable();
+    let Some(&(mut until, mut before, _)) = measured.first() else { return 0 };
+    let mut paused = 0;
+    for (began, longest, lasted) in measured {
+        let ends = began.saturating_add(lasted);
+        // What lies within a block ends with it.
+        if began > until || ends > until && longest == PAUSE_NS {
+            let gap = began.saturating_sub(until);
+            paused += if gap > longest.max(before) { gap } else { 0 };
+            before = longest;
+        }
+        until = until.max(ends);
+    }
+    paused
 }
 
 /// The plan's budget, where it tells one.
@@ -66,6 +82,8 @@ fn civil(day: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytegauge_model::session::Surroundings;
+    use bytegauge_model::{GroupId, Stage};
     use serde_json::json;
 
     #[test]
@@ -76,6 +94,30 @@ mod tests {
         check(951_782_400, "2000-02-29T00:00:00Z");
         check(1_709_251_200, "2024-03-01T00:00:00Z");
         check(4_102_444_799, "2099-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn a_pause_is_seen_between_blocks_and_after_an_interrupted_one() {
+        const SECOND: u64 = 1_000_000_000;
+        let block = |at_s: u64, lasted_s: u64| BlockRecord {
+            index: at_s,
+            group: GroupId("g1".into()),
+            stage: Stage::Confirm,
+            started_unix_ns: at_s * SECOND,
+            complete: true,
+            surroundings: Surroundings { wall_ns: lasted_s * SECOND, ..Surroundings::default() },
+        };
+        let paused = |blocks: &[BlockRecord], trials_s: &[u64]| {
+            paused_ns(blocks, trials_s.iter().map(|at| (at * SECOND, SECOND))) / SECOND
+        };
+        // As long as a block lasts nobody pauses, however far its trials are apart.
+        assert_eq!(paused(&[block(100, 300)], &[100, 398]), 0);
+        assert_eq!(paused(&[block(100, 3), block(103, 3), block(150, 3)], &[100, 102, 103, 105, 150]), 44);
+        // An interrupted block is not kept: its trials are, here at 10 and 12 s.
+        assert_eq!(paused(&[block(400, 3), block(403, 3)], &[10, 12, 400, 402, 403]), 387);
+        // What fails may take a while.
+        assert_eq!(paused(&[block(100, 3)], &[10, 100, 102]), 0);
+        assert_eq!(paused(&[], &[]), 0);
     }
 
     #[test]

@@ -458,3 +458,15 @@ fn every_renderer_prints_calls() {
     check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
     check_schema(&view);
 }
+
+#[test]
+fn calls_of_which_none_was_measured_are_no_bytes() {
+    let flows: Vec<Vec<(&str, &str)>> =
+        ["1", "2", "3", "4", "5", "6", "7"].map(|flows| [RPC, &[("flows", flows)]].concat()).to_vec();
+    let conditions: Vec<&[(&str, &str)]> = flows.iter().map(Vec::as_slice).collect();
+    let planted = Planted { choices: &[("server_engine", "epoll")], calls_per_second: 1e3, reset_share: 0.0 };
+    let mut data = session(&conditions, &[planted]);
+    data.trials.clear();
+    let text = render::terminal::full(&view(&data), &render::TerminalStyle::default());
+    assert!(text.contains("best bounded, calls/s") && !text.contains("B/s"), "{text}");
+}

@@ -211,3 +211,10 @@ fn calls_that_move_less_than_asked_for_are_seen_in_eighty_columns() {
     let writer = of(vec![65_536], vec![65_536, 1 << 20]);
     assert!(writer.lines().any(|line| line.contains("throughput") && line.contains("  writes")), "{writer}");
 }
+
+#[test]
+fn cells_are_called_by_what_they_choose() {
+    let text = terminal(&exact(), 200, false);
+    let harness = text.lines().find(|line| line.contains("of the fastest real")).unwrap_or_else(|| panic!("{text}"));
+    assert!(harness.contains("(read 64 KiB") && !harness.contains("(c"), "{harness}");
+}

@@ -237,6 +237,8 @@ fn a_pause_before_a_session_goes_on_is_no_measuring() {
     let pause = 3_600_000_000_000;
     let half = data.blocks.len() / 2;
     data.blocks.iter_mut().skip(half).for_each(|block| block.started_unix_ns += pause);
+    let later = |trial: &&mut bytegauge_model::Trial| trial.block >= half as u64;
+    data.trials.iter_mut().filter(later).for_each(|trial| trial.started_unix_ns += pause);
     data.record.finished_unix_ns = data.record.finished_unix_ns.map(|at| at + pause);
     // The gap that was there before goes with it.
     let lost = before.zip(elapsed(&data)).map(|(before, after)| before.abs_diff(after));
@@ -450,4 +452,37 @@ fn a_session_with_looks_left_is_not_just_complete() {
         &render::TerminalStyle { columns: 80, ..Default::default() },
     );
     assert!(full.lines().next().is_some_and(|line| line.ends_with(" · look 1 of 3 complete")), "{full}");
+}
+
+#[test]
+fn other_programs_that_the_head_tells_of_are_not_nothing() {
+    let mut data = session(&Plan { steal: 0.0, noise: 0.001, ..small() });
+    for block in &mut data.blocks {
+        block.surroundings.foreign_cpus = Some(1.8);
+    }
+    let view = View::of(&data, &Settings::default());
+    assert!(view.answer.head.contains("other programs kept 1.8 of 2 CPUs busy"), "{}", view.answer.head);
+    assert!(!view.answer.noise.iter().any(|line| line.contains("nothing was noticed")), "{:?}", view.answer.noise);
+}
+
+#[test]
+fn an_imported_session_is_measured_here_by_a_plan_of_its_kind() {
+    let next = |workload: &str| {
+        let mut data = session(&small());
+        data.record.status = bytegauge_model::SessionStatus::Imported;
+        data.record.workload = workload.into();
+        View::of(&data, &Settings::default()).answer.next
+    };
+    assert_eq!(next("stream"), ["bytegauge run buffer-size", "measures here"]);
+    assert_eq!(next("call"), ["bytegauge run receive-buffer", "measures here"]);
+}
+
+#[test]
+fn what_is_shown_of_a_reader_that_drains_reads_the_same_everywhere() {
+    let view = view(&Plan { profiles: vec!["drain"], noise: 0.001, ..small() });
+    assert!(view.answer.to_use.rows.iter().all(|row| row.standing == Standing::Proven), "{:?}", view.answer.to_use);
+    let full = render::terminal::full(&view, &render::TerminalStyle::default());
+    assert!(!full.lines().any(|line| line.starts_with("○ ")), "{full}");
+    assert!(!full.contains("othing is recommended"), "{full}");
+    assert!(full.contains("\u{2713} ") && full.contains("That holds for such a reader alone"), "{full}");
 }

@@ -591,3 +591,31 @@ fn the_same_trials_give_the_same_bytes() {
     };
     assert_eq!(report(), report());
 }
+
+#[test]
+fn what_was_not_measured_is_counted_in_choices() {
+    let mut data = session(&small());
+    let added = |kind: CellKind| kind != CellKind::Candidate;
+    for row in data.cells.iter_mut().filter(|row| added(row.cell.kind)) {
+        row.outcome = Some(Outcome::Skipped("planted".into()));
+        data.trials.retain(|trial| trial.cell != row.cell.id);
+    }
+    let notes = |data: &SessionData| view(data).notes.join("\n");
+    assert!(!notes(&data).contains("skipped, "), "{}", notes(&data));
+    let row = data.cells.iter_mut().find(|row| row.cell.kind == CellKind::Candidate).unwrap();
+    row.outcome = Some(Outcome::Skipped("planted".into()));
+    let left = row.cell.id.clone();
+    data.trials.retain(|trial| trial.cell != left);
+    assert!(notes(&data).contains("1 cell skipped, 0 failed"), "{}", notes(&data));
+}
+
+#[test]
+fn only_a_session_that_was_cut_off_is_told_to_go_on() {
+    let mut data = session(&small());
+    let left = data.cells[0].cell.id.clone();
+    data.trials.retain(|trial| trial.cell != left);
+    let reason = |data: &SessionData| view(data).cell(&left).unwrap().reason.clone().unwrap();
+    assert_eq!(reason(&data), "the session ended before it was measured");
+    data.record.status = SessionStatus::Incomplete;
+    assert_eq!(reason(&data), "the session ended before it was measured: go on with --resume");
+}

@@ -35,7 +35,13 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         )];
     }
     if view.status == SessionStatus::Imported {
-        return vec!["bytegauge run buffer-size".into(), "measures here".into()];
+        let command = match view.plan.workload.as_str() {
+            "call" => "bytegauge run receive-buffer",
+            "ring" => "bytegauge run ring-nop",
+            "check" => "bytegauge check --help",
+            _ => "bytegauge run buffer-size",
+        };
+        return vec![command.into(), "measures here".into()];
     }
     let asked: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
     if asked.is_empty() {
@@ -95,6 +101,7 @@ fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[St
     let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
     let what = match (settled, 2 * unbounded > all) {
         (0, _) => "narrows bounds, hardly proves more".to_owned(),
+        (_, true) if all == 1 => "may give the open one a first bound".to_owned(),
         (_, true) => format!("may give {settled} of {all} open ones a first bound"),
         (_, false) if all == 1 => "may prove the open one if the noise stays".to_owned(),
         (_, false) => format!("may prove {settled} of {all} open ones if the noise stays"),

@@ -62,11 +62,13 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     }
     if said.is_empty() {
         let reach = view.environment.twin_reach;
+        let nothing = match told_above {
+            true => "nothing beside the other programs that are named above",
+            false => "nothing was noticed",
+        };
         said.push(match reach {
-            Some(reach) => {
-                format!("nothing was noticed; the same choice measured twice agreed within {}", percent(reach))
-            }
-            None => "nothing was noticed".into(),
+            Some(reach) => format!("{nothing}; the same choice measured twice agreed within {}", percent(reach)),
+            None => nothing.into(),
         });
     }
     said
