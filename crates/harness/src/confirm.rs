@@ -246,7 +246,7 @@ impl Run<'_> {
     /// nanoseconds.
     pub(crate) fn block_ns(&self, confirmed: &Confirmed) -> (f64, f64) {
         let overhead_ns = self.overhead_ns(&confirmed.group);
-        let (mut windows_ns, mut rest_ns) = (0, self.block_overhead_ns());
+        let (mut windows_ns, mut rest_ns) = (0, 0);
         for cell in &confirmed.cells {
             if cell.kind == CellKind::Floor {
                 rest_ns += self.plan.design.floor_ns + overhead_ns;
@@ -262,7 +262,8 @@ impl Run<'_> {
             windows_ns += if shortens { window_ns } else { 0 };
             rest_ns += if shortens { each_ns } else { trial_ns };
         }
-        (windows_ns as f64, rest_ns as f64)
+        let stretch = self.plan.stretch();
+        ((stretch * windows_ns) as f64, (self.block_overhead_ns() + stretch * rest_ns) as f64)
     }
 }
 
