@@ -6,7 +6,7 @@ use clap::ArgMatches;
 
 use crate::command_line;
 use crate::exit::Failure;
-use crate::print::print;
+use crate::print::{in_locale, print};
 
 /// Completions for a shell.
 pub fn completions(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -38,5 +38,5 @@ pub fn man() -> Result<u8, Failure> {
         // Sections of a page are subsections here.
         page.extend(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").bytes());
     }
-    print(&String::from_utf8_lossy(&page))
+    print(&in_locale(String::from_utf8_lossy(&page).into_owned()))
 }

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use bytegauge_harness::RunError;
+use bytegauge_model::Bytes;
 use bytegauge_plan::PlanError;
 use bytegauge_store::StoreError;
+use bytegauge_sys::limit::{self, Limit};
 
 /// Everything was done.
 pub const DONE: u8 = 0;
@@ -59,13 +61,27 @@ impl From<PlanError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        let message = error.to_string();
+        let mut message = error.to_string();
         match error {
+            StoreError::DiskFull { .. } => {
+                message += &file_limit();
+                Failure::failed(message)
+            }
             StoreError::NoSession { .. } | StoreError::NoResults { .. } | StoreError::Import(_) => {
                 Failure::usage(message)
             }
             _ => Failure::failed(message),
         }
+    }
+}
+
+/// SQLite calls a file that may not grow a full disk: where files are limited, that is named too.
+fn file_limit() -> String {
+    match limit::file_size_bytes() {
+        Ok(Limit { soft, .. }) if soft != Limit::UNLIMITED => {
+            format!("; a file may have {} here (`ulimit -f`): raise the limit if it is that", Bytes(soft))
+        }
+        _ => String::new(),
     }
 }
 

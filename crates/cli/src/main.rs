@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are asked for and succeed; anything else is wrong usage.
             let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
-            let _ = error.print();
+            print::message(&error);
             return ExitCode::from(code);
         }
     };

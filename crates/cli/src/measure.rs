@@ -205,6 +205,7 @@ pub fn apply_design(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure
         spec.ends = ends;
     }
     spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
+    spec.gentle |= matches!(matches.try_get_one::<bool>("gentle"), Ok(Some(true)));
     Ok(())
 }
 
@@ -270,8 +271,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
         return Err(Failure::usage("--until: with --looks 1 there is no further look: leave one of them out"));
     }
     let plant = args::text(matches, "plant").map(plant).transpose()?;
-    let gentle = matches.get_flag("gentle");
-    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new(), gentle })
+    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new() })
 }
 
 /// The faults that can be planted.

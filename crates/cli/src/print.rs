@@ -29,6 +29,17 @@ pub fn print(text: &str) -> Result<u8, Failure> {
     }
 }
 
+/// Prints help or what is wrong with the words of a command, as clap does, in the characters of the locale.
+pub fn message(error: &clap::Error) {
+    let text = in_locale(error.render().ansi().to_string());
+    // A reader that has left needs no word of it.
+    let _ = if error.use_stderr() {
+        anstream::stderr().write_all(text.as_bytes())
+    } else {
+        anstream::stdout().write_all(text.as_bytes())
+    };
+}
+
 /// Text for people, in the characters of their locale: ASCII in `C` and `POSIX`. What programs read stays as it is, and
 /// so does everything where no locale is set.
 pub fn in_locale(text: String) -> String {

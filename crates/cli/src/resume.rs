@@ -91,6 +91,7 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
         ("margin", asked.margin.to_string(), begun.margin.to_string()),
         ("ends", asked.ends.to_string(), begun.ends.to_string()),
         ("verify", asked.verify.to_string(), begun.verify.to_string()),
+        ("gentle", asked.gentle.to_string(), begun.gentle.to_string()),
         ("seed", asked.seed.to_string(), begun.seed.to_string()),
     ];
     let design = design.into_iter().filter(|(name, ..)| given(name)).map(|(name, a, b)| (name.to_owned(), a, b));

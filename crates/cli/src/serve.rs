@@ -7,12 +7,16 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Engine, Nanos, Place, Transport};
 use bytegauge_traffic::serve::{Role, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
 use crate::exit::{DONE, Failure};
 use crate::{args, interrupt};
+
+/// What a place of datagrams begins with.
+const UDP: &str = "udp:";
 
 /// How often the server is looked after.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
@@ -31,8 +35,12 @@ pub fn command() -> Command {
             .arg(valued("engine", "NAME", "Who moves bytes: epoll, blocking, tokio, uring, …").default_value("epoll"))
             .arg(valued("threads", "N", "Threads that serve; blocking makes one a connection").default_value("1"))
             .arg(
-                valued("listen", "PLACE", "HOST:PORT (port 0: any that is free) or unix:/path")
-                    .default_value("127.0.0.1:0"),
+                valued(
+                    "listen",
+                    "PLACE",
+                    "HOST:PORT (port 0: any that is free), unix:/path, or for echo udp:HOST:PORT",
+                )
+                .default_value("127.0.0.1:0"),
             )
     };
     let echo = role("echo", "Return every byte as it comes")
@@ -68,9 +76,17 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if !(1..=THREADS_MAX).contains(&threads) {
         return Err(Failure::usage(format!("--threads: {threads} is out of range: use 1 to {THREADS_MAX}")));
     }
-    let place: Place = needed(matches, "listen")?;
+    let datagrams = args::text(matches, "listen").and_then(|place| place.strip_prefix(UDP));
+    let place: Place = match datagrams {
+        Some(place) => datagram_place(matches, role, place)?,
+        None => needed(matches, "listen")?,
+    };
     let stop = interrupt::stop_on_signals()?;
-    let server = Server::start(role, engine, threads, &place).map_err(|fault| Failure::failed(fault.to_string()))?;
+    let server = match datagrams {
+        Some(_) => Server::echo_datagrams(threads, &place),
+        None => Server::start(role, engine, threads, &place),
+    };
+    let server = server.map_err(|fault| Failure::failed(fault.to_string()))?;
     // Whoever does not listen may still connect.
     let _ = writeln!(io::stdout(), "listening on {}", server.place()).and_then(|()| io::stdout().flush());
     while !stop.load(Ordering::Relaxed) && !server.is_failing() {
@@ -81,6 +97,23 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     match fault {
         None => Ok(DONE),
         Some(fault) => Err(Failure::failed(fault.to_string())),
+    }
+}
+
+/// Where datagrams are echoed, if no other flag speaks of connections.
+fn datagram_place(matches: &ArgMatches, role: Role, place: &str) -> Result<Place, Failure> {
+    if role != Role::Echo {
+        return Err(Failure::usage("--listen: udp: is for serve echo without --request and --response"));
+    }
+    if matches.value_source("engine") == Some(clap::parser::ValueSource::CommandLine) {
+        return Err(Failure::usage(
+            "--engine does not go with --listen udp:, which takes one datagram a call: leave it out",
+        ));
+    }
+    let place = place.parse::<Place>().map_err(|error| Failure::usage(format!("--listen: {error}")))?;
+    match place {
+        Place::Path(_) => Err(Failure::usage("--listen: udp: needs HOST:PORT, such as udp:127.0.0.1:7000")),
+        place => Ok(place),
     }
 }
 
@@ -108,9 +141,10 @@ fn needed<T: FromStr<Err: std::fmt::Display>>(matches: &ArgMatches, name: &str) 
 }
 
 fn summary(served: &Served) -> String {
-    let Served { connections, broken, received_bytes, sent_bytes, cpu_ns } = *served;
+    let Served { connections, datagrams, broken, received_bytes, sent_bytes, cpu_ns } = *served;
     let broken = if broken > 0 { format!(" ({broken} broke)") } else { String::new() };
     let connections = match connections {
+        _ if datagrams > 0 => format!("{}{broken}", counted(datagrams as usize, "datagram")),
         1 => format!("1 connection{broken}"),
         _ => format!("{connections} connections{broken}"),
     };
@@ -124,7 +158,8 @@ mod tests {
 
     #[test]
     fn a_summary_counts() {
-        let served = Served { connections: 1, broken: 0, received_bytes: 5, sent_bytes: 6, cpu_ns: 7_500_000 };
+        let served =
+            Served { connections: 1, datagrams: 0, broken: 0, received_bytes: 5, sent_bytes: 6, cpu_ns: 7_500_000 };
         assert_eq!(summary(&served), "served 1 connection, 5 bytes in, 6 bytes out, 0.007 CPU seconds");
         let summary = summary(&Served { connections: 3, broken: 2, ..served });
         assert!(summary.starts_with("served 3 connections (2 broke), "), "{summary}");

@@ -44,7 +44,8 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             break;
         }
         let title = format!("{}/{} {}: {}", at + 1, steps.len(), step.plan, step.asks);
-        let spec = step.spec(&steps, budget_ns)?;
+        let mut spec = step.spec(&steps, budget_ns)?;
+        spec.gentle = matches.get_flag("gentle");
         let plan = match resolve(&spec, &probe::catalog(&spec), seed) {
             Ok(plan) => plan,
             // What this machine lacks, or the time does, is said, and the rest goes on.
@@ -67,7 +68,6 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             until_proven: false,
             until_max_ns: None,
             links: Vec::new(),
-            gentle: matches.get_flag("gentle"),
         };
         let mut lines = None;
         let watched = (matches.get_flag("quiet"), &mut lines);

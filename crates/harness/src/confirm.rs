@@ -13,6 +13,7 @@ use crate::block::{BlockEnd, BlockTask};
 use crate::event::Event;
 use crate::judge::Judge;
 use crate::run::{Run, RunError};
+use crate::spending::Spending;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
 const SHORTEST_SHARE: f64 = 0.25;
@@ -70,16 +71,21 @@ impl Run<'_> {
         self.begin_look(groups)?;
         let look = self.look;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
+        let forecast = groups.iter().map(|confirmed| {
+            let (windows_ns, rest_ns) = self.block_ns(confirmed);
+            (confirmed.group.clone(), windows_ns + rest_ns)
+        });
+        let spending = Spending::begin(self, forecast);
         for number in 0..rounds {
             for turn in order::order(groups.len(), !self.plan.seed, number) {
                 let Confirmed { group, cells, window_ns, .. } = &groups[turn];
                 // Blocks on the side are spread evenly over the whole time, not bunched at an end of it.
                 let due = (number + 1) * self.target(group, look) / rounds;
                 while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number) {
-                    let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
-                    if !live.iter().any(|cell| cell.kind == CellKind::Candidate) {
+                    if !self.has_live(&groups[turn]) {
                         break;
                     }
+                    let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
                     let task = BlockTask {
                         stage: Stage::Confirm,
                         group,
@@ -95,14 +101,23 @@ impl Run<'_> {
                     }
                 }
             }
+            // Cells that left said why: nothing is missing of groups that have none any more.
+            let live: Vec<&Confirmed> = groups.iter().filter(|confirmed| self.has_live(confirmed)).collect();
+            if live.is_empty() {
+                break;
+            }
             if self.is_out_of_time(number) {
-                let done =
-                    groups.iter().map(|confirmed| self.visits(&confirmed.group, Stage::Confirm)).max().unwrap_or(0);
+                let visits = live.iter().map(|confirmed| self.visits(&confirmed.group, Stage::Confirm));
+                let done = visits.max().unwrap_or(0);
                 if done >= rounds {
                     break;
                 }
-                let note =
-                    format!("look {look} stopped after {done} of {rounds} blocks: they took longer than was forecast");
+                let why = spending.used_up_by(self);
+                let time = match look {
+                    1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
+                    _ => "the time of --until-max".to_owned(),
+                };
+                let note = format!("look {look} stopped after {done} of {rounds} blocks, when {time} was over: {why}");
                 self.store.add_note(self.session, &note)?;
                 self.observer.hear(&Event::Note(note));
                 return Ok(LookEnd::OutOfTime);
@@ -112,6 +127,11 @@ impl Run<'_> {
             }
         }
         Ok(LookEnd::Complete)
+    }
+
+    /// Whether a group has a cell left that is compared.
+    fn has_live(&self, confirmed: &Confirmed) -> bool {
+        confirmed.cells.iter().any(|cell| cell.kind == CellKind::Candidate && self.lives(cell))
     }
 
     /// What a look has time for from the session's begin, nanoseconds: the first one the budget, a later one what the
@@ -144,17 +164,14 @@ impl Run<'_> {
         };
         let end_ns = monotonic_ns() - self.began_ns + groups.iter().map(fewest).sum::<u64>();
         if end_ns as f64 > limit_ns {
-            self.say_overrun(end_ns);
+            let end = Nanos(end_ns / 1_000_000_000 * 1_000_000_000);
+            self.say_overrun(&format!("take until about {end}: more than"));
         }
     }
 
-    fn say_overrun(&mut self, end_ns: u64) {
-        let text = format!(
-            "{} blocks are the fewest that prove anything, and they take until about {}: more than the budget of {}",
-            self.plan.design.blocks_min,
-            Nanos(end_ns / 1_000_000_000 * 1_000_000_000),
-            Nanos(self.plan.budget_ns)
-        );
+    fn say_overrun(&mut self, end: &str) {
+        let (fewest, budget) = (self.plan.design.blocks_min, Nanos(self.plan.budget_ns));
+        let text = format!("{fewest} blocks are the fewest that prove anything, and they {end} the budget of {budget}");
         self.observer.hear(&Event::Note(text));
     }
 
@@ -230,7 +247,8 @@ impl Run<'_> {
         self.declare_looks(groups)?;
         let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
-            self.say_overrun(end_ns as u64);
+            // How long they take the look says, which begins now: two forecasts of one thing would differ.
+            self.say_overrun("end beyond");
         }
         Ok(())
     }
@@ -246,7 +264,7 @@ impl Run<'_> {
     /// nanoseconds.
     pub(crate) fn block_ns(&self, confirmed: &Confirmed) -> (f64, f64) {
         let overhead_ns = self.overhead_ns(&confirmed.group);
-        let (mut windows_ns, mut rest_ns) = (0, self.block_overhead_ns());
+        let (mut windows_ns, mut rest_ns) = (0, 0);
         for cell in &confirmed.cells {
             if cell.kind == CellKind::Floor {
                 rest_ns += self.plan.design.floor_ns + overhead_ns;
@@ -262,7 +280,8 @@ impl Run<'_> {
             windows_ns += if shortens { window_ns } else { 0 };
             rest_ns += if shortens { each_ns } else { trial_ns };
         }
-        (windows_ns as f64, rest_ns as f64)
+        let stretch = self.plan.stretch();
+        ((stretch * windows_ns) as f64, (self.block_overhead_ns() + stretch * rest_ns) as f64)
     }
 }
 

@@ -24,6 +24,7 @@ mod judge;
 mod knee;
 mod look;
 mod screen;
+mod spending;
 mod stages;
 mod stand;
 

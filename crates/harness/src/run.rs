@@ -88,8 +88,6 @@ pub struct RunOptions {
     pub until_max_ns: Option<u64>,
     /// Links to the agents of other hosts, where ends run.
     pub links: Vec<Arc<Link>>,
-    /// Rests as long after every trial as it took, so that other programs of this machine get their turn.
-    pub gentle: bool,
 }
 
 /// How a run ended.

@@ -16,6 +16,7 @@ impl Plan {
         let design = &self.design;
         let mut schedule = Schedule::default();
         let index = Index::of(self);
+        let stretch = self.stretch();
         let mut shortest_audit_ns: Option<u64> = None;
         for family in &self.families {
             let live: Vec<&GroupId> = family.groups.iter().filter(|group| index.is_live(group)).collect();
@@ -28,7 +29,7 @@ impl Plan {
             placements.dedup();
             if conditions().any(|levels| design.calibrates(levels)) {
                 let trial_ns = design.calibration_ns + design.fresh.warmup_ns + overhead_ns;
-                schedule.calibrate_ns += placements.len() as u64 * design.calibration_trials * trial_ns;
+                schedule.calibrate_ns += stretch * placements.len() as u64 * design.calibration_trials * trial_ns;
             }
             if family.is_screened() {
                 let cells = family.choices as u64;
@@ -37,8 +38,8 @@ impl Plan {
                 let conditions = conditions().next().unwrap_or(&NO_LEVELS);
                 let (warmup_ns, window_ns) = design.screening_ns(conditions, None);
                 let trial_ns = search::trial_ns(conditions, window_ns, warmup_ns + overhead_ns, PACE_ASSUMED);
-                schedule.screen_ns += screened * cells * design.screen_blocks * trial_ns;
-                schedule.narrow_ns += screened * narrowed * design.narrow_blocks * trial_ns;
+                schedule.screen_ns += stretch * screened * cells * design.screen_blocks * trial_ns;
+                schedule.narrow_ns += stretch * screened * narrowed * design.narrow_blocks * trial_ns;
             }
             for group in live {
                 let cells = index.cells.get(group).map_or(&[][..], Vec::as_slice);
@@ -49,12 +50,12 @@ impl Plan {
                 let trial_ns = search::trial_ns(conditions, window_ns, each_ns, PACE_ASSUMED);
                 let is_audited = family.confirmed() > 1 && explicit.is_none_or(|ns| ns < design.audit_ns);
                 if is_audited && design.audits(conditions) {
-                    let block_ns = AUDIT_CELLS_MIN * (design.audit_ns + each_ns);
+                    let block_ns = stretch * AUDIT_CELLS_MIN * (design.audit_ns + each_ns);
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
                 }
                 let beside = index.artefacts.get(group).copied().unwrap_or(0);
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
-                let round_ns = trials * trial_ns + design.floor_ns + design.overhead_ns;
+                let round_ns = stretch * (trials * trial_ns + design.floor_ns + design.overhead_ns);
                 if family.aside.contains(group) {
                     schedule.aside_round_ns += round_ns;
                 } else {
@@ -135,6 +136,7 @@ mod tests {
     use crate::catalog::Catalog;
     use crate::file::parse;
     use crate::resolve::resolve;
+    use crate::spec::Spec;
 
     fn schedule(text: &str) -> Schedule {
         let unix = if text.contains("transport") { "" } else { "transport = \"unix\"\nwrite-size = \"64K\"\n" };
@@ -158,5 +160,23 @@ mod tests {
         check("budget = \"5s\"", false);
         check("budget = \"60s\"\nduration = \"300ms\"", false);
         check("budget = \"60s\"\ntransport = \"/dev/zero\"", false);
+    }
+
+    #[test]
+    fn rests_are_a_part_of_the_plan() {
+        let check = |text: &str| {
+            let text = format!("transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"4K,64K\"\n{text}");
+            let spec = parse("t", &text).unwrap();
+            let steady = resolve(&spec, &Catalog::default(), 1).unwrap().schedule();
+            let gentle = resolve(&Spec { gentle: true, ..spec }, &Catalog::default(), 1).unwrap();
+            let budget_ns = gentle.budget_ns;
+            let gentle = gentle.schedule();
+            assert_eq!(gentle.confirm_round_ns, 2 * steady.confirm_round_ns, "{text}");
+            assert!(gentle.blocks < steady.blocks && gentle.blocks >= 6, "{text}: {gentle:?} {steady:?}");
+            assert!(gentle.total_ns() <= budget_ns, "{text}: {gentle:?}");
+        };
+        check("budget = \"6s\"");
+        check("budget = \"60s\"");
+        check("budget = \"60s\"\naudit = false");
     }
 }

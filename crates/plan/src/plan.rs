@@ -76,6 +76,9 @@ pub struct Plan {
     pub ends: Ends,
     /// Whether every byte is checked.
     pub verify: bool,
+    /// Whether every trial is followed by a rest of its own length, for the sake of other programs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gentle: bool,
     /// Groups, in the order in which they are reported.
     pub groups: Vec<Group>,
     /// Cells of all groups.
@@ -94,6 +97,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What a trial takes of the session's time, in times its own length: its rest counts.
+    pub fn stretch(&self) -> u64 {
+        1 + u64::from(self.gentle)
+    }
+
     /// The cells of a group that can be measured.
     pub fn measurable<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Cell> {
         let skipped = |id: &CellId| self.skipped.iter().any(|(cell, _)| cell == id);

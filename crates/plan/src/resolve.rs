@@ -52,6 +52,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         audit: spec.audit,
         ends: spec.ends,
         verify: spec.verify,
+        gentle: spec.gentle,
         groups: Vec::new(),
         cells: Vec::new(),
         artefacts: Vec::new(),

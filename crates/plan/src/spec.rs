@@ -285,6 +285,8 @@ pub struct Spec {
     pub ends: Ends,
     /// Whether every byte is checked at the sink.
     pub verify: bool,
+    /// Whether every trial is followed by a rest of its own length.
+    pub gentle: bool,
     /// Factors that the plan leaves to whoever runs it: without them there is nothing to measure.
     pub wants: Vec<&'static str>,
     /// The user's program, where it is one that is checked.
@@ -312,6 +314,7 @@ impl Spec {
             margin: MARGIN,
             ends: Ends::Threads,
             verify: false,
+            gentle: false,
             wants: Vec::new(),
             task: None,
             profiles: Vec::new(),

@@ -63,7 +63,7 @@ impl Plan {
             screening + family.groups.len() as u64 * blocks_min * confirmed
         };
         let runs: u64 = self.families.iter().map(runs).sum();
-        let needed_ns = (runs.saturating_mul(run_ns) as f64 * SPARE) as u64;
+        let needed_ns = (runs.saturating_mul(self.stretch() * run_ns) as f64 * SPARE) as u64;
         (self.blocks.is_none() && needed_ns > self.budget_ns).then_some(needed_ns)
     }
 

@@ -1,4 +1,4 @@
-//! The process's limits that a measurement runs into: open files and locked memory.
+//! The process's limits that a measurement runs into: open files, locked memory and the size of a file.
 //!
 //! Raising the soft limit to the hard one needs no privilege (getrlimit(2)). Lift it once at the
 //! start: a child inherits it, and a child that uses select(2) breaks above 1024 descriptors.
@@ -60,6 +60,15 @@ pub fn raise_open_files() -> io::Result<Limit> {
 /// Whatever getrlimit(2) returns; none is expected.
 pub fn locked_memory_bytes() -> io::Result<Limit> {
     limit(libc::RLIMIT_MEMLOCK)
+}
+
+/// The bytes that a file may grow to when this process writes to it (`RLIMIT_FSIZE`).
+///
+/// # Errors
+///
+/// Whatever getrlimit(2) returns; none is expected.
+pub fn file_size_bytes() -> io::Result<Limit> {
+    limit(libc::RLIMIT_FSIZE)
 }
 
 #[cfg(target_env = "musl")]

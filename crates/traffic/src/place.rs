@@ -80,7 +80,7 @@ pub(crate) fn clear(place: &Place) {
     }
 }
 
-fn sock_addr(place: &Place) -> io::Result<SockAddr> {
+pub(crate) fn sock_addr(place: &Place) -> io::Result<SockAddr> {
     match place {
         Place::Ip(address) => Ok(SockAddr::from(*address)),
         Place::Path(path) => SockAddr::unix(path),
@@ -88,7 +88,7 @@ fn sock_addr(place: &Place) -> io::Result<SockAddr> {
     }
 }
 
-fn unbindable(place: &Place, error: io::Error) -> Fault {
+pub(crate) fn unbindable(place: &Place, error: io::Error) -> Fault {
     let next = match (place, error.kind()) {
         (Place::Ip(ip), io::ErrorKind::AddrInUse) => {
             format!("port {} is taken: use another one, or 0 for any that is free", ip.port())

@@ -124,6 +124,30 @@ fn our_own_servers_are_strangers_too() {
 }
 
 #[test]
+fn a_datagram_comes_back() {
+    let bench = Bench::new();
+    let mut server = bench.start("serve echo --listen udp:127.0.0.1:0");
+    server.until("listening", |server| server.stdout().contains('\n'));
+    let at = server.stdout().trim().trim_start_matches("listening on ").to_owned();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.send_to(b"there and back", &at).unwrap();
+    let mut bytes = [0; 64];
+    let (length, from) = socket.recv_from(&mut bytes).unwrap();
+    assert_eq!((&bytes[..length], from.to_string()), (b"there and back".as_slice(), at));
+    server.signal("TERM");
+    let served = server.wait().exits(0).stderr;
+    assert!(served.contains("served 1 datagram, 14 bytes in, 14 bytes out"), "{served}");
+    for (words, part) in [
+        ("sink --listen udp:127.0.0.1:0", "is for serve echo"),
+        ("echo --listen udp:unix:/x", "udp: needs HOST:PORT"),
+        ("echo --listen udp:127.0.0.1:0 --engine uring", "leave it out"),
+    ] {
+        bench.run(&format!("serve {words}")).exits(2).complains(&[part]);
+    }
+}
+
+#[test]
 fn of_a_reply_that_is_no_echo_only_the_length_is_checked() {
     let server = answering(100, |answer| *answer = vec![1; 300]);
     let bench = Bench::new();

@@ -122,10 +122,17 @@ fn a_full_backlog_is_said_alike_by_all() {
     listener.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
     listener.listen(0).unwrap();
     let _first = std::os::unix::net::UnixStream::connect(&path).unwrap();
-    let place = format!("unix:{}", path.display());
-    for words in ["stream --write-size 64K", "call --request 64"] {
-        let ran = bench.run(&format!("{words} --connect {place} --budget 2s")).exits(5);
-        ran.complains(&["nobody answers: the server is stalled, or its backlog is full", "start the server"]);
+    // A TCP listener's too; the connection then goes on, also beyond an interrupted connect(2).
+    let narrow = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    narrow.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    narrow.listen(0).unwrap();
+    let at = narrow.local_addr().unwrap().as_socket().unwrap();
+    let _first_of_tcp = TcpStream::connect(at).unwrap();
+    for place in [format!("unix:{}", path.display()), at.to_string()] {
+        for words in ["stream --write-size 64K", "call --request 64"] {
+            let ran = bench.run(&format!("{words} --connect {place} --budget 2s")).exits(5);
+            ran.complains(&["nobody answers: the server is stalled, or its backlog is full", "start the server"]);
+        }
     }
     // Room for the look before the session, and for no more.
     drop(listener);

@@ -95,6 +95,11 @@ fn an_ascii_locale_gets_ascii() {
         let ran = bench.shell(&format!("unset LC_ALL LC_CTYPE LANG; {variables} exec \"$BYTEGAUGE\" report")).exits(0);
         assert_eq!(ran.stdout.is_ascii(), ascii, "{variables}: {ran}");
     }
+    for words in ["stream --help", "import --help", "man"] {
+        let ran = bench.shell(&format!("LC_ALL=C exec \"$BYTEGAUGE\" {words}"));
+        assert!(ran.stdout.is_ascii() && ran.stderr.is_ascii(), "{words}: {ran}");
+    }
+    assert!(!bench.shell("LC_ALL=C.UTF-8 exec \"$BYTEGAUGE\" import --help").exits(0).stdout.is_ascii());
     // Programs read UTF-8, whatever the locale.
     let document = bench.shell("LC_ALL=C exec \"$BYTEGAUGE\" report --format json").exits(0).json();
     assert_eq!(document, bench.run("report --format json").exits(0).json());

@@ -82,11 +82,15 @@ fn header(view: &View, paint: Paint) -> String {
     format!("{} {}", paint.bold("bytegauge"), paint.dim(&rest.join(" · ")))
 }
 
-/// `complete`; where looks are left, which was the last: `look 1 of 3 complete`.
+/// `complete`; where looks are left, which was the last: `look 1 of 3 complete`, or `cut short` if no group has all its
+/// blocks.
 fn status(view: &View) -> String {
     let looks = view.groups.iter().filter_map(|group| group.look.as_ref());
-    match looks.max_by_key(|look| look.done).filter(|_| view.status == SessionStatus::Complete) {
-        Some(look) if look.of > 1 => format!("look {} of {} complete", look.done, look.of),
+    match looks.max_by_key(|look| (look.done, !look.cut_short)).filter(|_| view.status == SessionStatus::Complete) {
+        Some(look) if look.of > 1 => {
+            let end = if look.cut_short { "cut short" } else { "complete" };
+            format!("look {} of {} {end}", look.done, look.of)
+        }
         _ => view.status.name().to_owned(),
     }
 }

@@ -565,6 +565,9 @@ pub struct BlocksView {
 pub struct LookView {
     /// Looks that were completed; what is said rests on the last of them. 0: nothing is proven yet.
     pub done: usize,
+    /// Whether the first of them ended with fewer blocks than were fixed: time was over, or no cell was left.
+    #[serde(skip)]
+    pub cut_short: bool,
     /// Looks that there are at most.
     pub of: usize,
     /// Confidence of each, as a share; together they keep the session's.

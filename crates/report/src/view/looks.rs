@@ -82,6 +82,7 @@ impl Looks {
             proves: done.is_some(),
             view: Some(LookView {
                 done: done.map_or(0, |look| look.number),
+                cut_short: done.is_some_and(|look| look.blocks < looks[0].blocks),
                 of,
                 level: looks[0].level,
                 blocks: judged.unwrap_or(0),

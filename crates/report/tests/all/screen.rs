@@ -447,11 +447,20 @@ fn a_table_has_one_unit_and_says_why_intervals_may_overlap() {
 
 #[test]
 fn a_session_with_looks_left_is_not_just_complete() {
-    let full = render::terminal::render(
-        &View::of(&with_looks(0.1), &Settings::default()),
-        &render::TerminalStyle { columns: 80, ..Default::default() },
-    );
-    assert!(full.lines().next().is_some_and(|line| line.ends_with(" · look 1 of 3 complete")), "{full}");
+    let check = |fixed: Option<u64>, expected: &str| {
+        let mut data = with_looks(0.1);
+        for row in &mut data.groups {
+            if let Some(blocks) = fixed {
+                row.facts.insert("blocks_fixed".into(), blocks.into());
+            }
+        }
+        let style = render::TerminalStyle { columns: 80, ..Default::default() };
+        let full = render::terminal::render(&View::of(&data, &Settings::default()), &style);
+        assert!(full.lines().next().is_some_and(|line| line.ends_with(expected)), "{expected}: {full}");
+    };
+    check(None, " · look 1 of 3 complete");
+    // The clock stopped it before it had so many.
+    check(Some(100), " · look 1 of 3 cut short");
 }
 
 #[test]

@@ -125,21 +125,26 @@ enum Demand {
 }
 
 impl Demand {
-    fn words(self) -> String {
+    /// What is demanded, and by how much chance alone may miss it in `of` repetitions.
+    fn words(self, of: usize, scale: Scale) -> String {
+        let give = |edge: f64| match slack(edge, of, scale) {
+            0.0 => String::new(),
+            slack => format!(" (give or take {slack:.2} % by chance, with {of} repetitions)"),
+        };
         match self {
-            Self::Within(low, high) => format!("{low} to {high} %"),
-            Self::AtLeast(low) => format!("at least {low} %"),
-            Self::AtMost(high) => format!("at most {high} %"),
+            Self::Within(low, high) => {
+                let wider = if slack(low, of, scale) > slack(high, of, scale) { low } else { high };
+                format!("{low} to {high} %{}", give(wider))
+            }
+            Self::AtLeast(low) => format!("at least {low} %{}", give(low)),
+            Self::AtMost(high) => format!("at most {high} %{}", give(high)),
             Self::Published => PUBLISHED.to_owned(),
         }
     }
 
     /// Whether a share of `of` repetitions meets the demand.
     fn met(self, percent: f64, of: usize, scale: Scale) -> bool {
-        let slack = |edge: f64| {
-            let error = (edge * (100.0 - edge) / of.max(1) as f64).sqrt();
-            if scale == Scale::Full { 0.0 } else { 3.0 * error }
-        };
+        let slack = |edge: f64| slack(edge, of, scale);
         match self {
             Self::Within(low, high) => percent >= low - slack(low) && percent <= high + slack(high),
             Self::AtLeast(low) => percent >= low - slack(low),
@@ -147,6 +152,12 @@ impl Demand {
             Self::Published => true,
         }
     }
+}
+
+/// Three standard errors of a share of `of` repetitions whose truth is `edge`, both in per cent; none at the full scale.
+fn slack(edge: f64, of: usize, scale: Scale) -> f64 {
+    let error = (edge * (100.0 - edge) / of.max(1) as f64).sqrt();
+    if scale == Scale::Full { 0.0 } else { 3.0 * error }
 }
 
 /// Counts how often something held.
@@ -169,7 +180,7 @@ impl Tally {
     fn row(self, name: impl Into<String>, demand: Demand, scale: Scale, note: impl Into<String>) -> Row {
         Row {
             name: name.into(),
-            target: demand.words(),
+            target: demand.words(self.of, scale),
             got: self.percent(),
             unit: "%".to_owned(),
             passed: demand.met(self.percent(), self.of, scale),
@@ -219,6 +230,16 @@ mod tests {
         assert!(rows.iter().all(|row| !row.name.is_empty() && !row.target.is_empty() && !row.note.is_empty()));
         assert_eq!(rows, run(Scale::Glance, 1, |_, _, _| {}), "the same seed gives the same rows");
         assert_ne!(rows, run(Scale::Glance, 2, |_, _, _| {}));
+    }
+
+    #[test]
+    fn what_chance_may_miss_is_said_with_the_target() {
+        let row = |scale, held, of| Tally { held, of }.row("coverage", Demand::AtLeast(95.0), scale, "");
+        let short = row(Scale::Minute, 1893, 2000);
+        assert!(short.passed, "{short:?}");
+        assert_eq!(short.target, "at least 95 % (give or take 1.46 % by chance, with 2000 repetitions)");
+        let full = row(Scale::Full, 1893, 2000);
+        assert_eq!((full.target.as_str(), full.passed), ("at least 95 %", false));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It runs on the engines that are measured, and nobody commands it: it serves from the moment it listens until
 //! it is stopped, and counts what it moved. Never measures a window: what is to be measured is the client's.
 
+mod datagram;
 mod flow;
 
 use std::io;
@@ -34,7 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Served {
     /// Connections that were accepted.
     pub connections: u64,
-    /// Of these, the ones that broke rather than ended.
+    /// Datagrams that came in.
+    pub datagrams: u64,
+    /// Connections that broke rather than ended, and datagrams that could not be returned.
     pub broken: u64,
     /// Bytes received.
     pub received_bytes: u64,
@@ -71,14 +74,7 @@ impl Server {
         let (listener, place) = place::listen(&place::resolved(place)?)?;
         let (listener, fill) = (Arc::new(listener), flow::fill());
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
-        let roster = Roster {
-            what: format!("serving on {place}"),
-            name: "serve",
-            cpus: vec![None; threads],
-            fewer: "--threads",
-            stack: LARGE_STACK,
-        };
-        let crew = Crew::start(roster, Flags::default(), |_| {
+        let crew = Crew::start(roster(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
             let guests = Guests { role, fill: Arc::clone(&fill), served: Served::default() };
             move |mut post: Post<_>| {
@@ -93,6 +89,24 @@ impl Server {
                 Err(fault)
             }
         }
+    }
+
+    /// Returns every datagram that comes to a place of UDP, in `threads` threads that share the socket.
+    ///
+    /// # Errors
+    /// As for [`Server::start`].
+    pub fn echo_datagrams(threads: usize, place: &Place) -> Result<Server, Fault> {
+        let cpu_before_ns = cpu_time::process_usage().total_ns;
+        let (socket, place) = datagram::bind(&place::resolved(place)?)?;
+        let socket = Arc::new(socket);
+        let crew = Crew::start(roster(&place, threads.max(1)), Flags::default(), |_| {
+            let socket = Arc::clone(&socket);
+            move |mut post: Post<_>| {
+                post.ready();
+                datagram::echo(&socket, &post.flags)
+            }
+        })?;
+        Ok(Server { crew, place, cpu_before_ns })
     }
 
     /// Where it listens, with the port that it got.
@@ -115,6 +129,7 @@ impl Server {
             match part {
                 Ok(part) => {
                     served.connections += part.connections;
+                    served.datagrams += part.datagrams;
                     served.broken += part.broken;
                     served.received_bytes += part.received_bytes;
                     served.sent_bytes += part.sent_bytes;
@@ -124,6 +139,16 @@ impl Server {
         }
         served.cpu_ns = cpu_time::process_usage().total_ns.saturating_sub(self.cpu_before_ns);
         (served, fault)
+    }
+}
+
+fn roster(place: &Place, threads: usize) -> Roster {
+    Roster {
+        what: format!("serving on {place}"),
+        name: "serve",
+        cpus: vec![None; threads],
+        fewer: "--threads",
+        stack: LARGE_STACK,
     }
 }
 

@@ -13,10 +13,12 @@ mod unix;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytegauge_model::Transport;
 use bytegauge_model::option::Setter;
+use bytegauge_sys::errno;
+use bytegauge_sys::socket::{Until, wait};
 use socket2::{SockAddr, Socket};
 
 use crate::address::Address;
@@ -69,23 +71,47 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
 
 /// Connects, for a while: a server that is not ours may never answer, or leave its backlog full.
 pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, foreign: bool) -> io::Result<()> {
+    let patience = if foreign { FOREIGN_TIMEOUT } else { JOIN_TIMEOUT };
     // SO_SNDTIMEO bounds connect(2) too (socket(7)).
-    socket.set_write_timeout(Some(if foreign { FOREIGN_TIMEOUT } else { JOIN_TIMEOUT }))?;
-    uninterrupted(|| socket.connect(address)).map_err(|error| match error.kind() {
+    socket.set_write_timeout(Some(patience))?;
+    let deadline = Instant::now() + patience;
+    let connected = match socket.connect(address) {
+        // A Unix socket begins nothing before there is room for it: it has to be asked again.
+        Err(error) if is_interruption(&error) && address.is_unix() => uninterrupted(|| socket.connect(address)),
+        Err(error) if is_interruption(&error) => connected_by(socket, deadline),
+        other => other,
+    };
+    connected.map_err(|error| match error.kind() {
         // What connect(2) says of a Unix socket when the time is over, and of TCP (EINPROGRESS, which has no kind).
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => unanswered(),
-        _ if error.raw_os_error() == Some(IN_PROGRESS) => unanswered(),
+        _ if error.raw_os_error() == Some(errno::EINPROGRESS) => unanswered(),
         _ => error,
     })?;
     socket.set_write_timeout(None)
 }
 
+/// Waits until a connection is made that was interrupted when it was begun: it goes on by itself, and a second
+/// connect(2) would only say `EALREADY` of it. Once the socket is writable, `SO_ERROR` tells how it ended (connect(2)).
+fn connected_by(socket: &Socket, deadline: Instant) -> io::Result<()> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match wait(socket.as_fd(), Until::Writable, left.as_nanos() as u64) {
+            Ok(Some(_)) => return socket.take_error()?.map_or(Ok(()), Err),
+            Ok(None) if left.is_zero() => return Err(unanswered()),
+            Ok(None) => {}
+            Err(error) if is_interruption(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_interruption(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
+}
+
 fn unanswered() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "nobody answers: the server is stalled, or its backlog is full")
 }
-
-/// `EINPROGRESS` (asm-generic/errno.h).
-const IN_PROGRESS: i32 = 115;
 
 /// How long a server that is not ours may take to let a connection in: a SYN that was lost is sent again after a second
 /// (RFC 6298).
@@ -100,7 +126,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     const REPEATS: u32 = 100;
     for _ in 0..REPEATS {
         match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_interruption(&error) => {}
             other => return other,
         }
     }
@@ -118,6 +144,10 @@ fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &PathSetup) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use socket2::{Domain, Type};
+
     use super::*;
 
     /// How often a call is made that is interrupted so many times before it succeeds.
@@ -137,5 +167,29 @@ mod tests {
         assert_eq!(calls(u32::MAX), (101, false));
         let refused = uninterrupted(|| Err::<(), _>(io::ErrorKind::ConnectionRefused.into()));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_connection_that_was_begun_is_waited_for_and_says_how_it_ended() {
+        let begun = |at: SocketAddr| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let _ = socket.connect(&at.into());
+            socket
+        };
+        let soon = || Instant::now() + Duration::from_millis(100);
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let at = listener.local_addr().unwrap().as_socket().unwrap();
+        let far_off = Instant::now() + JOIN_TIMEOUT;
+        let first = begun(at);
+        connected_by(&first, far_off).unwrap();
+        // More than the backlog has room for.
+        let others = [begun(at), begun(at), begun(at)];
+        let last = connected_by(&others[2], soon());
+        assert_eq!(last.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop((listener, first, others));
+        assert_eq!(connected_by(&begun(at), far_off).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -1,0 +1,105 @@
+//! What a look that ran out of time spent it on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytegauge_model::{GroupId, Nanos};
+use bytegauge_sys::clock::monotonic_ns;
+
+use crate::run::Run;
+
+/// Blocks are slower than forecast where they take more than this times the forecast: less is noise.
+const SLOWER: f64 = 1.1;
+
+/// What was known when a look began.
+pub(crate) struct Spending {
+    /// When it was, from the session's begin, nanoseconds.
+    before_ns: u64,
+    /// A block of each group by forecast, nanoseconds, and the time and number of those that were complete.
+    groups: BTreeMap<GroupId, (f64, (u64, u64))>,
+}
+
+/// What the time went into.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum UsedUpBy {
+    /// Blocks took so many times their forecast.
+    SlowBlocks(f64),
+    /// Blocks that broke, and cells that failed in them, took so long, nanoseconds.
+    Broken(u64),
+    /// Blocks took what was forecast, which is more than there was.
+    AsForecast,
+    /// So long had passed before the look began, nanoseconds.
+    Before(u64),
+}
+
+impl Spending {
+    /// Now, with what a block of each group takes by forecast, nanoseconds.
+    pub(crate) fn begin(run: &Run<'_>, forecast: impl Iterator<Item = (GroupId, f64)>) -> Spending {
+        let known = |(group, block_ns): (GroupId, f64)| {
+            let complete = run.block_times_ns.get(&group).copied().unwrap_or_default();
+            (group, (block_ns, complete))
+        };
+        Spending { before_ns: monotonic_ns() - run.began_ns, groups: forecast.map(known).collect() }
+    }
+
+    /// By what was known then and is known now.
+    pub(crate) fn used_up_by(&self, run: &Run<'_>) -> UsedUpBy {
+        let (mut forecast_ns, mut complete_ns) = (0.0, 0);
+        for (group, (block_ns, (ns, blocks))) in &self.groups {
+            let (ns_now, blocks_now) = run.block_times_ns.get(group).copied().unwrap_or_default();
+            forecast_ns += (blocks_now - blocks) as f64 * block_ns;
+            complete_ns += ns_now - ns;
+        }
+        let in_look_ns = (monotonic_ns() - run.began_ns).saturating_sub(self.before_ns);
+        used_up_by(self.before_ns, forecast_ns, complete_ns, in_look_ns.saturating_sub(complete_ns))
+    }
+}
+
+fn used_up_by(before_ns: u64, forecast_ns: f64, complete_ns: u64, broken_ns: u64) -> UsedUpBy {
+    let beyond_ns = complete_ns as f64 - forecast_ns;
+    let is_slow = complete_ns as f64 > SLOWER * forecast_ns;
+    if is_slow && beyond_ns >= broken_ns as f64 {
+        UsedUpBy::SlowBlocks(complete_ns as f64 / forecast_ns.max(1.0))
+    } else if broken_ns > before_ns {
+        UsedUpBy::Broken(broken_ns)
+    } else if before_ns >= complete_ns {
+        UsedUpBy::Before(before_ns)
+    } else {
+        UsedUpBy::AsForecast
+    }
+}
+
+impl fmt::Display for UsedUpBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |ns: u64| Nanos(ns / 10_000_000 * 10_000_000);
+        match *self {
+            UsedUpBy::SlowBlocks(times) => write!(f, "they took {times:.1} times as long as was forecast"),
+            UsedUpBy::Broken(ns) => write!(f, "blocks in which a cell failed took {}", shown(ns)),
+            UsedUpBy::AsForecast => f.write_str("the blocks need more, as was forecast"),
+            UsedUpBy::Before(ns) => write!(f, "what came before the look took {}", shown(ns)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn check(before_s: u64, forecast_s: u64, complete_s: u64, broken_s: u64, expected: &str) {
+        let why = used_up_by(before_s * SECOND, (forecast_s * SECOND) as f64, complete_s * SECOND, broken_s * SECOND);
+        assert_eq!(why.to_string(), expected, "{before_s} {forecast_s} {complete_s} {broken_s}");
+    }
+
+    #[test]
+    fn what_used_the_time_up_is_named() {
+        check(1, 10, 15, 0, "they took 1.5 times as long as was forecast");
+        check(12, 10, 15, 0, "they took 1.5 times as long as was forecast");
+        check(12, 0, 0, 0, "what came before the look took 12 s");
+        check(12, 3, 3, 1, "what came before the look took 12 s");
+        check(1, 0, 0, 11, "blocks in which a cell failed took 11 s");
+        check(1, 10, 10, 0, "the blocks need more, as was forecast");
+        check(1, 5, 6, 4, "blocks in which a cell failed took 4 s");
+    }
+}

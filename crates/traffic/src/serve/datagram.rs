@@ -1,0 +1,60 @@
+//! The echo of datagrams: every one goes back to where it came from, by one receive and one send.
+
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytegauge_model::Place;
+use socket2::{Socket, Type};
+
+use crate::end::crew::Flags;
+use crate::fault::Fault;
+use crate::place::{sock_addr, unbindable};
+use crate::serve::Served;
+
+/// The flags are looked at so often where nothing comes.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// No datagram over IP is longer.
+const LONGEST: usize = 64 << 10;
+
+/// A socket at a place, with the place that it got.
+pub(super) fn bind(place: &Place) -> Result<(UdpSocket, Place), Fault> {
+    let fault = |source| Fault::Io { doing: format!("listening on {place}"), source };
+    let address = sock_addr(place).map_err(fault)?;
+    let socket = Socket::new(address.domain(), Type::DGRAM, None).map_err(fault)?;
+    socket.bind(&address).map_err(|error| unbindable(place, error))?;
+    socket.set_read_timeout(Some(LOOK_AFTER)).map_err(fault)?;
+    let socket = UdpSocket::from(socket);
+    let place = Place::Ip(socket.local_addr().map_err(fault)?);
+    Ok((socket, place))
+}
+
+/// Echoes until it is told to leave.
+pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, Fault> {
+    let mut served = Served::default();
+    let mut buffer = vec![0; LONGEST];
+    while !flags.told.load(Ordering::Relaxed) && !flags.abort.load(Ordering::Relaxed) {
+        let (length, from) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            Err(error) if is_passing(&error) => continue,
+            Err(source) => return Err(Fault::Io { doing: "receiving a datagram".into(), source }),
+        };
+        served.datagrams += 1;
+        served.received_bytes += length as u64;
+        // A client that cannot be reached is no reason to leave the others alone.
+        match socket.send_to(&buffer[..length], from) {
+            Ok(sent) => served.sent_bytes += sent as u64,
+            Err(_) => served.broken += 1,
+        }
+    }
+    Ok(served)
+}
+
+/// Time that is over, and what the network says of a datagram sent before.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock};
+    let passing = [WouldBlock, TimedOut, Interrupted, ConnectionRefused, HostUnreachable, NetworkUnreachable];
+    passing.contains(&error.kind())
+}
