@@ -126,7 +126,8 @@ impl fmt::Display for Inconclusive {
         match self {
             Self::NoCells => write!(f, "no cell was confirmed"),
             Self::TooFewBlocks { blocks, merged_by: 1 } => {
-                write!(f, "{blocks} usable blocks; at least {MIN_BLOCKS} are needed")
+                let blocks_of = if *blocks == 1 { "block" } else { "blocks" };
+                write!(f, "{blocks} usable {blocks_of}; at least {MIN_BLOCKS} are needed")
             }
             Self::TooFewBlocks { blocks, merged_by } => write!(
                 f,
