@@ -13,7 +13,7 @@ import {
   type View,
 } from "./data";
 import { h } from "./dom";
-import { atMost, costName, digits, duration, moreOf, percent, sentence } from "./format";
+import { costName, digits, duration, moreOf, percent, range, sentence, upTo } from "./format";
 
 type Mark = UseRow["standing"] | "contested";
 
@@ -65,14 +65,15 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       h(
         "p",
         { class: "reading" },
-        `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not.`,
+        `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not. The scale is a root scale: what is small has more room.`,
       ),
+    use.rows.length > 0 && words(view),
     use.grid ? overview(view, open) : null,
     use.rows.length === 0
       ? h("p", { class: "nothing" }, "Nothing was measured that could be recommended.")
       : h(
           "ol",
-          { class: "answers" },
+          { class: bounded ? "answers" : "answers unbounded" },
           h(
             "li",
             { class: "answer heading", "aria-hidden": "true" },
@@ -80,10 +81,10 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
             h("span", {}, "under these conditions"),
             h("span", {}, "use"),
             h("span", { class: "number" }, use.rate_unit),
-            h("span", { class: "picture" }, bounded && h("span", {}, `more ${costs}, at most`, scale(use.margin))),
+            bounded && h("span", { class: "picture" }, h("span", {}, `more ${costs}, at most`, scale(use.margin))),
             h("span", {}, "limited by"),
           ),
-          ...use.rows.map((row, at) => answer(view, row, at, open)),
+          ...use.rows.map((row, at) => answer(view, row, at, bounded, open)),
         ),
     h(
       "ul",
@@ -134,11 +135,43 @@ function command(words: string): HTMLElement {
   return h("pre", { class: "command", tabindex: 0 }, h("code", {}, words));
 }
 
-/** A command, and what it brings; else a sentence. */
+/** What to do, in its order: commands, and what each brings; or a sentence. */
 function steps(next: string[]): Node[] {
-  const [first = "", ...rest] = next;
-  if (!first.startsWith("bytegauge ")) return [h("p", {}, sentence(next.join("; ")))];
-  return [command(first), ...(rest.length > 0 ? [h("p", {}, sentence(rest.join(" ")))] : [])];
+  const typed = (line: string) => line.startsWith("bytegauge ");
+  if (!next.some(typed)) return [h("p", {}, sentence(next.join("; ")))];
+  return next.map((line) => (typed(line) ? command(line) : h("p", {}, sentence(line))));
+}
+
+/** The words that are used here as nowhere else. */
+const WORDS: [string, string][] = [
+  ["cell", "one combination of choices and conditions, which is measured as such"],
+  ["trial", "one measurement of one cell, with sockets and threads of its own"],
+  [
+    "block",
+    "one visit to all cells that are compared, in random order: trials of one block are compared with each other",
+  ],
+  ["screened", "tried in a few short trials, which choose who is worth more; its rate is roughly known"],
+  ["confirmed", "measured again in every block; claims rest on these trials alone"],
+  ["look", "a moment, declared beforehand, at which all blocks so far are judged"],
+  ["bound", "how much more the choice takes, at most, than whichever confirmed choice is the best"],
+  ["margin", "the difference that is taken to matter; a choice is shown when its bound lies within it"],
+];
+
+function words(view: View): HTMLElement {
+  const level = percent(view.answer.use.level);
+  return h(
+    "details",
+    { class: "words" },
+    h("summary", {}, "Words"),
+    h(
+      "dl",
+      {},
+      ...WORDS.flatMap(([word, meaning]) => [
+        h("dt", {}, word),
+        h("dd", {}, word === "bound" ? `${meaning}, at ${level} confidence` : meaning),
+      ]),
+    ),
+  );
 }
 
 /** What to avoid: by how much each level is shown to take more, and than what. */
@@ -156,10 +189,8 @@ function toAvoid(view: View, open: (group: string) => void): HTMLElement {
         h(
           "td",
           {},
-          level.dearer_upper == null
-            ? `${percent(level.dearer_lower)} or more `
-            : `${percent(level.dearer_lower)} to ${atMost(level.dearer_upper)} `,
-          h("small", {}, line.against === BEST ? "than the best" : `than ${line.heading} ${line.against}`),
+          `${range(level.dearer_lower, level.dearer_upper ?? Number.POSITIVE_INFINITY)} `,
+          h("small", {}, `more than ${line.against === BEST ? BEST : `${line.heading} ${line.against}`}`),
         ),
       ),
     ),
@@ -201,7 +232,11 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
   const { use } = view.answer;
   const { grid } = use;
   if (!grid) return null;
-  const heading = (factor: string) => factorOf(view, factor).heading;
+  // A level that is a bare number has its unit beside the name.
+  const heading = ({ factor, levels }: { factor: string; levels: string[] }) => {
+    const { heading, unit } = factorOf(view, factor);
+    return unit && levels.every((level) => /^\d+$/.test(level)) ? `${heading} (${unit})` : heading;
+  };
   const place = (at: number | null): HTMLElement => {
     const row = at == null ? undefined : use.rows[at];
     const group = row?.groups[0];
@@ -217,7 +252,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
         h("span", { class: `mark ${marked(row)}` }, mark),
         ` ${shown}`,
       ),
-      h("small", {}, row.within == null ? "" : ` ≤ ${atMost(row.within)}`),
+      h("small", {}, row.within == null ? "" : ` ${upTo(row.within)}`),
     );
   };
   return h(
@@ -226,7 +261,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
     h(
       "table",
       {},
-      h("caption", {}, `${heading(grid.down.factor)} down, ${heading(grid.across.factor)} across`),
+      h("caption", {}, `${heading(grid.down)} down, ${heading(grid.across)} across`),
       h("thead", {}, h("tr", {}, h("td", {}), ...grid.across.levels.map((level) => h("th", { scope: "col" }, level)))),
       h(
         "tbody",
@@ -239,7 +274,14 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
   );
 }
 
-function answer(view: View, row: UseRow, at: number, open: (group: string) => void): HTMLElement {
+function answer(
+  view: View,
+  row: UseRow,
+  at: number,
+  /** Whether any answer has a bound: a column of none says nothing. */
+  bounded: boolean,
+  open: (group: string) => void,
+): HTMLElement {
   const { use } = view.answer;
   const group = row.groups[0];
   const cells = row.groups.map((id) => named(view, row, groupOf(view, id)));
@@ -288,18 +330,19 @@ function answer(view: View, row: UseRow, at: number, open: (group: string) => vo
       row.tied ? h("small", {}, `or ${row.tied}: not told apart`) : null,
     ),
     h("span", { class: "rate number" }, ...rates(row, use.rate_divisor, use.rate_unit, use.cost_unit ?? null)),
-    h(
-      "span",
-      { class: "picture" },
-      row.within == null ? null : picture(bound, `hatch-${at}`),
+    bounded &&
       h(
         "span",
-        { class: "within" },
-        row.within == null ? "no bound" : `≤ ${atMost(row.within)}`,
-        h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
-        second == null ? null : h("small", {}, "second trials", h("br", {}), `≤ ${atMost(second)}`),
+        { class: "picture" },
+        row.within == null ? null : picture(bound, `hatch-${at}`),
+        h(
+          "span",
+          { class: "within" },
+          row.within == null ? "no bound" : upTo(row.within),
+          h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
+          second == null ? null : h("small", {}, "second trials", h("br", {}), upTo(second)),
+        ),
       ),
-    ),
     h("span", { class: "limit" }, ...limits(cells)),
     row.code.length > 0 || peers.length > 0
       ? h(

@@ -16,6 +16,19 @@ export function beside(state: State): HTMLElement | null {
   const { between, view } = state;
   if (!between || between.questions.length === 0) return null;
   const { arms, margin } = between;
+  const told = (sessions: number[]) => `${sessions.length > 1 ? "sessions" : "session"} ${sessions.join(", ")}`;
+  const [first] = arms;
+  const compared = arms.flatMap(({ sessions }) => sessions);
+  const asked = between.questions.flatMap(({ groups }) => groups.map(({ session }) => session));
+  const alone = compared.filter((session) => !asked.includes(session));
+  const few = arms.length > 0 && (first?.sessions.length ?? 0) < between.sessions_min;
+  const reading = [
+    `Confirmed cells against ${first?.name ?? ""}${first ? ` (${told(first.sessions)})` : ""}, and choices of one session tried in the others.`,
+    few
+      ? `${first?.name ?? "The first"} would have to be ${between.sessions_min} sessions at least; until then differences stay open: neither more nor less is shown.`
+      : "“Open” is what shows neither more, nor less, nor that it is within the margin.",
+    alone.length > 0 && `Of ${told(alone)} no question was asked by another one.`,
+  ];
   const others = arms.map(({ name }, arm) => ({ name, arm })).slice(1);
   const shown = ({ cells }: BetweenQuestion, arm: number) =>
     counted(
@@ -36,11 +49,7 @@ export function beside(state: State): HTMLElement | null {
     "section",
     { id: "others", class: "told", "aria-labelledby": "others-title" },
     h("h2", { id: "others-title" }, "Side by side"),
-    h(
-      "p",
-      { class: "reading" },
-      `Confirmed cells against ${arms[0]?.name ?? ""} (${arms[0]?.sessions.join(", ") ?? ""}), and choices of one session tried in the others. Without ${between.sessions_min} sessions to compare with, differences stay open: neither more nor less is shown.`,
-    ),
+    h("p", { class: "reading" }, reading.filter((line) => line).join(" ")),
     h(
       "div",
       { class: "table", tabindex: 0, role: "group", "aria-label": "What is shown of each question" },

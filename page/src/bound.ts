@@ -30,9 +30,12 @@ export interface Bound {
 /** The bound in words, for who does not see it. */
 export function inWords({ lower, upper, second, margin, proven, more }: Bound): string {
   if (upper == null) return "no bound: nothing was compared";
-  const from = lower != null && lower > 0 ? `between ${percent(lower)} and ` : "at most ";
-  const again = second == null ? "" : `; by its second trials at most ${atMost(second)}`;
-  return `takes ${from}${atMost(upper)} ${more} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
+  const told = (share: number) =>
+    atMost(share).startsWith(">") ? `maybe ${atMost(share)}` : `at most ${atMost(share)}`;
+  const both = lower != null && lower > 0 && !atMost(upper).startsWith(">");
+  const takes = both ? `between ${percent(lower)} and ${atMost(upper)}` : told(upper);
+  const again = second == null ? "" : `; by its second trials ${told(second)}`;
+  return `takes ${takes} ${more} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
 }
 
 /** The picture. `id` names its hatching. */
@@ -74,17 +77,38 @@ export function picture(bound: Bound, id: string): SVGSVGElement {
   return root;
 }
 
+/** A digit of the scale, and what stays free between two of its labels; in pixels. */
+const DIGIT = 7;
+const FREE = 4;
+
+/**
+ * What is labelled above the pictures, and from where to where each label stands: the margin, and of 0, 25 %, 100 % and 400 %
+ * those that have room beside it. They lie unevenly, which shows that the scale is a root. The last has the unit of all.
+ */
+export function labels(margin: number): { share: number; text: string; from: number; to: number }[] {
+  const label = (share: number) => {
+    const text = share === REACH ? percent(share) : percent(share).replace(/\s*%$/, "");
+    const [half, end] = [(text.length * DIGIT) / 2, share === REACH];
+    return end
+      ? { share, text, from: WIDTH - 2 * half, to: WIDTH }
+      : { share, text, from: place(share) - half, to: place(share) + half };
+  };
+  const first = label(margin);
+  const clear = (one: typeof first) => one.to + FREE <= first.from || one.from >= first.to + FREE;
+  const others = [0, 0.25, 1, REACH].filter((share) => share !== margin).map(label);
+  return [first, ...others.filter(clear)].sort((a, b) => a.share - b.share);
+}
+
 /** The scale above the pictures. */
 export function scale(margin: number): SVGSVGElement {
   const root = svg("svg", { viewBox: `0 0 ${WIDTH} 20`, class: "bound scale", "aria-hidden": "true" });
-  const marks = [0, margin, 0.25, 1, REACH].filter(
-    (share, at) => at === 1 || Math.abs(place(share) - place(margin)) > 26 || (at === 0 && place(margin) > 22),
-  );
-  for (const share of marks) {
-    const anchor = share === REACH ? "end" : "middle";
-    const x = share === REACH ? WIDTH : Math.max(place(share), 4);
+  for (const { share, text, from, to } of labels(margin)) {
     root.append(
-      svg("text", { x, y: 11, "text-anchor": anchor }, share === 0 ? "0" : percent(share)),
+      svg(
+        "text",
+        { x: share === REACH ? to : (from + to) / 2, y: 11, "text-anchor": share === REACH ? "end" : "middle" },
+        text,
+      ),
       svg("line", { x1: place(share), x2: place(share), y1: 15, y2: 20, class: "tick" }),
     );
   }

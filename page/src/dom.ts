@@ -1,5 +1,7 @@
 // Makes elements. Text goes in as text alone: whatever a name in the data looks like, it is never markup.
 
+import { unbroken } from "./format";
+
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
 
@@ -37,6 +39,8 @@ function set(element: Element, attributes: Attributes): void {
 
 function append(element: Element, children: Child[]): void {
   for (const child of children) {
-    if (child != null && child !== false) element.append(child);
+    if (child == null || child === false) continue;
+    // What is typed elsewhere stays as it is.
+    element.append(typeof child === "string" && element.tagName !== "CODE" ? unbroken(child) : child);
   }
 }

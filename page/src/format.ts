@@ -24,6 +24,15 @@ export function bytes(value: number): string {
   return scaled(value, 1024, BINARY, "B");
 }
 
+/** A size that was read back: what the system made of it, which nobody asked for to the byte. */
+export const size = (value: number): string => scaled(value, 1024, BINARY, "B");
+
+/** How many of something: `1 block`, `2 blocks`. */
+export const counted = (many: number, what: string): string => `${many} ${what}${many === 1 ? "" : "s"}`;
+
+/** A number and its sign stay on one line. */
+export const unbroken = (text: string): string => text.replace(/(\d) (?=%)/g, "$1\u00a0");
+
 /** A duration. */
 export function duration(ns: number): string {
   const sign = ns < 0 ? "−" : "";
@@ -87,11 +96,25 @@ export function percent(share: number): string {
   return `${trimmed(share * 100, Math.abs(share) >= 1 ? 3 : 2)}\u00a0%`;
 }
 
+/** From here on a bound says that nothing is known, and its number would say more. */
+const BOUND_MAX = 9;
+
 /** A share that something is at most, rounded up as the terminal does: what is not within 5 % does not read so. */
 export function atMost(share: number): string {
+  if (share >= BOUND_MAX) return `>${percent(BOUND_MAX)}`;
   const parts = share >= 0.1 ? 100 : 1000;
   return percent(Math.max(0, Math.ceil(share * parts - 1e-9)) / parts);
 }
+
+/** A bound as it stands in a table: `≤ 6.3 %`, or that it is beyond what is told. */
+export function upTo(share: number): string {
+  const most = atMost(share);
+  return most.startsWith(">") ? most : `≤ ${most}`;
+}
+
+/** How much more something takes, from its bound from below to that from above. */
+export const range = (lower: number | null | undefined, upper: number): string =>
+  upper >= BOUND_MAX ? `${percent(lower ?? 0)} or more` : `${percent(lower ?? 0)} to ${atMost(upper)}`;
 
 /** A value in its base unit, as the document names it. */
 export function quantity(value: number, unit: string | null | undefined): string {

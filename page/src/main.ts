@@ -6,7 +6,7 @@ import { answers } from "./answers";
 import { beside as besideOthers } from "./beside";
 import { candidates, read, readBetween } from "./data";
 import { h } from "./dom";
-import { duration } from "./format";
+import { counted, duration } from "./format";
 import { type Figure, frame, select } from "./frame";
 import { audit } from "./figures/audit";
 import { apart, travelled } from "./figures/between";
@@ -230,7 +230,7 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
     h(
       "p",
       { class: "reading" },
-      `${measured} cells measured, ${group.blocks.used} blocks of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`,
+      `${counted(measured, "cell")} measured, ${counted(group.blocks.used, "block")} of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`,
     ),
   );
 }

@@ -147,7 +147,7 @@ export function gains({ view }: Looking): Figure | null {
         many ? `times as fast as with ${now}` : `faster than with ${now}`,
         width,
         FAR,
-        many,
+        many ? "times" : "both",
       ),
     ],
   };

@@ -4,14 +4,19 @@ import {
   bytes,
   costName,
   count,
+  counted,
   digits,
   duration,
   logTicks,
   atMost,
   percent,
   quantity,
+  range,
   sentence,
+  size,
   trimmed,
+  unbroken,
+  upTo,
   withInterval,
 } from "../src/format";
 
@@ -94,6 +99,31 @@ describe("bounds", () => {
     expect(
       [0, 0.017, 0.05, 0.0504, 0.06228, 0.321, 1.561].map((share) => atMost(share).replace("\u00a0", " ")),
     ).toEqual(["0 %", "1.7 %", "5 %", "5.1 %", "6.3 %", "33 %", "157 %"]);
+  });
+});
+
+describe("words beside numbers", () => {
+  test("one of something, and many", () => {
+    expect([counted(1, "block"), counted(2, "block"), counted(0, "cell")]).toEqual(["1 block", "2 blocks", "0 cells"]);
+  });
+  test("a number and its sign stay on one line", () => {
+    expect(unbroken("shown at 95 %, these 5 s")).toBe("shown at 95\u00a0%, these 5 s");
+  });
+  test("what was read back is told as all sizes are", () => {
+    expect([size(800_855), size(4_731_244), size(1), size(4 << 20)].map(plain)).toEqual([
+      "782 KiB",
+      "4.51 MiB",
+      "1 B",
+      "4 MiB",
+    ]);
+  });
+  test("a bound is rounded up wherever it stands, and one that says nothing has no number", () => {
+    expect([upTo(0.06228), upTo(15.77)].map(plain)).toEqual(["≤ 6.3 %", ">900 %"]);
+    expect([range(null, 0.06228), range(0.77, 1.851), range(0.08, 44)].map(plain)).toEqual([
+      "0 % to 6.3 %",
+      "77 % to 186 %",
+      "8 % or more",
+    ]);
   });
 });
 

@@ -196,11 +196,65 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.locator(".answers .code > code").textContent()).toBe("read(fd, buf, 65536)");
     expect(await text(".answers .code small")).toBe("beside a peer with write(fd, buf, 1024)");
     expect(await text(".answers .choice b")).toBe("auto (= bbr here)");
-    expect(await text("#avoid tbody")).toBe("g1 unixread 4K30 % to 50 % than read 256K");
+    expect(await text("#avoid tbody")).toBe("g1 unixread 4K30 % to 50 % more than read 256K");
     const command = page.locator(".command code").first();
     expect(await command.textContent()).toBe(view.answer.next[0]);
     expect(await command.evaluate((code) => getComputedStyle(code).whiteSpace)).toBe("pre");
     expect(trouble).toEqual([]);
+  });
+
+  test("where one block was measured: no column of bounds, no lines, and the second trials by their name", async () => {
+    const view = grid(3, 1);
+    for (const row of view.answer.use.rows) Object.assign(row, { within: null, standing: "doubtful" });
+    for (const each of view.cells) {
+      each.trials = 1;
+      each.stage = "confirm";
+      Object.assign(each, { above_best_upper: null, above_best_lower: null });
+      Object.assign(each.estimate, { lower: null, upper: null });
+    }
+    const [group] = view.groups;
+    const [first] = view.cells;
+    if (!group || !first) throw new Error("a grid has cells");
+    group.best_set = [];
+    group.blocks.used = 1;
+    view.cells.push({ ...first, id: "t", kind: "twin" });
+    const both = [first.id, "t"].map((cell) => ({ cell, rate: [1e9] }));
+    group.course = { blocks_per_point: 1, block: [0], at_ns: [1e9], steal_share: [0], cells: both };
+    view.answer.next = [
+      "bytegauge doctor",
+      "says what disturbs; if they cannot rest:",
+      "bytegauge call --resume 1",
+      "5 s",
+    ];
+    const { page, trouble } = await open(browser, fileOf([view]));
+    expect(await page.locator("#answers .picture").count()).toBe(0);
+    expect(await page.locator(".picker .reading").textContent()).toContain("3 cells measured, 1 block of confirmation");
+    expect(await page.locator("#sweep .reading").textContent()).toContain("One trial each");
+    const lines = "#sweep .side svg path[stroke-width='2'], #sweep .side svg g[stroke-width='2'] path";
+    expect(await page.locator(lines).count()).toBe(0);
+    const several = await open(browser, fileOf([grid(3, 1)]));
+    expect(await several.page.locator(lines).count()).toBeGreaterThan(0);
+    const legend = (await page.locator("#course svg text").allTextContents()).filter((text) =>
+      text.startsWith(first.label),
+    );
+    expect(legend).toEqual([first.label, `${first.label}, second trials`]);
+    expect((await page.locator("#cells tbody").textContent()) ?? "").toContain("not known");
+    expect(await page.locator("#answers .command code").allTextContents()).toEqual(
+      expect.arrayContaining(["bytegauge doctor", "bytegauge call --resume 1"]),
+    );
+    expect(trouble).toEqual([]);
+  });
+
+  test("the cells of a wide page are seen in full", async () => {
+    const view = grid(3, 3);
+    for (const each of view.cells)
+      each.limit.sentence =
+        "the writer runs 91 % of the time, the reader 82 % (of all trials together CPU time is: they made 2.1)";
+    const { page } = await open(browser, fileOf([view]));
+    const [needed, has] = await page
+      .locator("#cells .table")
+      .evaluate((table) => [table.scrollWidth, table.clientWidth] as const);
+    expect(needed).toBeLessThanOrEqual(has);
   });
 
   test("an answer that says nothing stands like the others", async () => {
@@ -511,7 +565,7 @@ describe.skipIf(!program)("the page in a browser", () => {
     const { page, trouble } = await open(browser, fileOf([view]));
     const headings = await page.locator("main h2").allTextContents();
     expect(headings[0]).toBe("The two against each other");
-    expect(await page.locator("#verdict").textContent()).toContain("b is worse: b takes 20 % longer");
+    expect(await page.locator("#verdict").textContent()).toContain("b is worse: b takes 20\u00a0% longer");
     expect(await page.locator("#verdict code").first().textContent(), "words are text").toBe("run:stream <b>");
     expect((await page.locator("#versus svg text").allTextContents()).join(" ")).toContain("b is worse");
     expect(trouble).toEqual([]);
@@ -531,7 +585,7 @@ describe.skipIf(!program)("the page in a browser", () => {
       stopped_by_force: 2,
     } as unknown as NonNullable<typeof view.check>;
     const { page, trouble } = await open(browser, fileOf([view]));
-    expect(await page.locator("#verdict").textContent()).toContain("64 KiB gains 2600 %");
+    expect(await page.locator("#verdict").textContent()).toContain("64 KiB gains 2600\u00a0%");
     expect(await page.locator("#verdict").textContent()).toContain("2 times the server was stopped by force");
     const marks = (await page.locator("#gains svg text").allTextContents()).join(" ").replaceAll("\u00a0", " ");
     expect(marks, "what is gained lies within the axis").not.toContain("▶");
@@ -550,7 +604,7 @@ describe.skipIf(!program)("the page in a browser", () => {
     const view = session(cells);
     view.answer.use.grid = {
       down: { factor: "read_size", levels: ["1 KiB", "2 KiB"] },
-      across: { factor: "write_size", levels: ["a", "b"] },
+      across: { factor: "write_size", levels: ["1", "128"] },
       cells: [
         [0, 1],
         [2, 3],
@@ -560,6 +614,9 @@ describe.skipIf(!program)("the page in a browser", () => {
     const places = await page
       .locator("#answers .grid, #answers ol.answers")
       .evaluateAll((all) => all.map((each) => each.tagName));
+    expect(await page.locator("#answers .grid caption").textContent(), "bare numbers have their unit").toBe(
+      "read down, write (bytes) across",
+    );
     expect(places, "the grid stands above its long list").toEqual(["DIV", "OL"]);
     await page.locator(".grid a").nth(2).click();
     expect(await page.locator(".picker select").inputValue()).toBe("g3");

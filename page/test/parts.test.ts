@@ -1,17 +1,20 @@
 import { describe, expect, test } from "vitest";
 import { marked, summary } from "../src/answers";
 import { counted } from "../src/beside";
-import { inWords, place, REACH } from "../src/bound";
+import { inWords, labels, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
+import { verdict as again } from "../src/figures/twins";
 import { edges, near } from "../src/figures/contours";
 import { fitted } from "../src/figures/cost";
+import { type Difference, domainOf, reachOf } from "../src/figures/differences";
 import { explained } from "../src/figures/errors";
+import { flat, mayBeBest, notTheFastest } from "../src/figures/facts";
 import { percentileOf } from "../src/figures/percentiles";
-import { same } from "../src/figures/sessions";
+import { called, same } from "../src/figures/sessions";
 import { axes, told } from "../src/figures/sweep";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
-import { cell, grid, session } from "./planted";
+import { between, cell, grid, session } from "./planted";
 
 describe("a bound", () => {
   test("its place ascends and stops at the end of the scale", () => {
@@ -19,6 +22,14 @@ describe("a bound", () => {
     expect(places).toEqual([...places].sort((a, b) => a - b));
     expect(place(1e9)).toBe(place(REACH));
     expect(place(-1)).toBe(place(0));
+  });
+  test("the labels of its scale stand apart, the margin among them", () => {
+    for (const margin of [0.01, 0.02, 0.05, 0.1, 0.2, 1]) {
+      const all = labels(margin);
+      expect(all.some(({ share }) => share === margin)).toBe(true);
+      all.slice(1).forEach(({ from }, at) => expect(from, `${margin}`).toBeGreaterThan((all[at]?.to ?? 0) + 3));
+    }
+    expect(labels(0.05).map(({ text }) => text.replace("\u00a0", " "))).toEqual(["0", "5", "25", "100", "400 %"]);
   });
   test("in words", () => {
     const words = (lower: number | null, upper: number | null, proven: boolean) =>
@@ -31,6 +42,91 @@ describe("a bound", () => {
     const again = inWords({ lower: null, upper: 0.03, second: 0.08, margin: 0.05, proven: true, more: "more time" });
     expect(again.replaceAll("\u00a0", " ")).toContain("; by its second trials at most 8 %");
   });
+});
+
+describe("differences", () => {
+  const row = (lower: number | null, upper: number | null, mid: number | null = null): Difference => ({
+    id: "",
+    label: "",
+    mid,
+    lower,
+    upper,
+    alarm: false,
+    more: "",
+  });
+  test("the axis goes as far as the rows, but for one that lies far beyond all others", () => {
+    const rows = [row(-0.1, 0.3), row(0, 0.24), row(-0.17, 0.13), row(-0.31, 0.85)];
+    expect(reachOf(rows)).toBeCloseTo(0.85);
+    expect(reachOf([...rows, row(0, 40)])).toBeLessThan(2);
+    expect(reachOf([])).toBeGreaterThan(0);
+  });
+  test("no mark stands at an end of it, and both sides of 0 have room for their names", () => {
+    const [low, top] = domainOf([row(null, null, -0.345)], 0.05, 0.6, "both");
+    expect(low).toBeLessThan(-0.35);
+    expect(top).toBeGreaterThan(0.3 * -low);
+    expect(domainOf([row(-0.9, 8)], 0.05, 8, "both")[0]).toBeGreaterThanOrEqual(-1);
+  });
+  test("beside the best nothing lies below 0, nor are there negative multiples", () => {
+    expect(domainOf([row(0, 4)], 0.05, 9, "more")).toEqual([0, 4.12]);
+    expect(domainOf([row(0, 12)], 0.05, 9, "more"), "what is cut off ends there").toEqual([0, 9]);
+    const [low] = domainOf([row(13, 46)], 0.05, 99, "times");
+    expect(low).toBeGreaterThan(-1);
+    expect(low).toBeLessThan(0);
+  });
+  test("a row that leaves out 0 says so", () => {
+    expect([again(0.01, 0.2, false), again(-0.2, -0.1, false), again(-0.1, 0.1, false), again(0.3, 0.4, true)]).toEqual(
+      ["leaves out 0", "leaves out 0", "", "alarm"],
+    );
+    expect(again(null, null, false)).toBe("");
+  });
+});
+
+describe("whether a cell may be the best", () => {
+  const cells = [
+    cell({ id: "a", factors: {}, rate: 1e9, bound: [0, 0.02] }),
+    cell({ id: "b", factors: {}, rate: 2e9, bound: [0.2, 0.4] }),
+    cell({ id: "c", factors: {}, stage: "screen" }),
+  ];
+  test("is said of what was compared alone", () => {
+    const { groups } = session(cells, { best: ["a"] });
+    expect(cells.map((each) => mayBeBest(groups[0]!, each))).toEqual(["yes", "no", null]);
+    const none = session(cells, { best: [] }).groups[0]!;
+    expect(cells.map((each) => mayBeBest(none, each))).toEqual([null, null, null]);
+  });
+  test("where another has the highest rate, why that one is not named", () => {
+    const view = session(cells, { recommended: "a" });
+    const looking = { view, group: view.groups[0]!, cell: undefined };
+    expect(notTheFastest(looking)).toMatch(/^a has not the highest rate and is named all the same: of what is shown/);
+    looking.group.recommendation.proven = false;
+    expect(notTheFastest(looking)).toContain("trials of the same block are compared in pairs");
+    looking.group.recommendation.cell = "b";
+    expect(notTheFastest(looking)).toBeNull();
+  });
+});
+
+test("caches and sizes among the facts are told as elsewhere", () => {
+  const facts = {
+    cpu: {
+      caches: [
+        { kind: "Data", level: 1, line_bytes: 64, shared_by: 1, size_bytes: 32_768 },
+        { kind: "Unified", level: 3, line_bytes: 64, shared_by: 2, size_bytes: 33_554_432 },
+      ],
+    },
+    memory: { total_bytes: 8_340_000_000 },
+  };
+  expect(flat(facts).map(([name, value]) => `${name}: ${value.replaceAll("\u00a0", " ")}`)).toEqual([
+    "cpu · caches: L1 data 32 KiB, L3 32 MiB (2 CPUs share one)",
+    "memory · total_bytes: 7.77 GiB",
+  ]);
+});
+
+test("a session in a legend is told by its kind where kinds differ", () => {
+  const [first, other] = [session([cell({ id: "a", factors: {} })]), session([cell({ id: "a", factors: {} })])];
+  other.session = 2;
+  const kinds = between(first, other);
+  expect(called(first, kinds)).toBe("1: Linux 6.1, 2026-01-01 00:00");
+  for (const [at, arm] of kinds.arms.entries()) arm.name = at === 0 ? "the sessions before" : "session 2";
+  expect([first, other].map((each) => called(each, kinds))).toEqual(["1: 2026-01-01 00:00", "2: 2026-01-01 00:00"]);
 });
 
 describe("how many answers are how well known", () => {

@@ -166,7 +166,7 @@ impl Verdict {
                 let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
                 let settle = settle.as_ref().map_or(HOPELESS.into(), settle_text);
                 let (rates, bound) = (self.rates_behind(), self.bound_text());
-                format!("not proven{why}; the best confirmed is to {best}{rates}{bound}; {settle}.")
+                format!("not proven{why}; the best so far is to {best}{rates}{bound}; {settle}.")
             }
             Answer::Running { choice, blocks, planned } => {
                 let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
@@ -217,15 +217,16 @@ impl Verdict {
     /// What is shown of a choice that is not proven.
     fn bound_text(&self) -> String {
         let Some(bound) = self.bound else { return String::new() };
+        let than = " than whichever confirmed choice is best";
         match bound < BOUND_MAX {
-            true => format!("; it {} ({})", self.at_most(bound, " than the best confirmed"), self.scope()),
+            true => format!("; it {} ({})", self.at_most(bound, than), self.scope()),
             false => {
                 format!("; how much more {} it takes than the best is not bounded ({})", self.resource(), self.scope())
             }
         }
     }
 
-    /// `takes at most 12 % more time than the best confirmed`.
+    /// `takes at most 12 % more time than whichever confirmed choice is best`: the one that is named may be that one.
     fn at_most(&self, bound: f64, than: &str) -> String {
         match is_nothing(bound) {
             true => format!("takes no more {} than any other confirmed", self.resource()),
@@ -551,8 +552,8 @@ mod tests {
         });
         check(
             &verdict(Answer::NotProven { best: both(), why: None, settle }, vec![rate("sum", 3.9, 0.06)]),
-            "Unix sockets, ends on different CPUs: not proven; the best confirmed is to read with 32 KiB and write \
-             with 256 KiB: 3.9 GiB/s (3.67 to 4.37); it takes at most 1.7 % more time than the best confirmed (shown at 95 %, these 61.5 s, \
+            "Unix sockets, ends on different CPUs: not proven; the best so far is to read with 32 KiB and write with 256 KiB: \
+             3.9 GiB/s (3.67 to 4.37); it takes at most 1.7 % more time than whichever confirmed choice is best (shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened); \
              about 41 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
         );
@@ -566,7 +567,7 @@ mod tests {
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
         check(
             &Verdict { bound: None, ..verdict(answer, Vec::new()) },
-            "Unix sockets, ends on different CPUs: not proven (5 usable blocks); the best confirmed is to read with \
+            "Unix sockets, ends on different CPUs: not proven (5 usable blocks); the best so far is to read with \
              32 KiB and write with 256 KiB; about 1 more block may settle it if nothing changes, which is more than this session has \
              left.",
         );

@@ -24,6 +24,8 @@ fn five_blocks_are_too_few() {
     let mut input = clear();
     input.blocks.truncate(5);
     check(&input, "best [0, 1, 2], left [], absent [], 5 usable blocks; at least 6 are needed");
+    input.blocks.truncate(1);
+    check(&input, "best [0, 1, 2], left [], absent [], 1 usable block; at least 6 are needed");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // The choice against its rivals in trials far longer than those that chose it: does the answer last?
 
 import { cellOf } from "../data";
-import { moreOf, percent } from "../format";
+import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
 import { differences } from "./differences";
@@ -24,12 +24,17 @@ export function audit({ view, group }: Looking): Figure | null {
     lower: rival.dearer_lower ?? null,
     upper: rival.dearer_upper ?? null,
     alarm: rival.cell === found.better,
-    more: `${rival.blocks} blocks`,
+    more: counted(rival.blocks, "block"),
   }));
+  const bars = rows.filter((row) => row.lower != null || row.upper != null).length;
+  const known = [
+    ...(bars > 0 ? [`Bars are intervals at ${percent(view.plan.level)}`] : []),
+    ...(bars < rows.length ? [`${bars > 0 ? "a" : "A"} dot without a bar has too few trials for one`] : []),
+  ];
   return {
     id: "audit",
     title: "Audit: does the choice last? Against its rivals in long trials",
-    reading: `How much ${more} ${name(found.choice)} takes than each rival where trials are far longer. ${FINDINGS[found.finding] ?? found.finding} Bars are intervals at ${percent(view.plan.level)}, and a dot without a bar has too few trials for one; the shade is the margin of ${percent(view.plan.margin)}; a crossed row contradicts the choice.`,
+    reading: `How much ${more} ${name(found.choice)} takes than each rival where trials are far longer. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],
       rows: found.rivals.map((rival) => [

@@ -42,10 +42,12 @@ export function apart({ view, group }: Looking, state: State): Figure | null {
     alarm: found.verdict === "dearer",
     more: `${found.sessions_first} and ${found.sessions} sessions: ${verdict(found, margin)}`,
   }));
+  const bars = rows.some((row) => row.lower != null || row.upper != null);
+  const single = rows.some((row) => row.thin);
   const few = all.some(({ found }) => found.sessions_first < needed);
   const guessed = arms.filter((arm) => arm.stated_only).map((arm) => arm.name);
   const reading = [
-    `How much ${moreOf(question.cost)} each choice takes ${arms.length === 2 ? `with ${named(1)} ` : ""}than with ${first}. The shade is the margin of ${percent(margin)}; thick bars are intervals at ${percent(level)} with sessions as replicates; dashed ones tell how far apart two single runs were, and not why. “Open” is what shows neither.`,
+    `How much ${moreOf(question.cost)} each choice takes ${arms.length === 2 ? `with ${named(1)} ` : ""}than with ${first}. The shade is the margin of ${percent(margin)}${bars ? `; thick bars are intervals at ${percent(level)} with sessions as replicates` : ""}${single ? "; dashed ones tell how far apart two single runs were, and not why" : ""}. “Open” is what shows neither more, nor less, nor that it is within the margin.`,
     few &&
       `Nothing is claimed before there are ${needed} sessions of ${first}: hours and boots differ by more than the trials of a session know.`,
     guessed.length > 0 && `What ${guessed.join(" and ")} does not state is taken to be as in the others.`,
@@ -116,7 +118,7 @@ export function travelled({ view, group }: Looking, state: State): Figure | null
   return {
     id: "travelled",
     title: `Does the choice of session ${view.session} hold in the others?`,
-    reading: `What session ${view.session} chose, against the best of each other one's own group: how much ${moreOf(group.cost)} it takes there, by the bounds of that session; no bar where it has none. The shade is the margin of ${percent(between.margin)}: within it the choice holds, beyond it is contradicted.`,
+    reading: `What session ${view.session} chose, against the best of each other one's own group: how much ${moreOf(group.cost)} it takes there, by the bounds of that session; no bar where it has none. The shade is the margin of ${percent(between.margin)}: a bar that ends within it shows that the choice holds, one that begins beyond it contradicts the choice.`,
     table: () => ({
       columns: ["choice", "of_session", "in_session", "dearer_lower", "dearer_upper", "finding"],
       rows: all.map((choice) => [
@@ -128,6 +130,8 @@ export function travelled({ view, group }: Looking, state: State): Figure | null
         choice.finding,
       ]),
     }),
-    draw: (width) => [differences(rows, between.margin, `takes ${moreOf(group.cost)} than the best there →`, width)],
+    draw: (width) => [
+      differences(rows, between.margin, `takes ${moreOf(group.cost)} than the best there →`, width, undefined, "more"),
+    ],
   };
 }

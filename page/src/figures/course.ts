@@ -16,12 +16,15 @@ export function course({ view, group }: Looking): Figure | null {
   const label = (id: string) => cellOf(view, id)?.label ?? id;
   const recommended = group.recommendation.cell ?? group.recommendation.best;
   const twin = group.twin?.twin;
+  // Too few blocks judge no twin, and have measured it all the same.
+  const again = (id: string) => id === twin || cellOf(view, id)?.kind === "twin";
   const weight = (id: string) =>
-    id === recommended ? 0 : id === twin ? 1 : 2 + (cellOf(view, id)?.above_best_upper ?? 9);
+    id === recommended ? 0 : again(id) ? 1 : 2 + (cellOf(view, id)?.above_best_upper ?? 9);
   const cells = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell)).slice(0, LINES_MAX);
   const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
   const metric = cellOf(view, cells[0]?.cell)?.estimate.metric ?? "";
-  const name = (id: string) => (id === twin ? `${label(group.twin?.cell ?? id)}, second trials` : label(id));
+  const name = (id: string) =>
+    again(id) ? `${label(id === twin ? (group.twin?.cell ?? id) : id)}, second trials` : label(id);
   const points = cells
     .flatMap((each, s) =>
       each.rate.map((rate, at) => ({ s, id: each.cell, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate })),
@@ -35,7 +38,15 @@ export function course({ view, group }: Looking): Figure | null {
   return {
     id: "course",
     title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
-    reading: `Each mark is ${each} of a confirmed choice, the line that of the one to use; second trials are those of the choice that every block measured twice. Beneath: the share of CPU time that the host took from this machine in that block. A slope here is drift; marks that fall together with steal were disturbed.`,
+    reading: [
+      `Each mark is ${each} of a confirmed choice${found.at_ns.length > 1 ? ", the line that of the one to use" : ""}.`,
+      cells.some((one) => again(one.cell)) && "Second trials are those of the choice that every block measured twice.",
+      steal.length > 0 &&
+        "Beneath: the share of CPU time that the host took from this machine in that block; marks that fall together with it were disturbed.",
+      found.at_ns.length > 1 && "A slope here is drift.",
+    ]
+      .filter((line) => line)
+      .join(" "),
     table: () => ({
       columns: ["cell", "label", "block", "at_ns", "rate"],
       rows: points.map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
@@ -78,7 +89,7 @@ export function course({ view, group }: Looking): Figure | null {
                   symbol: SYMBOLS[s],
                   r: 3.2,
                   stroke,
-                  fill: one.cell === twin ? paper() : stroke,
+                  fill: again(one.cell) ? paper() : stroke,
                 } as Plot.DotOptions),
               ];
             }),
@@ -137,7 +148,12 @@ export function course({ view, group }: Looking): Figure | null {
       drawings.push(
         legend(
           "",
-          cells.map((one, series) => ({ name: name(one.cell), series, hollow: one.cell === twin, loose: series > 0 })),
+          cells.map((one, series) => ({
+            name: name(one.cell),
+            series,
+            hollow: again(one.cell),
+            loose: series > 0 || found.at_ns.length < 2,
+          })),
           width,
         ),
       );

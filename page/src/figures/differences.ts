@@ -19,8 +19,40 @@ export interface Difference {
   more: string;
 }
 
-/** What lies beyond is cut off: one row that says nothing must not make the others unreadable. */
-const REACH = 0.6;
+/** Rows that reach so many times as far as the middle one are cut off: one that says nothing must not make the others unreadable. */
+const FAR_OUT = 4;
+/** Nothing is cut off before this. */
+const REACH_LEAST = 0.6;
+
+/** Both ends of a row, as far as they are known. */
+const endsOf = (row: Difference): number[] =>
+  [row.lower, row.mid, row.upper, ...(row.thin ?? [])].filter((end) => end != null);
+
+/** How far the axis reaches from 0: to the farthest row, or to where one is cut off that reaches much farther than the others. */
+export function reachOf(rows: Difference[]): number {
+  const far = rows.map((row) => Math.max(0, ...endsOf(row).map(Math.abs))).sort((a, b) => a - b);
+  const middle = far[Math.floor(far.length / 2)] ?? 0;
+  return Math.max(REACH_LEAST, Math.min(far.at(-1) ?? 0, FAR_OUT * middle));
+}
+
+/** Where values may lie: on both sides of 0, of which both are told; as multiples, above 0; or, beside the best, not below it. */
+export type Sides = "both" | "times" | "more";
+
+/** From where to where the axis goes, as shares. */
+export function domainOf(rows: Difference[], margin: number, reach: number, sides: Sides): [number, number] {
+  const ends = rows.flatMap(endsOf);
+  const top = Math.min(reach, Math.max(margin * 1.4, ...ends));
+  const low = sides === "more" ? 0 : Math.max(-reach, Math.min(-margin * 1.4, ...ends));
+  // A mark at the end of the axis looks like a part of its name. What is cut off has its arrow there.
+  const room = (top - low) * ROOM;
+  const right = ends.some((end) => end > top) ? top : top + room;
+  if (sides !== "both") return [low, right];
+  const left = ends.some((end) => end < low) ? low : low - room;
+  // What is said of either side of 0 has to stand there; and nothing takes less than nothing.
+  return [Math.max(-1, Math.min(left, -right * SIDE)), Math.max(right, -left * SIDE)];
+}
+const ROOM = 0.03;
+const SIDE = 0.4;
 
 /** How far a row that has nobody beside it, or whose size is what was asked, may reach: a hundred times. */
 export const FAR = 99;
@@ -30,14 +62,13 @@ export function differences(
   margin: number,
   label: string,
   width: number,
-  reach = REACH,
-  /** Instead of percentages above: how many times as much, which is 1 where nothing differs. */
-  times = false,
+  reach = reachOf(rows),
+  /** `times`: instead of percentages how many times as much, which is 1 where nothing differs. */
+  sides: Sides = "both",
 ): SVGSVGElement {
+  const times = sides === "times";
   const named = times ? (share: number) => `${trimmed(1 + share)}\u00a0×` : signed;
-  const ends = rows.flatMap((row) => [row.lower ?? row.mid ?? 0, row.upper ?? row.mid ?? 0, ...(row.thin ?? [])]);
-  const low = Math.max(-reach, Math.min(-margin * 1.4, ...ends));
-  const top = Math.min(reach, Math.max(margin * 1.4, ...ends));
+  const [low, top] = domainOf(rows, margin, reach, sides);
   const clip = (share: number | null) => (share == null ? null : Math.max(low, Math.min(share, top)));
   const told = rows.some((row) => row.word);
   const { narrow, left, y, names, height } = laidOut(
@@ -48,16 +79,24 @@ export function differences(
   const beside = told && !narrow;
   const within = (row: Difference) => row.mid != null && row.mid >= low && row.mid <= top;
   const tone = (row: Difference) => (row.alarm ? warn() : accent());
+  const marginRight = beside ? 120 : 22;
+  const wide = width - left - marginRight;
+  const zero = (wide * -low) / (top - low);
+  // What is said of both sides meets at 0, where there is room.
+  const [less = "", more = ""] = label.split(" · ");
+  const meets = more !== "" && zero > less.length * LETTER && wide - zero + marginRight > more.length * LETTER;
+  const side = (text: string, dx: number, textAnchor: "start" | "middle" | "end") =>
+    Plot.text([text], { x: 0, frameAnchor: "bottom", dy: 34, dx, textAnchor, fill: ink() });
   return draw(width, {
     height: 62 + height,
     marginLeft: left,
-    marginRight: beside ? 120 : 22,
+    marginRight,
     marginTop: 8,
     marginBottom: 40,
     x: {
       domain: [low, top],
       grid: true,
-      label,
+      label: meets ? null : label,
       labelArrow: "none",
       labelAnchor: "center",
       ticks: times ? wholes(1 + top, (width - left) / 90) : Math.max(3, Math.floor((width - left) / 90)),
@@ -72,6 +111,7 @@ export function differences(
         fillOpacity: 0.12,
       }),
       Plot.ruleX([0], { stroke: faint() }),
+      ...(meets ? [side(less, -7, "end"), side("·", 0, "middle"), side(more, 7, "start")] : []),
       names,
       Plot.ruleY(
         rows.filter((row) => row.thin),
@@ -113,14 +153,14 @@ export function differences(
         rows.filter((row) => Math.min(row.lower ?? 0, row.thin?.[0] ?? 0, row.mid ?? 0) < low),
         { y: "id", x: low, text: () => "◀", dx: -6, fill: faint() },
       ),
-      // A middle beyond the end has no place there: its number stands for it.
+      // What is beyond the end has no place there: its number stands for it.
       ...[low, top].map((end) =>
         Plot.text(
-          rows.filter((row) => row.mid != null && (end === low ? row.mid < low : row.mid > top)),
+          rows.filter((row) => beyond(row, end, low, named) !== ""),
           {
             y: "id",
             x: end,
-            text: (row) => named(row.mid ?? 0),
+            text: (row) => beyond(row, end, low, named),
             textAnchor: end === low ? "start" : "end",
             dx: end === low ? 4 : -4,
             fontWeight: 600,
@@ -154,6 +194,17 @@ function wholes(most: number, room: number): number[] {
   const step = [1, 2, 5, 10, 20, 50].find((each) => most / each <= Math.max(room, 2)) ?? 100;
   const multiples = Array.from({ length: Math.floor(most / step) }, (_, at) => (at + 1) * step);
   return [1, ...multiples.filter((each) => each > 1)].map((each) => each - 1);
+}
+
+/** A letter's width in an axis' name, pixels. */
+const LETTER = 6.4;
+
+/** The numbers of a row that have no place within the axis, at one of its ends. */
+function beyond(row: Difference, end: number, low: number, named: (share: number) => string): string {
+  const out = (share: number | null): share is number => share != null && (end === low ? share < low : share > end);
+  const far = end === low ? row.lower : row.upper;
+  const parts = [out(row.mid) ? named(row.mid) : "", out(far) ? `${end === low ? "from" : "to"} ${named(far)}` : ""];
+  return parts.filter((part) => part !== "").join(", ");
 }
 
 const signed = (share: number): string => percent(share).replace("-", "−");

@@ -1,8 +1,8 @@
 // What is read rather than seen: options as asked for and as they came out, the machine, the cells.
 
-import { type CellView, candidates, limitName, type View } from "../data";
+import { type CellView, candidates, cellOf, type GroupView, isConfirmed, limitName, type View } from "../data";
 import { h } from "../dom";
-import { axisUnit, count, digits, duration, moreOf, percent } from "../format";
+import { axisUnit, count, digits, duration, moreOf, percent, range, size } from "../format";
 import { tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -36,6 +36,7 @@ export function options({ view, cell }: Looking): HTMLElement | null {
   const rows = Object.entries(cell.counters.options).map(([name, option]) => {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
+    const read = (value: unknown) => (typeof value === "number" && factor.unit === "bytes" ? size(value) : of(value));
     const verdict =
       option.as_asked == null
         ? option.requested == null || String(option.requested) === "auto"
@@ -44,7 +45,7 @@ export function options({ view, cell }: Looking): HTMLElement | null {
         : option.as_asked
           ? "✓ in force"
           : "✗ not as asked";
-    return [factor.heading, of(option.requested), of(option.source), of(option.sink), verdict];
+    return [factor.heading, of(option.requested), read(option.source), read(option.sink), verdict];
   });
   return panel(
     "options",
@@ -68,29 +69,54 @@ export function missing(view: View): HTMLElement | null {
   return panel("missing", "Not measured", "", { columns: ["cell", "group", "label", "outcome", "reason"], rows });
 }
 
+/** Whether a cell may be the best of its group: not known where the group compared nothing, nor of what was not confirmed. */
+export function mayBeBest({ best_set }: GroupView, cell: CellView): "yes" | "no" | null {
+  if (best_set.length === 0 || cell.above_best_upper == null) return best_set.includes(cell.id) ? "yes" : null;
+  return best_set.includes(cell.id) ? "yes" : "no";
+}
+
+/** Why the choice that is named is not the one with the highest rate; nothing where it is. */
+export function notTheFastest({ view, group }: Looking): string | null {
+  const { cell, proven } = group.recommendation;
+  const own = cellOf(view, cell);
+  const rate = own?.estimate.median;
+  const confirmed = candidates(view, group).filter(isConfirmed);
+  if (!own || rate == null || own.above_best_upper == null || group.cost.startsWith("cpu")) return null;
+  if (!confirmed.some((other) => (other.estimate.median ?? 0) > rate)) return null;
+  const why = proven
+    ? "of what is shown to be within the margin it is the smallest, or else costs the least CPU time"
+    : "it came out best where trials of the same block are compared in pairs, which leaves out what disturbed them all";
+  return `${own.label || own.id} has not the highest rate and is named all the same: ${why}.`;
+}
+
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
-export function cells({ view, group }: Looking): HTMLElement | null {
-  const best = new Set(group.best_set);
+export function cells(looking: Looking): HTMLElement | null {
+  const { view, group } = looking;
   const all = candidates(view, group);
+  // What all of them are needs no column.
+  const differ = all.some((cell) => cell.outcome !== "measured");
   const known = all.flatMap((cell) => cell.estimate.median ?? []);
   const { name, divisor } = axisUnit(all[0]?.estimate.unit ?? "", Math.max(...known, 0));
   const one = (value: number) => digits(value / divisor);
-  const row = ({ id, label, outcome, stage, trials, estimate, limit, ...cell }: CellView) => [
-    (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
-    outcome,
-    stage ?? "–",
-    trials,
-    estimate.median == null ? "–" : one(estimate.median),
-    estimate.lower == null || estimate.upper == null ? "–" : `${one(estimate.lower)} to ${one(estimate.upper)}`,
-    cell.above_best_upper == null ? "–" : `${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper)}`,
-    best.has(id) ? "yes" : "no",
-    limitName(limit.name),
-    limit.sentence,
-  ];
-  return panel("cells", "Every cell of these conditions", "", {
+  const row = (cell: CellView) => {
+    const { id, label, outcome, stage, trials, estimate, limit } = cell;
+    return [
+      (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
+      ...(differ ? [outcome] : []),
+      stage ?? "–",
+      trials,
+      estimate.median == null ? "–" : one(estimate.median),
+      estimate.lower == null || estimate.upper == null ? "–" : `${one(estimate.lower)} to ${one(estimate.upper)}`,
+      cell.above_best_upper == null ? "–" : range(cell.above_best_lower, cell.above_best_upper),
+      mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
+      limitName(limit.name),
+      limit.sentence,
+    ];
+  };
+  return panel("cells", "Every cell of these conditions", notTheFastest(looking) ?? "", {
     columns: [
       "cell",
-      "outcome",
+      ...(differ ? ["outcome"] : []),
       "stage",
       "trials",
       `rate, ${name}`,
@@ -104,6 +130,14 @@ export function cells({ view, group }: Looking): HTMLElement | null {
   });
 }
 
+/** What the grades of a machine mean. */
+const GRADES: Record<string, string> = {
+  A: "nothing is known to disturb",
+  B: "something that may disturb is not known",
+  C: "something disturbs",
+  D: "much was taken from the session",
+};
+
 /** The machine, and what went on beside the measurement. */
 export function environment(view: View): HTMLElement {
   const { grade, reasons, steal_share, steal_share_worst, foreign_cpus, throttled_us, twin_reach, ...facts } =
@@ -113,7 +147,7 @@ export function environment(view: View): HTMLElement {
       "grade",
       grade == null
         ? "nothing is known about the machine"
-        : `${grade}${reasons.length > 0 ? `: ${reasons.join("; ")}` : ""}`,
+        : `${grade} of A to D, ${GRADES[grade] ?? ""}${reasons.length > 0 ? `: ${reasons.join("; ")}` : ""}`,
     ],
     [
       "taken by the host (steal)",
@@ -138,8 +172,21 @@ export function environment(view: View): HTMLElement {
   }) as HTMLElement;
 }
 
+/** A cache of a processor, if that is what it is: `L2 1 MiB, shared by 2 CPUs`. */
+function cache(fact: Record<string, unknown>): string | null {
+  const { level, kind, size_bytes: bytes, shared_by: shared } = fact;
+  if (typeof level !== "number" || typeof bytes !== "number") return null;
+  const of = kind === "Unified" || kind == null ? "" : ` ${String(kind).toLowerCase()}`;
+  const by = typeof shared === "number" && shared > 1 ? ` (${shared} CPUs share one)` : "";
+  return `L${level}${of} ${size(bytes)}${by}`;
+}
+
+/** A value as it was read; bytes as everywhere. */
+const plain = (name: string, value: unknown): string =>
+  typeof value === "number" && name.endsWith("_bytes") ? size(value) : String(value);
+
 /** Facts as they were read, nested ones by their path. */
-function flat(value: Record<string, unknown>, path = ""): [string, string][] {
+export function flat(value: Record<string, unknown>, path = ""): [string, string][] {
   return Object.entries(value).flatMap(([name, inner]): [string, string][] => {
     const key = path ? `${path} · ${name}` : name.replaceAll("_", " ");
     if (inner == null) return [];
@@ -151,16 +198,17 @@ function flat(value: Record<string, unknown>, path = ""): [string, string][] {
               inner
                 .map((one) =>
                   one && typeof one === "object"
-                    ? Object.entries(one)
-                        .map(([name, part]) => `${name} ${String(part)}`)
-                        .join(" ")
+                    ? (cache(one as Record<string, unknown>) ??
+                      Object.entries(one)
+                        .map(([name, part]) => `${name} ${plain(name, part)}`)
+                        .join(" "))
                     : String(one),
                 )
                 .join(", "),
             ],
           ]
         : [];
-    return typeof inner === "object" ? flat(inner as Record<string, unknown>, key) : [[key, String(inner)]];
+    return typeof inner === "object" ? flat(inner as Record<string, unknown>, key) : [[key, plain(name, inner)]];
   });
 }
 

@@ -2,9 +2,10 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, candidates, isConfirmed, isMeasured, limitName } from "../data";
-import { axisUnit, capital, costName, digits, percent, withInterval } from "../format";
+import { axisUnit, capital, costName, digits, percent, range, withInterval } from "../format";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
+import { mayBeBest, notTheFastest } from "./facts";
 import { accent, draw, faint, fromZero, ink, paper, rows, warn } from "../look";
 import { costOf, measures } from "../measure";
 import type { Looking } from "../state";
@@ -14,7 +15,8 @@ type Verdict = "within" | "beyond" | "open";
 const tone = (verdict: Verdict): string => ({ within: accent, beyond: warn, open: faint })[verdict]();
 type Laid = ReturnType<typeof rows>;
 
-export function forest({ view, group }: Looking): Figure | null {
+export function forest(looking: Looking): Figure | null {
+  const { view, group } = looking;
   const margin = group.recommendation.margin;
   const best = new Set(group.best_set);
   const all = candidates(view, group).filter((cell) => isMeasured(cell) && isConfirmed(cell));
@@ -68,8 +70,8 @@ export function forest({ view, group }: Looking): Figure | null {
       ? "The confirmed choices, ranked by how much more than the best they may take"
       : "The confirmed choices, the fastest first: not compared yet",
     reading: compared
-      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}. ▸ is what to use.`
-      : "Too few blocks stand behind these to say how far they are apart: squares are medians, and their order may be luck.",
+      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}. ▸ is what to use. ${notTheFastest(looking) ?? ""}`.trimEnd()
+      : `Too few blocks stand behind these to say how far they are apart: squares are ${cells.every((cell) => cell.trials <= 1) ? "one trial each" : "medians"}, and their order may be luck.`,
     table: () => ({
       columns: [
         "cell",
@@ -88,7 +90,7 @@ export function forest({ view, group }: Looking): Figure | null {
         cell.label,
         cell.above_best_lower ?? null,
         cell.above_best_upper ?? null,
-        best.has(cell.id) ? "yes" : "no",
+        mayBeBest(group, cell),
         cell.estimate.median,
         cell.estimate.lower ?? null,
         cell.estimate.upper ?? null,
@@ -130,7 +132,7 @@ export function forest({ view, group }: Looking): Figure | null {
         ),
         tip(
           (cell) =>
-            `${cell.label}\n${percent(cell.above_best_lower ?? 0)} to ${percent(cell.above_best_upper ?? 0)} more than the best\n${cell.limit.name === "unknown" ? "" : "limited by "}${limitName(cell.limit.name)}`,
+            `${cell.label}\n${cell.above_best_upper == null ? "not compared" : `${range(cell.above_best_lower, cell.above_best_upper)} more than the best`}\n${cell.limit.name === "unknown" ? "" : "limited by "}${limitName(cell.limit.name)}`,
           (cell) => scale(cell.above_best_upper),
         ),
       ];

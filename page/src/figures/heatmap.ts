@@ -21,6 +21,7 @@ import { draw, faint, ink, isDark, paper, thinned } from "../look";
 import { measures } from "../measure";
 import type { Looking, State } from "../state";
 import { contourKey, contours } from "./contours";
+import { mayBeBest } from "./facts";
 import { colourKey } from "./key";
 import { slice } from "./slice";
 
@@ -110,8 +111,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
     const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
     const standing = isConfirmed(cell) ? `confirmed in ${trials}` : `screened in ${trials}, not confirmed`;
+    const { above_best_upper: upper } = cell;
+    const most = upper == null ? "" : atMost(upper);
     const above =
-      cell.above_best_upper != null ? [`takes at most ${atMost(cell.above_best_upper)} more time than the best`] : [];
+      upper == null ? [] : [`takes ${most.startsWith(">") ? "maybe" : "at most"} ${most} more time than the best`];
     const limit =
       cell.limit.name === "unknown" ? limitName(cell.limit.name) : `limited by ${limitName(cell.limit.name)}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
@@ -120,7 +123,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   return {
     id: "heatmap",
     title: capital(`${measure.label} by ${axisName(fx)} and ${axisName(fy)}`),
-    reading: `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}. Outlined with a dot: may be the best. Hatched and in brackets: screened only, so roughly known. Lines surround what comes close to the brightest, as far as it was seen. Click a cell, or use the arrow keys, to see the two lines through it.`,
+    reading: `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}. ${best.size > 0 ? "Outlined with a dot: may be the best. " : ""}${all.every(isConfirmed) ? "" : "Hatched and in brackets: screened only, so roughly known. "}Lines surround what comes close to the brightest, as far as it was seen. Click a cell, or use the arrow keys, to see the two lines through it.`,
     controls,
     table: () => ({
       columns: [wish.x, wish.y, measure.key, "lower", "upper", "stage", "in_best_set", "outcome", "limit"],
@@ -133,7 +136,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           value?.lower ?? null,
           value?.upper ?? null,
           cell.stage ?? null,
-          best.has(cell.id) ? "yes" : "no",
+          mayBeBest(group, cell),
           cell.outcome,
           cell.limit.name,
         ];

@@ -4,6 +4,7 @@
 
 import * as Plot from "@observablehq/plot";
 import {
+  type Between,
   type BetweenQuestion,
   type CellView,
   candidates,
@@ -60,10 +61,12 @@ export function same(
     .filter(({ found }) => found.filter((each) => each != null).length > 1);
 }
 
-/** A session in the legend: what it is a subject of, where sessions differ in that. */
-function called({ session, plan, started }: View, { between }: State): string {
+/** A session in the legend: what it is a subject of, where that says more than its number. */
+export function called({ session, plan, started }: View, between: Between | null): string {
   const arm = between && between.arms.length > 1 && between.arms.find(({ sessions }) => sessions.includes(session));
-  return `${session}: ${arm ? arm.name : plan.name}, ${started.slice(0, 16).replace("T", " ")}`;
+  const own = arm ? arm.name : plan.name;
+  const what = /^(the sessions before|session \d+)$/.test(own) ? "" : `${own}, `;
+  return `${session}: ${what}${started.slice(0, 16).replace("T", " ")}`;
 }
 
 export function sessions({ view, group }: Looking, state: State): Figure | null {
@@ -106,8 +109,7 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
   return {
     id: "same-cells",
     title: capital(`${RATES[points[0]?.cell.estimate.metric ?? ""] ?? "rate"} of the same cells in other sessions`),
-    reading:
-      "Each session has its own mark and its own interval; hollow marks were screened only. Intervals cover what varied within a session: hours, boots and machines differ by more.",
+    reading: `Each session has its own mark and its own interval${points.every((point) => isConfirmed(point.cell)) ? "" : "; hollow marks were screened only"}. Intervals cover what varied within a session: hours, boots and machines differ by more.`,
     table: () => ({
       columns: ["cell", "session", "rate", "lower", "upper", "stage"],
       rows: points.map((point) => [
@@ -182,7 +184,7 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
         legend(
           "session",
           views.flatMap((each, series) =>
-            points.some((point) => point.s === series) ? [{ name: called(each, state), series }] : [],
+            points.some((point) => point.s === series) ? [{ name: called(each, state.between), series }] : [],
           ),
           width,
         ),

@@ -88,6 +88,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const seriesOf = (each: CellView): number => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour)));
   const fixed = held(view, all, cell, used);
 
+  // One trial each says nothing of how they follow on each other.
+  const single = cells.length > 0 && cells.every((each) => each.trials <= 1);
   const bars = cells.some((each) => shown.some((measure) => measure.of(each)?.lower != null));
   return {
     id: "sweep",
@@ -96,7 +98,9 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     reading: [
       bars &&
         `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}.`,
-      cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
+      single
+        ? "One trial each, so without a line: what lies between them may be chance."
+        : cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
       fixed && `Held as in the cell looked at: ${fixed}.`,
       dropped > 0 && `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
     ]
@@ -156,7 +160,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         series.length > 0
           ? legend(
               axisName(fc),
-              series.map((value, s) => ({ name: named(value, fc), series: s })),
+              series.map((value, s) => ({ name: named(value, fc), series: s, hollow: single, loose: single })),
               width,
             )
           : document.createTextNode(""),
@@ -201,7 +205,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             fillOpacity: 0.13,
           },
         ),
-        Plot.line(own, {
+        Plot.line(single ? [] : own, {
           x: at,
           y: (point) => place(point.mid),
           dx: apart(s),
@@ -229,7 +233,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           symbol: SYMBOLS[s],
           r: 4.5,
           stroke,
-          fill: (point: { one: CellView }) => (isConfirmed(point.one) ? stroke : paper()),
+          fill: (point: { one: CellView }) => (isConfirmed(point.one) && !single ? stroke : paper()),
         } as Plot.DotOptions),
       );
     }
@@ -278,7 +282,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             x: at,
             y: (point) => place(point.mid),
             title: (point: (typeof points)[number]) =>
-              `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}`,
+              `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
             fill: paper(),
             lineHeight: 1.3,
           }),

@@ -1,7 +1,7 @@
 // One cell measured twice in every group: how far apart the same thing came out.
 
 import type { View } from "../data";
-import { moreOf, percent } from "../format";
+import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
 import { differences } from "./differences";
@@ -10,6 +10,12 @@ import { differences } from "./differences";
 function asked(view: View, id: string): string | undefined {
   const row = view.answer.use.rows.find((each) => each.groups.includes(id) && each.groups.length === 1);
   return row && `${row.question}${row.who && row.who !== "any" ? `, ${view.answer.use.worker} ${row.who}` : ""}`;
+}
+
+/** What is said at the end of a row. */
+export function verdict(lower: number | null | undefined, upper: number | null | undefined, alarm: boolean): string {
+  if (alarm) return "alarm";
+  return lower != null && upper != null && lower * upper > 0 ? "leaves out 0" : "";
 }
 
 export function twins({ view, group }: Looking): Figure | null {
@@ -22,13 +28,14 @@ export function twins({ view, group }: Looking): Figure | null {
     lower: twin.lower ?? null,
     upper: twin.upper ?? null,
     alarm: twin.alarm,
-    more: `${twin.blocks} blocks`,
+    word: verdict(twin.lower, twin.upper, twin.alarm),
+    more: counted(twin.blocks, "block"),
   }));
   return {
     id: "twins",
     holds: "",
     title: "What differs where nothing does: the same cell measured twice",
-    reading: `Every block measured the leading choice twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone. The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance. A crossed row is an alarm, which takes more than that: nothing under those conditions is proven. The shade is the margin of ${percent(view.plan.margin)}.`,
+    reading: `Every block measured the leading choice twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone. The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance: then the row says so. ${rows.some((row) => row.alarm) ? "A crossed row is an alarm, which takes more than that: nothing under those conditions is proven. " : ""}The shade is the margin of ${percent(view.plan.margin)}.`,
     table: () => ({
       columns: ["group", "label", "cell", "twin", "difference", "lower", "upper", "alarm", "blocks"],
       rows: found.map(({ id, label, twin }) => [
@@ -44,7 +51,7 @@ export function twins({ view, group }: Looking): Figure | null {
       ]),
     }),
     draw: (width) => [
-      differences(rows, view.plan.margin, `← the second take less · the second take ${moreOf(group.cost)} →`, width),
+      differences(rows, view.plan.margin, `← the second trials take less · they take ${moreOf(group.cost)} →`, width),
     ],
   };
 }
