@@ -1,4 +1,5 @@
 //! The view on planted sessions: what is proven, what is not, and what is said about it.
+//! Long because views have many sides, and each is tried on the same session.
 
 use crate::support::{Plan, session};
 use bytegauge_model::{CellKind, EndRole, Level, Outcome, SessionStatus, Stage, Trial};
