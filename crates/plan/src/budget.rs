@@ -175,7 +175,7 @@ mod tests {
             assert!(gentle.blocks < steady.blocks && gentle.blocks >= 6, "{text}: {gentle:?} {steady:?}");
             assert!(gentle.total_ns() <= budget_ns, "{text}: {gentle:?}");
         };
-        check("budget = \"6s\"");
+        check("budget = \"20s\"");
         check("budget = \"60s\"");
         check("budget = \"60s\"\naudit = false");
     }

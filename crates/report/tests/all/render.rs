@@ -216,5 +216,5 @@ fn calls_that_move_less_than_asked_for_are_seen_in_eighty_columns() {
 fn cells_are_called_by_what_they_choose() {
     let text = terminal(&exact(), 200, false);
     let harness = text.lines().find(|line| line.contains("of the fastest real")).unwrap_or_else(|| panic!("{text}"));
-    assert!(harness.contains("(read 64 KiB") && !harness.contains("(c"), "{harness}");
+    assert!(harness.contains("(read ") && !harness.contains("(c"), "{harness}");
 }
