@@ -1,7 +1,7 @@
 //! What can go wrong with a store, in words that name the next step.
 //!
 //! SQLite's result codes are translated here and nowhere else. Nothing is retried: a lock is waited for by
-//! SQLite's own busy handler before an error reaches this file.
+//! our busy handler before an error reaches this file.
 
 use std::fs::{self, File};
 use std::io;

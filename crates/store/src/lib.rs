@@ -29,7 +29,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 pub use cell::{CellRow, GroupRow};
 pub use error::StoreError;
@@ -39,8 +39,14 @@ pub use session::{NewSession, SessionSummary};
 pub use trial::Series;
 use watch::Watch;
 
-/// How long a writer waits for another process's transaction. Ours last milliseconds.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a writer asks whether another process's transaction has ended. Ours last milliseconds.
+///
+/// SQLite's own time-out asks less and less often (every 100 ms in the end), so that whoever asks most gets
+/// the lock and the others run out of time.
+const BUSY_POLL: Duration = Duration::from_millis(2);
+
+/// How long a writer waits, in times that it asks: half a minute, and longer on a machine that is slow to wake it.
+const BUSY_POLLS: i32 = 15_000;
 
 /// An open result file.
 #[derive(Debug)]
@@ -112,7 +118,7 @@ impl Store {
 
     fn set_up(&mut self, access: Access) -> Result<(), StoreError> {
         let connection = &mut self.connection;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.busy_handler(Some(wait_for_others))?;
         let path = || self.path.clone();
         let version = match schema::version(connection)? {
             Ok(version) => version,
@@ -130,7 +136,7 @@ impl Store {
         if writable && (version > 0 || access == Access::Create) {
             // Answers with the mode it got; a file system without shared memory keeps the rollback journal,
             // which survives a kill as well.
-            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+            patiently(|| connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())))?;
             schema::migrate(connection)?;
         } else if version > 0 && version < schema::VERSION {
             // Its tables lack what this version reads.
@@ -158,6 +164,26 @@ impl Store {
         match self.watch.look(path) {
             None => Ok(value),
             Some(how) => Err(StoreError::Gone { path: path.clone(), how, saved: watch::save(&self.connection, path) }),
+        }
+    }
+}
+
+/// SQLite's busy handler: whether it shall try again, after a rest.
+fn wait_for_others(attempts: i32) -> bool {
+    std::thread::sleep(BUSY_POLL);
+    attempts < BUSY_POLLS
+}
+
+/// Does `work` again while it finds the file busy: changing the journal needs the file for itself, and for a
+/// lock that two may want of each other SQLite does not ask the busy handler (sqlite.org/c3ref/busy_handler.html).
+fn patiently<T>(mut work: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let mut attempts = 0;
+    loop {
+        match work() {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait_for_others(attempts) => {
+                attempts += 1;
+            }
+            result => return result,
         }
     }
 }

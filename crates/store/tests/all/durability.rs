@@ -117,3 +117,21 @@ fn several_processes_may_share_a_file() {
     let trials: Vec<_> = Store::open(&path).unwrap().sessions().unwrap().iter().map(|s| s.trials).collect();
     assert_eq!(trials, [50; 4]);
 }
+
+#[test]
+fn several_processes_may_make_a_file_at_once() {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.db");
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    start.wait();
+                    begin(&path);
+                });
+            }
+        });
+        assert_eq!(Store::open(&path).unwrap().sessions().unwrap().len(), 8);
+    }
+}
