@@ -12,8 +12,9 @@ import {
   type UseRow,
   type View,
 } from "./data";
-import { h } from "./dom";
-import { costName, digits, duration, moreOf, percent, range, sentence, upTo } from "./format";
+import { h, table } from "./dom";
+import { capital, costName, digits, duration, moreOf, percent, range, sentence, upTo } from "./format";
+import { hinted, words } from "./words";
 
 type Mark = UseRow["standing"] | "contested";
 
@@ -23,13 +24,30 @@ const MARKS: Record<Mark, [string, string]> = {
   open: ["○", "not shown yet; the bound holds"],
   doubtful: ["?", "in doubt: its note says why"],
   nothing: ["×", "nothing can be said"],
-  alone: ["•", "one cell: nothing to compare with"],
+  alone: ["–", "one cell: nothing to compare with"],
 };
 
 /** How far a row is to be believed: what is shown and has a note is not plainly shown. */
 export function marked(row: Pick<UseRow, "standing" | "note">): Mark {
   return row.standing === "proven" && row.note ? "contested" : row.standing;
 }
+
+/** How far the answer of a group is to be believed, as its row says it; nothing where it has none of its own. */
+export function doubt(view: View, group: string): { mark: Mark; text: string } | null {
+  const row = view.answer.use.rows.find(({ groups }) => groups.length === 1 && groups[0] === group);
+  if (!row || view.versus) return null;
+  const mark = marked(row);
+  const second = contradicting(view, row);
+  const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
+  const meaning = mark === "contested" ? "shown, but something speaks against it" : MARKS[mark][1].split(":")[0];
+  return {
+    mark,
+    text: `${capital(meaning ?? "")}${row.note ? `: ${row.note.replace(/: (NOISE|AUDIT)$/, "")}${bound}` : ""}.`,
+  };
+}
+
+/** The sign of how well something is known. */
+export const signOf = (mark: Mark): string => MARKS[mark][0];
 
 /** How many answers are how well known, in a sentence; nothing where nothing was compared. */
 export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: number): string | null {
@@ -55,52 +73,67 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
   const costs = [...new Set(view.groups.map((group) => costName(group.cost)))].join(", or ");
   const marks = [...new Set(use.rows.map(marked))];
   const said = view.versus || view.check ? null : summary(use.rows, use.margin);
+  // Of two the verdict stands above, at the level of its looks: the same by another level beside it would be another number.
+  const two = view.versus != null;
+  const kinds = ["answers", !bounded && "unbounded", use.rows.length > FEW && "many"];
+  const list = h(
+    "ol",
+    { class: kinds.filter((kind) => kind).join(" ") },
+    h(
+      "li",
+      { class: "answer heading", "aria-hidden": "true" },
+      h("span", {}),
+      h("span", {}, "under these conditions"),
+      h("span", {}, "use"),
+      h("span", { class: "number" }, use.rate_unit),
+      bounded && h("span", { class: "picture" }, h("span", {}, `more ${costs}, at most`, scale(use.margin))),
+      h("span", {}, "limited by"),
+    ),
+    ...use.rows.map((row, at) => answer(view, row, at, bounded, open)),
+  );
   return h(
     "section",
     { id: "answers", "aria-labelledby": "answers-title" },
-    h("h2", { id: "answers-title" }, "What to use"),
+    h("h2", { id: "answers-title" }, two ? "What stands behind it" : "What to use"),
     said && h("p", { class: "summary" }, said),
     lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, sentence(line)))),
     bounded &&
+      !two &&
       h(
         "p",
         { class: "reading" },
-        `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not. The scale is a root scale: what is small has more room.`,
+        ...hinted(
+          `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not. The scale is a root scale: what is small has more room.`,
+        ),
       ),
-    use.rows.length > 0 && words(view),
+    !two &&
+      view.groups.some(({ cost }) => cost.startsWith("cpu")) &&
+      h(
+        "p",
+        { class: "reading" },
+        "Where a load is offered it is the CPU time that choices are compared by, and not the rate: another one may answer more of a load that is too high, for more CPU time.",
+      ),
+    use.rows.length > 0 && words(),
     use.grid ? overview(view, open) : null,
     use.rows.length === 0
       ? h("p", { class: "nothing" }, "Nothing was measured that could be recommended.")
-      : h(
-          "ol",
-          { class: bounded ? "answers" : "answers unbounded" },
+      : !two && folded(use.grid != null, `All ${use.rows.length} answers, with what bounds and limits each`, list),
+    !two &&
+      h(
+        "ul",
+        { class: "legend" },
+        ...marks.map((standing) =>
           h(
             "li",
-            { class: "answer heading", "aria-hidden": "true" },
-            h("span", {}),
-            h("span", {}, "under these conditions"),
-            h("span", {}, "use"),
-            h("span", { class: "number" }, use.rate_unit),
-            bounded && h("span", { class: "picture" }, h("span", {}, `more ${costs}, at most`, scale(use.margin))),
-            h("span", {}, "limited by"),
+            {},
+            h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]),
+            ` ${MARKS[standing][1]}`,
           ),
-          ...use.rows.map((row, at) => answer(view, row, at, bounded, open)),
         ),
-    h(
-      "ul",
-      { class: "legend" },
-      ...marks.map((standing) =>
-        h(
-          "li",
-          {},
-          h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]),
-          ` ${MARKS[standing][1]}`,
-        ),
+        use.rows.some((row) => row.shown.some((level) => level.startsWith("("))) &&
+          h("li", {}, "(size) is the peer's choice: the answer is for a peer with that one"),
+        use.rows.some((row) => row.rough) && h("li", {}, "(rate) is only roughly known"),
       ),
-      use.rows.some((row) => row.shown.some((level) => level.startsWith("("))) &&
-        h("li", {}, "(size) is the peer's choice: the answer is for a peer with that one"),
-      use.rows.some((row) => row.rough) && h("li", {}, "(rate) is only roughly known"),
-    ),
     use.one && use.one.length > 0 ? told("With one constant", use.one) : null,
     avoid.length > 0 && toAvoid(view, open),
     h(
@@ -110,11 +143,44 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       told("What relays are worth", relays),
       told("Holds for", holds),
       told("Audit in long trials", audit, "audit-told"),
-      told("Noise", noise, "noise"),
+      told("Noise", [...noise, ...stolen(view)], "noise"),
     ),
     next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next)),
     more.length > 0 &&
       h("section", { class: "told" }, h("h3", {}, "More"), h("div", { class: "commands" }, ...more.map(command))),
+  );
+}
+
+/** More answers than this are short on a phone, until one of them is asked for. */
+const FEW = 4;
+/** Pixels; as in the style sheet. */
+const PHONE = 560;
+
+/** How much the host took, where it took something: how many trials it hit says nothing of it. */
+function stolen({ environment: { steal_share: mean, steal_share_worst: worst } }: View): string[] {
+  if (mean == null || worst == null || worst <= 0) return [];
+  return [`the host took ${percent(mean)} of the CPU time on average, and ${percent(worst)} in the worst block`];
+}
+
+/** What is long: behind a line of its own on a phone. */
+function folded(long: boolean, summary: string, content: HTMLElement): HTMLElement {
+  if (!long) return content;
+  return h("details", { class: "all", open: innerWidth > PHONE }, h("summary", {}, summary), content);
+}
+
+/** Opens one answer of many on a phone. */
+function unfold(question: string): HTMLElement {
+  const turn = (event: Event) => {
+    const button = event.currentTarget as HTMLElement;
+    const open = button.closest(".answer")?.classList.toggle("open") ?? false;
+    button.setAttribute("aria-expanded", String(open));
+    button.textContent = open ? "less" : "more";
+  };
+  const name = `More about ${question}`;
+  return h(
+    "button",
+    { type: "button", class: "unfold", "aria-expanded": "false", "aria-label": name, onclick: turn },
+    "more",
   );
 }
 
@@ -142,38 +208,6 @@ function steps(next: string[]): Node[] {
   return next.map((line) => (typed(line) ? command(line) : h("p", {}, sentence(line))));
 }
 
-/** The words that are used here as nowhere else. */
-const WORDS: [string, string][] = [
-  ["cell", "one combination of choices and conditions, which is measured as such"],
-  ["trial", "one measurement of one cell, with sockets and threads of its own"],
-  [
-    "block",
-    "one visit to all cells that are compared, in random order: trials of one block are compared with each other",
-  ],
-  ["screened", "tried in a few short trials, which choose who is worth more; its rate is roughly known"],
-  ["confirmed", "measured again in every block; claims rest on these trials alone"],
-  ["look", "a moment, declared beforehand, at which all blocks so far are judged"],
-  ["bound", "how much more the choice takes, at most, than whichever confirmed choice is the best"],
-  ["margin", "the difference that is taken to matter; a choice is shown when its bound lies within it"],
-];
-
-function words(view: View): HTMLElement {
-  const level = percent(view.answer.use.level);
-  return h(
-    "details",
-    { class: "words" },
-    h("summary", {}, "Words"),
-    h(
-      "dl",
-      {},
-      ...WORDS.flatMap(([word, meaning]) => [
-        h("dt", {}, word),
-        h("dd", {}, word === "bound" ? `${meaning}, at ${level} confidence` : meaning),
-      ]),
-    ),
-  );
-}
-
 /** What to avoid: by how much each level is shown to take more, and than what. */
 function toAvoid(view: View, open: (group: string) => void): HTMLElement {
   const { avoid } = view.answer;
@@ -197,7 +231,7 @@ function toAvoid(view: View, open: (group: string) => void): HTMLElement {
   );
   const costs = [...new Set(avoid.map((line) => moreOf(groupOf(view, line.group)?.cost ?? "")))].join(" or ");
   const reading = [
-    `Shown to take this much ${costs}, at ${percent(view.answer.use.level)} confidence.`,
+    `Shown to take this much ${costs}, at ${percent(view.answer.use.level)} confidence, where trials of the same block are compared: intervals of rates may overlap all the same.`,
     least && "“The best” is the best confirmed choice of the same conditions, whichever that is.",
     named && "Where a level is named, both were compared with all else the same.",
   ];
@@ -206,20 +240,10 @@ function toAvoid(view: View, open: (group: string) => void): HTMLElement {
     { class: "told", id: "avoid" },
     h("h3", {}, "Avoid"),
     h("p", { class: "reading" }, reading.filter((line) => line).join(" ")),
-    h(
-      "div",
-      { class: "table", tabindex: 0, role: "group", "aria-label": "What to avoid" },
-      h(
-        "table",
-        {},
-        h("caption", { class: "unseen" }, "What to avoid"),
-        h(
-          "thead",
-          {},
-          h("tr", {}, ...["under these conditions", "avoid", costs].map((name) => h("th", { scope: "col" }, name))),
-        ),
-        h("tbody", {}, ...rows),
-      ),
+    folded(
+      rows.length > 2 * FEW,
+      `All ${rows.length} of them`,
+      table("What to avoid", ["under these conditions", "avoid", costs], rows),
     ),
   );
 }
@@ -255,23 +279,13 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
       h("small", {}, row.within == null ? "" : ` ${upTo(row.within)}`),
     );
   };
-  return h(
-    "div",
-    { class: "table grid", tabindex: 0, role: "group", "aria-label": "The answers by two conditions" },
-    h(
-      "table",
-      {},
-      h("caption", {}, `${heading(grid.down)} down, ${heading(grid.across)} across`),
-      h("thead", {}, h("tr", {}, h("td", {}), ...grid.across.levels.map((level) => h("th", { scope: "col" }, level)))),
-      h(
-        "tbody",
-        {},
-        ...grid.cells.map((cells, at) =>
-          h("tr", {}, h("th", { scope: "row" }, grid.down.levels[at] ?? ""), ...cells.map(place)),
-        ),
-      ),
-    ),
+  const rows = grid.cells.map((cells, at) =>
+    h("tr", {}, h("th", { scope: "row" }, grid.down.levels[at] ?? ""), ...cells.map(place)),
   );
+  return table("The answers by two conditions", ["", ...grid.across.levels], rows, {
+    kind: "grid",
+    caption: `${heading(grid.down)} down, ${heading(grid.across)} across`,
+  });
 }
 
 function answer(
@@ -306,7 +320,7 @@ function answer(
   const peers = row.peer_code ?? [];
   return h(
     "li",
-    { class: "answer" },
+    { class: "answer", "data-standing": row.standing },
     h("span", { class: `mark ${marked(row)}`, role: "img", "aria-label": meaning, title: meaning }, mark),
     h(
       "span",
@@ -319,7 +333,6 @@ function answer(
         : row.who && row.who !== "any"
           ? h("small", {}, ` ${use.worker} ${row.who}`)
           : null,
-      row.note ? h("span", { class: "note" }, ...noted(row.note)) : null,
     ),
     h(
       "span",
@@ -328,7 +341,10 @@ function answer(
         ? shown.map(([heading, level]) => h("span", { class: "pair" }, h("small", {}, heading), h("b", {}, level)))
         : ["–"]),
       row.tied ? h("small", {}, `or ${row.tied}: not told apart`) : null,
+      // What speaks against a choice stands with it, and a choice in doubt is not called for in bold.
+      row.note ? h("span", { class: "note" }, ...noted(row.note)) : null,
     ),
+    use.rows.length > FEW && unfold(row.question),
     h("span", { class: "rate number" }, ...rates(row, use.rate_divisor, use.rate_unit, use.cost_unit ?? null)),
     bounded &&
       h(
@@ -338,7 +354,7 @@ function answer(
         h(
           "span",
           { class: "within" },
-          row.within == null ? "no bound" : upTo(row.within),
+          row.within == null ? "nothing shown" : upTo(row.within),
           h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
           second == null ? null : h("small", {}, "second trials", h("br", {}), upTo(second)),
         ),

@@ -1,9 +1,10 @@
 // Several sessions at a glance: for each question, what is shown of each subject against the first. Counts of verdicts, no more.
 
 import type { BetweenQuestion } from "./data";
-import { h } from "./dom";
+import { h, table } from "./dom";
 import { verdict } from "./figures/between";
 import type { State } from "./state";
+import { hinted } from "./words";
 
 /** How often each word was said: `3 takes more, 1 open`. */
 export function counted(words: string[]): string {
@@ -49,37 +50,17 @@ export function beside(state: State): HTMLElement | null {
     "section",
     { id: "others", class: "told", "aria-labelledby": "others-title" },
     h("h2", { id: "others-title" }, "Side by side"),
-    h("p", { class: "reading" }, reading.filter((line) => line).join(" ")),
-    h(
-      "div",
-      { class: "table", tabindex: 0, role: "group", "aria-label": "What is shown of each question" },
-      h(
-        "table",
-        {},
-        h("caption", { class: "unseen" }, "What is shown of each question"),
+    h("p", { class: "reading" }, ...hinted(reading.filter((line) => line).join(" "))),
+    table(
+      "What is shown of each question",
+      ["question", ...others.map(({ name }) => name), "choices in other sessions"],
+      between.questions.map((question) =>
         h(
-          "thead",
+          "tr",
           {},
-          h(
-            "tr",
-            {},
-            h("th", { scope: "col" }, "question"),
-            ...others.map(({ name }) => h("th", { scope: "col" }, name)),
-            h("th", { scope: "col" }, "choices in other sessions"),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          ...between.questions.map((question) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row" }, link(question)),
-              ...others.map(({ arm }) => h("td", {}, shown(question, arm))),
-              h("td", {}, travels(question)),
-            ),
-          ),
+          h("th", { scope: "row" }, link(question)),
+          ...others.map(({ arm }) => h("td", {}, shown(question, arm))),
+          h("td", {}, travels(question)),
         ),
       ),
     ),

@@ -29,7 +29,7 @@ export interface Bound {
 
 /** The bound in words, for who does not see it. */
 export function inWords({ lower, upper, second, margin, proven, more }: Bound): string {
-  if (upper == null) return "no bound: nothing was compared";
+  if (upper == null) return "no bound: nothing is shown of it";
   const told = (share: number) =>
     atMost(share).startsWith(">") ? `maybe ${atMost(share)}` : `at most ${atMost(share)}`;
   const both = lower != null && lower > 0 && !atMost(upper).startsWith(">");

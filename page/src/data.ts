@@ -6,7 +6,17 @@ import type { BytegaugeReport, CellView, FactorView, GroupView } from "./documen
 export type View = BytegaugeReport;
 export type Between = BytegaugeBetween;
 export type { BetweenChoice, BetweenDifference, BetweenQuestion } from "./between";
-export type { AvoidLine, CellView, CourseView, Estimate, FactorView, GroupView, Slice, UseRow } from "./document";
+export type {
+  AvoidLine,
+  CellView,
+  CourseView,
+  Estimate,
+  FactorView,
+  GroupView,
+  Slice,
+  TwinView,
+  UseRow,
+} from "./document";
 
 /** A factor's level. */
 export type Level = string | number | boolean | null;
@@ -20,7 +30,23 @@ export interface Interval {
 
 /** Reads the documents that stand in the page. Keys whose value is not known are left out of them: they read as absent. */
 export function read(text: string): View[] {
-  return JSON.parse(text) as View[];
+  return (JSON.parse(text) as View[]).map(readable);
+}
+
+/** What stands for the words of a program that were taken out before its session was passed on. */
+const REDACTED = "(redacted)";
+
+/** A session whose program is called so where its name was taken out: no answer is headed by brackets. */
+export function readable(view: View): View {
+  if (!view.check) return view;
+  const named = <T>(value: T): T => JSON.parse(JSON.stringify(value ?? null).replaceAll(REDACTED, "the program")) as T;
+  return {
+    ...view,
+    answer: named(view.answer),
+    check: named(view.check),
+    groups: named(view.groups),
+    notes: named(view.notes),
+  };
 }
 
 /** Reads what they show beside each other; nothing of one alone. */

@@ -29,6 +29,30 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
+/**
+ * A table that scrolls within its own place, by the keyboard as well. Its name is the caption of whoever does not see it; a
+ * `caption` is seen. A head without words is none.
+ */
+export function table(
+  name: string,
+  heads: (Node | string)[],
+  rows: HTMLTableRowElement[],
+  { kind, caption, foot }: { kind?: string; caption?: string; foot?: HTMLTableRowElement | null } = {},
+): HTMLElement {
+  return h(
+    "div",
+    { class: kind ? `table ${kind}` : "table", tabindex: 0, role: "group", "aria-label": name },
+    h(
+      "table",
+      {},
+      h("caption", { class: caption == null ? "unseen" : null }, caption ?? name),
+      h("thead", {}, h("tr", {}, ...heads.map((head) => (head === "" ? h("td") : h("th", { scope: "col" }, head))))),
+      h("tbody", {}, ...rows),
+      foot ? h("tfoot", {}, foot) : null,
+    ),
+  );
+}
+
 function set(element: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value == null || value === false) continue;

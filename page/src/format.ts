@@ -91,9 +91,9 @@ export function count(value: number): string {
   return scaled(value, 1000, DECIMAL, "").replace("\u00a0", "").trim();
 }
 
-/** A share as a percentage: 5 %, 0.16 %, 304 %. */
+/** A share as a percentage, with as many digits as the document's texts have: 5 %, 0.16 %, 28.5 %, 304 %. */
 export function percent(share: number): string {
-  return `${trimmed(share * 100, Math.abs(share) >= 1 ? 3 : 2)}\u00a0%`;
+  return `${trimmed(share * 100, Math.abs(share) >= 0.1 ? 3 : 2)}\u00a0%`;
 }
 
 /** From here on a bound says that nothing is known, and its number would say more. */
@@ -114,7 +114,7 @@ export function upTo(share: number): string {
 
 /** How much more something takes, from its bound from below to that from above. */
 export const range = (lower: number | null | undefined, upper: number): string =>
-  upper >= BOUND_MAX ? `${percent(lower ?? 0)} or more` : `${percent(lower ?? 0)} to ${atMost(upper)}`;
+  upper >= BOUND_MAX ? `at least ${percent(lower ?? 0)}` : `${percent(lower ?? 0)} to ${atMost(upper)}`;
 
 /** A value in its base unit, as the document names it. */
 export function quantity(value: number, unit: string | null | undefined): string {

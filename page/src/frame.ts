@@ -1,8 +1,9 @@
 // The frame of every figure: heading, how to read it, controls, the drawing, its data as a table and as files.
 
-import { h } from "./dom";
+import { h, table as laidOut } from "./dom";
 import { ink, paper } from "./look";
 import { csv, png, save, standalone, type Table } from "./save";
+import { hinted } from "./words";
 
 export interface Figure {
   /** Names the files and the place in the page. */
@@ -20,12 +21,37 @@ export interface Figure {
   table(): Table;
 }
 
+/** A figure that has nothing to draw yet. */
+export interface Lacking {
+  id: string;
+  title: string;
+  /** What it would need, in a sentence. */
+  needs: string;
+}
+
+/** One line in its place. */
+export const lacking = ({ id, title, needs }: Lacking): HTMLElement =>
+  h("p", { id, class: "lacking" }, h("b", {}, title), ": ", ...hinted(needs));
+
+/** The heading of a figure, and the files that it is saved as. */
+export function headed(id: string, title: string, files: [name: string, save: () => void][]): HTMLElement {
+  return h(
+    "div",
+    { class: "figure-head" },
+    h("h3", { id: `${id}-title` }, title),
+    h(
+      "div",
+      { class: "save", role: "group", "aria-label": `Save “${title}”` },
+      ...files.map(([name, save]) => h("button", { type: "button", onclick: save }, name)),
+    ),
+  );
+}
+
 const NARROWEST = 300;
 const ROWS_MAX = 400;
 
 /** The figure in its frame, drawn once it has a width; `redraw` draws it again. Its files say under which conditions it holds. */
 export function frame(figure: Figure, conditions: string): { element: HTMLElement; redraw(): void } {
-  const heading = h("h3", { id: `${figure.id}-title` }, figure.title);
   const drawing = h("div", { class: "drawing" });
   const data = h("details", { class: "data", ontoggle: () => fill() }, h("summary", {}, "Data as a table"));
   const name = `bytegauge-${figure.id}`;
@@ -35,38 +61,20 @@ export function frame(figure: Figure, conditions: string): { element: HTMLElemen
   const element = h(
     "figure",
     { id: figure.id, "aria-labelledby": `${figure.id}-title` },
-    h(
-      "div",
-      { class: "figure-head" },
-      heading,
-      h(
-        "div",
-        { class: "save", role: "group", "aria-label": `Save “${figure.title}”` },
-        h("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", file()) }, "SVG"),
-        h(
-          "button",
-          { type: "button", onclick: () => void png(file()).then((dots) => save(`${name}.png`, "image/png", dots)) },
-          "PNG",
-        ),
-        h("button", { type: "button", onclick: () => save(`${name}.csv`, "text/csv", csv(figure.table())) }, "CSV"),
-      ),
-    ),
+    headed(figure.id, figure.title, [
+      ["SVG", () => save(`${name}.svg`, "image/svg+xml", file())],
+      ["PNG", () => void png(file()).then((dots) => save(`${name}.png`, "image/png", dots))],
+      ["CSV", () => save(`${name}.csv`, "text/csv", csv(figure.table()))],
+    ]),
     figure.controls ?? null,
-    h("p", { class: "reading" }, figure.reading),
+    h("p", { class: "reading" }, ...hinted(figure.reading)),
     drawing,
     data,
   );
 
   function fill(): void {
     data.querySelector(".table")?.remove();
-    if (data.open)
-      data.append(
-        h(
-          "div",
-          { class: "table", tabindex: 0, role: "group", "aria-label": `Data of “${figure.title}”` },
-          tableOf(figure.table(), figure.title),
-        ),
-      );
+    if (data.open) data.append(tableOf(figure.table(), `Data of “${figure.title}”`));
   }
 
   return {
@@ -83,35 +91,17 @@ export function frame(figure: Figure, conditions: string): { element: HTMLElemen
 }
 
 /** A plain table; long ones end with how many rows the CSV has beyond. */
-export function tableOf(table: Table, caption: string): HTMLTableElement {
-  const shown = table.rows.slice(0, ROWS_MAX);
-  const element = h(
-    "table",
-    {},
-    h("caption", { class: "unseen" }, caption),
-    h("thead", {}, h("tr", {}, ...table.columns.map((column) => h("th", { scope: "col" }, column)))),
-    h(
-      "tbody",
-      {},
-      ...shown.map((row) =>
-        h("tr", {}, ...row.map((value) => h("td", typeof value === "number" ? { class: "number" } : {}, text(value)))),
-      ),
-    ),
+export function tableOf({ columns, rows }: Table, name: string): HTMLElement {
+  const shown = rows.slice(0, ROWS_MAX);
+  const more = rows.length - shown.length;
+  const value = (value: string | number | null) =>
+    h("td", typeof value === "number" ? { class: "number" } : {}, text(value));
+  return laidOut(
+    name,
+    columns,
+    shown.map((row) => h("tr", {}, ...row.map(value))),
+    { foot: more > 0 ? h("tr", {}, h("td", { colspan: columns.length }, `… ${more} rows more: save the CSV`)) : null },
   );
-  if (table.rows.length > shown.length) {
-    element.append(
-      h(
-        "tfoot",
-        {},
-        h(
-          "tr",
-          {},
-          h("td", { colspan: table.columns.length }, `… ${table.rows.length - shown.length} rows more: save the CSV`),
-        ),
-      ),
-    );
-  }
-  return element;
 }
 
 function text(value: string | number | null): string {

@@ -91,6 +91,11 @@ export function logarithmic(ticks: number[], named: (value: number) => string, r
   const shown: number[] = [];
   for (const tick of ticks)
     if (shown.length === 0 || Math.log2(tick / (shown.at(-1) ?? tick)) >= least) shown.push(tick);
+  // The last one says how far the axis goes: it takes the place of one that stands too close before it.
+  if (shown.at(-1) !== ticks.at(-1) && ticks.length > 1) {
+    while (shown.length > 1 && Math.log2(last / (shown.at(-1) ?? last)) < least) shown.pop();
+    shown.push(last);
+  }
   const places = shown.map((tick) => Math.log2(tick));
   return {
     ticks: places,
@@ -124,10 +129,13 @@ const FAR_APART = 20;
 /** A line of a legend: the series it names, and whether its marks are hollow. */
 export interface Entry {
   name: string;
-  series: number;
+  /** Nothing of what is drawn like many others. */
+  series: number | null;
   hollow?: boolean;
   /** Its marks stand alone, without a line. */
   loose?: boolean;
+  /** It is a line of so many pixels, without marks. */
+  line?: number;
 }
 
 /** What marks and dashes mean, as a drawing, so that it is saved with the figure. */
@@ -147,9 +155,9 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
     y: { axis: null, domain: [0, high], range: [0, high] },
     marks: [
       Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
-      ...entries.flatMap(({ name, series, hollow, loose }, at) => {
+      ...entries.flatMap(({ name, series, hollow, loose, line }, at) => {
         const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
-        const stroke = tone[series % tone.length] ?? ink();
+        const stroke = series == null ? faint() : (tone[series % tone.length] ?? ink());
         return [
           loose
             ? null
@@ -157,15 +165,17 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
                 x1: x,
                 x2: x + 28,
                 stroke,
-                strokeWidth: 2,
-                strokeDasharray: DASHES[series] || undefined,
+                strokeWidth: line ?? 2,
+                strokeDasharray: DASHES[series ?? 0] || undefined,
               } as Plot.RuleYOptions),
-          Plot.dot([[x + 14, y]], {
-            symbol: SYMBOLS[series] as Plot.SymbolType,
-            r: 4.5,
-            fill: hollow ? paper() : stroke,
-            stroke,
-          }),
+          line != null
+            ? null
+            : Plot.dot([[x + 14, y]], {
+                symbol: SYMBOLS[series ?? 0] as Plot.SymbolType,
+                r: 4.5,
+                fill: hollow ? paper() : stroke,
+                stroke,
+              }),
           Plot.text([name], {
             x: x + 36,
             y,

@@ -2,12 +2,12 @@
 // in the page; nothing is fetched, and nothing is computed but places of marks.
 
 import "./style.css";
-import { answers } from "./answers";
+import { answers, doubt, signOf } from "./answers";
 import { beside as besideOthers } from "./beside";
 import { candidates, read, readBetween } from "./data";
 import { h } from "./dom";
-import { counted, duration } from "./format";
-import { type Figure, frame, select } from "./frame";
+import { capital, counted, duration } from "./format";
+import { type Figure, frame, type Lacking, lacking, select } from "./frame";
 import { audit } from "./figures/audit";
 import { apart, travelled } from "./figures/between";
 import { cost } from "./figures/cost";
@@ -18,6 +18,7 @@ import { forest } from "./figures/forest";
 import { heatmap } from "./figures/heatmap";
 import { knee } from "./figures/knee";
 import { load } from "./figures/load";
+import { overTime } from "./figures/over-time";
 import { percentiles } from "./figures/percentiles";
 import { sessions } from "./figures/sessions";
 import { sweep } from "./figures/sweep";
@@ -25,10 +26,13 @@ import { twins } from "./figures/twins";
 import { type Live, live } from "./live";
 import { type Looking, State } from "./state";
 import { gains, verdict, versus } from "./versus";
+import { hinted } from "./words";
 
-type Maker = (looking: Looking, redraw: () => void) => Figure | null;
+type Maker = (looking: Looking, redraw: () => void) => Figure | Lacking | null;
 
 const RESIZED_MS = 120;
+/** Pixels; as in the style sheet. */
+const PHONE = 560;
 
 function start(): void {
   const data = document.getElementById("sessions")?.textContent ?? "[]";
@@ -50,6 +54,7 @@ function start(): void {
     knee,
     errors,
     audit,
+    overTime,
     course,
     cost,
     twins,
@@ -86,9 +91,14 @@ function start(): void {
     const room = evidence.lastElementChild as HTMLElement;
     for (const make of makers) room.append(slot(make, state));
     for (const each of [options(looking), cells(looking)]) if (each) room.append(each);
+    const { element, fill } = index(room);
+    relist = fill;
+    room.before(element);
     drawAll();
   }
 
+  /** Writes the list of figures anew: their titles change with what is chosen in them. */
+  let relist = () => {};
   const redraws = new Map<Element, () => void>();
   /** A figure's place; a figure that chooses something is made anew in its place, and keeps the focus. */
   function slot(make: Maker, state: State): HTMLElement {
@@ -97,8 +107,8 @@ function start(): void {
       const looking = state.looking();
       const figure = looking && make(looking, again);
       redraws.delete(place);
-      if (!figure) {
-        place.replaceChildren();
+      if (!figure || "needs" in figure) {
+        place.replaceChildren(...(figure ? [lacking(figure)] : []));
         return false;
       }
       const framed = frame(figure, conditions(looking, figure));
@@ -109,6 +119,7 @@ function start(): void {
     function again(): void {
       const focused = [...place.querySelectorAll("select")].indexOf(document.activeElement as HTMLSelectElement);
       if (fill()) redraws.get(place)?.();
+      relist();
       if (focused >= 0) place.querySelectorAll("select")[focused]?.focus();
     }
     fill();
@@ -200,6 +211,13 @@ function head(state: State): HTMLElement {
   );
 }
 
+/** What is recommended, without the name of the group, which stands above it. */
+function recommended({ label, recommendation: { text } }: Looking["group"]): string {
+  const named = `${label}: `;
+  const own = label !== "" && text.slice(0, named.length).toLowerCase() === named.toLowerCase();
+  return own ? capital(text.slice(named.length)) : text;
+}
+
 /** Which conditions are looked at. */
 function picker(state: State, { view, group }: Looking): HTMLElement {
   const at = view.groups.indexOf(group);
@@ -207,6 +225,7 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
     const next = view.groups[(at + by + view.groups.length) % view.groups.length];
     if (next) state.openGroup(next.id);
   };
+  const known = doubt(view, group.id);
   const measured = candidates(view, group).filter((cell) => cell.outcome === "measured").length;
   return h(
     "div",
@@ -226,13 +245,30 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
       view.groups.length > 1 &&
         h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
     ),
-    h("p", { class: "verdict" }, group.recommendation.text),
+    h("p", { class: "verdict" }, recommended(group)),
+    known &&
+      h("p", { class: "known" }, h("span", { class: `mark ${known.mark}` }, signOf(known.mark)), ` ${known.text}`),
     h(
       "p",
       { class: "reading" },
-      `${counted(measured, "cell")} measured, ${counted(group.blocks.used, "block")} of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`,
+      ...hinted(
+        `${counted(measured, "cell")} measured, ${counted(group.blocks.used, "block")} of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`,
+      ),
     ),
   );
+}
+
+/** What there is to see of these conditions, to go to it: a small screen shows one of them at a time. */
+function index(room: HTMLElement): { element: HTMLElement; fill(): void } {
+  const figures = () => [...room.querySelectorAll("figure")];
+  const list = h("ol", {});
+  const fill = () =>
+    list.replaceChildren(
+      ...figures().map((each) => h("li", {}, h("a", { href: `#${each.id}` }, each.querySelector("h3")?.textContent))),
+    );
+  // On a wide page it stands open: a closed one tells nobody what there is.
+  const attributes = { class: "index", open: innerWidth > PHONE, ontoggle: fill };
+  return { element: h("details", attributes, h("summary", {}, "Go to a figure"), list), fill };
 }
 
 start();

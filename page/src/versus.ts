@@ -1,11 +1,12 @@
 // What a session that compared two, or checked a program, came to: its verdict first, in the words of the document, with the
 // interval that it was read off.
 
-import { cellOf, groupOf, type View } from "./data";
-import { h } from "./dom";
+import { cellOf, groupOf, limitName, type View } from "./data";
+import { h, table } from "./dom";
 import { differences, FAR } from "./figures/differences";
-import { duration, percent } from "./format";
+import { axisUnit, digits, duration, percent, withInterval } from "./format";
 import type { Figure } from "./frame";
+import { costOf } from "./measure";
 import type { Looking } from "./state";
 
 const VERDICTS = {
@@ -17,10 +18,10 @@ const VERDICTS = {
 
 /** The verdict above everything else; nothing in a session that asked something else. */
 export function verdict(view: View): HTMLElement | null {
-  return view.versus ? two(view.versus) : view.check ? program(view.check) : null;
+  return view.versus ? two(view, view.versus) : view.check ? program(view.check) : null;
 }
 
-function two(versus: NonNullable<View["versus"]>): HTMLElement {
+function two(view: View, versus: NonNullable<View["versus"]>): HTMLElement {
   const [mark, meaning] = VERDICTS[versus.verdict];
   const side = (name: string, { words, differs, reason }: typeof versus.a) => {
     const apart = Object.entries(differs ?? {}).map(([factor, level]) => `${factor} ${level}`);
@@ -47,8 +48,40 @@ function two(versus: NonNullable<View["versus"]>): HTMLElement {
     ),
     side("a", versus.a),
     side("b", versus.b),
+    both(view, versus),
     versus.alike ? h("p", { class: "reading" }, `Alike: ${versus.alike}.`) : null,
   );
+}
+
+/** What both reached, in one unit, and what limits each. */
+function both(view: View, { a, b }: NonNullable<View["versus"]>): HTMLElement | null {
+  const sides = [["a", a] as const, ["b", b] as const].filter(([, side]) => side.rate != null);
+  const cells = sides.flatMap(([, side]) => cellOf(view, side.cell) ?? []);
+  if (sides.length === 0) return null;
+  const { name, divisor } = axisUnit(
+    cells[0]?.estimate.unit ?? "",
+    Math.max(...sides.map(([, { rate }]) => rate ?? 0)),
+  );
+  const cost = costOf(cells);
+  const rows = sides.map(([side, { cell, rate, cpu_ns: cpu, trials }]) => {
+    const found = cellOf(view, cell);
+    const { lower, upper } = found?.estimate ?? {};
+    const [spent, one] = [found && cost?.of(found), (value: number) => digits(value / divisor)];
+    const interval = lower == null || upper == null ? "–" : `${one(lower)} to ${one(upper)}`;
+    const limit = found?.limit;
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, side),
+      h("td", { class: "number" }, rate == null ? "–" : one(rate)),
+      h("td", {}, interval),
+      h("td", {}, spent && cost ? withInterval(spent, cost.unit) : cpu == null ? "–" : `${duration(cpu)} a run`),
+      h("td", { class: "number" }, String(trials)),
+      h("td", {}, limit ? `${limitName(limit.name)}: ${limit.sentence}` : "–"),
+    );
+  });
+  const columns = ["", name, "interval", cost?.label ?? "CPU time", "trials", "limited by"];
+  return table("Both of them", columns, rows, { kind: "both" });
 }
 
 function program(check: NonNullable<View["check"]>): HTMLElement | null {
@@ -77,39 +110,48 @@ export function versus({ view }: Looking): Figure | null {
   if (found?.longer == null) return null;
   const { longer, lower = null, upper = null, margin, level, blocks } = found;
   const [, word] = VERDICTS[found.verdict];
+  const [verb, more] = { events: ["counts", "more events"], "cpu time": ["takes", "more CPU time"] }[found.cost] ?? [
+    "takes",
+    "longer",
+  ];
+  const bar =
+    lower == null && upper == null
+      ? `There are too few paired blocks (${blocks}) for an interval; the`
+      : `The bar is the interval at ${percent(level)} from ${blocks} paired blocks, the`;
   return {
     id: "versus",
     holds: "",
-    title: `How much longer b takes than a`,
-    reading: `For the same work, by its ${found.cost}; to the left of 0 it is a that takes longer. The bar is the interval at ${percent(level)} from ${blocks} paired blocks, the shade the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
+    title: `Which of the two ${verb} ${more}, and how much`,
+    reading: `For the same work. Right of the middle b ${verb} ${more}, left of it a does: 2\u00a0× is twice as much as the other, and lies as far on either side. ${bar} shade is the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
     table: () => ({
       columns: ["b_longer", "lower", "upper", "level", "margin", "blocks", "verdict"],
       rows: [[longer, lower, upper, level, margin, blocks, found.verdict]],
     }),
     draw: (width) => [
       differences(
-        [{ id: "b", label: "b", mid: longer, lower, upper, word, alarm: found.verdict === "worse", more: word }],
+        [{ id: "b", label: "a and b", mid: longer, lower, upper, word, alarm: found.verdict === "worse", more: word }],
         margin,
-        "← a takes longer · b takes longer →",
+        `← a ${verb} ${more} · b ${verb} ${more} →`,
         width,
         FAR,
+        "either",
       ),
     ],
   };
 }
 
-/** From three times as fast on, gains are told as times. */
-const MANY = 2;
+/** From twice as fast on, gains are told as times. */
+const MANY = 1;
 
 /** What the named values gain over what the program has now. */
 export function gains({ view }: Looking): Figure | null {
   const { check } = view;
   const rows = (check?.gains ?? []).filter((gain) => gain.gain != null);
   if (!check || rows.length === 0) return null;
-  const { program } = check;
+  const program = check.program;
   const label = (gain: (typeof rows)[number]) => {
-    const named = cellOf(view, gain.cell)?.label || "the named value";
-    return rows.length > 1 ? `${groupOf(view, gain.group)?.label ?? gain.group}: ${named}` : named;
+    const value = cellOf(view, gain.cell)?.label || "the named value";
+    return rows.length > 1 ? `${groupOf(view, gain.group)?.label ?? gain.group}: ${value}` : value;
   };
   // Where it is many times as fast, a percentage is no number for people.
   const many = rows.some((gain) => (gain.gain ?? 0) >= MANY);
@@ -118,7 +160,7 @@ export function gains({ view }: Looking): Figure | null {
     id: "gains",
     holds: "",
     title: `What ${program} gains`,
-    reading: `How much faster the named value is than ${now}, the value of now, within the same blocks. The bar is the interval, for all values at once; the shade is the margin.`,
+    reading: `How much faster the named value is than ${now}, the value of now, within the same blocks. ${rows.some((gain) => gain.lower != null) ? `The bar is the interval at ${percent(view.plan.level)}, for all values at once. ` : ""}${many ? `The margin of ${percent(view.plan.margin)} is narrower than the line at 1\u00a0×, where nothing is gained.` : `The shade is the margin of ${percent(view.plan.margin)}.`}`,
     table: () => ({
       columns: ["group", "named", "default", "gain", "lower", "upper", "cpu_ns", "default_cpu_ns"],
       rows: rows.map((gain) => [

@@ -46,10 +46,12 @@ describe("numbers for people", () => {
   test("durations, counts, shares", () => {
     expect([12, 1500, 2.5e6, 6e10].map((ns) => plain(duration(ns)))).toEqual(["12 ns", "1.5 µs", "2.5 ms", "60 s"]);
     expect([7, 20_000, 1_234_567].map((n) => plain(count(n)))).toEqual(["7", "20k", "1.23M"]);
-    expect([0, 0.0016, 0.05, 1, 3.04].map((share) => plain(percent(share)))).toEqual([
+    expect([0, 0.0016, 0.05, 0.2847, 0.983, 1, 3.04].map((share) => plain(percent(share)))).toEqual([
       "0 %",
       "0.16 %",
       "5 %",
+      "28.5 %",
+      "98.3 %",
       "100 %",
       "304 %",
     ]);
@@ -122,7 +124,7 @@ describe("words beside numbers", () => {
     expect([range(null, 0.06228), range(0.77, 1.851), range(0.08, 44)].map(plain)).toEqual([
       "0 % to 6.3 %",
       "77 % to 186 %",
-      "8 % or more",
+      "at least 8 %",
     ]);
   });
 });

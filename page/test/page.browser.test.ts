@@ -9,7 +9,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { fileOf, open, PATIENCE_MS, program, served, start } from "./browser";
 import type { View } from "../src/data";
-import { between, cell, grid, long, session } from "./planted";
+import { between, cell, grid, long, overTime, session } from "./planted";
 
 const binary = process.env["BYTEGAUGE"];
 
@@ -30,6 +30,7 @@ describe.skipIf(!program)("the page in a browser", () => {
     const { page, trouble, elements } = await open(browser, fileOf([grid(5, 4)]));
     expect(await page.locator("#answers .answer:not(.heading)").count()).toBe(1);
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
+    expect(await page.locator("#heatmap [fill^='url(']").count(), "what was screened is hatched").toBeGreaterThan(0);
     const paths = await page
       .locator("#heatmap .contours path")
       .evaluateAll((all) => all.map((each) => each.getAttribute("d")));
@@ -188,6 +189,10 @@ describe.skipIf(!program)("the page in a browser", () => {
     const text = async (place: string) => ((await page.locator(place).textContent()) ?? "").replaceAll("\u00a0", " ");
     expect(await text("#answers .summary")).toContain("0 of 1 answer is plainly shown to be within 5 %");
     expect(await page.locator(".answers .mark.contested").textContent()).toBe("✓?");
+    expect(await text(".answers .choice .note"), "beside the choice").toBe("not by its second trials: Noise");
+    expect(await text(".picker .known"), "the evidence tells the doubt as well").toBe(
+      "✓? Shown, but something speaks against it: not by its second trials (by these ≤ 7.8 % more time).",
+    );
     expect(await text(".answers .within")).toContain("≤ 7.8 %");
     expect(await text(".answers .limit"), "no more is said than was recorded").toBe(
       "no limit foundCPU time was not recorded",
@@ -220,6 +225,9 @@ describe.skipIf(!program)("the page in a browser", () => {
     view.cells.push({ ...first, id: "t", kind: "twin" });
     const both = [first.id, "t"].map((cell) => ({ cell, rate: [1e9] }));
     group.course = { blocks_per_point: 1, block: [0], at_ns: [1e9], steal_share: [0], cells: both };
+    group.label = "unix · sum";
+    group.recommendation.text = "Unix · sum: not proven (1 usable block).";
+    view.notes = ["g5: not steady", "the harness takes 2 %", "g6: not steady"];
     view.answer.next = [
       "bytegauge doctor",
       "says what disturbs; if they cannot rest:",
@@ -234,7 +242,21 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.locator(lines).count()).toBe(0);
     const several = await open(browser, fileOf([grid(3, 1)]));
     expect(await several.page.locator(lines).count()).toBeGreaterThan(0);
-    const legend = (await page.locator("#course svg text").allTextContents()).filter((text) =>
+    expect(await page.locator("#course").evaluate((line) => line.tagName), "one block has no course").toBe("P");
+    expect(await page.locator("#course").textContent()).toContain("from two blocks on");
+    expect(await page.locator(".picker .verdict").textContent(), "what stands above it is not told again").toBe(
+      "Not proven (1 usable block).",
+    );
+    expect(await page.locator("#notes li").allTextContents()).toEqual([
+      "g5, g6: not steady",
+      "the harness takes 2\u00a0%",
+    ]);
+    const twice = both.map(({ cell }) => ({ cell, rate: [1e9, 1.1e9] }));
+    group.course = { blocks_per_point: 1, block: [0, 1], at_ns: [1e9, 2e9], steal_share: [0, 0], cells: twice };
+    const two = await open(browser, fileOf([view]));
+    expect(await two.page.locator("#course .reading").textContent()).toContain("The host took no CPU time");
+    expect(await two.page.locator("#course .drawing > svg").count(), "nothing to draw of it").toBe(2);
+    const legend = (await two.page.locator("#course svg text").allTextContents()).filter((text) =>
       text.startsWith(first.label),
     );
     expect(legend).toEqual([first.label, `${first.label}, second trials`]);
@@ -320,7 +342,9 @@ describe.skipIf(!program)("the page in a browser", () => {
   test("every figure is saved as what it offers, and its data are a table", async () => {
     const { page, trouble } = await open(browser, fileOf([long(grid(5, 4))]));
     const ids = await page.locator("figure").evaluateAll((all) => all.map((each) => each.id));
-    expect(ids).toEqual(expect.arrayContaining(["forest", "heatmap", "sweep", "course", "cost", "twins", "audit"]));
+    expect(ids).toEqual(
+      expect.arrayContaining(["forest", "heatmap", "sweep", "over-time", "course", "cost", "twins", "audit"]),
+    );
     for (const id of ids) {
       const figure = page.locator(`#${id}`);
       expect(await figure.locator("details.data, table").count(), id).toBeGreaterThan(0);
@@ -568,7 +592,129 @@ describe.skipIf(!program)("the page in a browser", () => {
     expect(await page.locator("#verdict").textContent()).toContain("b is worse: b takes 20\u00a0% longer");
     expect(await page.locator("#verdict code").first().textContent(), "words are text").toBe("run:stream <b>");
     expect((await page.locator("#versus svg text").allTextContents()).join(" ")).toContain("b is worse");
+    expect(await page.locator("#verdict .both tbody tr").count()).toBe(2);
+    expect(await page.locator("#answers .answer").count(), "no second answer by another level").toBe(0);
     expect(trouble).toEqual([]);
+  });
+
+  test("how far two are apart is told on one scale, with its ends and the level of its look", async () => {
+    const view = grid(2, 1);
+    const side = (cell: string) => ({ cell, words: cell, differs: {}, trials: 12, rate: 1e9 });
+    view.versus = {
+      ...{ a: side("c0-0"), b: side("c1-0"), alike: "", cost: "time" },
+      ...{ longer: -0.096, lower: -2.36, upper: 1.8, blocks: 12, level: 0.983, margin: 0.05 },
+      ...{ verdict: "open", text: "not decided" },
+    } as unknown as NonNullable<typeof view.versus>;
+    for (const width of [1280, 390]) {
+      const { page, trouble } = await open(browser, fileOf([view]), { viewport: { width, height: 900 } });
+      const marks = (await page.locator("#versus svg text").allTextContents()).map((text) =>
+        text.replaceAll("\u00a0", " "),
+      );
+      expect(marks).toEqual(expect.arrayContaining(["3.36 ×", "1.1 ×", "2.8 ×", "2 ×", "1 ×"]));
+      expect(marks.filter((text) => /[%−]/.test(text))).toEqual([]);
+      expect(await page.locator("#versus .reading").textContent()).toContain("98.3\u00a0%");
+      expect(trouble).toEqual([]);
+    }
+  });
+
+  test("calls that fail are seen beside the choice, which is not called for in bold", async () => {
+    const cells = ["g1", "g2"].map((group) =>
+      cell({ id: group, group, factors: { transport: group, read_size: 1024, write_size: 1024 }, bound: [0, 0.4] }),
+    );
+    const [bad] = cells;
+    if (bad) bad.call = { failed_share: 0.285, errors: [] } as unknown as NonNullable<typeof bad.call>;
+    const view = session(cells);
+    const [row, other] = view.answer.use.rows;
+    const [group] = view.groups;
+    if (!row || !other || !group) throw new Error("two groups have two answers");
+    Object.assign(row, { standing: "doubtful", note: "28.5 % of its calls fail", within: null });
+    Object.assign(other, { standing: "proven", shown: ["64 KiB"] });
+    group.recommendation.proven = false;
+    const { page, trouble } = await open(browser, fileOf([view]));
+    const weights = await page
+      .locator("#answers .pair b")
+      .evaluateAll((all) => all.map((each) => Number(getComputedStyle(each).fontWeight)));
+    expect(weights).toEqual([400, 700]);
+    const plain = (text: string | null) => text?.replaceAll("\u00a0", " ");
+    expect(plain(await page.locator("#answers .choice .note").textContent())).toBe("28.5 % of its calls fail");
+    expect(plain((await page.locator("#forest svg text").allTextContents()).join(" | "))).toContain(
+      "▸ g1, 28.5 % of its calls fail",
+    );
+    expect(plain(await page.locator("#forest .reading").textContent())).toContain(
+      "▸ leads so far, and is not shown to be good; 28.5 % of its calls fail",
+    );
+    expect(trouble).toEqual([]);
+  });
+
+  test("a bound at nothing is seen, and so are the margin and what lies beyond the scale", async () => {
+    const cells = [
+      cell({ id: "c1", factors: { transport: "unix", read_size: 1024, write_size: 1024 }, bound: [0, 0] }),
+      cell({ id: "c2", factors: { transport: "unix", read_size: 2048, write_size: 1024 }, bound: [0.25, 3.8] }),
+      cell({ id: "c3", factors: { transport: "unix", read_size: 4096, write_size: 1024 }, bound: [14.6, 30] }),
+    ];
+    const { page, trouble } = await open(browser, fileOf([session(cells)]));
+    const forest = page.locator("#forest .side svg").first();
+    const [margin] = await forest.locator("rect").evaluateAll((all) => all.map((each) => each.getBoundingClientRect()));
+    expect(margin?.width, "5 % where bars reach to 900 %").toBeGreaterThan(10);
+    const ends = forest.locator('g[stroke-width="2.5"] line');
+    expect(await ends.count()).toBe(2);
+    expect(await forest.locator("text").allTextContents()).toContain("at least 1460\u00a0%");
+    expect(trouble).toEqual([]);
+  });
+
+  test("a difference without an interval has nothing that looks like one", async () => {
+    const view = long(grid(3, 1));
+    for (const group of view.groups) {
+      group.audit = null;
+      if (group.twin) Object.assign(group.twin, { difference: 0.12, lower: null, upper: null });
+    }
+    const { page, trouble } = await open(browser, fileOf([view]));
+    const drawing = page.locator("#twins .drawing svg").first();
+    const guide = drawing.locator('g[stroke-dasharray="1 5"] line');
+    expect(await guide.count()).toBe(1);
+    const [from = 0, to = 0] = await guide.evaluate((line) =>
+      [line.getAttribute("x1"), line.getAttribute("x2")].map(Number),
+    );
+    const [first = 0, last = 0] = await drawing
+      .locator("g line[x1]")
+      .evaluateAll((all) => all.map((each) => Number(each.getAttribute("x1"))).sort((a, b) => a - b))
+      .then((all) => [all[0] ?? 0, all.at(-1) ?? 0]);
+    expect(from, "from end to end").toBeLessThanOrEqual(first);
+    expect(to).toBeGreaterThanOrEqual(last);
+    expect(trouble).toEqual([]);
+  });
+
+  test("what to avoid is seen whole on a phone, and a table that is cut off shows it", async () => {
+    const view = grid(3, 3);
+    view.answer.avoid = [
+      {
+        question: "g1 unix, reads all",
+        group: "g1",
+        factor: "read_size",
+        heading: "SO_RCVBUF",
+        against: "the best",
+        levels: [{ level: "1K", dearer_lower: 0.63, dearer_upper: 2.36 }],
+      },
+    ];
+    const { page } = await open(browser, fileOf([view]), { viewport: { width: 360, height: 800 } });
+    const [needed, has] = await page
+      .locator("#avoid .table")
+      .evaluate((table) => [table.scrollWidth, table.clientWidth] as const);
+    expect(needed).toBeLessThanOrEqual(has);
+    expect(await page.locator("#cells .table").evaluate((table) => getComputedStyle(table).backgroundImage)).toContain(
+      "linear-gradient",
+    );
+  });
+
+  test("a logarithmic scale of colours says so, and every line has its entry", async () => {
+    const view = grid(30, 30);
+    for (const [at, each] of view.cells.entries()) each.estimate.median = 1e7 * 1.01 ** at;
+    const { page } = await open(browser, fileOf([view]));
+    const keys = await page.locator("#heatmap svg.key text").allTextContents();
+    expect(keys).toEqual(expect.arrayContaining(["may be the best", "confirmed"]));
+    expect(keys.join(" ")).toContain("on a logarithmic scale");
+    const even = await open(browser, fileOf([grid(5, 4)]));
+    expect((await even.page.locator("#heatmap svg.key text").allTextContents()).join(" ")).not.toContain("logarithmic");
   });
 
   test("what a program gains stands first, with its interval", async () => {
@@ -595,6 +741,166 @@ describe.skipIf(!program)("the page in a browser", () => {
   test("one session has nobody beside it", async () => {
     const { page } = await open(browser, fileOf([grid(3, 3)]));
     expect(await page.locator("#others, #apart, #travelled, #same-cells").count()).toBe(0);
+  });
+
+  test("how a long trial went: each flow thin, their sum bold, of many flows no more than can be seen", async () => {
+    const view = long(grid(3, 2));
+    const { page, trouble } = await open(browser, fileOf([view]));
+    const figure = page.locator("#over-time");
+    expect(await figure.locator("h3").textContent()).toBe("Throughput over time, in one long trial");
+    expect(await figure.locator(".reading").textContent()).toContain("Above all 3 flows together, below each of them");
+    const lines = (panel: number, thick: number) =>
+      `.drawing > svg:nth-child(${panel}) g[stroke-width="${thick}"] path`;
+    expect(await figure.locator(lines(1, 2.6)).count()).toBe(1);
+    expect(await figure.locator(lines(2, 1.2)).count(), "on a scale of their own").toBe(3);
+    const said = () => figure.locator(".drawing svg text").allTextContents();
+    expect(await said()).toEqual(expect.arrayContaining(["all flows together", "flow 1", "flow 3"]));
+    await figure.locator(".data summary").click();
+    await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(40);
+    expect(await figure.locator("thead th").allTextContents()).toEqual([
+      "from_ns",
+      "to_ns",
+      "rate",
+      "flow_1",
+      "flow_2",
+      "flow_3",
+    ]);
+    for (const group of view.groups) group.over_time = overTime(view.cells[0]?.id ?? "", 64, 1000);
+    const many = await open(browser, fileOf([view]), { viewport: { width: 360, height: 800 } });
+    const texts = await many.page.locator("#over-time .drawing svg text").allTextContents();
+    expect(texts).toContain("each of 64 flows");
+    expect(texts).not.toContain("flow 1");
+    expect(await many.page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
+    expect(await many.elements()).toBeLessThan(6_000);
+    const none = await open(browser, fileOf([grid(3, 2)]));
+    expect(await none.page.locator("#over-time").count()).toBe(0);
+    expect([...trouble, ...many.trouble]).toEqual([]);
+  });
+
+  test.each([
+    [30, 1280],
+    [30, 390],
+    [100, 1280],
+    [100, 390],
+  ])(
+    "a map of %d levels each way on %d pixels: labels apart, no hatching, no higher than a screen",
+    async (many, wide) => {
+      const { page, trouble } = await open(browser, fileOf([grid(many, many)]), {
+        viewport: { width: wide, height: 900 },
+      });
+      expect(await page.locator("#heatmap [fill^='url(']").count()).toBe(0);
+      expect(await page.locator("#heatmap .reading").textContent()).toContain("Framed: confirmed");
+      expect(await page.locator("#heatmap .frames").getAttribute("d"), "a line around what was confirmed").toMatch(
+        /^M/,
+      );
+      const map = await page.locator("#heatmap .board svg").first().boundingBox();
+      expect(map?.height).toBeLessThan(720);
+      const boxes = await page.locator("#heatmap .board svg text").evaluateAll((all) =>
+        all
+          .filter((each) => /\d.[KM]iB$/.test(each.textContent ?? ""))
+          .map((each) => each.getBoundingClientRect())
+          .map(({ left, right, top, bottom }) => ({ left, right, top, bottom })),
+      );
+      const lowest = Math.max(...boxes.map((box) => box.top));
+      const across = boxes.filter((box) => box.top > lowest - 2).sort((a, b) => a.left - b.left);
+      const down = boxes.filter((box) => box.top <= lowest - 2).sort((a, b) => a.top - b.top);
+      expect(Math.min(across.length, down.length)).toBeGreaterThan(2);
+      across.slice(1).forEach((box, at) => expect(box.left).toBeGreaterThan(across[at]?.right ?? 0));
+      // The boxes of letters have room of their own above and below.
+      down.slice(1).forEach((box, at) => expect(box.top).toBeGreaterThan((down[at]?.bottom ?? 0) - 3));
+      expect(trouble).toEqual([]);
+    },
+  );
+
+  test("marks at the ends of their axes are seen whole", async () => {
+    const sizes = [1, 4].map((size) =>
+      cell({ id: `c${size}`, factors: { transport: "unix", read_size: size * 1024, write_size: 1024 } }),
+    );
+    for (const [at, each] of sizes.entries())
+      for (const [part, ns] of Object.entries({ p50: 2e4, p90: 5e4, p99: 9e4 }))
+        each.more[`total_${part}_ns`] = { metric: part, unit: "ns", median: ns * (at + 1), lower: null, upper: null };
+    const { page, trouble } = await open(browser, fileOf([session(sizes, { varied: ["read_size"] })]));
+    const cut = await page.locator("#percentiles .drawing > svg").evaluate((drawing) => {
+      const { left, bottom } = drawing.getBoundingClientRect();
+      const marks = [...drawing.querySelectorAll("g:not([aria-hidden]) > :is(circle, path[transform])")].map((each) =>
+        each.getBoundingClientRect(),
+      );
+      // The margins of the drawing.
+      return {
+        marks: marks.length,
+        cut: marks.filter((box) => box.left < left + 62 || box.bottom > bottom - 40).length,
+      };
+    });
+    expect(cut).toEqual({ marks: 6, cut: 0 });
+    expect(trouble).toEqual([]);
+  });
+
+  test("words say what they mean where they are used first, and in a list", async () => {
+    const { page } = await open(browser, fileOf([long(grid(5, 4))]));
+    const hints = await page
+      .locator("#twins .reading abbr")
+      .evaluateAll((all) => all.map((each) => [each.textContent, each.getAttribute("title")]));
+    const words = hints.map(([word]) => word);
+    expect(words).toEqual(expect.arrayContaining(["block", "second trials", "interval", "margin"]));
+    expect(new Set(words).size, "each once").toBe(words.length);
+    expect(hints.every(([, title]) => (title ?? "").length > 20)).toBe(true);
+    await page.locator("#answers .words summary").click();
+    expect(await page.locator("#answers .words dt").allTextContents()).toEqual(
+      expect.arrayContaining(["block", "second trials", "bound", "screened", "confirmed", "margin", "look"]),
+    );
+  });
+
+  test("the figures of some conditions are a list, by the names that they have now", async () => {
+    const { page, trouble } = await open(browser, fileOf([grid(5, 4)]));
+    await page.locator("#sweep select").first().selectOption("write_size");
+    // On a wide page it stands open.
+    const figures = page.locator("#evidence figure");
+    const links = page.locator(".index a");
+    await expect.poll(() => links.count(), { timeout: PATIENCE_MS }).toBe(await figures.count());
+    expect(await links.allTextContents()).toEqual(await figures.locator("h3").allTextContents());
+    await links.last().click();
+    await page.waitForURL(/#cells$/);
+    expect(trouble).toEqual([]);
+  });
+
+  test("many answers are short on a phone, until one is asked for", async () => {
+    const cells = Array.from({ length: 6 }, (_, at) =>
+      cell({
+        id: `g${at}`,
+        group: `g${at}`,
+        factors: { transport: "unix", read_size: 1024 * (at + 1), write_size: 1024 },
+      }),
+    );
+    const view = session(cells);
+    for (const row of view.answer.use.rows) row.code = ["read(fd, buf, 65536)"];
+    const phone = { viewport: { width: 390, height: 800 } };
+    const { page, trouble } = await open(browser, fileOf([view]), phone);
+    const first = page.locator("#answers .answer:not(.heading)").first();
+    const seen = () => first.locator(".limit, .code").evaluateAll((all) => all.map((each) => each.checkVisibility()));
+    expect(await seen()).toEqual([false, false]);
+    expect(await first.locator(".within").isVisible()).toBe(true);
+    await first.locator(".unfold").focus();
+    await page.keyboard.press("Enter");
+    expect(await seen()).toEqual([true, true]);
+    expect(await first.locator(".unfold").getAttribute("aria-expanded")).toBe("true");
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(390);
+    const wide = await open(browser, fileOf([view]));
+    expect(await wide.page.locator(".unfold").first().isVisible()).toBe(false);
+    expect(await wide.page.locator("#answers .limit").first().isVisible()).toBe(true);
+    // Where a table of the answers stands above it, the list waits behind one line.
+    view.answer.use.grid = {
+      down: { factor: "read_size", levels: ["1 KiB"] },
+      across: { factor: "write_size", levels: ["1", "2", "3", "4", "5", "6"] },
+      cells: [[0, 1, 2, 3, 4, 5]],
+    };
+    for (const [options, seen] of [
+      [phone, false],
+      [{}, true],
+    ] as const) {
+      const { page } = await open(browser, fileOf([view]), options);
+      expect(await page.locator("#answers ol.answers").isVisible()).toBe(seen);
+    }
+    expect(trouble).toEqual([]);
   });
 
   test("a grid of answers leads to each of them", async () => {
@@ -742,7 +1048,7 @@ describe.skipIf(!program)("the page in a browser", () => {
       for (const { each, error } of failed) {
         expect(said).toContain(`${each.label}: ${error.class} while writing`);
         const share = error.count / (each.call?.begun ?? 0);
-        expect(said, each.label).toContain(`${Number((share * 100).toPrecision(2))} %, `);
+        expect(said, each.label).toContain(`${Number((share * 100).toPrecision(share >= 0.1 ? 3 : 2))} %, `);
       }
       expect(await figure.locator(".reading").textContent()).toContain(failed[0]?.error.explanation);
       await figure.locator(".data summary").click();

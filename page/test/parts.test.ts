@@ -3,17 +3,22 @@ import { marked, summary } from "../src/answers";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
 import { pivot } from "../src/data";
-import { verdict as again } from "../src/figures/twins";
-import { edges, near } from "../src/figures/contours";
+import { alarmed, verdict as again } from "../src/figures/twins";
+import { cleared, drawn, edges, near } from "../src/figures/contours";
 import { fitted } from "../src/figures/cost";
 import { type Difference, domainOf, reachOf } from "../src/figures/differences";
 import { explained } from "../src/figures/errors";
-import { flat, mayBeBest, notTheFastest } from "../src/figures/facts";
+import { failing, flat, mayBeBest, merged, notTheFirst, ranked } from "../src/figures/facts";
+import { corners } from "../src/figures/over-time";
+import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { percentileOf } from "../src/figures/percentiles";
 import { called, same } from "../src/figures/sessions";
-import { axes, told } from "../src/figures/sweep";
+import { axes, told, topOf } from "../src/figures/sweep";
+import { halves, rootTicks } from "../src/figures/forest";
+import { logarithmic } from "../src/look";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
+import { pieces, WORDS } from "../src/words";
 import { between, cell, grid, session } from "./planted";
 
 describe("a bound", () => {
@@ -65,6 +70,8 @@ describe("differences", () => {
     expect(low).toBeLessThan(-0.35);
     expect(top).toBeGreaterThan(0.3 * -low);
     expect(domainOf([row(-0.9, 8)], 0.05, 8, "both")[0]).toBeGreaterThanOrEqual(-1);
+    // Where the left is how much longer the other one takes, it may be more than all.
+    expect(domainOf([row(-2.4, 1.8)], 0.05, 99, "either")[0]).toBeLessThan(-2.4);
   });
   test("beside the best nothing lies below 0, nor are there negative multiples", () => {
     expect(domainOf([row(0, 4)], 0.05, 9, "more")).toEqual([0, 4.12]);
@@ -73,11 +80,64 @@ describe("differences", () => {
     expect(low).toBeGreaterThan(-1);
     expect(low).toBeLessThan(0);
   });
+  test("of two, twice as long lies as far on either side, and all numbers are on one scale", () => {
+    expect(ratio.place(-1)).toBe(-ratio.place(1));
+    for (const share of [-2.36, 0, 0.05, 1.8]) expect(ratio.share(ratio.place(share))).toBeCloseTo(share);
+    const told = (...shares: number[]) => shares.map(slower(shares)).map((text) => text.replace("\u00a0", " "));
+    expect(told(-2.36, -0.096, 1.8)).toEqual(["3.36 ×", "1.1 ×", "2.8 ×"]);
+    expect(told(-0.1, 0.02, 0.4)).toEqual(["10 %", "2 %", "40 %"]);
+    const ticks = ratioTicks(ratio.place(-2.5), ratio.place(2), 12);
+    expect(ticks.map((at) => Math.round(1e3 * ratio.share(at)) / 1e3)).toEqual([-2, -1, -0.25, 0, 0.25, 1, 2]);
+    expect(ratioTicks(-0.07, 0.07, 8).map((at) => Math.round(1e3 * ratio.share(at)) / 1e3)).toEqual([
+      -0.05, -0.02, 0, 0.02, 0.05,
+    ]);
+  });
   test("a row that leaves out 0 says so", () => {
     expect([again(0.01, 0.2, false), again(-0.2, -0.1, false), again(-0.1, 0.1, false), again(0.3, 0.4, true)]).toEqual(
       ["leaves out 0", "leaves out 0", "", "alarm"],
     );
     expect(again(null, null, false)).toBe("");
+  });
+});
+
+test("whether a twin alarms is not known before there is an interval", () => {
+  const twin = (alarm: boolean, lower: number | null, upper: number | null) => alarmed({ alarm, lower, upper });
+  expect([twin(true, 0.1, 0.2), twin(false, -0.1, 0.2), twin(false, null, null)]).toEqual(["yes", "no", "not known"]);
+});
+
+test("notes that say the same of several groups stand once", () => {
+  expect(merged(["g1: not steady", "noise", "g4: not steady", "g4: slow", "not steady"])).toEqual([
+    "g1, g4: not steady",
+    "noise",
+    "g4: slow",
+    "not steady",
+  ]);
+});
+
+test("a rate is a step as long as its interval", () => {
+  expect(corners([5, 7], 10)).toEqual([
+    { at: 0, rate: 5 },
+    { at: 10, rate: 5 },
+    { at: 10, rate: 7 },
+    { at: 20, rate: 7 },
+  ]);
+});
+
+describe("words", () => {
+  test("are explained where they are used first, and leave the text as it was", () => {
+    const text = "Trials of a block: second trials, screened only, and blocks; looked at.";
+    const found = pieces(text);
+    expect(found.map((piece) => piece.text).join("")).toBe(text);
+    expect(found.filter((piece) => piece.meaning).map((piece) => piece.text)).toEqual([
+      "Trials",
+      "block",
+      "second trials",
+      "screened only",
+    ]);
+    expect(pieces("nothing of it")).toEqual([{ text: "nothing of it" }]);
+  });
+  test("are a list of different ones", () => {
+    expect(new Set(WORDS.map(({ word }) => word)).size).toBe(WORDS.length);
   });
 });
 
@@ -93,14 +153,27 @@ describe("whether a cell may be the best", () => {
     const none = session(cells, { best: [] }).groups[0]!;
     expect(cells.map((each) => mayBeBest(none, each))).toEqual([null, null, null]);
   });
-  test("where another has the highest rate, why that one is not named", () => {
+  test("where another has the highest rate or the smallest bound, why that one is not named", () => {
     const view = session(cells, { recommended: "a" });
     const looking = { view, group: view.groups[0]!, cell: undefined };
-    expect(notTheFastest(looking)).toMatch(/^a has not the highest rate and is named all the same: of what is shown/);
+    expect(notTheFirst(looking)).toMatch(/^a has not the highest rate and is named all the same: of what is shown/);
     looking.group.recommendation.proven = false;
-    expect(notTheFastest(looking)).toContain("trials of the same block are compared in pairs");
+    expect(notTheFirst(looking)).toContain(
+      "a has not the highest rate and leads all the same, which shows nothing yet",
+    );
+    // The fastest one, where another is bounded more closely: what the rank puts first is not passed over in silence.
     looking.group.recommendation.cell = "b";
-    expect(notTheFastest(looking)).toBeNull();
+    expect(ranked(view, looking.group).map(({ id }) => id)).toEqual(["a", "b"]);
+    expect(notTheFirst(looking)).toMatch(/^b has not the smallest bound and leads .*; a is bounded more closely/);
+    const third = cell({ id: "d", factors: {}, rate: 1.5e9, bound: [0, 0.3] });
+    const more = session([...cells, third], { recommended: "d" });
+    more.groups[0]!.recommendation.proven = false;
+    expect(notTheFirst({ view: more, group: more.groups[0]!, cell: undefined })).toMatch(
+      /^d has neither the smallest bound nor the highest rate/,
+    );
+    expect(
+      notTheFirst({ view: session([cells[0]!]), group: session([cells[0]!]).groups[0]!, cell: undefined }),
+    ).toBeNull();
   });
 });
 
@@ -207,6 +280,43 @@ test("what is looked at: the cell to use, else the fastest seen, else nothing", 
   expect([of("a"), of(null)]).toEqual(["a", "b"]);
 });
 
+test("the last tick of a logarithmic axis says how far it goes", () => {
+  const ticks = (levels: number[], room: number) => {
+    const axis = logarithmic(levels, (value) => `${value}`, room);
+    const { ticks: places, tickFormat } = axis as { ticks: number[]; tickFormat(place: number): string };
+    return places.map((place) => tickFormat(place));
+  };
+  expect(ticks([2, 5, 10, 20, 40, 60], 5)).toEqual(["2", "5", "10", "20", "60"]);
+  expect(ticks([1, 2, 4, 8], 8)).toEqual(["1", "2", "4", "8"]);
+  expect(ticks([7], 3)).toEqual(["7"]);
+});
+
+test("one interval that says nothing does not flatten the rest", () => {
+  const value = (mid: number, upper: number | null) => ({ mid, upper });
+  expect(topOf([value(1, 2), value(1.5, 2.4), value(0.9, 15.8)])).toBeCloseTo(2.88);
+  expect(topOf([value(1, 2), value(4, 5)])).toBe(5);
+  expect(topOf([value(1, null), value(8, null)]), "what was measured is seen where it is").toBe(8);
+  expect(topOf([value(3, 4)])).toBe(4);
+});
+
+test("calls that fail are told from one in a hundred on", () => {
+  const fails = (share: number | null) =>
+    failing({ ...cell({ id: "a", factors: {} }), call: { failed_share: share } } as never);
+  expect([fails(0.285), fails(0.009), fails(null)]).toEqual([0.285, null, null]);
+});
+
+test("ticks of a root scale have room", () => {
+  const ticks = (plot: number) => rootTicks(9, (share) => plot * Math.sqrt(share / 16));
+  expect(ticks(600)).toEqual([0, 0.25, 1, 4, 9]);
+  expect(ticks(160)).toEqual([0, 4]);
+  expect(rootTicks(2, (share) => 300 * Math.sqrt(share / 2))).toEqual([0, 0.25, 1]);
+});
+
+test("a name that has no room stands in two lines", () => {
+  expect(halves("More time an operation than the best")).toEqual(["More time an operation", "than the best"]);
+  expect(halves("Throughput")).toEqual(["Throughput", ""]);
+});
+
 test("axes: factors with many numbers first", () => {
   expect(axes(grid(2, 5).cells, ["transport", "read_size", "write_size"])).toEqual(["write_size", "read_size"]);
 });
@@ -241,6 +351,16 @@ test("what a table does not state, the question knows", () => {
 });
 
 describe("contours", () => {
+  test("of many small tiles what is nearest to the best is no line", () => {
+    expect(drawn(false).map(({ share }) => share)).toEqual([0.05, 0.25, 1]);
+    expect(drawn(true).map(({ share }) => share)).toEqual([0.25, 1]);
+  });
+  test("of many small tiles single ones have no line of their own", () => {
+    const speck = Array.from({ length: 5 }, (_, row) => Array.from({ length: 5 }, (_, at) => row === 2 && at === 2));
+    expect(edges(cleared(speck))).toEqual([]);
+    const half = Array.from({ length: 3 }, () => [true, true, false, null]);
+    expect(edges(cleared(half)), "a border stays where it is").toEqual(edges(half));
+  });
   test("run along the tiles where one is near the best and its neighbour is not", () => {
     const inside = near(
       [

@@ -173,6 +173,16 @@ export function session(
   return view as View;
 }
 
+/** A long trial of some flows, each at a rate of its own, in steps of a second. */
+export function overTime(cell: string, flows: number, steps: number): NonNullable<GroupView["over_time"]> {
+  const rates = Array.from({ length: flows }, (_, flow) =>
+    Array.from({ length: steps }, (_, step) => 1e8 * (flow + 1) + 1e7 * ((step * 7 + flow) % 5)),
+  );
+  const sum = Array.from({ length: steps }, (_, step) => rates.reduce((all, own) => all + (own[step] ?? 0), 0));
+  const mean = sum.reduce((all, rate) => all + rate, 0) / steps;
+  return { cell, interval_ns: 1e9, unit: "bytes/s", flows: rates, sum, mean, spread: 0.04 };
+}
+
 /** The same session with all that a long one has: its course, its residuals, its twins, its probes' places. */
 export function long(view: View): View {
   const points = 120;
@@ -188,6 +198,7 @@ export function long(view: View): View {
         rate: Array.from({ length: points }, (_, at) => (at % 7 === 0 ? null : 1e9 + 1e7 * (at % 13))),
       })),
     };
+    group.over_time = overTime(own[0]?.id ?? "", 3, 40);
     const residuals = Array.from({ length: 600 }, (_, at) => ({
       cell: own[at % own.length]?.id ?? "",
       block: at,

@@ -7,12 +7,12 @@
 
 mod binaries;
 
-use std::process::{Child, Command as Process, Stdio};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use crate::busy::Loops;
 use crate::group::Group;
 use crate::peers;
 use crate::steps::{self, Done, Step};
@@ -150,43 +150,4 @@ fn quiet(times: u32, only: Option<&str>) -> Result<Done> {
         bail!("{passed} of {times} rounds passed; is the machine quiet? Failed: {}", told.join(", "));
     }
     Ok(Done::Passed)
-}
-
-/// Processes that do nothing but take CPU time, until this is dropped.
-struct Loops(Vec<Child>);
-
-impl Loops {
-    fn start(count: usize) -> Result<Loops> {
-        let mut loops = Loops(Vec::new());
-        for _ in 0..count {
-            let mut busy = Process::new("sh");
-            busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
-            loops.0.push(busy.spawn().context("starting a busy loop")?);
-        }
-        Ok(loops)
-    }
-}
-
-impl Drop for Loops {
-    fn drop(&mut self) {
-        for busy in &mut self.0 {
-            let _ = busy.kill();
-            let _ = busy.wait();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loops_end_with_their_owner() {
-        let loops = Loops::start(2).unwrap();
-        let ids: Vec<u32> = loops.0.iter().map(Child::id).collect();
-        let runs = |id: &u32| std::path::Path::new(&format!("/proc/{id}")).exists();
-        assert!(ids.iter().all(runs));
-        drop(loops);
-        assert!(!ids.iter().any(runs));
-    }
 }

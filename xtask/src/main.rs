@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod busy;
 mod cargo;
 mod duration;
 mod edges;

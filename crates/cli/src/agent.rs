@@ -46,8 +46,12 @@ pub fn command() -> Command {
         .arg(valued("max-flows", "N", "Connections of a trial, idle ones included").default_value("2048"))
         .arg(valued("max-duration", "TIME", "Time of a session, and of each of its trials").default_value("60m"))
         .arg(
-            valued("max-bytes", "SIZE", "Bytes of a session at its end here, asked between trials")
-                .default_value("16384G"),
+            valued(
+                "max-bytes",
+                "SIZE",
+                "Bytes of a session at its end here: a trial that has moved the last of them is ended",
+            )
+            .default_value("16384G"),
         )
         .arg(valued("max-memory", "SIZE", "Memory that a trial may ask for").default_value("2G"))
         .arg(valued("max-rate", "SIZE", "Bytes per second: then only an offered --rate up to it is let in"))

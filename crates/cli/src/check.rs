@@ -78,12 +78,19 @@ pub fn task_of(
     command: Option<Vec<String>>,
     server: Option<Vec<String>>,
 ) -> Result<ProgramTask, Failure> {
+    let is_server_given = server.is_some();
     let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
     let load = args::text(matches, "load").map(by_shell);
     let given: Vec<Vec<String>> =
         command.into_iter().chain(Some(words).filter(|w| !w.is_empty())).chain(load).collect();
     let command = match <[Vec<String>; 1]>::try_from(given) {
         Ok([words]) => words,
+        Err(none) if none.is_empty() && is_server_given => {
+            return Err(Failure::usage(
+                "which command? --a and --b start servers, and what is measured is their client: write it last, bytegauge ab \
+                 --a start:… --b start:… --ready tcp:PORT -- CLIENT, or as --load",
+            ));
+        }
         Err(none) if none.is_empty() => {
             return Err(Failure::usage(
                 "which command? write it last, with {value} where the value goes: bytegauge check --values 4K..1M -- dd \

@@ -62,7 +62,8 @@ known (3 with --strict), 1 b is worse by more than --margin, 5 a side could not 
 /// What sessions are compared.
 const COMPARE_HELP: &str = "A number stands for that session and the older ones of the same plan on this machine, which tell \
 how far sessions differ by themselves; a name for the sessions saved under it. Nothing is claimed with fewer than five before; \
-`bytegauge ab` needs one session.
+`bytegauge ab` needs one session. Exit code 5: not comparable, since the sessions ran different commands or confirmed nothing in \
+common.
 
   for i in 1 2 3 4 5; do bytegauge run buffer-size --save main; done
   bytegauge run buffer-size --against main
@@ -74,7 +75,7 @@ slower, and how much is told. Nothing of it is changed, and what it sends is not
 what the system refuses is said with the next step.
 
   bytegauge observe --pid $(pgrep -o nginx)
-  bytegauge observe --for 10s -- dd if=/dev/zero of=/dev/null bs=64K
+  bytegauge observe --for 10s -- dd if=/dev/zero of=/dev/null bs=64K count=100K
 
 What is started here has no input, prints to standard error, and is told to leave (TERM) when the time is over.";
 
@@ -401,6 +402,10 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
         .arg(valued("against", "NAME", "Compare with the sessions of a name (or up to a number); exit with 1 if it is worse"))
         .arg(format_arg())
         .arg(full_arg())
+        .args(workload.is_none_or(Workload::has_path).then(|| {
+            valued("flamegraph", "DIR", "Sample each relay with perf, after the session in a trial of its own: a flame graph and its folded stacks")
+                .value_parser(value_parser!(PathBuf))
+        }))
         .arg(interval_arg())
         .arg(group_arg())
         .arg(

@@ -84,8 +84,7 @@ pub fn worst(width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for symptom in mend.iter().take(2) {
         let line = format!("MEND   {}: {}", symptom.name, symptom.found);
-        let cut = line.chars().count() > width;
-        lines.push(if cut { line.chars().take(width - 1).collect::<String>() + "…" } else { line });
+        lines.push(print::whole_words(&line, width));
     }
     if !mend.is_empty() {
         lines.push(format!("       bytegauge doctor tells how ({} to mend)", mend.len()));

@@ -22,6 +22,7 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
         Nanos(schedule.total_ns()),
         plan.seed
     );
+    text.push_str(WORDS);
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
         let (needs, given) = (Nanos(schedule.total_ns()), Nanos(plan.budget_ns));
         let _ =
@@ -33,6 +34,10 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     }
     text
 }
+
+/// What the words of a plan mean, where they are met first.
+const WORDS: &str = "  cell: one combination of settings; group: cells under the same conditions; block: every cell of a group\n  \
+                     once, in random order; look: when all is judged, after a number of blocks that is fixed beforehand\n";
 
 /// What the looks after the first would take.
 fn further_looks(plan: &Plan, until_proven: bool) -> String {
@@ -67,7 +72,11 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
     }
     let schedule = plan.schedule();
     let stages = [
-        ("calibrate", schedule.calibrate_ns, "how long a path takes to settle".to_owned()),
+        (
+            "calibrate",
+            schedule.calibrate_ns,
+            if plan.task.is_some() { "how long a run takes" } else { "how long a path takes to settle" }.to_owned(),
+        ),
         (
             "screen",
             schedule.screen_ns,
@@ -82,9 +91,10 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
             "confirm",
             schedule.confirm_ns(),
             format!(
-                "{} of a group ({} of one on the side): finalists, a twin of the leader, the harness's floor",
+                "{} of a group ({} of one on the side): finalists, a twin of the leader{}",
                 counted(schedule.blocks as usize, "block"),
-                schedule.aside_blocks
+                schedule.aside_blocks,
+                if plan.task.is_some() { "" } else { ", the harness's floor" }
             ),
         ),
         (
@@ -132,12 +142,15 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
     }
     let _ = writeln!(
         text,
-        "{:>12}  {} in {}, {} confirmed in each, trials of {}",
+        "{:>12}  {} in {}, {} confirmed in each, {}",
         "=",
         counted(cells.len(), "cell"),
         counted(family.groups.len(), "group"),
         family.confirmed(),
-        Nanos(family.trial_ns)
+        match plan.task {
+            Some(_) => "a trial is a run".to_owned(),
+            None => format!("trials of {}", Nanos(family.trial_ns)),
+        }
     );
     if !family.aside.is_empty() {
         let _ = writeln!(text, "{:>12}  {} of the groups", "on the side", family.aside.len());

@@ -18,7 +18,7 @@ pub const USAGE: u8 = 2;
 pub const INCONCLUSIVE: u8 = 3;
 /// With `--strict`: of some group not even a bound can be given.
 pub const UNBOUNDED: u8 = 4;
-/// It should have worked and did not.
+/// It should have worked and did not; or what was to be compared cannot be.
 pub const FAILED: u8 = 5;
 /// Interrupted; what was measured is kept.
 pub const INTERRUPTED: u8 = 130;
@@ -89,7 +89,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Store(error) => error.into(),
-            RunError::OldPlan(_) | RunError::Elsewhere { .. } | RunError::Over { .. } | RunError::TooShort { .. } => {
+            RunError::OldPlan(_) | RunError::Elsewhere { .. } | RunError::Over { .. } => {
                 Failure::usage(error.to_string())
             }
             _ => Failure::failed(error.to_string()),

@@ -5,7 +5,7 @@ use bytegauge_report::{HistoryView, SessionData, beside, render};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::exit::{DONE, Failure, INCONCLUSIVE, REGRESSION};
+use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
 use crate::{args, print, stored};
 
 /// Older sessions than so many are of another time.
@@ -20,6 +20,12 @@ pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
         Err(_) => saved(&store, after)?,
     };
     let before = sessions_before(&store, before, &after)?;
+    if let Some(both) = before.iter().find(|id| after.contains(id)) {
+        return Err(Failure::usage(format!(
+            "session {both} is on both sides, and a session says nothing against itself: name an earlier one first, then a \
+             later one"
+        )));
+    }
     tell(&store, &before, &after, matches)
 }
 
@@ -40,7 +46,8 @@ pub fn against(matches: &ArgMatches, store: &Store) -> Result<Option<Vec<Session
     sessions_before(store, named, &[]).map(Some)
 }
 
-/// Prints what the sessions say, and gives the exit code.
+/// Prints what the sessions say, and gives the exit code: sessions of different commands, or without a choice in common, are
+/// not comparable, and no gate passes on them.
 pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &ArgMatches) -> Result<u8, Failure> {
     let load =
         |ids: &[SessionId]| ids.iter().map(|id| SessionData::load(store, *id)).collect::<Result<Vec<_>, StoreError>>();
@@ -49,7 +56,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     if let Some(margin) = args::text(matches, "margin") {
         settings.margin = Some(crate::measure::margin(margin)?);
     }
-    let Some(view) = HistoryView::of(&before, &after, &settings) else {
+    let Some(mut view) = HistoryView::of(&before, &after, &settings) else {
         return Err(Failure::usage("no session before: `bytegauge sessions` lists what there is"));
     };
     let one = &before[0].record;
@@ -58,12 +65,20 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
             "note: these sessions are not all of one machine with one kernel: what differs may be that"
         );
     }
+    let is_comparable = before.iter().chain(&after).all(|session| is_same_question(one, &session.record));
+    if !is_comparable {
+        view.verdict = "open";
+        view.text = "not comparable: these sessions did not all run the same command (exit code 5); two commands are \
+                     compared by `bytegauge ab`"
+            .into();
+    }
     let text = match args::text(matches, "format") {
         Some("json") => format!("{:#}\n", serde_json::json!(view)),
         _ => print::in_locale(render::history::render(&view, &stored::style(&stored::store_path(matches)?))),
     };
     stored::print(&text)?;
     Ok(match view.verdict {
+        _ if !is_comparable || view.lines.is_empty() => FAILED,
         "worse" => REGRESSION,
         "open" if matches.get_flag("strict") => INCONCLUSIVE,
         _ => DONE,
@@ -97,14 +112,22 @@ fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
 }
 
 fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {
-    let mut ids = Vec::new();
-    for summary in store.sessions()?.into_iter().take(SESSIONS_MAX) {
-        let complete = matches!(summary.status, SessionStatus::Complete | SessionStatus::Imported);
-        if complete && summary.saved.as_deref() == Some(name) {
-            ids.push(summary.id);
-        }
-    }
+    let summaries = store.sessions()?.into_iter().take(SESSIONS_MAX);
+    let named = summaries.filter(|summary| summary.saved.as_deref() == Some(name));
+    let (complete, cut_off): (Vec<_>, Vec<_>) =
+        named.partition(|summary| matches!(summary.status, SessionStatus::Complete | SessionStatus::Imported));
+    let mut ids: Vec<SessionId> = complete.into_iter().map(|summary| summary.id).collect();
     ids.sort_unstable_by_key(|id| id.0);
+    if ids.is_empty() && !cut_off.is_empty() {
+        let mut numbers: Vec<i64> = cut_off.iter().map(|summary| summary.id.0).collect();
+        numbers.sort_unstable();
+        let listed: Vec<String> = numbers.iter().map(i64::to_string).collect();
+        return Err(Failure::usage(format!(
+            "what is saved as `{name}` is not complete (session {}), and only complete sessions are compared: go on with \
+             --resume, or measure it again with --save {name}",
+            listed.join(", ")
+        )));
+    }
     if ids.is_empty() {
         return Err(Failure::usage(format!(
             "nothing is saved as `{name}`: measure it first with --save {name}, or give a session's number"

@@ -14,6 +14,7 @@ mod dry_run;
 mod exit;
 mod factor_flags;
 mod far;
+mod flamegraph;
 mod history;
 mod interrupt;
 mod live;

@@ -15,6 +15,7 @@ use bytegauge_traffic::Plant;
 use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure, INTERRUPTED};
+use crate::flamegraph::Flames;
 use crate::live::JsonLines;
 use crate::progress::Bar;
 use crate::{args, connect, dry_run, far, history, interrupt, look, page, print, resume, stored};
@@ -83,6 +84,7 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     stored::interval(matches)?;
     plan.saved = history::save_as(matches)?;
     plan.asked = args::asked(std::env::args_os().skip(1));
+    let flames = Flames::asked(matches, &plan, &options.program)?;
     if matches.get_flag("dry-run") {
         return match args::text(matches, "format") {
             Some("json") => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
@@ -104,8 +106,12 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut lines = matches.get_flag("json-stream").then(JsonLines::default);
     let stop = interrupt::stop_on_signals()?;
     let watched = (matches.get_flag("quiet"), &mut lines);
+    let sampled = flames.as_ref().map(|_| plan.clone());
     let (session, ended) = execute(plan, resumed, &mut store, options, &stop, watched)?;
     let view = stored::view(&store, session, matches)?;
+    if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, ended) {
+        flames.draw(plan, &view, &stop);
+    }
     let before = before.filter(|_| ended != Ended::Interrupted);
     // Beside what there was, the answer of this session alone is not what was asked.
     let beside = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);

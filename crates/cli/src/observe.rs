@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use bytegauge_harness::observe::{
-    Asked, EndView, ObserveError, Observed, SideView, SizeSummary, Started, ToObserve, observe,
+    Asked, EndView, ObserveError, Observed, PeerProcess, SideView, SizeSummary, Started, ToObserve, observe,
 };
+use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Nanos};
 use clap::ArgMatches;
 use serde_json::json;
@@ -128,9 +129,10 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
 fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
     let cost = &observed.cost;
     let mut out = format!(
-        "bytegauge observe · {} ({}) · {}{}\n\n",
+        "bytegauge observe · {} ({}){} · {}{}\n\n",
         observed.program,
         observed.pid,
+        observed.under.as_ref().map_or_else(String::new, |under| format!(", of {} ({})", under.name, under.pid)),
         Nanos(cost.traced_ns + cost.alone_ns),
         if observed.interrupted {
             ", then Ctrl-C"
@@ -140,7 +142,9 @@ fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
             ""
         }
     );
-    for (at, end) in observed.ends.iter().take(ENDS_MAX).enumerate() {
+    // What a program reads to come to life is in the document alone.
+    let ends = || observed.ends.iter().filter(|end| !end.start_up);
+    for (at, end) in ends().take(ENDS_MAX).enumerate() {
         let head = if at == 0 { "SEES   " } else { "       " };
         out.push_str(&format!("{head}{}\n", heading(end)));
         let sides = [("reads ", &end.reads, "gets"), ("writes", &end.writes, "passes")];
@@ -153,8 +157,13 @@ fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
         }
         out.extend(end.unasked.iter().map(|why| format!("         the socket could not be asked what it is: {why}\n")));
     }
-    if observed.ends.len() > ENDS_MAX {
-        out.push_str(&format!("       and {} more with less (--format json)\n", observed.ends.len() - ENDS_MAX));
+    let (more, files) = (ends().count().saturating_sub(ENDS_MAX), observed.ends.len() - ends().count());
+    if more > 0 {
+        out.push_str(&format!("       and {more} more with less (--format json)\n"));
+    }
+    if files > 0 {
+        let head = if ends().count() == 0 { "SEES   " } else { "       and " };
+        out.push_str(&format!("{head}{} that only bring it to life (--format json)\n", counted(files, "file")));
     }
     out.push_str(&format!("PACE   {}\n", pace(observed).join("\n       ")));
     out.push_str(&format!("COST   {}\n\n", costs(observed)));
@@ -165,18 +174,23 @@ fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
         format!("bytegauge run {path}")
     });
     out.push_str(&match run {
-        Some(run) => format!("NEXT   {run}\n       {}\n", asked.check),
-        None => format!("NEXT   {}\n", asked.check),
+        Some(run) => format!("NEXT   {run}\n       {}\n", asked.check.command),
+        None => format!("NEXT   {}\n", asked.check.command),
     });
+    out.extend(asked.check.lacks.iter().map(|lacks| format!("       add {lacks}\n")));
     out
 }
 
 fn heading(end: &EndView) -> String {
-    let flows = match end.flows {
-        1 => String::new(),
-        flows => format!(" · {flows} of them"),
+    let flows = match (end.seen, end.flows) {
+        (1, _) => String::new(),
+        (seen, 1) => format!(" · {seen} of them, one at a time"),
+        (seen, flows) if seen == flows => format!(" · {seen} of them at once"),
+        (seen, flows) => format!(" · {seen} of them, {flows} at once at most"),
     };
-    let peers: Vec<String> = end.peers.iter().take(3).map(|peer| format!("{} ({})", peer.name, peer.pid)).collect();
+    let ended = |peer: &PeerProcess| if peer.ended { ", which has ended" } else { "" };
+    let peer = |peer: &PeerProcess| format!("{} ({}){}", peer.name, peer.pid, ended(peer));
+    let peers: Vec<String> = end.peers.iter().take(3).map(peer).collect();
     match peers.is_empty() {
         true => format!("{}{flows}", end.label),
         false => format!("{}{flows} · the other end: {}", end.label, peers.join(", ")),
@@ -233,7 +247,16 @@ fn pace(observed: &Observed) -> Vec<String> {
     }
     let mut cpus = Vec::new();
     cpus.extend(observed.cpus.map(|cpus| format!("{cpus:.2} CPUs busy")));
-    cpus.push(format!("{} threads, {} processes", observed.threads, observed.processes));
+    let at_once = match observed.threads_at_once {
+        most if most == observed.threads => String::new(),
+        1 => " one after another".into(),
+        most => format!(", {most} at once at most"),
+    };
+    cpus.push(format!("{} moved bytes{at_once}", counted(observed.threads as usize, "thread")));
+    cpus.push(match observed.processes {
+        1 => "1 process".into(),
+        processes => format!("{processes} processes"),
+    });
     cpus.push(match (observed.limit_cpus, observed.throttled) {
         (Some(limit), Some(struck @ 1..)) => {
             format!("its control group allows {limit:.2}, and stopped it {struck} times")
@@ -250,11 +273,11 @@ fn costs(observed: &Observed) -> String {
     let slower = match cost.slowed {
         Some(slowed) if slowed >= 1.05 => format!("{slowed:.1} × slower"),
         Some(_) => "no slower".into(),
-        None => "slower by an amount that is not known (too little to compare)".into(),
+        None => format!("slower by an amount that is not known ({})", cost.unknown.unwrap_or("too little to compare")),
     };
     format!(
-        "while it was traced it was {slower}: {} samples, {} of {} in all, the longest {}",
-        cost.samples,
+        "while it was traced it was {slower}: {}, {} of {} in all, the longest {}",
+        counted(cost.samples as usize, "sample"),
         Nanos(cost.traced_ns),
         Nanos(cost.traced_ns + cost.alone_ns),
         Nanos(cost.longest_ns)

@@ -47,6 +47,21 @@ pub fn in_locale(text: String) -> String {
     if set.is_some_and(|locale| locale == "C" || locale == "POSIX") { ascii(&text) } else { text }
 }
 
+/// A line of at most so many characters; of a longer one as many words as fit, and `…`.
+pub fn whole_words(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    // A space and `…` need room as well.
+    let fits: String = line.chars().take(width.saturating_sub(2)).collect();
+    let whole = if line[fits.len()..].starts_with(' ') {
+        fits.as_str()
+    } else {
+        fits.rsplit_once(' ').map_or(fits.as_str(), |(words, _)| words)
+    };
+    format!("{} …", whole.trim_end()).chars().take(width).collect()
+}
+
 /// The same text in ASCII. Marks and lines keep their width, so that columns stay where they are, and differ as before.
 fn ascii(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -87,4 +102,21 @@ fn ascii(text: &str) -> String {
 /// Whether `TERM` names a terminal without colours and cursor movement.
 pub fn terminal_is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_a_whole_word() {
+        let line = "  2.1 GiB/s so far: unix read 32K";
+        let check = |width: usize, expected: &str| assert_eq!(whole_words(line, width), expected);
+        check(40, "  2.1 GiB/s so far: unix read 32K");
+        check(33, "  2.1 GiB/s so far: unix read 32K");
+        check(32, "  2.1 GiB/s so far: unix read …");
+        check(31, "  2.1 GiB/s so far: unix read …");
+        check(30, "  2.1 GiB/s so far: unix …");
+        check(29, "  2.1 GiB/s so far: unix …");
+    }
 }

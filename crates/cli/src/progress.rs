@@ -1,7 +1,8 @@
 //! Progress: the stage, the time left, what the host took so far, and a line a question with its leader so far. Drawn
 //! between trials only.
 //!
-//! A leader so far is no answer: whoever looks often enough sees anything lead, so every line says so.
+//! A leader so far is no answer: whoever looks often enough sees anything lead, and medians alone do not decide. A line above
+//! them says so.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,8 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse, Nanos};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::print;
 
 /// Draws on standard error, or writes a line a stage where that is no terminal.
 pub struct Bar {
@@ -27,6 +30,9 @@ pub struct Bar {
 
 /// Questions that have a line; the others had theirs a moment ago.
 const LINES_MAX: usize = 6;
+
+/// What stands above the leaders.
+const LEADERS: &str = "  fastest by the median so far; the answer compares in pairs and may differ:";
 
 /// What the hypervisor took of all CPUs' time in the trials so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,7 +99,7 @@ impl Bar {
         self.bar.set_length(trials);
         self.bar.set_prefix(stage.name());
         if self.plain && trials > 0 {
-            eprintln!("{}: {trials} trials", stage.name());
+            eprintln!("{}: {trials} trials at most", stage.name());
         }
     }
 
@@ -109,7 +115,7 @@ impl Bar {
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
         let spread = estimate.relative_half_width().map(|share| format!(" ± {} %", significant(share * 100.0, 2)));
         let rate = (cell.factors.workload().row().unit.rate)(median);
-        Some(format!("{rate}{} so far: {}", spread.unwrap_or_default(), describe(cell)))
+        Some(format!("  {rate}{} so far: {}", spread.unwrap_or_default(), describe(cell)))
     }
 
     /// The time left, what the host took, and a line a question.
@@ -122,8 +128,9 @@ impl Bar {
             format!("  the host took {} % so far", significant(share * 100.0, 2))
         };
         let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(20) - 1;
-        let lines = self.groups.iter().take(LINES_MAX).filter_map(|group| self.leader(group));
-        let lines = lines.map(|line| whole_parts(&line, width));
+        let lines: Vec<String> = self.groups.iter().take(LINES_MAX).filter_map(|group| self.leader(group)).collect();
+        let above = (!lines.is_empty()).then(|| LEADERS.to_owned());
+        let lines = above.into_iter().chain(lines).map(|line| print::whole_words(&line, width));
         [format!("{left}{host}")].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
     }
 }
@@ -159,7 +166,7 @@ impl Observer for Bar {
                     true => String::new(),
                     false => format!("; the next takes about {next} and is likely to settle {likely} more"),
                 };
-                self.say(&format!("look {look} of {of}: {settled} of {groups} groups settled{forecast}"));
+                self.say(&format!("look {look} of {of}: {settled} of {groups} questions settled{forecast}"));
             }
             Event::Note(text) => self.say(text),
         }
@@ -168,26 +175,14 @@ impl Observer for Bar {
 
 /// `45 s left`, and what may follow.
 fn left(left_ns: u64, further_ns: u64) -> String {
-    let seconds = |ns: u64| Nanos(ns / 1_000_000_000 * 1_000_000_000);
+    let seconds = |ns: u64| match ns / 1_000_000_000 {
+        0 => "less than a second".to_owned(),
+        whole => Nanos(whole * 1_000_000_000).to_string(),
+    };
     match further_ns {
         0 => format!("{} left", seconds(left_ns)),
         _ => format!("{} left, then {} more where something stays open", seconds(left_ns), seconds(further_ns)),
     }
-}
-
-/// A line of at most so many characters, indented; of a longer one as many words as fit.
-fn whole_parts(line: &str, width: usize) -> String {
-    let line = format!("  {line}");
-    if line.chars().count() <= width {
-        return line;
-    }
-    let fits: String = line.chars().take(width.saturating_sub(1)).collect();
-    let whole = if line[fits.len()..].starts_with(' ') {
-        fits.as_str()
-    } else {
-        fits.rsplit_once(' ').map_or(fits.as_str(), |(words, _)| words)
-    };
-    format!("{} …", whole.trim_end()).chars().take(width).collect()
 }
 
 /// `unix cross-core drain read 32K write 256K`: the transport, then what is not at its neutral level.
@@ -215,16 +210,29 @@ mod tests {
     fn the_time_left_tells_of_the_looks_that_may_follow() {
         assert_eq!(left(57_900_000_000, 0), "57 s left");
         assert_eq!(left(57_900_000_000, 115_000_000_000), "57 s left, then 115 s more where something stays open");
+        assert_eq!(left(900_000_000, 0), "less than a second left");
     }
 
     #[test]
-    fn lines_end_with_a_whole_word() {
-        let check =
-            |width: usize, expected: &str| assert_eq!(whole_parts("2.1 GiB/s so far: unix read 32K", width), expected);
-        check(40, "  2.1 GiB/s so far: unix read 32K");
-        check(33, "  2.1 GiB/s so far: unix read 32K");
-        check(32, "  2.1 GiB/s so far: unix read …");
-        check(29, "  2.1 GiB/s so far: unix …");
+    fn leaders_are_said_to_be_no_answer_above_them() {
+        let mut bar = Bar::new(true);
+        assert_eq!(bar.message("1 s left"), "1 s left");
+        let factors = [("transport", "tcp"), ("read_size", "64K")];
+        let level = |name: &str, text: &str| bytegauge_model::factor::find(name).unwrap().kind.parse(text).unwrap();
+        let cell = Cell {
+            id: CellId("c1".into()),
+            group: GroupId("g1".into()),
+            kind: CellKind::Candidate,
+            twin_of: None,
+            factors: factors.iter().map(|(name, text)| (*name, level(name, text))).collect(),
+        };
+        bar.groups.push(cell.group.clone());
+        bar.rates.insert(cell.id.clone(), vec![1e6]);
+        bar.cells.insert(cell.id.clone(), cell);
+        let said = bar.message("1 s left");
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[1].contains("so far") && lines[1].contains("may differ"), "{said}");
+        assert!(lines[2].contains("so far: tcp read 64K"), "{said}");
     }
 
     #[test]

@@ -143,11 +143,8 @@ fn needed<T: FromStr<Err: std::fmt::Display>>(matches: &ArgMatches, name: &str) 
 fn summary(served: &Served) -> String {
     let Served { connections, datagrams, broken, received_bytes, sent_bytes, cpu_ns } = *served;
     let broken = if broken > 0 { format!(" ({broken} broke)") } else { String::new() };
-    let connections = match connections {
-        _ if datagrams > 0 => format!("{}{broken}", counted(datagrams as usize, "datagram")),
-        1 => format!("1 connection{broken}"),
-        _ => format!("{connections} connections{broken}"),
-    };
+    let (count, noun) = if datagrams > 0 { (datagrams, "datagram") } else { (connections, "connection") };
+    let connections = format!("{}{broken}", counted(count as usize, noun));
     let seconds = Nanos(cpu_ns).seconds();
     format!("served {connections}, {received_bytes} bytes in, {sent_bytes} bytes out, {seconds:.3} CPU seconds")
 }

@@ -208,7 +208,12 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
             _ => DONE,
         };
     }
-    if !measured {
+    // Of a program's values that were to be compared fewer than two are left.
+    let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let alone = view.check.is_some()
+        && candidates().any(|cell| cell.outcome == "failed")
+        && candidates().filter(|cell| cell.outcome == "measured").count() < 2;
+    if !measured || alone {
         FAILED
     } else if strict && view.groups.iter().any(|group| !group.varied.is_empty() && group.recommendation.bound.is_none())
     {

@@ -1,5 +1,6 @@
 //! `survey`: the ready plans in small, one after another, their answers as they come.
 
+use std::io::{self, IsTerminal};
 use std::sync::atomic::Ordering;
 
 use bytegauge_harness::{Ended, RunOptions, ceiling, probe};
@@ -32,7 +33,11 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
     let style = stored::style(&path);
-    let width = style.columns.clamp(*COLUMNS.start(), *COLUMNS.end());
+    // What is cut off for a screen would be lost to a file or a program.
+    let width = match io::stdout().is_terminal() {
+        true => style.columns.clamp(*COLUMNS.start(), *COLUMNS.end()),
+        false => usize::MAX,
+    };
     let stop = interrupt::stop_on_signals()?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
@@ -88,7 +93,8 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         end.push("nothing was measured".into());
     } else {
         let called = &style.program;
-        end.push(format!("MORE   {called} report {} --html survey.html · {called} report {}", ids.join(" "), ids[0]));
+        end.push(format!("MORE   {called} report {} --html survey.html", ids.join(" ")));
+        end.push(format!("       {called} report {}", ids[0]));
     }
     stored::print(&print::in_locale(format!("\n{}\n", end.join("\n"))))?;
     if interrupted {

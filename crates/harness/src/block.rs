@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, Trial};
+use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Cast, Plant, Setup, Task, TaskSetup};
+use bytegauge_traffic::{Cast, Plant, Setup, Task, TaskSetup, relay};
 
 use crate::event::Event;
 use crate::knee;
@@ -84,7 +84,7 @@ impl Run<'_> {
         // Processes are fresh in every block; threads are fresh in every trial anyway.
         self.cast = None;
         let started_unix_ns = unix_ns();
-        let start = self.watch.block_start(self.at_agents_ns());
+        let start = self.watch.block_start(self.elsewhere_ns());
         let mut end = BlockEnd::Complete;
         for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
@@ -116,7 +116,7 @@ impl Run<'_> {
             // What a program used is known to whoever waited for it, and to us once that has left.
             self.cast = None;
         }
-        let surroundings = self.watch.block_end(&start, self.at_agents_ns());
+        let surroundings = self.watch.block_end(&start, self.elsewhere_ns());
         self.store.record_block(
             self.session,
             &BlockRecord {
@@ -151,22 +151,26 @@ impl Run<'_> {
         let setup = self.setup(task, cell, block)?;
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
-        let machine = self.watch.sample();
         let transport = cell.factors.transport();
         let counted = ProtocolCounts::read(transport.as_ref());
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
+        // Each end is started when it is needed.
+        let cast = self.cast.get_or_insert_with(|| {
+            Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
+        });
         let measured = match (&slo, &setup.task) {
-            (Some(slo), Task::Call(call)) => knee::measure(self.cast(), &setup.clone().with(call.clone()), slo, stop),
-            _ => trial::measure(self.cast(), &setup, stop),
+            (Some(slo), Task::Call(call)) => {
+                knee::measure(cast, &setup.clone().with(call.clone()), slo, stop, &mut self.watch)
+            }
+            _ => trial::measure(cast, &setup, stop, &mut self.watch),
         };
         let Some(mut measured) = measured else {
             self.cast = None;
             return Ok(None);
         };
-        let mut machine = self.watch.machine_use(machine.as_ref());
-        if let Some(machine) = &mut machine {
+        if let Some(machine) = &mut measured.machine {
             ProtocolCounts::read(transport.as_ref()).since(&counted, machine);
         }
         if !measured.ends_are_sound {
@@ -195,7 +199,7 @@ impl Run<'_> {
             warmup_ns,
             cpus: trial::cpus(&setup),
             ends: measured.ends,
-            machine,
+            machine: measured.machine,
         };
         self.store.record_trial(self.session, &record)?;
         let spent_ns = monotonic_ns() - began_ns;
@@ -287,21 +291,17 @@ impl Run<'_> {
         meant.then_some(*plant)
     }
 
-    /// The ends, each of which is started when it is needed.
-    fn cast(&mut self) -> &mut Cast {
-        self.cast.get_or_insert_with(|| {
-            Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
-        })
-    }
-
-    /// CPU time of the ends that agents on this machine run: it is ours, and nobody else's load. Other machines' is none of
-    /// what is seen here.
-    fn at_agents_ns(&self) -> u64 {
+    /// CPU time of what takes part here without being started by us: the ends that agents on this machine run, and relays that
+    /// ran already. It is ours, and nobody else's load. Other machines' is none of what is seen here.
+    /// `None` where `/proc` does not tell.
+    fn elsewhere_ns(&self) -> Option<u64> {
+        let relays = RunningRelay::among(self.plan.cells.iter().filter_map(|cell| cell.factors.get("relay").name()));
         let here = |link: &&Arc<Link>| {
             let there = link.facts().and_then(|facts| facts.machine.get("boot_id").cloned());
             there.is_some_and(|boot| boot.as_str().is_some_and(|id| self.boot_id.as_deref() == Some(id)))
         };
-        self.options.links.iter().filter(here).filter_map(|link| link.used_ns()).sum()
+        let at_agents_ns: u64 = self.options.links.iter().filter(here).filter_map(|link| link.used_ns()).sum();
+        Some(at_agents_ns + relay::used_by_running(&relays).ok()?.cpu_ns)
     }
 
     /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and

@@ -19,6 +19,10 @@ use crate::run::{Run, RunError};
 /// No warm-up is shorter: laps are learnt, threads have just woken.
 const WARMUP_MIN_NS: u64 = 1_000_000;
 
+/// The first run of a program is repeated where it took less than this share of the budget: its caches were cold, but a
+/// forecast is not worth more.
+const COLD_MAX: f64 = 0.1;
+
 /// After this time the rates of Unix and TCP streams were within 10 % of what they stayed at (docs/statistics.md).
 const SETTLED_NS: u64 = 2_500_000;
 
@@ -31,16 +35,20 @@ impl Run<'_> {
             .flat_map(|family| self.same_place(family).into_iter().map(|set| (family.clone(), set)))
             .filter(|(_, set)| set.iter().any(|group| self.plan.design.calibrates(self.conditions(group))))
             .collect();
-        let trials = sets.len() as u64 * self.plan.design.calibration_trials;
+        let trials = sets.iter().map(|(family, _)| self.plan.calibration_trials(family)).sum();
         self.observer.hear(&Event::Stage { stage: Stage::Calibrate, trials });
         for (family, groups) in sets {
             if groups.iter().all(|group| self.warmup.contains_key(group)) {
                 continue;
             }
             let mut series = Vec::new();
-            for turn in 0..self.plan.design.calibration_trials as usize {
+            let mut kept = None;
+            for turn in 0..self.plan.calibration_trials(&family) as usize {
                 let group = &groups[turn % groups.len()];
-                let Some(cell) = self.middle_cell(group) else { continue };
+                let Some(cell) = self.calibrated_cell(group, turn).filter(|cell| kept.as_ref() != Some(&cell.id))
+                else {
+                    continue;
+                };
                 // In a group that sees the finalists alone, this one is measured before they are known.
                 self.store.add_cells(self.session, std::slice::from_ref(&cell))?;
                 let task = BlockTask {
@@ -54,8 +62,11 @@ impl Run<'_> {
                 if self.visit(&task)? == BlockEnd::Interrupted {
                     return Ok(false);
                 }
-                if turn == 0 && self.plan.task.is_some() && self.plan.design.calibration_trials > 1 {
-                    self.forget_overheads();
+                if turn == 0 && self.plan.task.is_some() {
+                    match self.overhead_ns(group) as f64 <= self.plan.budget_ns as f64 * COLD_MAX {
+                        true => self.forget_overheads(),
+                        false => kept = Some(cell.id),
+                    }
                 }
                 series.extend(self.last_series.take());
             }
@@ -83,9 +94,14 @@ impl Run<'_> {
         by_place.into_values().collect()
     }
 
-    fn middle_cell(&self, group: &GroupId) -> Option<Cell> {
+    /// The middle cell; of a program, whose runs take as long as their values make them, one after the other.
+    fn calibrated_cell(&self, group: &GroupId, turn: usize) -> Option<Cell> {
         let cells: Vec<&Cell> = self.live_cells(group).collect();
-        cells.get(cells.len() / 2).map(|cell| (*cell).clone())
+        let at = match self.plan.task {
+            Some(_) => self.plan.calibrated_values(cells.len()).get(turn).copied()?,
+            None => cells.len() / 2,
+        };
+        cells.get(at).map(|cell| (*cell).clone())
     }
 
     /// Keeps a group's warm-up. It is cut at a quarter of a trial, or at [`SETTLED_NS`]: longer would eat the

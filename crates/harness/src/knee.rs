@@ -14,6 +14,7 @@ use bytegauge_stats::knee::Search;
 use bytegauge_traffic::call::Recorded;
 use bytegauge_traffic::{CallSetup, Cast, Setup};
 
+use crate::surroundings::Watch;
 use crate::trial::{self, Measured};
 
 /// Share of the offered calls that must be completed within the window.
@@ -23,8 +24,14 @@ const COMPLETED_SHARE: f64 = 0.99;
 const CHANCE: f64 = 3.0;
 
 /// Searches once. `None` if `stop` was set meanwhile.
-pub(crate) fn measure(cast: &mut Cast, setup: &Setup<CallSetup>, slo: &Slo, stop: &AtomicBool) -> Option<Measured> {
-    let closed = trial::measure(cast, &setup.any(), stop)?;
+pub(crate) fn measure(
+    cast: &mut Cast,
+    setup: &Setup<CallSetup>,
+    slo: &Slo,
+    stop: &AtomicBool,
+    watch: &mut Watch,
+) -> Option<Measured> {
+    let closed = trial::measure(cast, &setup.any(), stop, watch)?;
     if closed.outcome != Outcome::Measured {
         return Some(closed);
     }
@@ -42,7 +49,7 @@ pub(crate) fn measure(cast: &mut Cast, setup: &Setup<CallSetup>, slo: &Slo, stop
             too_slow_at = Some(offered);
             break;
         }
-        let measured = trial::measure(cast, &step.any(), stop)?;
+        let measured = trial::measure(cast, &step.any(), stop, watch)?;
         let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
         let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());

@@ -10,6 +10,7 @@ pub mod observe;
 pub mod placing;
 pub mod probe;
 pub mod run;
+pub mod sampled;
 pub mod selfcheck;
 pub mod surroundings;
 pub mod trial;

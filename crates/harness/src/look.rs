@@ -3,7 +3,7 @@
 //! When it may be asked is declared before the first confirmation block, and stored with every group; what is proven is
 //! judged elsewhere, from the store. So nothing that is measured decides how many looks there are, or where.
 
-use bytegauge_model::session::Stage;
+use bytegauge_model::session::{ENDED_AFTER, Stage};
 use bytegauge_model::{GroupId, Nanos};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
@@ -72,10 +72,10 @@ impl Run<'_> {
         let end_ns = (monotonic_ns() - self.began_ns).saturating_add(next_ns);
         let note = if judgement.is_settled() {
             let saved = about(self.time_until(groups, of));
-            format!("ended after look {look} of {of}, which settled all that can be: {saved} saved")
+            format!("{ENDED_AFTER} {look} of {of}, which settled all that can be: {saved} saved")
         } else if let Some(cap) = cap_ns.filter(|cap_ns| end_ns > *cap_ns) {
             format!(
-                "ended after look {look} of {of}: the next would take about {} and end beyond --until-max {}",
+                "{ENDED_AFTER} {look} of {of}: the next would take about {} and end beyond --until-max {}",
                 about(next_ns),
                 Nanos(cap)
             )

@@ -3,8 +3,7 @@
 use std::fs;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
-use bytegauge_model::relay::RELAY_METHODS;
-use bytegauge_model::{Level, RelayProgram, Transport, Workload, factor};
+use bytegauge_model::{Level, RelayProgram, RunningRelay, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, Spec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
@@ -29,11 +28,12 @@ pub fn catalog(spec: &Spec) -> Catalog {
     }
     let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
     catalog.missing_engines.extend(lacking);
-    let lacking = RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), relay::lacks(row.value)?)));
-    catalog.missing_relays.extend(lacking);
     for level in spec.parts.iter().filter_map(|part| part.levels.get("relay")).flatten() {
-        let program = level.name().and_then(RelayProgram::of);
-        let reason = program.and_then(|program| relay::lacks_program(&program));
+        let Some(name) = level.name() else { continue };
+        let of_method = || relay::lacks(name.parse().ok()?);
+        let of_running = || relay::lacks_running(&RunningRelay::of(name)?);
+        let of_program = || relay::lacks_program(&RelayProgram::of(name)?);
+        let reason = of_method().or_else(of_running).or_else(of_program);
         catalog.missing_relays.extend(reason.map(|reason| (level.to_string(), reason)));
     }
     for level in spec.parts.iter().filter_map(|part| part.levels.get("transport")).flatten() {

@@ -41,14 +41,6 @@ pub enum RunError {
     /// The stored plan cannot be read.
     #[error("session {0} was begun by an older version of bytegauge and cannot be resumed: run anew, without --resume")]
     OldPlan(SessionId),
-    /// Runs of a program take longer than the budget has room for.
-    #[error("{text}; what was measured is session {session}")]
-    TooShort {
-        /// The session.
-        session: SessionId,
-        /// What a run takes, and what to do.
-        text: String,
-    },
     /// All its looks are taken.
     #[error(
         "session {session} is over (looks taken: {looks} of {looks}), since further looks at the same blocks would prove \
@@ -144,6 +136,8 @@ pub struct Run<'a> {
     _owner: Owner,
     /// Overheads of trials by group: their sum, and of how many.
     overheads_ns: BTreeMap<GroupId, (u64, u64)>,
+    /// What runs of a program took, by cell: their sum, and of how many.
+    runs_ns: BTreeMap<CellId, (u64, u64)>,
     /// Time spent in trials, nanoseconds.
     pub(crate) trials_ns: u64,
     /// What blocks took beside their trials: the sum, and of how many.
@@ -298,6 +292,7 @@ impl<'a> Run<'a> {
             further_ns: 0,
             _owner: owner,
             overheads_ns: BTreeMap::new(),
+            runs_ns: BTreeMap::new(),
             trials_ns: 0,
             block_overheads_ns: (0, 0),
             block_times_ns: BTreeMap::new(),
@@ -355,6 +350,19 @@ impl<'a> Run<'a> {
         sum_ns.checked_div(trials).unwrap_or(self.plan.design.overhead_ns)
     }
 
+    /// What a run of a program takes with the value of a cell, as seen so far, nanoseconds; `None` where none was seen, or
+    /// no program is run.
+    pub(crate) fn run_ns(&self, cell: &CellId) -> Option<u64> {
+        let (sum_ns, runs) = self.runs_ns.get(cell)?;
+        sum_ns.checked_div(*runs)
+    }
+
+    /// What a run of a program takes on the average of the values that were seen, nanoseconds.
+    pub(crate) fn mean_run_ns(&self) -> Option<u64> {
+        let seen: Vec<u64> = self.runs_ns.keys().filter_map(|cell| self.run_ns(cell)).collect();
+        seen.iter().sum::<u64>().checked_div(seen.len() as u64)
+    }
+
     /// What a block costs besides its trials, as seen so far, nanoseconds.
     pub(crate) fn block_overhead_ns(&self) -> u64 {
         let (sum_ns, blocks) = self.block_overheads_ns;
@@ -364,6 +372,7 @@ impl<'a> Run<'a> {
     /// What the first run of a program took says nothing of the others: caches were cold.
     pub(crate) fn forget_overheads(&mut self) {
         self.overheads_ns.clear();
+        self.runs_ns.clear();
     }
 
     /// Learns from a trial of one window, or of as many as its search had probes.
@@ -378,6 +387,11 @@ impl<'a> Run<'a> {
         let (sum_ns, seen) = self.overheads_ns.entry(cell.group.clone()).or_default();
         *sum_ns += spent_ns.saturating_sub(windows_ns + measurements * trial.warmup_ns);
         *seen += measurements;
+        if self.plan.task.is_some() {
+            let (sum_ns, runs) = self.runs_ns.entry(cell.twin_of.as_ref().unwrap_or(&cell.id).clone()).or_default();
+            *sum_ns += spent_ns;
+            *runs += 1;
+        }
     }
 
     /// Calls per second that the probes of a group's searches are expected to offer: about half of what a closed loop

@@ -18,6 +18,7 @@ use bytegauge_sys::affinity;
 use bytegauge_traffic::{Cast, Plant, Setup};
 use thiserror::Error;
 
+use crate::surroundings::Watch;
 use crate::trial::measure;
 
 /// Why the check could not be made.
@@ -131,6 +132,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
 /// Two arms on one pair of ends.
 struct Bench {
     cast: Cast,
+    watch: Watch,
     setup: Setup,
     seed: u64,
     block: u64,
@@ -150,7 +152,14 @@ impl Bench {
             let other = *cpus.get(1).unwrap_or(first);
             setup.cpus = [(EndRole::Source, vec![other]), (EndRole::Sink, vec![*first])].into();
         }
-        Ok(Bench { cast: Cast::new(Ends::Threads, Path::new("")), setup, seed, block: 0, base_ns: 0.0 })
+        Ok(Bench {
+            cast: Cast::new(Ends::Threads, Path::new("")),
+            watch: Watch::open(),
+            setup,
+            seed,
+            block: 0,
+            base_ns: 0.0,
+        })
     }
 
     /// Nanoseconds a byte of both arms in every block; the second spins so much longer after each call.
@@ -178,7 +187,7 @@ impl Bench {
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let plant = Some(Plant::Spin { ns: spin_ns });
         let setup = Setup { window_ns, plant, ..self.setup.clone() };
-        let measured = measure(&mut self.cast, &setup, &AtomicBool::new(false));
+        let measured = measure(&mut self.cast, &setup, &AtomicBool::new(false), &mut self.watch);
         match measured.map(|mut measured| (measured.outcome, measured.ends.0.remove(&EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),

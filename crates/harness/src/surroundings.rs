@@ -20,7 +20,7 @@ pub struct Watch {
 pub struct BlockStart {
     at_ns: u64,
     machine: Option<MachineSample>,
-    own_ns: u64,
+    own_ns: Option<u64>,
     throttled_us: Option<u64>,
     cpu_pressure_us: Option<u64>,
 }
@@ -52,11 +52,11 @@ impl Watch {
         })
     }
 
-    /// Reads everything a block is compared with. The ends that an agent on this machine runs have used so much CPU time,
-    /// nanoseconds.
-    pub fn block_start(&mut self, at_agents_ns: u64) -> BlockStart {
+    /// Reads everything a block is compared with. Ends that an agent on this machine runs, and relays that ran already, have
+    /// used so much CPU time, nanoseconds; `None` where that is not known.
+    pub fn block_start(&mut self, elsewhere_ns: Option<u64>) -> BlockStart {
         // What looking for it costs belongs before both readings, hence the order.
-        let own_ns = own_cpu_ns() + at_agents_ns;
+        let own_ns = sum(own_cpu_ns(), elsewhere_ns);
         BlockStart {
             at_ns: monotonic_ns(),
             machine: self.sample(),
@@ -67,20 +67,22 @@ impl Watch {
     }
 
     /// What went on since a block's start.
-    pub fn block_end(&mut self, start: &BlockStart, at_agents_ns: u64) -> Surroundings {
+    pub fn block_end(&mut self, start: &BlockStart, elsewhere_ns: Option<u64>) -> Surroundings {
         let wall_ns = monotonic_ns() - start.at_ns;
-        let own_ns = (own_cpu_ns() + at_agents_ns).saturating_sub(start.own_ns);
+        let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        let own_ns = grown(sum(own_cpu_ns(), elsewhere_ns), start.own_ns);
         let change = start.machine.as_ref().and_then(|earlier| Some(delta(earlier, &self.sample()?)));
         let share = change.as_ref().map(|change| {
             let capacity_ns = (change.elapsed_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
-            let foreign_ns = change.busy_ns().saturating_sub(own_ns) as f64;
-            (change.steal_ns() as f64 / capacity_ns, foreign_ns / change.elapsed_ns.max(1) as f64)
+            // What is ours is not known to be somebody else's either.
+            let foreign_ns = own_ns.map(|own_ns| change.busy_ns().saturating_sub(own_ns) as f64);
+            let foreign = foreign_ns.map(|foreign_ns| foreign_ns / change.elapsed_ns.max(1) as f64);
+            (change.steal_ns() as f64 / capacity_ns, foreign)
         });
-        let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Surroundings {
             wall_ns,
             steal_share: share.map(|(steal, _)| steal),
-            foreign_cpus: share.map(|(_, foreign)| foreign),
+            foreign_cpus: share.and_then(|(_, foreign)| foreign),
             throttled_us: grown(throttled_us(), start.throttled_us),
             cpu_pressure_us: grown(cpu_pressure_us(), start.cpu_pressure_us),
             load: load(),
@@ -137,10 +139,13 @@ fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
 
 /// CPU time of this process and of all that it started: ends that live with whatever programs they run or ran (a relay
 /// of somebody else's ends with its trial, its end does not), and those that were ended, also after a failure. None of
-/// them may count as somebody else's.
-fn own_cpu_ns() -> u64 {
-    let living_ns = descendants::used().map_or(0, |used| used.cpu_ns);
-    process_usage().total_ns + ended_children_ns() + living_ns
+/// them may count as somebody else's. `None` where `/proc` does not tell.
+fn own_cpu_ns() -> Option<u64> {
+    Some(process_usage().total_ns + ended_children_ns() + descendants::used().ok()?.cpu_ns)
+}
+
+fn sum(here_ns: Option<u64>, elsewhere_ns: Option<u64>) -> Option<u64> {
+    Some(here_ns? + elsewhere_ns?)
 }
 
 fn throttled_us() -> Option<u64> {
@@ -168,17 +173,17 @@ mod tests {
     #[test]
     fn an_end_that_was_ended_and_a_program_that_an_end_ran_are_no_strangers() {
         let mut end = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let before_ns = own_cpu_ns();
+        let before_ns = own_cpu_ns().unwrap();
         // By its own clock, not by the wall: it has worked when it has worked.
         while cpu_time_ns(end.id()).unwrap() < 60_000_000 {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         end.kill().unwrap();
         end.wait().unwrap();
-        let gained_ns = own_cpu_ns() - before_ns;
+        let gained_ns = own_cpu_ns().unwrap() - before_ns;
         assert!(gained_ns >= 59_000_000, "{gained_ns}");
 
-        let before_ns = own_cpu_ns();
+        let before_ns = own_cpu_ns().unwrap();
         // The program has worked for 100 ms, in ticks, when it ends; the end that waited for it lives on.
         let program = "while [ $(cut -d' ' -f14 /proc/$$/stat) -lt 10 ]; do
             i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done
@@ -188,7 +193,7 @@ mod tests {
         let mut end = die_with_parent(&mut end).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(end.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let gained_ns = own_cpu_ns() - before_ns;
+        let gained_ns = own_cpu_ns().unwrap() - before_ns;
         end.kill().unwrap();
         end.wait().unwrap();
         assert_eq!(line, "gone\n");
@@ -198,10 +203,13 @@ mod tests {
     #[test]
     fn what_the_ends_of_an_agent_use_is_no_strangers_load() {
         let mut watch = Watch::open();
-        let start = watch.block_start(7);
+        let start = watch.block_start(Some(7));
         // More than any machine has.
-        let block = watch.block_end(&start, u64::MAX >> 1);
+        let block = watch.block_end(&start, Some(u64::MAX >> 1));
         assert!(block.foreign_cpus.is_none_or(|cpus| cpus == 0.0), "{block:?}");
+        // Where it cannot be read it is not nothing.
+        let block = watch.block_end(&start, None);
+        assert!(block.foreign_cpus.is_none(), "{block:?}");
     }
 
     /// Whether a path's record says what UDP, and the machine's backlogs, dropped.

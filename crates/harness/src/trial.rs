@@ -14,9 +14,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, EndReports, EndRole, Engine, Outcome, Side};
+use bytegauge_model::{EndReport, EndReports, EndRole, Engine, MachineUse, Outcome, Side};
+use bytegauge_traffic::address::Host;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{Address, Between, Cast, Channel, Command, Reply, Setup, Task};
+
+use crate::surroundings::Watch;
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
 const PREPARE: Duration = Duration::from_secs(30);
@@ -36,12 +39,14 @@ pub struct Measured {
     pub ends: EndReports,
     /// Whether the ends can be used again.
     pub ends_are_sound: bool,
+    /// What the machine did meanwhile; absent where no byte was sent, or nobody counts it.
+    pub machine: Option<MachineUse>,
 }
 
 impl Measured {
     /// A trial that came to no number.
     pub fn nothing(outcome: Outcome) -> Measured {
-        Measured { outcome, ends: EndReports::default(), ends_are_sound: false }
+        Measured { outcome, ends: EndReports::default(), ends_are_sound: false, machine: None }
     }
 
     /// What the end of a role counted.
@@ -72,8 +77,8 @@ impl Measured {
 }
 
 /// Carries one trial. `None` if `stop` was set in the middle of a long one.
-pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool) -> Option<Measured> {
-    Script::of(setup).carry(setup, cast, stop, |answers| match &setup.task {
+pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<Measured> {
+    Script::of(setup).carry(setup, cast, stop, watch, |answers| match &setup.task {
         Task::Stream(stream) => stream::judge(stream, setup.verify, answers),
         Task::Call(call) => call::judge(call, answers),
         Task::Ring(ring) => ring::judge(ring, answers),
@@ -94,11 +99,13 @@ struct Script {
     elsewhere: Option<Address>,
     /// Whether somebody stands between: it connects to the first one, and the others to it.
     relayed: bool,
-    /// Whether that is a program of somebody else's.
+    /// Whether that is a program of somebody else's, started for this or not.
     relay_is_program: bool,
     /// Those that connect, in the order in which they are opened and let go.
     others: Vec<(EndRole, Setup)>,
     measures: EndRole,
+    /// Whether bytes go both ways at once, so that both ends measure.
+    both: bool,
     /// How long a task may take beyond its schedule, nanoseconds.
     longer_ns: u64,
 }
@@ -112,7 +119,7 @@ impl Script {
             Task::Check(run) => Script { longer_ns: run.patience_ns(), ..Script::alone(EndRole::Command) },
         };
         let between = setup.path().and_then(|path| path.relay.as_ref());
-        let relay_is_program = matches!(between, Some(Between::Program(_)));
+        let relay_is_program = matches!(between, Some(Between::Program(_) | Between::Running(_)));
         // Between an end that is alone and nobody there is nothing to pass on.
         let joins = !script.others.is_empty() && script.elsewhere != Some(Address::Alone);
         Script { relayed: between.is_some() && joins, relay_is_program, ..script }
@@ -122,7 +129,8 @@ impl Script {
     fn alone(role: EndRole) -> Script {
         let others = Vec::new();
         let (relayed, relay_is_program) = (false, false);
-        Script { first: Some(role), elsewhere: None, relayed, relay_is_program, others, measures: role, longer_ns: 0 }
+        let (elsewhere, both) = (None, false);
+        Script { first: Some(role), elsewhere, relayed, relay_is_program, others, measures: role, both, longer_ns: 0 }
     }
 
     /// Everybody, in the order in which they are let go: of calls the server's schedule begins first, and the measured
@@ -143,6 +151,7 @@ impl Script {
         setup: &Setup,
         cast: &mut Cast,
         stop: &AtomicBool,
+        watch: &mut Watch,
         judge: impl FnOnce(&Answers) -> Outcome,
     ) -> Option<Measured> {
         let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, self.longer_ns]);
@@ -151,17 +160,25 @@ impl Script {
             // The other end may still wait for a connection that never comes.
             return Some(Measured::nothing(stopped.outcome));
         }
+        // What it costs to start a program is none of what bytes cost.
+        let before = watch.sample();
         let started = self.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
         if let Err(error) = started {
             return Some(Measured::nothing(Outcome::Failed(error.to_string())));
         }
         // However short a run of a program is: it may hang, and its user need not wait for its time-out.
         let window_ns = if self.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
-        let answers = self.collect(cast, window_ns, patience, stop)?;
+        let mut answers = self.collect(cast, window_ns, patience, stop)?;
+        let machine = watch.machine_use(before.as_ref());
+        self.collect_late(cast, patience, &mut answers);
         let outcome = answers.trouble().unwrap_or_else(|| judge(&answers));
+        let outcome = match answers.came_to_nobody() {
+            true => relay::forwards_elsewhere(setup.path(), outcome),
+            false => outcome,
+        };
         let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
         let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
-        Some(Measured { outcome, ends, ends_are_sound })
+        Some(Measured { outcome, ends, ends_are_sound, machine })
     }
 
     /// Prepares all ends up to the moment before the first byte.
@@ -170,7 +187,7 @@ impl Script {
         let mut prepares = None;
         if let Some(role) = self.first {
             let end = cast.end(role)?;
-            end.send(Command::Open(role, at(end, setup), None))?;
+            end.send(Command::Open(role, at(end, role, setup), None))?;
             match end.reply(PREPARE)? {
                 // Nobody connects to it.
                 Reply::Ready => {}
@@ -188,7 +205,7 @@ impl Script {
         }
         if let Some(role) = self.relay() {
             let end = cast.end(role)?;
-            end.send(Command::Open(role, at(end, setup), address.take()))?;
+            end.send(Command::Open(role, at(end, role, setup), address.take()))?;
             address = Some(listening(end)?);
             // It serves from now on, too.
             ready(end)?;
@@ -197,7 +214,8 @@ impl Script {
             let opened = connect(cast.end(*role)?, *role, setup, address.clone());
             opened.map_err(|stopped| self.explained(cast, patience, stopped))?;
         }
-        prepares.map_or(Ok(()), |role| ready(cast.end(role)?))
+        let prepared = prepares.map_or(Ok(()), |role| ready(cast.end(role)?));
+        prepared.map_err(|Stopped { outcome }| Stopped { outcome: relay::forwards_elsewhere(setup.path(), outcome) })
     }
 
     /// Why nobody can connect, the relay or the server may know.
@@ -213,34 +231,67 @@ impl Script {
             Ok(end) => reply_or_stop(end, patience, window_ns, stop)?,
             Err(error) => Err(error),
         };
+        if self.both {
+            return Some(self.collect_both(cast, patience, first));
+        }
         let closed = matches!(first, Ok(Reply::Closed));
         let mut answers = BTreeMap::new();
         // Whatever it says, it needs no more data. Those who connect leave first, so that a relay passes all on and a
         // server misses nothing.
-        let (early, late) = if self.relay_is_program { (None, self.relay()) } else { (self.relay(), None) };
-        let others = self.others.iter().map(|(role, _)| *role).chain(early).chain(self.first);
+        let relay = self.relay().filter(|_| !self.relay_is_program);
+        let others = self.others.iter().map(|(role, _)| *role).chain(relay).chain(self.first);
         for role in others.filter(|role| *role != self.measures) {
             answers.insert(role, Answer::of(stop_end(cast, role, patience)));
         }
         let last = if closed { cast.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
         answers.insert(self.measures, Answer::of(last));
-        // A program leaves when it is told, whatever it still holds: by now nobody waits for it.
-        answers.extend(late.map(|role| (role, Answer::of(stop_end(cast, role, patience)))));
         Some(Answers { by_role: answers, relay_is_program: self.relay_is_program })
+    }
+
+    /// The same of a relay that is a program: it leaves when it is told, whatever it still holds. By now nobody waits for it.
+    fn collect_late(&self, cast: &mut Cast, patience: Duration, answers: &mut Answers) {
+        let relay = self.relay().filter(|_| self.relay_is_program);
+        answers.by_role.extend(relay.map(|role| (role, Answer::of(stop_end(cast, role, patience)))));
+    }
+
+    /// The same where both ends measure: none is told to stop before all have measured, since each reads what the other writes.
+    fn collect_both(&self, cast: &mut Cast, patience: Duration, first: Result<Reply, ChannelError>) -> Answers {
+        let others = self.others.iter().map(|(role, _)| *role);
+        let mut said = vec![(self.measures, first)];
+        for role in others {
+            said.push((role, cast.end(role).and_then(|end| end.reply(patience))));
+        }
+        for (role, _) in &said {
+            // Whoever is gone needs no telling.
+            let _ = cast.end(*role).and_then(|end| end.send(Command::Stop));
+        }
+        let last = said.into_iter().map(|(role, said)| {
+            let said = match said {
+                Ok(Reply::Closed) => cast.end(role).and_then(|end| end.reply(patience)),
+                other => other,
+            };
+            (role, Answer::of(said))
+        });
+        let mut answers = Answers { by_role: last.collect(), relay_is_program: false };
+        stream::crossed(&mut answers);
+        answers
     }
 }
 
-/// A setup as it is sent to an end, on its host.
-fn at(end: &Channel, setup: &Setup) -> Box<Setup> {
+/// A setup as it is sent to an end, on its host. A relay that runs already says where the end behind it listens.
+fn at(end: &Channel, role: EndRole, setup: &Setup) -> Box<Setup> {
     let mut setup = setup.clone();
     if let Some(path) = setup.path_mut() {
-        path.host = end.host();
+        path.host = match &path.relay {
+            Some(Between::Running(relay)) if role.is_connected_to() => Host::listening_at(relay.upstream),
+            _ => end.host(),
+        };
     }
     Box::new(setup)
 }
 
 fn connect(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), Stopped> {
-    end.send(Command::Open(role, at(end, setup), address))?;
+    end.send(Command::Open(role, at(end, role, setup), address))?;
     ready(end)
 }
 
@@ -348,6 +399,12 @@ impl Answers {
     /// What the end of a role counted.
     fn report(&self, role: EndRole) -> Option<&EndReport> {
         self.by_role.get(&role)?.report.as_ref()
+    }
+
+    /// Whether a server of ours saw no call at all.
+    fn came_to_nobody(&self) -> bool {
+        let server = self.report(EndRole::Server).and_then(|server| server.call.as_ref());
+        server.is_some_and(|server| server.begun == 0)
     }
 
     /// What went wrong at an end: whoever is gone explains it, then whoever lacks something, since the others then only

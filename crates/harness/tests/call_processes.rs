@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Levels, Outcome, Transport};
@@ -74,7 +75,7 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
     let mut cast = cast(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false)).unwrap();
+            let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false), &mut Watch::open()).unwrap();
             let both = calls(&measured, EndRole::Client).calls > 0 && calls(&measured, EndRole::Competitor).calls > 0;
             if both || setup.window_ns > 2_000_000_000 {
                 break measured;
@@ -96,7 +97,7 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
 fn soon(mut cast: Cast, setup: Setup<CallSetup>) -> Measured {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false)).unwrap();
+        let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false), &mut Watch::open()).unwrap();
         tell.send(measured).expect("somebody waits for it");
     });
     told.recv_timeout(PATIENCE).expect("whoever is left waits for nobody")

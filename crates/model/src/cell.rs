@@ -152,6 +152,11 @@ impl Levels {
         self.get("connect").name().filter(|name| *name != "auto").and_then(|name| name.parse().ok())
     }
 
+    /// Whether bytes go both ways at once.
+    pub fn goes_both_ways(&self) -> bool {
+        self.get("direction").name().and_then(|name| name.parse().ok()) == Some(Direction::Both)
+    }
+
     /// The place of the far host's agent, where one end runs, and the direction; `None` where both ends are here.
     pub fn far(&self) -> Option<(Place, Direction)> {
         let place = self.get("host").name().filter(|name| *name != "auto")?.parse().ok()?;

@@ -48,6 +48,17 @@ pub enum Side {
     Sink,
 }
 
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Side {
+        match self {
+            Side::Source => Side::Sink,
+            Side::Sink => Side::Source,
+        }
+    }
+}
+
 impl EndRole {
     /// Its name, as it is stored and printed.
     pub fn name(self) -> &'static str {
@@ -66,6 +77,11 @@ impl EndRole {
     /// The role of that name.
     pub fn from_name(name: &str) -> Option<EndRole> {
         END_ROLES.into_iter().find(|role| role.name() == name)
+    }
+
+    /// Whether others of ours are told, or know, where it listens, and nobody stands behind it.
+    pub fn is_connected_to(self) -> bool {
+        matches!(self, EndRole::Sink | EndRole::Server)
     }
 
     /// The side of a path that it is on. A ring has no path: it is where something arrives, and so is a relay, to which

@@ -452,7 +452,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: both("auto"),
         heading: "host",
         summary: "HOST:PORT of an agent on another host, where one end runs (docs/far-host.md), or auto: both ends are here; needs --key-file",
-        fits: TCP,
+        fits: PORTS,
     },
     Factor {
         name: "direction",
@@ -461,8 +461,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Direction>().map(|direction| direction.to_string())),
         defaults: both("to"),
         heading: "direction",
-        summary: "to or from the far host bytes go, or calls are made; needs --host",
-        fits: TCP,
+        summary: "to or from the far host bytes go, or calls are made, which needs --host; both at once, over TCP",
+        fits: PORTS,
     },
     Factor {
         name: "duration",
@@ -503,7 +503,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(relay_name),
         defaults: both("direct"),
         heading: "relay",
-        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods), a program such as haproxy, or cmd:WORDS with {listen} and {upstream}; all: every method; direct: there is none",
+        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods), a program such as haproxy, cmd:WORDS with {listen} and {upstream}, or addr:LISTEN=UPSTREAM, which runs already; all: every method; direct: there is none",
         fits: CONNECTIONS,
     },
     Factor {

@@ -19,6 +19,8 @@ pub enum Direction {
     To,
     /// From the far host to here.
     From,
+    /// Both at once, over the same connections.
+    Both,
 }
 
 /// The directions.
@@ -29,14 +31,20 @@ pub const DIRECTIONS: &[Row<Direction>] = &[
         name: "from",
         summary: "the far host writes, or calls, and this one reads, or serves: it must be reachable from there",
     },
+    Row {
+        value: Direction::Both,
+        name: "both",
+        summary: "of a stream over TCP: both hosts write and read at once over the same connections, and the rate is the sum \
+                  (also on one host, without --host)",
+    },
 ];
 named!(Direction, "direction", DIRECTIONS);
 
 impl Direction {
-    /// The side of the path that is at the far host.
+    /// The side of the path that is at the far host: both ways are over connections that are made from here.
     pub fn far_side(self) -> Side {
         match self {
-            Direction::To => Side::Sink,
+            Direction::To | Direction::Both => Side::Sink,
             Direction::From => Side::Source,
         }
     }

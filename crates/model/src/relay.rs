@@ -35,7 +35,7 @@ pub enum RelayMethod {
     Sendfile,
     /// Copies, or splices once a connection turns out to carry bulk.
     Hybrid,
-    /// The epoll engine.
+    /// [`RelayMethod::ReadWrite`] with [`RelayThreads::One`], by the name that is known.
     Epoll,
     /// The io_uring engine.
     Uring,
@@ -45,6 +45,8 @@ pub enum RelayMethod {
     UringBundle,
     /// splice(2) through a pipe of the kernel, woken by an io_uring.
     UringSplice,
+    /// The kernel's own redirection between sockets.
+    Sockmap,
     /// The io_uring engine, with sends that ask the kernel not to copy.
     Zerocopy,
     /// `tokio::io::copy_bidirectional`.
@@ -98,7 +100,7 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::Epoll,
         name: "epoll",
-        summary: "the epoll engine: one thread, copies through a buffer a connection",
+        summary: "read-write with one thread for all connections, woken by epoll (edges)",
     },
     Row {
         value: RelayMethod::Uring,
@@ -126,6 +128,11 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
         summary: "splice(2) called directly, woken by polls of an io_uring that go on: one thread, one ring",
     },
     Row {
+        value: RelayMethod::Sockmap,
+        name: "sockmap",
+        summary: "a BPF program in the kernel redirects what arrives, over TCP: no back-pressure, so not for everybody",
+    },
+    Row {
         value: RelayMethod::Tokio,
         name: "tokio",
         summary: "tokio::io::copy_bidirectional, a task a connection on one thread; 8 KiB each way unless told otherwise",
@@ -137,8 +144,8 @@ text_serde!(RelayMethod);
 impl RelayMethod {
     /// Whether the size of a buffer is its user's to choose.
     pub fn has_buffer(self) -> bool {
-        use RelayMethod::{Direct, Sendfile, Splice, StdCopy, UringSplice};
-        !matches!(self, Direct | StdCopy | Splice | Sendfile | UringSplice)
+        use RelayMethod::{Direct, Sendfile, Sockmap, Splice, StdCopy, UringSplice};
+        !matches!(self, Direct | StdCopy | Splice | Sendfile | UringSplice | Sockmap)
     }
 
     /// Whether it moves bytes through a pipe of the kernel.
@@ -151,10 +158,10 @@ impl RelayMethod {
     /// each direction owns them, and its pipes. Those of [`RelayMethod::Hybrid`] are made when bulk comes, and are not
     /// among them: without them it goes on copying.
     pub fn holds(self, threads: RelayThreads) -> RelayHolds {
-        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Splice, StdCopy, UringSplice};
+        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Sockmap, Splice, StdCopy, UringSplice};
         let threads = match self {
             Pipe => 4,
-            StdCopy | CopyBuffer | Bufio => 2,
+            StdCopy | CopyBuffer | Bufio | Sockmap => 2,
             _ if self.has_threads() && threads == RelayThreads::Direction => 2,
             _ => 0,
         };
@@ -169,7 +176,26 @@ impl RelayMethod {
 
     /// Whether it is for TCP alone.
     pub fn needs_tcp(self) -> bool {
-        matches!(self, RelayMethod::Zerocopy)
+        matches!(self, RelayMethod::Zerocopy | RelayMethod::Sockmap)
+    }
+
+    /// Whether who takes nothing holds up who sends: without, what is sent fills the kernel's memory.
+    pub fn has_back_pressure(self) -> bool {
+        self != RelayMethod::Sockmap
+    }
+
+    /// Whether its process is charged for the bytes that it moves: the kernel may work in nobody's name.
+    pub fn is_charged(self) -> bool {
+        self != RelayMethod::Sockmap
+    }
+
+    /// What must be known of it wherever it is named as a choice, beside what was measured.
+    pub fn caveat(self) -> Option<&'static str> {
+        (!self.has_back_pressure()).then_some(
+            "sockmap has no back-pressure: what a slow reader does not take fills the kernel's memory (above 16 MiB a trial fails), \
+             and the kernel works for it in nobody's name, so that its CPU time is not told: use it only where readers are \
+             always faster than writers",
+        )
     }
 
     /// Whether one thread carries all its connections, whatever is asked for.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::NameError;
 use crate::level::COMMAND;
 use crate::relay::{RELAY_METHODS, RelayMethod};
+use crate::running_relay::{RUNNING, RunningRelay};
 use crate::{suggest, task};
 
 /// So many characters of a command stand in a table.
@@ -156,10 +157,10 @@ pub const READY_RELAYS: &[ReadyRelay] = &[
     go!("readv-writev", "Go, readv(2) and writev(2) with the buffer in four parts"),
 ];
 
-/// The canonical name of a relay: a method, a ready program, or a command of the user's.
+/// The canonical name of a relay: a method, a ready program, a command of the user's, or one that runs already.
 ///
 /// # Errors
-/// When it is none of them, with what was likely meant; when a command has no places.
+/// When it is none of them, with what was likely meant; when a command has no places, or a running one no addresses.
 pub fn relay_name(text: &str) -> Result<String, NameError> {
     if let Some(command) = text.strip_prefix(COMMAND) {
         let listens = ["{listen}", "{listen.port}", CONFIG_FILE].iter().any(|place| command.contains(place));
@@ -174,6 +175,9 @@ pub fn relay_name(text: &str) -> Result<String, NameError> {
                  takes them, or {config:FILE} with a file that holds them",
             ))
         };
+    }
+    if text.starts_with(RUNNING) {
+        return text.parse::<RunningRelay>().map(|relay| relay.to_string());
     }
     if let Ok(method) = text.parse::<RelayMethod>() {
         return Ok(method.to_string());
@@ -193,8 +197,11 @@ pub fn relay_names(list: &str) -> Cow<'_, str> {
     Cow::Owned(names.join(",") + rest)
 }
 
-/// A relay's name where room is short: of a command only its beginning.
+/// A relay's name where room is short: of a command only its beginning, of one that runs already where it listens.
 pub fn short_relay_name(name: &str) -> String {
+    if let Some((listens, _)) = name.split_once('=').filter(|_| name.starts_with(RUNNING)) {
+        return listens.to_owned();
+    }
     match name.starts_with(COMMAND) && name.chars().count() > SHORT {
         true => name.chars().take(SHORT - 1).chain(['…']).collect(),
         false => name.to_owned(),
@@ -279,6 +286,10 @@ pub struct RelayProgramReport {
     pub left_behind: u64,
     /// It did not heed `SIGTERM` and was killed.
     pub stopped_by_force: bool,
+    /// Whose CPU time was charged and how it was read, or why none was; absent in sessions of older versions, which read
+    /// that of its process tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged: Option<String>,
 }
 
 #[cfg(test)]
@@ -330,6 +341,8 @@ mod tests {
         check("cmd:", false);
         let error = relay_name("haprxy").unwrap_err().to_string();
         assert!(error.contains("did you mean `haproxy`?"), "{error}");
+        assert_eq!(relay_name("addr::9000=:9001").unwrap(), "addr:127.0.0.1:9000=127.0.0.1:9001");
+        assert!(relay_name("addr::9000").unwrap_err().to_string().contains("runs already"));
     }
 
     #[test]
@@ -345,6 +358,7 @@ mod tests {
     fn a_table_has_the_beginning_of_a_command() {
         assert_eq!(short_relay_name("haproxy-splice-and-more-of-it"), "haproxy-splice-and-more-of-it");
         assert_eq!(short_relay_name("cmd:x {listen}"), "cmd:x {listen}");
+        assert_eq!(short_relay_name("addr:127.0.0.1:9000=127.0.0.1:9001@4711"), "addr:127.0.0.1:9000");
         assert_eq!(short_relay_name("cmd:proxy -l {listen} -u {upstream}"), "cmd:proxy -l {listen} -…");
     }
 

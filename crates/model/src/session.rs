@@ -18,6 +18,14 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// How the note begins that says why a session which was to go on until all is settled went no further.
+pub const ENDED_AFTER: &str = "ended after look";
+
+/// Whether a session's note says why it went no further although something may be open.
+pub fn tells_the_end(note: &str) -> bool {
+    note.starts_with(ENDED_AFTER)
+}
+
 /// How a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

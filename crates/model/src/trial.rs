@@ -89,7 +89,27 @@ pub struct Trial {
     pub machine: Option<MachineUse>,
 }
 
+/// When a trial was, and whether it went as it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TrialTime {
+    /// Its begin, nanoseconds of Unix time.
+    pub began_unix_ns: u64,
+    /// How long its window was, nanoseconds.
+    pub wall_ns: u64,
+    /// Whether it was measured: what fails may have been waited for.
+    pub is_measured: bool,
+}
+
 impl Trial {
+    /// When it was.
+    pub fn time(&self) -> TrialTime {
+        TrialTime {
+            began_unix_ns: self.started_unix_ns,
+            wall_ns: self.wall_ns,
+            is_measured: self.outcome == Outcome::Measured,
+        }
+    }
+
     /// What the end of a role counted.
     pub fn end(&self, role: EndRole) -> Option<&EndReport> {
         self.ends.get(role)
@@ -351,6 +371,9 @@ pub struct FlowReport {
     /// What became of datagrams, where there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramReport>,
+    /// Whether its bytes went back, to the end that had connected: where they go both ways at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub back: bool,
     /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
@@ -363,6 +386,29 @@ pub struct Bin {
     pub ns: u64,
     /// Bytes moved.
     pub bytes: u64,
+}
+
+impl Bin {
+    /// The bytes of bins that follow one another in every whole interval of `interval_ns` from the first one's begin; those
+    /// of a bin are spread evenly over the intervals that it touches. An interval is a nanosecond at least.
+    pub fn by_interval(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
+        let interval_ns = interval_ns.max(1);
+        let total_ns: u64 = bins.iter().map(|bin| bin.ns).sum();
+        let mut bytes = vec![0.0; (total_ns / interval_ns) as usize];
+        let mut from_ns = 0;
+        for bin in bins {
+            let end_ns = from_ns + bin.ns;
+            while from_ns < end_ns {
+                let at = from_ns / interval_ns;
+                let to_ns = end_ns.min((at + 1) * interval_ns);
+                if let Some(interval) = bytes.get_mut(at as usize) {
+                    *interval += bin.bytes as f64 * (to_ns - from_ns) as f64 / bin.ns as f64;
+                }
+                from_ns = to_ns;
+            }
+        }
+        bytes
+    }
 }
 
 /// The fields of `TCP_INFO` that name a limit (include/uapi/linux/tcp.h); absent where the kernel is older.

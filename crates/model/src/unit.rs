@@ -184,6 +184,29 @@ pub fn significant(value: f64, digits: usize) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// The same, never above `value`: how the lower end of an interval is printed, so that it claims no more than was shown.
+pub fn significant_down(value: f64, digits: usize) -> String {
+    directed(value, digits, |parts| (parts + ROUNDING).floor())
+}
+
+/// The same, never below `value`: how the upper end of an interval is printed.
+pub fn significant_up(value: f64, digits: usize) -> String {
+    directed(value, digits, |parts| (parts - ROUNDING).ceil())
+}
+
+/// By so much of the last digit a number that was meant to be round may lie beside itself.
+const ROUNDING: f64 = 1e-9;
+
+fn directed(value: f64, digits: usize, round: fn(f64) -> f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return significant(value, digits);
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let scale = 10f64.powi((digits as i32 - 1 - magnitude).max(0));
+    // Nothing is +0: -0 is printed with its sign.
+    significant(round(value * scale) / scale + 0.0, digits)
+}
+
 /// A byte rate for people: `3.92 GiB/s`, `41.2 MiB/s`.
 pub fn byte_rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, 1024.0, &["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"])
@@ -249,6 +272,26 @@ mod tests {
         assert_eq!(count_rate(1_910_355.1), "1.91 M/s");
         assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
         assert_eq!(Bytes(1000).to_string(), "1000 B");
+    }
+
+    #[test]
+    fn ends_of_intervals_are_rounded_outwards() {
+        let check = |value: f64, digits: usize, expected: [&str; 3]| {
+            assert_eq!(
+                [significant_down(value, digits), significant(value, digits), significant_up(value, digits)],
+                expected
+            );
+        };
+        check(2.786, 3, ["2.78", "2.79", "2.79"]);
+        check(2.784, 3, ["2.78", "2.78", "2.79"]);
+        check(0.0098, 1, ["0.009", "0.01", "0.01"]);
+        check(12.6, 2, ["12", "13", "13"]);
+        check(-0.126, 2, ["-0.13", "-0.13", "-0.12"]);
+        // Digits before the point are never lost, and a number that was meant to be round stays it.
+        check(1234.4, 2, ["1234", "1234", "1235"]);
+        check(0.1 + 0.2, 2, ["0.3", "0.3", "0.3"]);
+        check(99.99, 2, ["99", "100", "100"]);
+        check(0.0, 2, ["0", "0", "0"]);
     }
 
     proptest! {

@@ -29,7 +29,7 @@ impl Plan {
             placements.dedup();
             if conditions().any(|levels| design.calibrates(levels)) {
                 let trial_ns = design.calibration_ns + design.fresh.warmup_ns + overhead_ns;
-                schedule.calibrate_ns += stretch * placements.len() as u64 * design.calibration_trials * trial_ns;
+                schedule.calibrate_ns += stretch * placements.len() as u64 * self.calibration_trials(family) * trial_ns;
             }
             if family.is_screened() {
                 let cells = family.choices as u64;

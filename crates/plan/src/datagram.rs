@@ -22,7 +22,7 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
     let engine = levels.engine("engine").filter(|engine| engine.can().batches == Batches::Cuts)?;
     // Two headers a datagram, of IP and of UDP; the interface's MTU counts the IP packet.
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
-    if let Some(mtu) = catalog.loopback_mtu.filter(|mtu| size + headers > *mtu) {
+    if let Some(mtu) = mtu(levels, catalog).filter(|mtu| size + headers > *mtu) {
         return Some(format!(
             "engine {engine} cannot cut datagrams of {size} B: with {headers} B of headers they are over the loopback's MTU \
              of {mtu} B (UDP_SEGMENT): use a smaller --write-size, or --engine mmsg"
@@ -71,11 +71,16 @@ fn sizes(levels: &Levels) -> impl Iterator<Item = (&'static str, u64)> {
     flags.into_iter().filter_map(|(name, flag)| Some((flag, levels.get(name).number()?)))
 }
 
+/// The MTU of their way, which is this host's loopback unless they go to another one.
+fn mtu(levels: &Levels, catalog: &Catalog) -> Option<u64> {
+    catalog.loopback_mtu.filter(|_| levels.far().is_none())
+}
+
 /// What is to be said of a cell's datagrams that can be sent.
 pub(crate) fn note(levels: &Levels, transport: &Transport, catalog: &Catalog) -> Option<String> {
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
     let size = sizes(levels).map(|(_, size)| size).max().filter(|_| transport.is_udp())?;
-    let mtu = catalog.loopback_mtu.filter(|mtu| size + headers > *mtu)?;
+    let mtu = mtu(levels, catalog).filter(|mtu| size + headers > *mtu)?;
     Some(format!("datagrams of {size} B are over the loopback's MTU of {mtu} B: IP cuts each into fragments"))
 }
 

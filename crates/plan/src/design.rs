@@ -20,7 +20,7 @@ pub enum Finalists {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Design {
-    /// Calibration trials per family and placement.
+    /// Calibration trials per family and placement; of a program at most so many (`Plan::calibration_trials`).
     pub calibration_trials: u64,
     /// Length of a calibration trial, nanoseconds.
     pub calibration_ns: u64,
@@ -174,10 +174,11 @@ impl Design {
                 overhead_ns: 1_000_000,
                 ..Design::default()
             },
-            // A run takes what it takes, which the second one tells: the first of all meets files that nobody has read. What a
-            // run warms up it does not tell apart from the rest, so nothing is cut off.
+            // A run takes what it takes, which a few tell: the first of all, which meets files that nobody has read, and then
+            // one each of both ends and the middle of the values. What a run warms up it does not tell apart from the rest, so
+            // nothing is cut off.
             Workload::Check => Design {
-                calibration_trials: 2,
+                calibration_trials: 4,
                 calibration_ns: 0,
                 screen_blocks: 1,
                 narrow_blocks: 1,

@@ -2,7 +2,7 @@
 //!
 //! Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Cell, Level, Place, Placement, Transport, Workload, factor};
+use bytegauge_model::{Cell, Direction, Engine, Level, Place, Placement, Transport, Workload, factor};
 
 use crate::spec::{Part, PlanError, Spec};
 
@@ -11,7 +11,18 @@ const OF_FAR_HOSTS: &[&str] = &["host", "direction"];
 
 /// Whether a factor is of far hosts, and the part names none: cells of other plans have no such levels.
 pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
-    OF_FAR_HOSTS.contains(&name) && !part.levels.contains_key("host")
+    OF_FAR_HOSTS.contains(&name)
+        && !part.levels.contains_key("host")
+        && !(name == "direction" && all_go_both_ways(part))
+}
+
+fn goes_both_ways(level: &Level) -> bool {
+    *level == Level::Name(Direction::Both.to_string())
+}
+
+/// Whether bytes go both ways at once in all cells, which two ends on one host can do as well.
+fn all_go_both_ways(part: &Part) -> bool {
+    part.levels.get("direction").is_some_and(|levels| levels.iter().all(goes_both_ways))
 }
 
 fn places(part: &Part) -> Vec<Place> {
@@ -24,7 +35,19 @@ fn places(part: &Part) -> Vec<Place> {
 /// # Errors
 /// [`PlanError::OfFarHost`] if something was asked for that has no meaning between two hosts, or cannot be done there.
 pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
+    let workload = spec.workload;
     for part in &mut spec.parts {
+        let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
+        let alone = |name: &str| !part.levels.contains_key(name);
+        // Seen to stall where its tasks write and drain the same connections on a busy machine.
+        let by_tokio =
+            part.levels.get("engine").is_some_and(|levels| levels.contains(&Level::Name(Engine::Tokio.to_string())));
+        let over_udp = || part.transports(workload).iter().any(Transport::is_datagram);
+        if both && (by_tokio || workload != Workload::Stream || over_udp() || !(alone("relay") && alone("connect"))) {
+            let needs =
+                "a stream over TCP, without --relay, --connect and --engine tokio: use --direction to or from".into();
+            return Err(PlanError::Moot { flag: "direction both".into(), needs });
+        }
         let places = places(part);
         let Some(first) = places.first() else { continue };
         if part.levels.get("host").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
@@ -46,20 +69,31 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
             }
         }
         // A name is looked up before its transport is asked for: a plan that is only printed keeps the first guess.
-        let transport = |place: &Place| place.transport().unwrap_or(Transport::Tcp).to_string();
-        let transport = Level::Name(transport(first));
-        let others =
-            places.iter().any(|place| place.transport().is_some_and(|of| of.to_string() != transport.to_string()));
-        if others {
+        let transport = first.transport().unwrap_or(Transport::Tcp);
+        if places.iter().any(|place| place.transport().is_some_and(|of| of != transport)) {
             return refused("host", "agents behind IPv4 and IPv6 cannot be compared: use a session for each");
         }
-        if part.levels.get("transport").is_some_and(|named| *named != [transport.clone()]) {
+        let datagrams = first.datagram_transport().unwrap_or(Transport::Udp);
+        let is = |named: &Level, transport: &Transport| *named == Level::Name(transport.to_string());
+        let carried = match part.levels.get("transport").map(Vec::as_slice) {
+            None => transport,
+            Some([named]) if is(named, &transport) => transport,
+            Some([named]) if is(named, &datagrams) => datagrams,
+            _ => {
+                return refused(
+                    "transport",
+                    "between two hosts TCP is measured, or with --transport udp (of an IPv6 address udp6) UDP, one of them a session",
+                );
+            }
+        };
+        if carried.is_datagram() && workload == Workload::Call {
             return refused(
                 "transport",
-                "between two hosts TCP is measured, as the agent's address has it: leave it out",
+                "of datagrams only streams are measured between two hosts, where a server may not answer whoever sends to it: \
+                 leave it out",
             );
         }
-        set(part, "transport", transport);
+        set(part, "transport", Level::Name(carried.to_string()));
         let unpinned = Level::Name(Placement::Unpinned.to_string());
         if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
             return refused("placement", "two hosts have no CPUs in common: use unpinned (and taskset on either host)");
@@ -99,8 +133,6 @@ fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Direction;
-
     use super::*;
     use crate::{Catalog, Plan, resolve};
 
@@ -129,6 +161,54 @@ mod tests {
     }
 
     #[test]
+    fn streams_of_datagrams_go_to_a_far_host_whatever_the_mtu_is_here() {
+        for (at, transport) in [("192.0.2.7:4711", "udp"), ("[2001:db8::7]:4711", "udp6")] {
+            let mut spec = Spec::named("a test", Workload::Stream);
+            let sizes =
+                [("read_size", "64K"), ("write_size", "1000,4K"), ("direction", "to,from"), ("profile", "drain")];
+            let flags = [("host", at), ("transport", transport)].into_iter().chain(sizes);
+            let flags: Vec<_> = flags.map(|(name, text)| (factor::find(name).unwrap(), text.to_owned())).collect();
+            spec.set_all(&flags).unwrap();
+            // Of this host's loopback, which they never see.
+            let catalog = Catalog { loopback_mtu: Some(1500), ..Catalog::default() };
+            let plan = resolve(&spec, &catalog, 1).unwrap();
+            assert_eq!((plan.groups.len(), plan.cells.len(), plan.skipped.len()), (2, 12, 0));
+            for cell in &plan.cells {
+                assert_eq!(cell.factors.get("transport").name(), Some(transport));
+                assert_eq!(cell.factors.far().unwrap().0.to_string(), at);
+            }
+            assert!(plan.notes.iter().all(|note| !note.contains("MTU")), "{:?}", plan.notes);
+        }
+    }
+
+    #[test]
+    fn bytes_go_both_ways_at_once_between_two_hosts_and_on_one() {
+        let sizes = [("read_size", "64K"), ("write_size", "64K"), ("profile", "drain")];
+        let of = |workload, flags: &[(&'static str, &'static str)]| {
+            let sizes = if workload == Workload::Stream { &sizes[..] } else { &[] };
+            plan(workload, &[sizes, flags].concat())
+        };
+        let (host, both) = (("host", "192.0.2.7:1"), ("direction", "both"));
+        let going = |plan: &Plan| plan.groups.iter().filter(|group| group.factors.goes_both_ways()).count();
+        let far = of(Workload::Stream, &[host, ("direction", "to,both")]).unwrap();
+        assert_eq!((far.groups.len(), going(&far)), (2, 1));
+        let here = of(Workload::Stream, &[("transport", "tcp"), both]).unwrap();
+        assert!(going(&here) == here.groups.len() && !here.groups.is_empty());
+        let check = |workload, flags: &[(&'static str, &'static str)], part: &str| {
+            let error = of(workload, flags).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        let nothing = "--direction both means nothing without a stream over TCP";
+        check(Workload::Call, &[host, both], nothing);
+        check(Workload::Stream, &[host, ("transport", "udp"), both], nothing);
+        check(Workload::Stream, &[("transport", "tcp"), both, ("relay", "splice")], nothing);
+        assert!(of(Workload::Stream, &[("transport", "tcp"), both, ("connect", "127.0.0.1:7")]).is_err());
+        check(Workload::Stream, &[("transport", "tcp"), both, ("engine", "tokio")], nothing);
+        check(Workload::Stream, &[("transport", "unix"), both], "--direction fits none of the chosen transports");
+        check(Workload::Stream, &[("transport", "tcp"), ("direction", "to,both")], "--host HOST:PORT");
+    }
+
+    #[test]
     fn a_plan_without_a_far_host_says_nothing_of_one() {
         let plan = plan(Workload::Call, &[("transport", "tcp")]).unwrap();
         assert!(plan.cells.iter().all(|cell| OF_FAR_HOSTS.iter().all(|name| *cell.factors.get(name) == Level::Absent)));
@@ -144,8 +224,10 @@ mod tests {
         check(&[("connect", "127.0.0.1:1")], "--connect does not go with --host");
         check(&[("relay", "splice")], "--relay does not go with --host");
         check(&[("competing_flows", "2")], "--competing-flows does not go with --host");
-        check(&[("transport", "udp")], "--transport does not go with --host: between two hosts TCP");
-        check(&[("transport", "tcp6")], "--transport does not go");
+        check(&[("transport", "udp")], "--transport does not go with --host: of datagrams only streams");
+        for others in ["tcp6", "udp6", "unix", "unix-dgram", "tcp,udp"] {
+            check(&[("transport", others)], "--transport does not go with --host: between two hosts TCP");
+        }
         check(&[("placement", "cross-core")], "--placement does not go");
         check(&[("host", "unix:/x")], "--host does not go");
         check(&[("host", "192.0.2.7:1,[::1]:1")], "IPv4 and IPv6");

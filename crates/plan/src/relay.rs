@@ -2,7 +2,8 @@
 //! those with one.
 
 use bytegauge_model::{
-    CellKind, IAm, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, Transport, Workload,
+    CellKind, IAm, Level, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, RunningRelay, Transport,
+    Workload,
 };
 
 use crate::catalog::Catalog;
@@ -40,6 +41,15 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     }
     if let Some(reason) = catalog.missing_relays.get(name) {
         return Some(reason.clone());
+    }
+    if let Some(relay) = RunningRelay::of(name) {
+        let transport = relay.transport();
+        if levels.transport().as_ref() != Some(&transport) {
+            return Some(format!("--relay {relay} is connected to over {transport}: use --transport {transport}"));
+        }
+        let stays = "runs already, and stays where it is: use --relay-placement unpinned (and taskset -p)";
+        let is_placed = levels.get("relay_placement").name() != Some("unpinned");
+        return is_placed.then(|| format!("--relay {relay} {stays}"));
     }
     if let Some(program) = RelayProgram::of(name)
         && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
@@ -85,8 +95,15 @@ pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), 
     }
 }
 
-/// A stream to a server that is not ours ends, for all that is known here, where the relay took it.
+/// A stream to a server that is not ours ends, for all that is known here, where the relay took it; and a relay that runs
+/// already says itself who is behind it.
 pub(crate) fn refuse_foreign(workload: Workload, part: &Part) -> Result<(), PlanError> {
+    let named = part.levels.get("relay").into_iter().flatten().filter_map(Level::name);
+    if !RunningRelay::among(named).is_empty() {
+        let why = "a relay that runs already is before the server that it forwards to: use --connect with the relay's own \
+                   address";
+        return Err(PlanError::OfForeign { flag: "relay".into(), why });
+    }
     if workload == Workload::Stream && part.levels.contains_key("relay") {
         let why = "what such a server took of a stream its kernel says to the relay alone: use the workload call";
         return Err(PlanError::OfForeign { flag: "relay".into(), why });
@@ -96,7 +113,7 @@ pub(crate) fn refuse_foreign(workload: Workload, part: &Part) -> Result<(), Plan
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Level, factor};
+    use bytegauge_model::factor;
 
     use super::*;
     use crate::file::parse;
@@ -171,6 +188,25 @@ mod tests {
         let reasons: Vec<_> = found.skipped.iter().filter_map(|(_, outcome)| outcome.reason()).collect();
         assert_eq!((found.cells.len(), reasons.len()), (8, 2), "{reasons:?}");
         assert!(reasons.iter().all(|reason| reason.contains("use --transport tcp")), "{reasons:?}");
+    }
+
+    #[test]
+    fn a_relay_that_runs_already_has_its_transport_and_its_place() {
+        let reasons = |text: &str| {
+            let plan = plan_with(text, &Catalog::default()).unwrap();
+            let reasons: Vec<String> =
+                plan.skipped.iter().filter_map(|(_, outcome)| outcome.reason().map(str::to_owned)).collect();
+            (plan.cells.len(), reasons.join("; "))
+        };
+        assert_eq!(reasons("relay = \"direct,read-write,addr::9000=:9001\""), (2, String::new()));
+        let (_, wrong_family) = reasons("relay = \"splice,addr:[::1]:9000=[::1]:9001\"");
+        assert!(wrong_family.contains("use --transport tcp6"), "{wrong_family}");
+        let (_, pinned) =
+            reasons("relay = \"splice,addr::9000=:9001\"\nplacement = \"cross-core\"\nrelay-placement = \"client\"");
+        assert!(pinned.contains("stays where it is"), "{pinned}");
+        let behind = "workload = \"call\"\nconnect = \"127.0.0.1:7000\"\nrelay = \"addr::9000=:9001\"";
+        let refused = resolve(&parse("t", behind).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
+        assert!(refused.contains("use --connect with the relay's own address"), "{refused}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::spec::{PlanError, Spec};
 /// The factor whose levels are tried.
 pub(crate) const VALUE: &str = "value";
 
-/// Part of the budget that the fewest blocks may be forecast to take: forecasts of one run are no better.
+/// Room that a forecast of runs by a few of them needs.
 const SPARE: f64 = 1.25;
 
 /// A task without values that fit it, or a workload without its task.
@@ -50,21 +50,44 @@ impl Plan {
         asked.into_iter().any(|value| choice.get(VALUE) == value)
     }
 
-    /// Once it is known what a run takes: the budget that the fewest blocks need, where it is more than there is.
-    /// `None` where it suffices, or where no task is run.
-    pub fn budget_for_runs(&self, run_ns: u64) -> Option<u64> {
+    /// Calibration trials of a family: of a program the first run, and one each of a few values.
+    pub fn calibration_trials(&self, family: &Family) -> u64 {
+        match self.task {
+            Some(_) => self.design.calibration_trials.min(family.choices as u64 + 1),
+            None => self.design.calibration_trials,
+        }
+    }
+
+    /// Which of so many values each calibration run of a program takes: the middle one twice, since the first run of all
+    /// meets cold caches, and others up to both ends, since how long a run takes depends on its value.
+    pub fn calibrated_values(&self, values: usize) -> Vec<usize> {
+        let others = (self.design.calibration_trials as usize).saturating_sub(1).min(values);
+        let middle = values / 2;
+        let spread = |at: usize| if others < 2 { middle } else { at * (values - 1) / (others - 1) };
+        std::iter::once(middle).chain((0..others).map(spread)).take_while(|_| values > 0).collect()
+    }
+
+    /// Once it is known what a run takes, and what was spent until then: the budget that the fewest blocks need, where it is
+    /// more than there is. `None` where it suffices, where no task is run, and where there is one value: whatever fits is of
+    /// use then.
+    pub fn budget_for_runs(&self, run_ns: u64, spent_ns: u64) -> Option<u64> {
         self.task.as_ref()?;
+        if self.families.iter().all(|family| family.choices < 2) {
+            return None;
+        }
         let Design { screen_blocks, narrow_blocks, narrow_cells, blocks_min, .. } = self.design;
         let runs = |family: &Family| {
             let (choices, screened) = (family.choices as u64, family.screened.len() as u64);
             let screening = screened * (screen_blocks * choices + narrow_blocks * choices.min(narrow_cells as u64));
-            // With a twin, and what is always confirmed.
-            let confirmed = family.confirmed() as u64 + 2;
+            // With a twin, and what is confirmed although it is no finalist.
+            let always = self.cells.iter().any(|cell| self.always_confirms(&cell.factors));
+            let confirmed = (family.confirmed() as u64 + u64::from(always)).min(choices) + 1;
             screening + family.groups.len() as u64 * blocks_min * confirmed
         };
         let runs: u64 = self.families.iter().map(runs).sum();
-        let needed_ns = (runs.saturating_mul(self.stretch() * run_ns) as f64 * SPARE) as u64;
-        (self.blocks.is_none() && needed_ns > self.budget_ns).then_some(needed_ns)
+        let runs_ns = runs.saturating_mul(self.stretch() * run_ns);
+        let needed_ns = spent_ns + (runs_ns as f64 * SPARE) as u64;
+        (self.blocks.is_none() && spent_ns + runs_ns > self.budget_ns).then_some(needed_ns)
     }
 
     /// Whether the user said how long the session may take.
@@ -72,15 +95,24 @@ impl Plan {
         self.design.blocks_max == BLOCKS_STATED_MAX
     }
 
-    /// What to do where a stated budget is too short for runs that take so long.
+    /// What is said where the budget is too short for runs that take so long: one that was stated is kept, and what fits is
+    /// measured.
     pub fn too_short_for(&self, run_ns: u64, needed_ns: u64) -> String {
         let seconds = needed_ns.div_ceil(1_000_000_000);
-        format!(
-            "a run takes about {}, so the fewest blocks that prove anything take {}: give --budget {seconds}s, fewer \
-             values, or less to do in a run",
-            Nanos(run_ns),
-            Nanos(seconds * 1_000_000_000)
-        )
+        let (run, blocks, needed) = (Nanos(run_ns), self.design.blocks_min, Nanos(seconds * 1_000_000_000));
+        let fewest = format!(
+            "a run takes about {run}, so the {blocks} blocks without which nothing is proven need about {needed}"
+        );
+        match self.budget_is_stated() {
+            true => format!(
+                "{fewest}: what fits the budget of {} is measured, and may prove nothing; for a proof give --budget \
+                 {seconds}s, fewer values, or less to do in a run",
+                Nanos(self.budget_ns)
+            ),
+            false => {
+                format!("{fewest}, which the session takes: --budget, fewer values or less to do in a run shorten it")
+            }
+        }
     }
 }
 
@@ -152,9 +184,33 @@ mod tests {
     #[test]
     fn long_runs_need_a_longer_budget() {
         let plan = plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).unwrap();
-        assert_eq!(plan.budget_for_runs(100_000_000), None);
-        // Three values, a twin and one more, six times, and a quarter to spare.
-        assert_eq!(plan.budget_for_runs(10_000_000_000), Some(375_000_000_000));
-        assert!(plan.too_short_for(10_000_000_000, 375_000_000_000).contains("--budget 375s"));
+        const SECOND: u64 = 1_000_000_000;
+        assert_eq!(plan.budget_for_runs(SECOND / 10, 0), None);
+        // Three values and a twin, six times, with a quarter to spare, and what calibration took.
+        assert_eq!(plan.budget_for_runs(10 * SECOND, 0), Some(300 * SECOND));
+        assert_eq!(plan.budget_for_runs(10 * SECOND, 7 * SECOND), Some(307 * SECOND));
+        assert!(!plan.too_short_for(10 * SECOND, 300 * SECOND).contains("may prove nothing"));
+        let stated = self::plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).map(|mut plan| {
+            plan.design.blocks_max = BLOCKS_STATED_MAX;
+            plan.too_short_for(10 * SECOND, 300 * SECOND)
+        });
+        assert!(stated.is_ok_and(|said| said.contains("may prove nothing; for a proof give --budget 300s")));
+        // One value proves nothing, however many blocks there are.
+        let one = self::plan(&["dd", "bs={value}"], &[("value", "512")]).unwrap();
+        assert_eq!(one.budget_for_runs(10 * SECOND, 0), None);
+    }
+
+    #[test]
+    fn calibration_runs_both_of_two_and_both_ends_of_several() {
+        let check = |values: usize, list: &str, expected: &[usize]| {
+            let plan = plan(&["dd", "bs={value}"], &[("value", list)]).unwrap();
+            assert_eq!(plan.calibrated_values(values), expected, "{list}");
+            assert_eq!(plan.calibration_trials(&plan.families[0]), expected.len() as u64, "{list}");
+        };
+        check(1, "512", &[0, 0]);
+        check(2, "512,1K", &[1, 0, 1]);
+        check(3, "512,1K,2K", &[1, 0, 1, 2]);
+        check(5, "512,1K,2K,4K,8K", &[2, 0, 2, 4]);
+        assert_eq!(plan(&["dd", "bs={value}"], &[("value", "512")]).unwrap().calibrated_values(0), [0_usize; 0]);
     }
 }

@@ -7,7 +7,7 @@ mod brief;
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::option::of_factor;
-use bytegauge_model::{Level, Levels, Nanos, Transport, Workload};
+use bytegauge_model::{Direction, Level, Levels, Nanos, Transport, Workload};
 
 pub use brief::{brief, brief_of_several, code, compact, condition, in_code, profile_brief, rate_unit, who};
 
@@ -17,7 +17,12 @@ pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_
 /// The transport as the subject of a sentence.
 pub fn transport(levels: &Levels) -> String {
     if let Some((place, direction)) = levels.far() {
-        return format!("TCP {direction} the host {place}");
+        let protocol = if levels.transport().is_some_and(|of| of.is_udp()) { "UDP" } else { "TCP" };
+        let direction = match direction {
+            Direction::Both => "to and from".into(),
+            other => other.to_string(),
+        };
+        return format!("{protocol} {direction} the host {place}");
     }
     match levels.transport() {
         Some(Transport::Unix) => "Unix sockets".into(),
@@ -37,6 +42,7 @@ pub fn transport(levels: &Levels) -> String {
 pub fn limit(name: &'static str) -> &'static str {
     match name {
         "window" => "full TCP window",
+        "the harness" => "bytegauge itself",
         "wake-ups" => "waking each other up",
         "unknown" => "no limit found",
         other => other,

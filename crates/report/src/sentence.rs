@@ -5,7 +5,7 @@
 //!
 //! Long because its tests spell every sentence out.
 
-use bytegauge_model::unit::{byte_rate, significant};
+use bytegauge_model::unit::{byte_rate, significant, significant_down, significant_up};
 use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
@@ -118,8 +118,6 @@ pub struct Rate {
 pub struct Settle {
     /// Further blocks in every group.
     pub blocks: u64,
-    /// How long they would take by themselves, seconds.
-    pub seconds: Option<f64>,
     /// How long the session takes for them, since every group gets more, seconds.
     pub session_s: Option<f64>,
     /// The budget to run with, seconds.
@@ -166,7 +164,10 @@ impl Verdict {
                 let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
                 let settle = settle.as_ref().map_or(HOPELESS.into(), settle_text);
                 let (rates, bound) = (self.rates_behind(), self.bound_text());
-                format!("not proven{why}; the best so far is to {best}{rates}{bound}; {settle}.")
+                match self.bound.is_some_and(excludes_nothing) {
+                    true => format!("no answer yet{why}; what leads so far is to {best}{rates}{bound}; {settle}."),
+                    false => format!("not proven{why}; the best so far is to {best}{rates}{bound}; {settle}."),
+                }
             }
             Answer::Running { choice, blocks, planned } => {
                 let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
@@ -218,11 +219,17 @@ impl Verdict {
     fn bound_text(&self) -> String {
         let Some(bound) = self.bound else { return String::new() };
         let than = " than whichever confirmed choice is best";
-        match bound < BOUND_MAX {
-            true => format!("; it {} ({})", self.at_most(bound, than), self.scope()),
-            false => {
+        match bound {
+            bound if bound >= BOUND_MAX => {
                 format!("; how much more {} it takes than the best is not bounded ({})", self.resource(), self.scope())
             }
+            bound if excludes_nothing(bound) => format!(
+                "; it may take {} the {} of whichever confirmed choice is best ({})",
+                up_to_times(bound),
+                self.resource(),
+                self.scope()
+            ),
+            bound => format!("; it {} ({})", self.at_most(bound, than), self.scope()),
         }
     }
 
@@ -330,8 +337,8 @@ impl Verdict {
             _ => "bytes/s",
         };
         let (divisor, _) = rate_unit(base, rate.per_second);
-        let shown = |rate: f64| significant(rate / divisor, 3);
-        format!("{median} ({} to {})", shown(lower), shown(upper))
+        let (lower, upper) = (significant_down(lower / divisor, 3), significant_up(upper / divisor, 3));
+        format!("{median} ({lower} to {upper})")
     }
 
     /// The same of a program's runs, whose time is the rate's inverse.
@@ -368,10 +375,35 @@ impl Verdict {
 /// Above this, as a share, a bound says nothing but that it is large.
 pub const BOUND_MAX: f64 = 9.0;
 
+/// From here on a bound excludes not even that something takes twice the time of the best, as a share: it is no answer,
+/// however precise it reads.
+const TWOFOLD: f64 = 1.0;
+
+/// Whether a bound is so wide that nothing may be recommended by it.
+pub fn excludes_nothing(bound: f64) -> bool {
+    bound >= TWOFOLD
+}
+
+/// A bound that excludes not even a double, in words: `up to 2.9 ×`, or `over 10 ×` where it is as good as none.
+pub fn up_to_times(bound: f64) -> String {
+    match bound >= BOUND_MAX {
+        true => format!("over {} ×", 1.0 + BOUND_MAX),
+        false => format!("up to {}", times(1.0 + bound)),
+    }
+}
+
+/// So many times the best's time, rounded up: `2.9 ×`, `>10 ×`.
+pub fn times(times: f64) -> String {
+    match times >= 1.0 + BOUND_MAX {
+        true => format!(">{} ×", 1.0 + BOUND_MAX),
+        false => format!("{} ×", significant_up(times, 2)),
+    }
+}
+
 /// How old a connection was. Windows open and close with a lap: more digits say nothing.
 pub fn shown_age(ns: u64) -> String {
     let to = [1, MS / 10, MS][usize::from(ns >= MS) + usize::from(ns >= 10 * MS)];
-    Nanos((ns + to / 2) / to * to).to_string()
+    Nanos(ns.saturating_add(to / 2) / to * to).to_string()
 }
 
 /// A share that something is at most, for people: rounded up, so that what is not within 5 % does not read so.
@@ -385,12 +417,29 @@ pub fn at_most(share: f64) -> String {
     }
 }
 
+/// A share that something is at least, for people: rounded down.
+pub fn at_least(share: f64) -> String {
+    let digits = if share.abs() >= 0.1 { 3 } else { 2 };
+    format!("{} %", significant_down(share * 100.0, digits))
+}
+
+/// A share in per cent as [`percent`] has it, rounded up: the upper end of an interval.
+pub fn percent_up(share: f64) -> String {
+    let digits = if share.abs() >= 0.1 { 3 } else { 2 };
+    format!("{} %", significant_up(share * 100.0, digits))
+}
+
 /// How far a choice and its second measurement may be apart: `measured twice: at most 30 % apart`.
 pub fn measured_twice(reach: f64) -> String {
+    format!("measured twice: {}", apart(reach))
+}
+
+/// How far two of the same may be apart: `at most 30 % apart`.
+pub fn apart(reach: f64) -> String {
     match reach < 1.0 {
-        true => format!("measured twice: at most {} apart", percent(reach)),
+        true => format!("at most {} apart", percent_up(reach)),
         // Nobody reads 459 % as 5.6 times.
-        false => format!("measured twice: up to {} × apart", significant(1.0 + reach, 2)),
+        false => format!("up to {} × apart", significant_up(1.0 + reach, 2)),
     }
 }
 
@@ -415,7 +464,7 @@ const MS: u64 = 1_000_000;
 /// Where the estimates lie so that no number of blocks would bring a bound down to the margin.
 const HOPELESS: &str = "more blocks alone would not settle it";
 /// A forecast this far beyond what was measured is no plan.
-const FORECAST_MAX_S: f64 = 3600.0;
+pub const FORECAST_MAX_S: f64 = 3600.0;
 
 fn settle_text(settle: &Settle) -> String {
     if [settle.session_s, settle.budget_s].into_iter().flatten().any(|seconds| seconds > FORECAST_MAX_S) {
@@ -499,7 +548,7 @@ mod tests {
         proven.environment = Some("environment B, steal 0.3 %, same cell twice within 1.1 %".into());
         check(
             &proven,
-            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB. 3.9 GiB/s (3.83 to 4.04), within \
+            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB. 3.9 GiB/s (3.82 to 4.05), within \
              5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). Nothing smaller was shown \
              as good. Ends on the same CPU would reach 9.3 GiB/s: placement matters more than buffers here. (environment B, \
@@ -512,8 +561,8 @@ mod tests {
         let rates = vec![rate("drain", 3.9, 0.018), rate("sum", 3.4, 0.02), rate("parser", 2.9, 0.0151)];
         check(
             &verdict(Answer::Proven { choice: both(), smaller: Some(false) }, rates),
-            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB. 2.9 GiB/s (2.86 to 2.99) when \
-             the reader parses to 3.9 GiB/s (3.83 to 4.04) when it drains, within 5 % of the best confirmed, whether the reader drains, sums or parses \
+            "Unix sockets, ends on different CPUs: read with 32 KiB and write with 256 KiB. 2.9 GiB/s (2.85 to 2.99) when \
+             the reader parses to 3.9 GiB/s (3.82 to 4.05) when it drains, within 5 % of the best confirmed, whether the reader drains, sums or parses \
              (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). Nothing smaller was \
              measured.",
@@ -543,27 +592,20 @@ mod tests {
 
     #[test]
     fn not_proven_says_what_would_settle_it() {
-        let settle = Some(Settle {
-            blocks: 30,
-            seconds: Some(12.0),
-            session_s: Some(41.2),
-            budget_s: Some(101.2),
-            by_looks: false,
-        });
+        let settle = Some(Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), by_looks: false });
         check(
             &verdict(Answer::NotProven { best: both(), why: None, settle }, vec![rate("sum", 3.9, 0.06)]),
             "Unix sockets, ends on different CPUs: not proven; the best so far is to read with 32 KiB and write with 256 KiB: \
-             3.9 GiB/s (3.67 to 4.37); it takes at most 1.7 % more time than whichever confirmed choice is best (shown at 95 %, these 61.5 s, \
+             3.9 GiB/s (3.66 to 4.37); it takes at most 1.7 % more time than whichever confirmed choice is best (shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened); \
              about 41 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
         );
-        let settle =
-            Settle { blocks: 30, seconds: Some(12.0), session_s: Some(41.2), budget_s: Some(101.2), by_looks: true };
+        let settle = Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), by_looks: true };
         assert_eq!(
             settle_text(&settle),
             "about 41 s more (30 blocks) may settle it if nothing changes: go on with --resume --until proven"
         );
-        let settle = Some(Settle { blocks: 1, seconds: None, session_s: None, budget_s: None, by_looks: false });
+        let settle = Some(Settle { blocks: 1, session_s: None, budget_s: None, by_looks: false });
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
         check(
             &Verdict { bound: None, ..verdict(answer, Vec::new()) },
@@ -582,7 +624,7 @@ mod tests {
                 &format!(
                     "Unix sockets, ends on different CPUs: not proven (interrupted after {expected}, and only the number \
                      fixed beforehand proves anything); the choice so far is to read with 32 KiB and write with 256 KiB: \
-                     3.9 GiB/s (3.67 to 4.37); go on with --resume."
+                     3.9 GiB/s (3.66 to 4.37); go on with --resume."
                 ),
             );
         }
@@ -599,6 +641,28 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains('±') && !text.contains("3903"), "{text}");
+    }
+
+    #[test]
+    fn a_bound_that_does_not_exclude_a_double_is_no_answer() {
+        let answer = || Answer::NotProven { best: both(), why: None, settle: None };
+        let text = Verdict { bound: Some(1.81), ..verdict(answer(), vec![rate("sum", 3.9, 0.06)]) }.text();
+        let said = "no answer yet; what leads so far is to read with 32 KiB and write with 256 KiB: 3.9 GiB/s (3.66 to 4.37); \
+                    it may take up to 2.9 × the time of whichever confirmed choice is best (shown at 95 %";
+        assert!(text.contains(said) && !text.contains("181"), "{text}");
+        assert_eq!([1.0, 1.81, 8.95, 9.0].map(up_to_times), ["up to 2 ×", "up to 2.9 ×", "up to 10 ×", "over 10 ×"]);
+        assert!(!excludes_nothing(0.99) && excludes_nothing(1.0));
+        let text = Verdict { bound: Some(0.99), ..verdict(answer(), Vec::new()) }.text();
+        assert!(text.contains("not proven; the best so far") && text.contains("at most 99 % more time"), "{text}");
+    }
+
+    #[test]
+    fn what_is_at_least_is_rounded_down() {
+        let check = |share: f64, expected: [&str; 2]| assert_eq!([at_least(share), percent_up(share)], expected);
+        check(0.1259, ["12.5 %", "12.6 %"]);
+        check(0.0386, ["3.8 %", "3.9 %"]);
+        check(0.05, ["5 %", "5 %"]);
+        assert_eq!((apart(0.3041), apart(2.91)), ("at most 30.5 % apart".into(), "up to 4 × apart".into()));
     }
 
     #[test]
@@ -621,13 +685,7 @@ mod tests {
 
     #[test]
     fn a_forecast_beyond_an_hour_is_no_plan() {
-        let far = Some(Settle {
-            blocks: 300_000,
-            seconds: Some(9.0),
-            session_s: Some(380_000.0),
-            budget_s: None,
-            by_looks: false,
-        });
+        let far = Some(Settle { blocks: 300_000, session_s: Some(380_000.0), budget_s: None, by_looks: false });
         for (settle, expected) in
             [(far, "to settle it would take more than an hour"), (None, "more blocks alone would not settle it")]
         {
@@ -641,7 +699,7 @@ mod tests {
         check(
             &verdict(Answer::DrainOnly { choice: both(), proven: true }, vec![rate("drain", 3.9, 0.018)]),
             "Unix sockets, ends on different CPUs: to read with 32 KiB and write with 256 KiB is enough for a reader that \
-             throws the bytes away. 3.9 GiB/s (3.83 to 4.04), within 5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
+             throws the bytes away. 3.9 GiB/s (3.82 to 4.05), within 5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). \
              That holds for such a reader alone: one that works shifts the answer (add --profile \
              sum,parser).",
@@ -670,7 +728,7 @@ mod tests {
         check(
             &of_calls,
             "TCP over loopback, 50 flows: serve with the engine epoll. 190 k calls/s (186 to 194) when the server also holds 1000 idle connections to \
-             210 k calls/s (206 to 214) when it handles calls, within 5 % of the best confirmed, whether the server handles calls or \
+             210 k calls/s (205 to 215) when it handles calls, within 5 % of the best confirmed, whether the server handles calls or \
              also holds 1000 idle connections (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). No call failed.",
         );

@@ -17,6 +17,8 @@ use crate::rng::seeded;
 const EXACT_BLOCKS: usize = 12;
 /// Flips that are walked together: sums of some dozen cells of so many fit a first-level cache.
 const FLIPS_AT_ONCE: usize = 256;
+/// Blocks whose signs one word holds.
+const WORD: usize = u64::BITS as usize;
 
 /// How the critical values are found.
 pub(crate) struct FlipMethod {
@@ -36,12 +38,12 @@ pub(crate) fn critical_values(pairs: &Pairs, method: &FlipMethod) -> Vec<f64> {
     }
     let exact = blocks <= EXACT_BLOCKS;
     let flips = if exact { 1 << blocks } else { method.random_flips };
-    let signs = signs(blocks, flips, method);
+    let turned = turned(blocks, flips, method);
     let mut largest = vec![vec![f64::NEG_INFINITY; flips]; cells];
     // A part of the flips at a time, so that the sums of all cells stay near the CPU.
     for from in (0..flips).step_by(FLIPS_AT_ONCE) {
         let part = from..(from + FLIPS_AT_ONCE).min(flips);
-        largest_of_each(pairs, &signs[part.clone()], method.two_sided, &mut largest, part.start);
+        largest_of_each(pairs, &turned[part.clone()], method.two_sided, &mut largest, part.start);
     }
     largest
         .iter_mut()
@@ -49,35 +51,52 @@ pub(crate) fn critical_values(pairs: &Pairs, method: &FlipMethod) -> Vec<f64> {
         .collect()
 }
 
-/// The signs of the blocks, −1 or 1, a row a flip: all there are, or as many at random.
-fn signs(blocks: usize, flips: usize, method: &FlipMethod) -> Vec<Vec<f64>> {
+/// Which blocks turn their sign, a bit each, a row of words a flip: all ways there are, or as many at random.
+fn turned(blocks: usize, flips: usize, method: &FlipMethod) -> Vec<Vec<u64>> {
     let mut random = seeded(method.seed, 0xf11b5);
-    let sign = |bits: u64, block: usize| if bits >> (block % 64) & 1 == 1 { -1.0 } else { 1.0 };
-    let mut row = |flip: usize| -> Vec<f64> {
+    let mut row = |flip: usize| -> Vec<u64> {
         if blocks <= EXACT_BLOCKS {
-            return (0..blocks).map(|block| sign(flip as u64, block)).collect();
+            return vec![flip as u64];
         }
-        let words: Vec<u64> = (0..blocks.div_ceil(64)).map(|_| random.bits()).collect();
-        (0..blocks).map(|block| sign(words[block / 64], block)).collect()
+        (0..blocks.div_ceil(WORD)).map(|_| random.bits()).collect()
     };
     (0..flips).map(&mut row).collect()
 }
 
+/// The sum of every cell's values under every flip, a row a cell. Block by block: the sums of different flips do not wait
+/// for each other, which one sum after the other would.
+fn flipped_sums(pairs: &Pairs, turned: &[Vec<u64>]) -> Vec<Vec<f64>> {
+    let mut sums = vec![vec![0.0; turned.len()]; pairs.cells()];
+    let mut signs = vec![0.0; turned.len()];
+    for first in (0..pairs.blocks()).step_by(WORD) {
+        let words: Vec<u64> = turned.iter().map(|row| row[first / WORD]).collect();
+        for block in first..(first + WORD).min(pairs.blocks()) {
+            for (sign, word) in signs.iter_mut().zip(&words) {
+                // The lowest bit becomes that of the sign.
+                *sign = f64::from_bits(1_f64.to_bits() | word >> (block - first) << (WORD - 1));
+            }
+            for (cell, sums) in sums.iter_mut().enumerate() {
+                let value = pairs.centred(cell)[block];
+                for (sum, sign) in sums.iter_mut().zip(&signs) {
+                    *sum += sign * value;
+                }
+            }
+        }
+    }
+    sums
+}
+
 /// For every cell i and flip the largest u of "i minus j" over all j.
-fn largest_of_each(pairs: &Pairs, signs: &[Vec<f64>], two_sided: bool, largest: &mut [Vec<f64>], from: usize) {
-    let flipped = |i: usize| -> Vec<f64> {
-        let sum = |signs: &Vec<f64>| signs.iter().zip(pairs.centred(i)).map(|(sign, value)| sign * value).sum();
-        signs.iter().map(sum).collect()
-    };
-    let sums: Vec<Vec<f64>> = (0..pairs.cells()).map(flipped).collect();
+fn largest_of_each(pairs: &Pairs, turned: &[Vec<u64>], two_sided: bool, largest: &mut [Vec<f64>], from: usize) {
+    let sums = flipped_sums(pairs, turned);
     for i in 0..pairs.cells() {
         let (head, tail) = largest.split_at_mut(i + 1);
-        let of_i = &mut head[i][from..from + signs.len()];
+        let of_i = &mut head[i][from..from + turned.len()];
         for (j, of_j) in (i + 1..).zip(tail) {
             let square = pairs.square(i, j);
             // Two cells that differ by the same amount in every block leave nothing to chance.
             let scale = if square > 0.0 { 1.0 / (square * pairs.blocks() as f64).sqrt() } else { 0.0 };
-            let of_j = &mut of_j[from..from + signs.len()];
+            let of_j = &mut of_j[from..from + turned.len()];
             let sums = sums[i].iter().zip(&sums[j]);
             for ((of_i, of_j), (i, j)) in of_i.iter_mut().zip(of_j).zip(sums) {
                 let u = (i - j) * scale;

@@ -56,8 +56,8 @@ pub fn dependent(series: &[Vec<f64>], seed: u64) -> bool {
     if n < MIN_BLOCKS {
         return false;
     }
-    let values = standardised(series, centre);
-    let signs = standardised(series, about_median);
+    let values = by_block(&standardised(series, centre));
+    let signs = by_block(&standardised(series, about_median));
     let mut random = seeded(seed, 0x5e71a1);
     let mut order: Vec<usize> = (0..n).collect();
     let (seen_values, seen_signs) = (statistic(&values, &order), statistic(&signs, &order));
@@ -119,10 +119,18 @@ fn standardised(series: &[Vec<f64>], prepare: impl Fn(&[f64]) -> Vec<f64>) -> Ve
     prepared.collect()
 }
 
-fn statistic(series: &[Vec<f64>], order: &[usize]) -> f64 {
-    let one_series = |one: &Vec<f64>| -> f64 { order.windows(2).map(|w| one[w[0]] * one[w[1]]).sum() };
+/// The series side by side, a row a block, so that two neighbours lie in two places, however many series there are.
+fn by_block(series: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let blocks = series.first().map_or(0, Vec::len);
+    (0..blocks).map(|block| series.iter().map(|one| one[block]).collect()).collect()
+}
+
+/// The lag-1 products of all series in an order of their blocks.
+fn statistic(blocks: &[Vec<f64>], order: &[usize]) -> f64 {
+    let product = |pair: &[usize]| -> f64 { blocks[pair[0]].iter().zip(&blocks[pair[1]]).map(|(x, y)| x * y).sum() };
     // Rounded, so that orders that differ only in the order of summing count as equal.
-    (series.iter().map(one_series).sum::<f64>() * 1e9).round()
+    let sum: f64 = if blocks.is_empty() { 0.0 } else { order.windows(2).map(product).sum() };
+    (sum * 1e9).round()
 }
 
 fn neighbours(values: &[f64]) -> f64 {

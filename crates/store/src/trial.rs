@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use bytegauge_model::end::END_ROLES;
 use bytegauge_model::trial::Bin;
-use bytegauge_model::{CellId, EndReports, EndRole, FlowReport, MachineUse, SessionId, Stage, Trial};
+use bytegauge_model::{
+    CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial, TrialTime,
+};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -70,15 +72,20 @@ impl Store {
         Ok(trials)
     }
 
-    /// When each trial of a session began, nanoseconds of Unix time, and how long its window was, nanoseconds; in the order
-    /// of measurement.
+    /// When each trial of a session was, in the order of measurement.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn trial_times(&self, session: SessionId) -> Result<Vec<(u64, u64)>, StoreError> {
-        let sql = "SELECT started_unix_ns, wall_ns FROM trials WHERE session = ?1 ORDER BY id";
-        let times = |row: &Row<'_>| Ok((row.get::<_, Count>(0)?.0, row.get::<_, Count>(1)?.0));
-        self.read(|c| Ok(c.prepare_cached(sql)?.query_map([session.0], times)?.collect::<Result<_, _>>()?))
+    pub fn trial_times(&self, session: SessionId) -> Result<Vec<TrialTime>, StoreError> {
+        let sql = "SELECT started_unix_ns, wall_ns, outcome = ?2 FROM trials WHERE session = ?1 ORDER BY id";
+        let times = |row: &Row<'_>| {
+            let (began_unix_ns, wall_ns) = (row.get::<_, Count>(0)?.0, row.get::<_, Count>(1)?.0);
+            Ok(TrialTime { began_unix_ns, wall_ns, is_measured: row.get(2)? })
+        };
+        let measured = Outcome::Measured.name();
+        self.read(|c| {
+            Ok(c.prepare_cached(sql)?.query_map(params![session.0, measured], times)?.collect::<Result<_, _>>()?)
+        })
     }
 
     /// The interval series of a session, of one cell or of all, in the order of measurement.

@@ -28,6 +28,17 @@ pub fn unix_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
+/// How often the kernel's timer ticks, ns: the resolution of its coarse clocks (clock_getres(2)), 1 to 10 ms.
+#[must_use]
+pub fn kernel_tick_ns() -> u64 {
+    let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `resolution` is a valid place for a timespec, and lives through the call.
+    let returned = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut resolution) };
+    // A clock that every kernel has, and a good pointer: nothing can be wrong.
+    debug_assert!(returned == 0);
+    resolution.tv_sec as u64 * NS_PER_S + resolution.tv_nsec as u64
+}
+
 /// Sleeps until [`monotonic_ns`] reaches `deadline_ns`; returns at once if it has.
 ///
 /// Returns `true` if a signal ended the sleep early, so that a stop request sent with

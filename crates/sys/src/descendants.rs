@@ -1,4 +1,5 @@
-//! What a tree of processes has used: every descendant of the calling process, children that were adopted included.
+//! What a tree of processes has used: every descendant of the calling process, children that were adopted included; or others
+//! with all their descendants.
 //!
 //! Of a process that lives the clock of its CPU time is exact; what its children had used that it waited for comes in
 //! ticks (proc_pid_stat(5)). A moment is read by one walk through `/proc`: a difference of two is what was used between.
@@ -8,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::iter;
 use std::ops::Range;
 
 use crate::machine::tick_ns;
@@ -46,24 +48,48 @@ impl TreeUse {
 ///
 /// When `/proc` cannot be read.
 pub fn used() -> io::Result<TreeUse> {
+    let (all, own) = (processes()?, BTreeSet::from([std::process::id()]));
+    Ok(sum(all.iter().filter(|(_, stat)| above(&all, stat.parent).any(|pid| own.contains(&pid)))))
+}
+
+/// Reads what processes and all their descendants have used.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub fn used_by(roots: &BTreeSet<u32>) -> io::Result<TreeUse> {
     let all = processes()?;
-    let own = std::process::id();
-    // A chain of parents is no longer than there are processes.
-    let descends = |stat: &Stat| {
-        let mut parent = stat.parent;
-        for _ in 0..all.len() {
-            if parent == own {
-                return true;
-            }
-            match all.get(&parent) {
-                Some(above) => parent = above.parent,
-                None => return false,
-            }
-        }
-        false
-    };
+    Ok(sum(all.iter().filter(|(pid, _)| above(&all, **pid).any(|pid| roots.contains(&pid)))))
+}
+
+/// The calling process and all above it.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub fn ancestry() -> io::Result<BTreeSet<u32>> {
+    let all = processes()?;
+    Ok(above(&all, std::process::id()).collect())
+}
+
+/// Those of some processes that are below none of the others: their trees hold all of them.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub fn heads(of: &BTreeSet<u32>) -> io::Result<BTreeSet<u32>> {
+    let all = processes()?;
+    Ok(of.iter().copied().filter(|pid| !above(&all, *pid).skip(1).any(|parent| of.contains(&parent))).collect())
+}
+
+/// A process, its parent, and so on. A chain of parents is no longer than there are processes.
+fn above(all: &BTreeMap<u32, Stat>, pid: u32) -> impl Iterator<Item = u32> {
+    iter::successors(Some(pid), |pid| Some(all.get(pid)?.parent)).take(all.len() + 1)
+}
+
+fn sum<'a>(processes: impl Iterator<Item = (&'a u32, &'a Stat)>) -> TreeUse {
     let mut sum = TreeUse::default();
-    for (pid, stat) in all.iter().filter(|(_, stat)| descends(stat)) {
+    for (pid, stat) in processes {
         let ticks = |range: Range<usize>| stat.ticks[range].iter().sum::<u64>() * tick_ns();
         // One that has ended meanwhile, or waits to be waited for, has its ticks.
         sum.cpu_ns += process::cpu_time_ns(*pid).unwrap_or_else(|_| ticks(0..2)) + ticks(2..4);
@@ -71,7 +97,7 @@ pub fn used() -> io::Result<TreeUse> {
         sum.system_ns += ticks(1..2) + ticks(3..4);
         sum.processes += u64::from(stat.lives());
     }
-    Ok(sum)
+    sum
 }
 
 /// A process and all its descendants that have not ended, by `/proc`.
@@ -175,10 +201,18 @@ mod tests {
         let all = processes().unwrap();
         let sleeps = all.values().filter(|stat| stat.parent == child.id()).count();
         let now = used().unwrap();
+        let [alone, with_ours] = [child.id(), std::process::id()].map(|pid| used_by(&BTreeSet::from([pid])).unwrap());
+        let heads = heads(&BTreeSet::from([child.id(), std::process::id()]));
         crate::children::signal_group(child.id(), 9);
         child.wait().unwrap();
         assert_eq!((line.trim(), sleeps), ("ready", 1));
         // Other tests may have children of their own meanwhile, so that no more is known.
         assert!(now.processes >= 2 && now.cpu_ns > 0 && now.since(&before).processes == now.processes);
+        assert_eq!(heads.unwrap(), BTreeSet::from([std::process::id()]));
+        assert!(alone.processes == 2 && alone.cpu_ns > 0 && with_ours.processes > alone.processes);
+        assert!(
+            ancestry().unwrap().contains(&std::process::id())
+                && used_by(&BTreeSet::new()).unwrap() == TreeUse::default()
+        );
     }
 }

@@ -22,6 +22,12 @@ pub fn of(links: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<u32>> {
     found
 }
 
+/// What a process calls itself; empty where it is gone.
+#[must_use]
+pub fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
 /// The socket at the other end of a TCP connection over IPv4, as `/proc/PID/fd` names it, where that end is on this
 /// machine.
 #[must_use]

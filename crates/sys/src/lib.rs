@@ -21,6 +21,7 @@ pub mod borrow;
 pub mod buffer;
 pub mod children;
 pub mod clock;
+pub mod control_group;
 pub mod counter;
 pub mod cpu_time;
 pub mod datagram;
@@ -45,6 +46,7 @@ pub mod shared_port;
 pub mod snmp;
 pub mod socket;
 pub mod socket_memory;
+pub mod sockmap;
 pub mod splice;
 pub mod tcp_info;
 pub mod topology;
@@ -57,3 +59,5 @@ mod sockopt;
 
 #[cfg(test)]
 mod scratch;
+#[cfg(test)]
+mod tcp_pair;

@@ -3,9 +3,13 @@
 //!
 //! Knows the network namespace of the calling process alone.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use crate::holders;
 
 /// `TCP_LISTEN` (include/net/tcp_states.h), as `/proc/net/tcp` prints it.
 const TCP_LISTEN: &str = "0A";
@@ -35,11 +39,39 @@ pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
         let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let holds = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == &*socket);
         if files.flatten().any(holds) {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            return Some((pid, name.trim().to_owned()));
+            return Some((pid, holders::name(pid)));
         }
     }
     None
+}
+
+/// The sockets that listen at a TCP address, or at its port on all addresses, as `/proc/PID/fd` names them: several, where each
+/// worker of a server has one of its own (`SO_REUSEPORT`).
+#[must_use]
+pub fn sockets_at(address: SocketAddr) -> BTreeSet<String> {
+    let rows_of = |table| fs::read_to_string(table).unwrap_or_default();
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(rows_of);
+    let rows = tables.iter().flat_map(|table| table.lines().skip(1)).filter(|row| is_bound_to(row, address.ip()));
+    rows.filter_map(|row| listener_at(row, address.port())).map(|inode| format!("socket:[{inode}]")).collect()
+}
+
+/// Whether a row's socket takes what is sent to an address: words as they lie in memory (proc_pid_net(5)), zeros for all.
+fn is_bound_to(row: &str, ip: IpAddr) -> bool {
+    let words = |octets: &[u8]| -> String {
+        let words = octets.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+        words.map(|word| format!("{word:08X}")).collect()
+    };
+    let local = row.split_whitespace().nth(1).and_then(|local| local.rsplit_once(':'));
+    let Some((bound, _)) = local else { return false };
+    match ip {
+        IpAddr::V4(v4) => {
+            let forms = [words(&v4.octets()), words(&v4.to_ipv6_mapped().octets())];
+            bound.bytes().all(|digit| digit == b'0') || forms.iter().any(|form| form == bound)
+        }
+        IpAddr::V6(v6) => {
+            bound.len() == 32 && (bound.bytes().all(|digit| digit == b'0') || bound == words(&v6.octets()))
+        }
+    }
 }
 
 fn inode_at_port(port: u16) -> Option<u64> {
@@ -84,6 +116,24 @@ mod tests {
         assert!(listener.accept().is_err(), "nobody has connected");
         drop(listener);
         assert!(!at_port(port));
+    }
+
+    #[test]
+    fn sockets_are_told_apart_by_their_addresses() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = listener.local_addr().unwrap();
+        let at = |ip: &str| sockets_at((ip.parse::<IpAddr>().unwrap(), own.port()).into()).len();
+        assert_eq!((at("127.0.0.1"), at("127.0.0.2"), at("::1")), (1, 0, 0));
+        drop(listener);
+        assert_eq!(at("127.0.0.1"), 0);
+        let row = |local: &str| format!("0: {local}:1F90 00000000:0000 0A");
+        let loopback = u32::from_ne_bytes([127, 0, 0, 1]);
+        let takes = |local: &str, ip: &str| is_bound_to(&row(local), ip.parse().unwrap());
+        let zeros = "0".repeat(32);
+        assert!(takes(&format!("{loopback:08X}"), "127.0.0.1") && !takes(&format!("{loopback:08X}"), "127.0.0.2"));
+        assert!(takes("00000000", "127.0.0.1") && !takes("00000000", "::1"));
+        assert!(takes(&zeros, "::1") && takes(&zeros, "127.0.0.1"));
+        assert!(takes(&format!("0000000000000000{:08X}{loopback:08X}", 0xffff_u32.to_be()), "127.0.0.1"));
     }
 
     #[test]

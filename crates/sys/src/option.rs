@@ -57,6 +57,8 @@ pub const SEND_BUFFER: Known = int(libc::SOL_SOCKET, libc::SO_SNDBUF, "SO_SNDBUF
 /// `SO_RCVBUF`, bytes; doubled, then clamped at twice `net.core.rmem_max`. The window scale
 /// is settled in the handshake, so on TCP set it before connect or listen (tcp(7)).
 pub const RECEIVE_BUFFER: Known = int(libc::SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF");
+/// `SO_SNDBUFFORCE`, bytes; doubled, not clamped. Needs `CAP_NET_ADMIN`.
+pub const SEND_BUFFER_FORCE: Known = int(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, "SO_SNDBUFFORCE");
 /// `SO_RCVBUFFORCE`, bytes; doubled, not clamped. Needs `CAP_NET_ADMIN`.
 pub const RECEIVE_BUFFER_FORCE: Known = int(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, "SO_RCVBUFFORCE");
 /// `SO_RCVLOWAT`, bytes that must be queued before a reader wakes; 0 becomes 1. On TCP it is
@@ -298,20 +300,15 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::UdpSocket;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;
-
-    fn connected() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, listener.accept().unwrap().0)
-    }
+    use crate::tcp_pair::tcp_pair;
 
     fn check(option: &SocketOption, expected: impl Into<Value>) {
-        let (client, _server) = connected();
+        let (client, _server) = tcp_pair();
         set(client.as_fd(), option).unwrap();
         assert_eq!(read(client.as_fd(), option.known).unwrap(), expected.into(), "{option}");
     }
@@ -350,7 +347,7 @@ mod tests {
 
     #[test]
     fn buffers_are_clamped_and_that_is_no_error() {
-        let (client, _server) = connected();
+        let (client, _server) = tcp_pair();
         set(client.as_fd(), &RECEIVE_BUFFER.to(u64::MAX)).unwrap();
         let Value::Number(bytes) = read(client.as_fd(), RECEIVE_BUFFER).unwrap() else { panic!("no number") };
         assert!(bytes < 1 << 31, "{bytes}");
@@ -363,21 +360,21 @@ mod tests {
 
     #[test]
     fn a_value_of_another_kind_is_refused() {
-        let (client, _server) = connected();
+        let (client, _server) = tcp_pair();
         let error = set(client.as_fd(), &NO_DELAY.to("yes")).unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
     fn the_congestion_control_is_one_that_is_available() {
-        let (client, _server) = connected();
+        let (client, _server) = tcp_pair();
         let Value::Text(name) = read(client.as_fd(), CONGESTION).unwrap() else { panic!("no name") };
         assert!(available_congestion().unwrap().contains(&name), "{name}");
     }
 
     #[test]
     fn an_unknown_congestion_control_names_the_next_step() {
-        let (client, _server) = connected();
+        let (client, _server) = tcp_pair();
         let error = set(client.as_fd(), &CONGESTION.to("no-such-thing")).unwrap_err();
         assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
         let text = error.to_string();
@@ -388,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_linger_of_zero_resets() {
-        let (client, server) = connected();
+        let (client, server) = tcp_pair();
         set(client.as_fd(), &LINGER.to(0)).unwrap();
         drop(client);
         let error = crate::io::read(server.as_fd(), &mut [0u8; 1]).unwrap_err();

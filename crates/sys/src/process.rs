@@ -3,11 +3,14 @@
 //! External relays run as children. If we are killed, nobody would end them, and the next session
 //! would measure beside a busy orphan; hence the parent-death signal.
 //!
-//! Never waits for a child.
+//! Waits for no child but in [`ended_within`] and [`ended_unless`].
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::{clock, outcome};
 
@@ -60,6 +63,27 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
+/// Waits for a child to end by itself, and looks as often as `every`; `None` if it had to be killed, or cannot be waited for.
+pub fn ended_within(child: &mut Child, patience: Duration, every: Duration) -> Option<ExitStatus> {
+    ended_unless(&AtomicBool::new(false), child, patience, every)
+}
+
+/// The same, until `stop` is set: then it is killed at once.
+pub fn ended_unless(stop: &AtomicBool, child: &mut Child, patience: Duration, every: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + patience;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < until && !stop.load(Ordering::Relaxed) => thread::sleep(every),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+        }
+    }
+}
+
 /// Lets the calling thread, and those that it starts from now on, run where nobody else wants the CPU (`SCHED_IDLE`,
 /// sched(7)). It needs no privilege, and weighs against others of its own control group.
 ///
@@ -97,7 +121,6 @@ pub fn cpu_time_ns(process_id: u32) -> io::Result<u64> {
 mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
-    use std::thread;
 
     use super::*;
 
@@ -113,6 +136,19 @@ mod tests {
             (policy(), thread::spawn(policy).join().unwrap())
         });
         assert_eq!(seen.join().unwrap(), (libc::SCHED_IDLE, libc::SCHED_IDLE));
+    }
+
+    #[test]
+    fn a_child_ends_by_itself_or_is_ended() {
+        let often = Duration::from_millis(1);
+        let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        assert_eq!(ended_within(&mut child, Duration::from_secs(60), often).and_then(|status| status.code()), Some(3));
+        let mut child = sleeper().spawn().unwrap();
+        assert_eq!(ended_within(&mut child, Duration::ZERO, often), None);
+        let (mut other, stop) = (sleeper().spawn().unwrap(), AtomicBool::new(true));
+        assert_eq!(ended_unless(&stop, &mut other, Duration::from_secs(3600), often), None);
+        // It has been waited for: nothing is left of it.
+        assert!(child.try_wait().unwrap().is_some());
     }
 
     fn sleeper() -> Command {

@@ -22,6 +22,8 @@ pub enum Until {
     Writable,
     /// Either.
     Either,
+    /// The end of what the peer has to say, or of the connection: as readable, and nothing else is.
+    PeerShut,
 }
 
 /// What a wait for one socket found.
@@ -89,6 +91,17 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
 }
 
+/// Copies what a receive would bring, and leaves it there; never waits (recv(2), `MSG_PEEK`).
+///
+/// # Errors
+///
+/// `EAGAIN` if there is nothing; otherwise as [`send`].
+pub fn peek(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: as in `receive`.
+    outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) })
+}
+
 /// Whether an error says that the descriptor is no socket.
 #[must_use]
 pub fn is_no_socket(error: &io::Error) -> bool {
@@ -144,6 +157,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
         Until::Readable => libc::POLLIN,
         Until::Writable => libc::POLLOUT,
         Until::Either => libc::POLLIN | libc::POLLOUT,
+        Until::PeerShut => libc::POLLRDHUP,
     };
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     let timeout = libc::timespec {
@@ -156,7 +170,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
     // An error or a hang-up makes every call return at once.
     let gone = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
     Ok((count > 0).then_some(Found {
-        readable: gone || poll.revents & libc::POLLIN != 0,
+        readable: gone || poll.revents & (libc::POLLIN | libc::POLLRDHUP) != 0,
         writable: gone || poll.revents & libc::POLLOUT != 0,
     }))
 }
@@ -208,6 +222,19 @@ mod tests {
         assert_eq!(found, Found { readable: false, writable: true });
         assert_eq!(send_now(left.as_fd(), b"x").unwrap(), 1);
         assert!(wait(right.as_fd(), Until::Readable, u64::MAX / 2).unwrap().unwrap().readable);
+    }
+
+    #[test]
+    fn what_was_looked_at_is_still_there() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let mut buffer = [0; 4];
+        assert_eq!(peek(right.as_fd(), &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        send_now(left.as_fd(), b"here").unwrap();
+        for look in [peek, receive] {
+            assert_eq!((look(right.as_fd(), &mut buffer).unwrap(), &buffer), (4, b"here"));
+            buffer.fill(0);
+        }
+        assert!(peek(right.as_fd(), &mut buffer).is_err());
     }
 
     #[test]

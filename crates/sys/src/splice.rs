@@ -43,20 +43,15 @@ pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Re
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::net::Shutdown;
     use std::os::fd::AsFd;
 
     use super::*;
     use crate::pipe;
-
-    fn joined() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, listener.accept().unwrap().0)
-    }
+    use crate::tcp_pair::tcp_pair;
 
     fn check(fill: impl Fn(BorrowedFd<'_>, BorrowedFd<'_>) -> io::Result<usize>) {
-        let ((mut source, front), (back, mut sink)) = (joined(), joined());
+        let ((mut source, front), (back, mut sink)) = (tcp_pair(), tcp_pair());
         let (reader, writer) = pipe::anonymous().unwrap();
         source.write_all(b"through a pipe").unwrap();
         assert_eq!(fill(front.as_fd(), writer.as_fd()).unwrap(), 14);
@@ -77,7 +72,7 @@ mod tests {
 
     #[test]
     fn without_a_pipe_the_kernel_refuses() {
-        let ((mut source, front), (back, _sink)) = (joined(), joined());
+        let ((mut source, front), (back, _sink)) = (tcp_pair(), tcp_pair());
         source.write_all(b"x").unwrap();
         for refused in [splice(front.as_fd(), back.as_fd(), 1, false), sendfile(front.as_fd(), back.as_fd(), 1)] {
             assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EINVAL));

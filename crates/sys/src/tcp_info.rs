@@ -22,6 +22,8 @@ use crate::sockopt::{self, Name};
 /// A field is `None` if the kernel is too old to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
+    /// The state, as `TCP_ESTABLISHED` (include/net/tcp_states.h).
+    pub state: Option<u8>,
     /// Shift of the windows that the peer announces.
     pub snd_wscale: Option<u8>,
     /// Shift of the windows that we announce.
@@ -32,6 +34,8 @@ pub struct TcpInfo {
     pub bytes_acked: Option<u64>,
     /// Bytes received in order; the FIN included.
     pub bytes_received: Option<u64>,
+    /// Bytes that were written and not sent yet. Linux 4.6.
+    pub notsent_bytes: Option<u32>,
     /// Least round-trip time seen, µs; `None` also while nothing was measured.
     pub min_rtt_us: Option<u32>,
     /// Latest goodput sample, bytes/s.
@@ -44,6 +48,8 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: Option<u64>,
     /// Payload bytes sent, retransmissions included. Linux 4.19.
     pub bytes_sent: Option<u64>,
+    /// Part of them that were retransmissions. Linux 4.19.
+    pub bytes_retrans: Option<u64>,
 }
 
 /// Reads `TCP_INFO` of a TCP socket.
@@ -58,18 +64,32 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     Ok(parse(&bytes[..len]))
 }
 
+impl TcpInfo {
+    /// Whether the connection is no more, by a reset or since both sides have ended it.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state == Some(TCP_CLOSE)
+    }
+}
+
+/// `TCP_CLOSE` (include/net/tcp_states.h).
+const TCP_CLOSE: u8 = 7;
+
 /// Byte offsets in struct tcp_info, in its order.
 mod offset {
+    pub(super) const STATE: usize = 0;
     pub(super) const WSCALES: usize = 6;
     pub(super) const TOTAL_RETRANS: usize = 100;
     pub(super) const BYTES_ACKED: usize = 120;
     pub(super) const BYTES_RECEIVED: usize = 128;
+    pub(super) const NOTSENT_BYTES: usize = 144;
     pub(super) const MIN_RTT: usize = 148;
     pub(super) const DELIVERY_RATE: usize = 160;
     pub(super) const BUSY_TIME: usize = 168;
     pub(super) const RWND_LIMITED: usize = 176;
     pub(super) const SNDBUF_LIMITED: usize = 184;
     pub(super) const BYTES_SENT: usize = 200;
+    pub(super) const BYTES_RETRANS: usize = 208;
 }
 
 fn parse(bytes: &[u8]) -> TcpInfo {
@@ -78,11 +98,13 @@ fn parse(bytes: &[u8]) -> TcpInfo {
     let u64_at = |offset: usize| Some(u64::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?));
     let wscales = byte(offset::WSCALES).map(nibbles);
     TcpInfo {
+        state: byte(offset::STATE),
         snd_wscale: wscales.map(|(first, _)| first),
         rcv_wscale: wscales.map(|(_, second)| second),
         total_retrans: u32_at(offset::TOTAL_RETRANS),
         bytes_acked: u64_at(offset::BYTES_ACKED),
         bytes_received: u64_at(offset::BYTES_RECEIVED),
+        notsent_bytes: u32_at(offset::NOTSENT_BYTES),
         // The running minimum starts at all ones (net/ipv4/tcp.c, `tcp_init_sock`).
         min_rtt_us: u32_at(offset::MIN_RTT).filter(|rtt| *rtt != u32::MAX),
         delivery_rate: u64_at(offset::DELIVERY_RATE),
@@ -90,6 +112,7 @@ fn parse(bytes: &[u8]) -> TcpInfo {
         rwnd_limited_us: u64_at(offset::RWND_LIMITED),
         sndbuf_limited_us: u64_at(offset::SNDBUF_LIMITED),
         bytes_sent: u64_at(offset::BYTES_SENT),
+        bytes_retrans: u64_at(offset::BYTES_RETRANS),
     }
 }
 
@@ -102,18 +125,12 @@ fn nibbles(byte: u8) -> (u8, u8) {
 #[cfg(test)]
 mod tests {
     use std::mem::offset_of;
-    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::net::{Shutdown, TcpStream};
     use std::os::fd::AsFd;
 
     use super::*;
     use crate::io::{read, shutdown, write};
-
-    /// (the end that connected, the end that accepted)
-    fn connected() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, listener.accept().unwrap().0)
-    }
+    use crate::tcp_pair::tcp_pair;
 
     fn drain(stream: &TcpStream, mut bytes: usize) {
         let mut buffer = vec![0u8; 64 << 10];
@@ -160,7 +177,7 @@ mod tests {
     #[test]
     fn byte_counts_match_what_was_sent() {
         const SENT: usize = 1 << 20;
-        let (client, server) = connected();
+        let (client, server) = tcp_pair();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let bytes = vec![3u8; SENT];
@@ -191,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_end_that_accepted_does_not_count_its_syn() {
-        let (client, server) = connected();
+        let (client, server) = tcp_pair();
         assert_eq!(write(server.as_fd(), b"12345").unwrap(), 5);
         drain(&client, 5);
         let info = until(&server, |info| info.bytes_acked == Some(5));

@@ -67,6 +67,11 @@ impl Host {
         }
     }
 
+    /// Where an end listens that others reach at exactly this address.
+    pub fn listening_at(address: SocketAddr) -> Host {
+        Host { port: address.port(), ..Host::at(address.ip()) }
+    }
+
     /// Its address of the family of another one.
     pub(crate) fn address_like(&self, other: SocketAddr) -> IpAddr {
         if other.is_ipv6() { self.v6.into() } else { self.v4.into() }

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use bytegauge_sys::{option, shared_port, socket};
+use bytegauge_sys::{listening, option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 
 use crate::fault::Fault;
@@ -17,7 +17,8 @@ use crate::fault::Fault;
 /// Connections that are passed on at most when a door shuts: as many as may wait for an agent.
 const LATE_MAX: usize = 4096;
 
-/// Listens, on the agent's port where that is shared: what comes there is this socket's as long as it listens.
+/// Listens, on the agent's port where that is shared: what comes there is this socket's as long as it listens. Where a relay runs
+/// already, its end listens on the port to which that forwards.
 pub(crate) fn listen(
     socket: &socket2::Socket,
     address: &socket2::SockAddr,
@@ -27,15 +28,30 @@ pub(crate) fn listen(
     let share = |on: bool| {
         option::set(socket.as_fd(), &option::REUSE_PORT.to(on)).map_err(|error| io::Error::other(error.to_string()))
     };
-    if shares {
+    let port = address.as_socket().map_or(0, |address| address.port());
+    if port != 0 {
         // Connections of the last trial may linger in TIME_WAIT.
         socket.set_reuse_address(true)?;
+    }
+    if shares {
         share(true)?;
     }
-    socket.bind(address)?;
-    socket.listen(backlog)?;
+    socket.bind(address).and_then(|()| socket.listen(backlog)).map_err(|error| refused(error, port))?;
     // It is in the agent's group by now, and connections that it accepts are as any other's.
     if shares { share(false) } else { Ok(()) }
+}
+
+/// Of a port that had to be a certain one: who has it, and what to do.
+fn refused(error: io::Error, port: u16) -> io::Error {
+    if port == 0 || error.kind() != io::ErrorKind::AddrInUse {
+        return error;
+    }
+    let owner =
+        listening::owner_of_port(port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"));
+    io::Error::new(
+        error.kind(),
+        format!("{error}: port {port} is taken{owner}, and our end must listen there: end that"),
+    )
 }
 
 /// Passes a connection on if a caller may begin with what it has said so far, and closes it otherwise.

@@ -53,6 +53,9 @@ pub enum Fault {
         /// Operations of a round.
         batch: u32,
     },
+    /// The host's owner lets an end move no more.
+    #[error("it moved as many bytes as its host allows")]
+    UsedUp,
     /// Two counts of the same bytes differ.
     #[error("{0}: what was counted is not what moved")]
     Miscounted(String),

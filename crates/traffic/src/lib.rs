@@ -16,6 +16,7 @@ pub mod engine;
 pub mod far;
 pub mod fault;
 pub mod flow;
+pub mod leash;
 mod levels;
 pub mod message;
 pub mod meter;

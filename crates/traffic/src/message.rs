@@ -7,6 +7,8 @@
 //! from then on. `Go` to all. The end that measures says `Closed` when its windows have; the others are told to `Stop`.
 //! All answer `Done`, `Skipped` or `Failed`.
 //!
+//! Of a stream that goes both ways at once both ends say `Closed`, and both are told to `Stop` when both have: each writes until then.
+//!
 //! A stream's sink measures, or its source where the sink is not ours; of calls the client does. A ring has no path, nor
 //! has a program of the user's that we know of: their ends are `Ready` at once.
 
@@ -17,7 +19,7 @@ use crate::address::{Address, Host};
 use crate::setup::Setup;
 
 /// The version of what ends are told and answer. An end of another one is not spoken to.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// What an end says before it is told anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,6 +18,7 @@ use bytegauge_sys::cpu_time::{ThreadUsage, process_usage, thread_usage};
 use bytegauge_sys::run_delay::RunDelay;
 use bytegauge_sys::socket_memory::queued_out;
 
+use crate::leash::Leash;
 use crate::tally::{Phase, Tally};
 
 /// The length that laps aim at, and a tenth of the window if that is shorter.
@@ -35,6 +36,9 @@ const LAP_CALLS_MAX: u64 = 1 << 22;
 
 /// Bins are kept for at most this many laps.
 const BINS_MAX: u64 = 200_000;
+
+/// How often it is looked whether the end may go on, where other threads or tasks count.
+const LOOK_NS: u64 = 20_000_000;
 
 /// A bin is at least half a lap long, and a lap at most a millisecond.
 const BIN_NS_MIN: u64 = 500_000;
@@ -178,6 +182,8 @@ pub struct Meter {
     held: Option<(Arc<AtomicU64>, Schedule)>,
     /// If other flows are counted over the same window ([`Meter::share_window`]).
     shared: Option<Shared>,
+    /// How far the end may go, and what it was told of this meter's bytes.
+    tied: Option<(Arc<Leash>, u64)>,
 }
 
 /// What the edges of a window that flows share are worked out from.
@@ -226,6 +232,7 @@ impl Meter {
             unacknowledged: Vec::new(),
             held: None,
             shared: None,
+            tied: None,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
@@ -294,6 +301,12 @@ impl Meter {
             self.bin_began_bytes = self.total_bytes();
             self.held = None;
         }
+    }
+
+    /// What is counted from now on counts against a leash, where there is one, and its end ends the loop.
+    pub(crate) fn tie(&mut self, leash: Option<Arc<Leash>>) {
+        let told = self.total_bytes();
+        self.tied = leash.map(|leash| (leash, told));
     }
 
     /// Calls until the next look at the clock.
@@ -377,7 +390,16 @@ impl Meter {
         if phase != self.phase() {
             self.tell_phase();
         }
-        if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() }
+        let goes_on = if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() };
+        goes_on && self.is_let(now_ns)
+    }
+
+    /// Whether the end may go on, for all that its host's owner says.
+    fn is_let(&mut self, now_ns: u64) -> bool {
+        let total = self.total_bytes();
+        let Some((leash, told)) = &mut self.tied else { return true };
+        let more = total - std::mem::replace(told, total);
+        leash.lets(more, now_ns)
     }
 
     /// The flow ended before its time was up: the window closes here.
@@ -392,6 +414,14 @@ impl Meter {
     /// nanoseconds of the monotonic clock; `u64::MAX` if only being told can end the loop. An engine that waits
     /// never waits longer.
     pub fn next_mark_ns(&self) -> u64 {
+        match (&self.tied, &self.tally) {
+            // What others count ends no lap of this thread's.
+            (Some(_), Some(_)) => self.mark_ns().min(self.lap_began_ns + LOOK_NS),
+            _ => self.mark_ns(),
+        }
+    }
+
+    fn mark_ns(&self) -> u64 {
         if let Some((begins_ns, _)) = &self.held {
             // Once it is known, the next lap takes the schedule up.
             return if begins_ns.load(Ordering::Relaxed) == 0 { u64::MAX } else { 0 };
@@ -538,6 +568,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leash::Bound;
 
     fn spin_through(schedule: &Schedule, bins_max: usize) -> Meter {
         let mut meter = Meter::start(schedule, bins_max);
@@ -552,6 +583,34 @@ mod tests {
             // Told a while after the window: what is counted until then is not in it.
             told.store(meter.closed.is_some() && meter.total_bytes() > 3 * meter.window().bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Bytes of two meters that are let go on so far, of which each lap makes so many calls of three bytes.
+    fn tied(bound: Bound) -> (u64, Arc<Leash>) {
+        let leash = Arc::new(Leash::new(bound));
+        leash.begin(monotonic_ns());
+        let schedule = Schedule { warmup_ns: 0, window_ns: 1000, until_told: true };
+        let mut meters = [0, 1].map(|_| Meter::start(&schedule, 0));
+        meters.iter_mut().for_each(|meter| meter.tie(Some(Arc::clone(&leash))));
+        let told = AtomicBool::new(false);
+        let mut goes_on = [true; 2];
+        while goes_on.contains(&true) {
+            for (meter, goes_on) in meters.iter_mut().zip(&mut goes_on).filter(|(_, goes_on)| **goes_on) {
+                meter.count_many(3000, 1000);
+                *goes_on = meter.lap(&told);
+            }
+        }
+        (meters.iter().map(Meter::total_bytes).sum(), leash)
+    }
+
+    #[test]
+    fn nobody_is_let_move_more_than_may_or_go_on_for_longer_who_is_never_told() {
+        let hour_ns = 3_600_000_000_000;
+        let (bytes, leash) = tied(Bound { bytes: 10_000, lasts_ns: hour_ns });
+        // Both together, and each ends with a lap.
+        assert_eq!((bytes, leash.is_used_up()), (15_000, true));
+        let (_, leash) = tied(Bound { bytes: u64::MAX, lasts_ns: 1_000_000 });
+        assert!(!leash.is_used_up());
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl PathSetup {
 /// Of two ends on two hosts: where the far one is, which it is, and what data connections show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FarPath {
-    /// The agent there.
+    /// The agent there; to an end at an agent, who called it: of the other host, whoever is told of it, the address counts.
     pub agent: SocketAddr,
     /// The side of the path that is there.
     pub side: Side,

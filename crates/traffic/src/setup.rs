@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::CallSetup;
 use crate::fault::Fault;
+use crate::leash::Bound;
 use crate::path::PathSetup;
 use crate::plant::Plant;
 use crate::ring::RingSetup;
@@ -41,6 +42,9 @@ pub struct Setup<T = Task> {
     /// A planted fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plant: Option<Plant>,
+    /// How far the end may go that is told, where its host's owner bounds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
 }
 
 /// What is done in a trial, by workload.
@@ -122,13 +126,14 @@ impl<T> Setup<T> {
             cpus: BTreeMap::new(),
             grace_ns: GRACE_NS,
             plant: None,
+            bound: None,
         }
     }
 
     /// The same trial of another task.
     pub fn with<U>(self, task: U) -> Setup<U> {
-        let Setup { task: _, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant } = self;
-        Setup { task, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant }
+        let Setup { task: _, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, bound } = self;
+        Setup { task, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, bound }
     }
 
     /// The same trial, to be passed on.

@@ -1,8 +1,8 @@
 // The choice against its rivals in trials far longer than those that chose it: does the answer last?
 
 import { cellOf } from "../data";
-import { counted, moreOf, percent } from "../format";
-import type { Figure } from "../frame";
+import { counted, duration, moreOf, percent } from "../format";
+import type { Figure, Lacking } from "../frame";
 import type { Looking } from "../state";
 import { differences } from "./differences";
 
@@ -12,7 +12,7 @@ const FINDINGS: Record<string, string> = {
   open: "Whether it holds is open: such trials are too few, or too far apart.",
 };
 
-export function audit({ view, group }: Looking): Figure | null {
+export function audit({ view, group }: Looking): Figure | Lacking | null {
   const found = group.audit;
   if (!found || found.rivals.length === 0) return null;
   const name = (id: string) => cellOf(view, id)?.label || id;
@@ -26,6 +26,12 @@ export function audit({ view, group }: Looking): Figure | null {
     alarm: rival.cell === found.better,
     more: counted(rival.blocks, "block"),
   }));
+  if (rows.every((row) => row.mid == null && row.lower == null && row.upper == null))
+    return {
+      id: "audit",
+      title: "Audit: does the choice last?",
+      needs: "a block with long trials of both the choice and a rival would tell it; there is none yet.",
+    };
   const bars = rows.filter((row) => row.lower != null || row.upper != null).length;
   const known = [
     ...(bars > 0 ? [`Bars are intervals at ${percent(view.plan.level)}`] : []),
@@ -33,8 +39,8 @@ export function audit({ view, group }: Looking): Figure | null {
   ];
   return {
     id: "audit",
-    title: "Audit: does the choice last? Against its rivals in long trials",
-    reading: `How much ${more} ${name(found.choice)} takes than each rival where trials are far longer. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
+    title: "Audit: does the choice last? Against its rivals in longer trials",
+    reading: `How much ${more} ${name(found.choice)} takes than each rival in trials ${view.audit ? `of ${duration(Math.floor(view.audit.window_ns / 1e6) * 1e6)}, far longer than those that chose it` : "far longer than those that chose it"}. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],
       rows: found.rivals.map((rival) => [

@@ -14,7 +14,13 @@ export const CONTOURS: readonly { share: number; dash: string }[] = [
   { share: 1, dash: "2 4" },
 ];
 
-const LINE = 2;
+/** Line and halo, pixels. */
+const [LINE, HALO] = [2, 5];
+/** Among small tiles lines are thin, and what is nearest to the best is no line but a sprinkle. */
+const [FINE_LINE, FINE_HALO] = [1.3, 2.6];
+
+/** Those that can be told from each other where tiles are many. */
+export const drawn = (dense: boolean): typeof CONTOURS => CONTOURS.filter(({ share }) => !dense || share >= 0.25);
 
 /** A piece of a line, in tiles from the upper left corner. */
 export type Edge = [x1: number, y1: number, x2: number, y2: number];
@@ -63,48 +69,93 @@ export function near(values: (number | null)[][], less: boolean, share: number):
   return values.map((row) => row.map((value) => (value == null ? null : within(value))));
 }
 
+/** Without single tiles: among many, one lies within where most of it and its neighbours do. */
+export function cleared(inside: (boolean | null)[][]): (boolean | null)[][] {
+  const around = (row: number, column: number) =>
+    [-1, 0, 1].flatMap((down) => [-1, 0, 1].flatMap((right) => inside[row + down]?.[column + right] ?? []));
+  const most = (all: boolean[]) => 2 * all.filter((each) => each).length > all.length;
+  return inside.map((tiles, row) => tiles.map((tile, column) => (tile == null ? null : most(around(row, column)))));
+}
+
+/** Pieces of lines in pixels. */
+const path = (pieces: Edge[], x: number[], y: number[]): string =>
+  pieces.map(([x1, y1, x2, y2]) => `M${x[x1] ?? 0},${y[y1] ?? 0}L${x[x2] ?? 0},${y[y2] ?? 0}`).join("");
+
+/** A line around all tiles that are `inside`, with a halo as the others have. */
+export function outline(inside: boolean[][], x: number[], y: number[]): SVGGElement {
+  const d = path(edges(inside), x, y);
+  return svg(
+    "g",
+    { fill: "none", "pointer-events": "none" },
+    svg("path", { d, stroke: paper(), "stroke-width": 3.4 }),
+    svg("path", { class: "frames", d, stroke: ink(), "stroke-width": 1.6 }),
+  );
+}
+
 /**
  * The lines as marks; `x` and `y` are the places of the tiles' corners in pixels. With a halo of the paper's colour, to be
  * seen on every tile.
  */
-export function contours(values: (number | null)[][], less: boolean, x: number[], y: number[]): SVGGElement {
-  const lines = CONTOURS.flatMap(({ share, dash }) => {
-    const path = edges(near(values, less, share))
-      .map(([x1, y1, x2, y2]) => `M${x[x1] ?? 0},${y[y1] ?? 0}L${x[x2] ?? 0},${y[y2] ?? 0}`)
-      .join("");
+export function contours(
+  values: (number | null)[][],
+  less: boolean,
+  x: number[],
+  y: number[],
+  dense: boolean,
+): SVGGElement {
+  const [thick, halo] = dense ? [FINE_LINE, FINE_HALO] : [LINE, HALO];
+  const lines = drawn(dense).flatMap(({ share, dash }) => {
+    const inside = near(values, less, share);
+    const d = path(edges(dense ? cleared(inside) : inside), x, y);
     const line = (stroke: string, width: number) =>
-      svg("path", { d: path, stroke, "stroke-width": width, "stroke-dasharray": dash || null });
-    return path ? [line(paper(), 2 * LINE + 1), line(ink(), LINE)] : [];
+      svg("path", { d, stroke, "stroke-width": width, "stroke-dasharray": dash || null });
+    return d ? [line(paper(), halo), line(ink(), thick)] : [];
   });
   return svg("g", { class: "contours", fill: "none", "stroke-linecap": "butt", "pointer-events": "none" }, ...lines);
 }
 
-/** What the dashes mean, in as many rows as it takes. */
-export function contourKey({ unit }: Pick<Measure, "unit">, wide: number): SVGSVGElement {
+/** What the lines mean, in as many rows as it takes: those of the contours, and those around the best and the confirmed. */
+export function contourKey(
+  { unit }: Pick<Measure, "unit">,
+  wide: number,
+  dense: boolean,
+  { best, framed }: { best: boolean; framed: boolean },
+): SVGSVGElement {
   // What is slower takes more time; of anything else there is more.
   const what = unit.endsWith("/s") ? "more time" : "more";
-  const [step, row] = [158, 22];
-  const columns = Math.max(1, Math.min(CONTOURS.length, Math.floor(wide / step)));
-  const [width, height] = [step * columns, row * Math.ceil(CONTOURS.length / columns) + 6];
-  const named = CONTOURS.map(({ share }) => `≤ ${percent(share)} ${what}`);
+  const lines = drawn(dense).map(({ share, dash }) => ({ name: `≤ ${percent(share)} ${what}`, dash }));
+  const boxes = [
+    ...(best ? [{ name: "may be the best", dot: true }] : []),
+    ...(framed ? [{ name: "confirmed", dot: false }] : []),
+  ];
+  const shown = [...lines, ...boxes];
+  const [step, row] = [164, 22];
+  const columns = Math.max(1, Math.min(shown.length, Math.floor(wide / step)));
+  const [width, height] = [step * columns, row * Math.ceil(shown.length / columns) + 6];
   const drawing = draw(width, {
     height,
     margin: 0,
-    ariaLabel: `Lines around what is close to the brightest: ${named.join(", ")}`,
+    ariaLabel: `Lines around what is close to the brightest: ${lines.map(({ name }) => name).join(", ")}${boxes.map(({ name }) => `; outlined: ${name}`).join("")}`,
     x: { axis: null, domain: [0, width], range: [0, width] },
     y: { axis: null, domain: [0, height], range: [0, height] },
-    marks: CONTOURS.flatMap(({ dash }, at) => {
+    marks: shown.flatMap((entry, at) => {
       const [x, y] = [6 + (at % columns) * step, 12 + Math.floor(at / columns) * row];
-      return [
-        Plot.ruleY([y], {
-          x1: x,
-          x2: x + 34,
-          stroke: ink(),
-          strokeWidth: LINE,
-          strokeDasharray: dash || undefined,
-        } as Plot.RuleYOptions),
-        Plot.text([named[at] ?? ""], { x: x + 42, y, textAnchor: "start", fill: ink() }),
-      ];
+      const sign =
+        "dash" in entry
+          ? [
+              Plot.ruleY([y], {
+                x1: x,
+                x2: x + 34,
+                stroke: ink(),
+                strokeWidth: dense ? FINE_LINE : LINE,
+                strokeDasharray: entry.dash || undefined,
+              } as Plot.RuleYOptions),
+            ]
+          : [
+              Plot.rect([0], { x1: x + 6, x2: x + 28, y1: y - 7, y2: y + 7, stroke: ink(), strokeWidth: 2 }),
+              entry.dot ? Plot.dot([[x + 17, y]], { r: 2.5, fill: "#fff", stroke: "#000" }) : null,
+            ];
+      return [...sign, Plot.text([entry.name], { x: x + 42, y, textAnchor: "start", fill: ink() })];
     }),
   });
   drawing.classList.add("key");

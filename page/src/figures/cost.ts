@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { candidates, type CellView, type GroupView, type Slice } from "../data";
 import { h } from "../dom";
-import { bytes, capital, digits, duration, logTicks, percent } from "../format";
+import { bytes, capital, digits, duration, logTicks, percent, trimmed } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { accent, draw, faint, ink, logarithmic, warn } from "../look";
 import type { Looking } from "../state";
@@ -44,7 +44,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
   return {
     id: "cost",
     title: `What a call and a byte cost: the ${end}`,
-    reading: `${capital(metric)} against the bytes that it moved, with the fitted curve: ${duration(model.per_call_ns ?? 0)} a call, ${pieces}. Typical error of the curve ${percent(model.relative_error ?? 0)}. Beneath: how far each trial is off it; a pattern there would mean that the curve is wrong. A description: no recommendation rests on it.`,
+    reading: `${capital(metric)} against the bytes that it moved, with the fitted curve: ${duration(model.per_call_ns ?? 0)} a call, ${pieces}. Typical error of the curve ${percent(model.relative_error ?? 0)}. Beneath: how many times as long (×) or as short (÷) as by the curve each trial took; a pattern there would mean that the curve is wrong. A description: no recommendation rests on it.`,
     controls:
       has("reader") && has("writer")
         ? h(
@@ -71,12 +71,13 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
     draw(width) {
       if (points.length === 0) return [nothing("No curve fits.")];
       const powers = Array.from(
-        { length: Math.floor(Math.log2(last * 1.1)) - Math.ceil(Math.log2(first * 0.9)) + 1 },
+        { length: Math.ceil(Math.log2(last * 0.95)) - Math.ceil(Math.log2(first * 0.9)) + 1 },
         (_, at) => 2 ** (Math.ceil(Math.log2(first * 0.9)) + at),
       );
       const x: Plot.ScaleOptions = {
         ...logarithmic(powers, bytes, width / 74),
-        domain: [Math.log2(first * 0.85), Math.log2(last * 1.18)],
+        // To the size above the largest, so that the axis ends with a tick.
+        domain: [Math.log2(first * 0.85), Math.log2(Math.max(last, powers.at(-1) ?? last) * 1.06)],
       };
       // A break may lie beyond the middle of what calls moved: then it has no place here, and stands in the sentence.
       const breaks = model.breaks.filter((each) => each.at_bytes >= first && each.at_bytes <= last);
@@ -139,14 +140,15 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
           marginBottom: 40,
           x: { ...x, label: "bytes moved by a call" },
           y: {
-            domain: [-reach, reach],
+            // Marks at the ends are seen whole.
+            domain: [-1.08 * reach, 1.08 * reach],
             grid: true,
             label: null,
             ticks: around.map((share) => Math.log1p(share)),
-            tickFormat: (ln: number) => `${ln > 0 ? "+" : ""}${percent(Math.expm1(ln)).replace("-", "−")}`,
+            tickFormat: (ln: number) => `${ln < 0 ? "÷" : "×"} ${trimmed(Math.exp(Math.abs(ln)))}`,
           },
           marks: [
-            Plot.text(["How far each trial is off the curve"], {
+            Plot.text(["Each trial against the curve"], {
               frameAnchor: "top-left",
               dy: -18,
               textAnchor: "start",

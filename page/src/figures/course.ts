@@ -3,16 +3,22 @@
 import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { capital, duration, percent, quantity } from "../format";
-import type { Figure } from "../frame";
+import type { Figure, Lacking } from "../frame";
 import { colours, draw, fromZero, ink, legend, paper, SERIES_MAX, SYMBOLS, warn } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
 
-export function course({ view, group }: Looking): Figure | null {
+export function course({ view, group }: Looking): Figure | Lacking | null {
   const found = group.course;
   if (!found || found.cells.length === 0) return null;
+  if (found.at_ns.length < 2)
+    return {
+      id: "course",
+      title: "The trials in the order of measurement",
+      needs: "one block shows neither drift nor what disturbed; from two blocks on, they are drawn here.",
+    };
   const label = (id: string) => cellOf(view, id)?.label ?? id;
   const recommended = group.recommendation.cell ?? group.recommendation.best;
   const twin = group.twin?.twin;
@@ -33,17 +39,19 @@ export function course({ view, group }: Looking): Figure | null {
   const steal = found.steal_share
     .map((share, at) => ({ at: found.at_ns[at] ?? 0, share }))
     .filter((point): point is { at: number; share: number } => point.share != null);
+  const most = Math.max(...steal.map((point) => point.share), 0);
   const each =
     found.blocks_per_point === 1 ? "one trial" : `the median of ${found.blocks_per_point} neighbouring trials`;
   return {
     id: "course",
     title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
     reading: [
-      `Each mark is ${each} of a confirmed choice${found.at_ns.length > 1 ? ", the line that of the one to use" : ""}.`,
+      `Each mark is ${each} of a confirmed choice, the line that of the one to use.`,
       cells.some((one) => again(one.cell)) && "Second trials are those of the choice that every block measured twice.",
-      steal.length > 0 &&
+      steal.length > 0 && most === 0 && "The host took no CPU time from this machine in any of these blocks (steal).",
+      most > 0 &&
         "Beneath: the share of CPU time that the host took from this machine in that block; marks that fall together with it were disturbed.",
-      found.at_ns.length > 1 && "A slope here is drift.",
+      "A slope here is drift.",
     ]
       .filter((line) => line)
       .join(" "),
@@ -59,16 +67,18 @@ export function course({ view, group }: Looking): Figure | null {
         domain: [Math.min(...found.at_ns), end],
         ticks: Math.max(3, Math.floor(width / 120)),
         tickFormat: (ns: number) => duration(ns),
+        // The first and the last marks are seen whole.
+        inset: 8,
       };
+      const since = { label: "since the session began", labelArrow: "none", labelAnchor: "center" } as const;
       const shared = { marginLeft: 66, marginRight: 20 };
-      const most = Math.max(...steal.map((point) => point.share), 0);
       const drawings: Node[] = [
         draw(width, {
           ...shared,
-          height: 270,
+          height: most > 0 ? 270 : 284,
           marginTop: 26,
-          marginBottom: 26,
-          x: { ...x, label: null },
+          marginBottom: most > 0 ? 26 : 40,
+          x: { ...x, ...(most > 0 ? { label: null } : since) },
           y: { ...axis, ticks: 5 },
           marks: [
             Plot.text([capital(`${RATES[metric] ?? "rate"}, ${unitName}`)], {
@@ -107,14 +117,14 @@ export function course({ view, group }: Looking): Figure | null {
           ],
         }),
       ];
-      if (steal.length > 0) {
+      if (most > 0) {
         drawings.push(
           draw(width, {
             ...shared,
             height: 96,
             marginTop: 20,
             marginBottom: 38,
-            x: { ...x, label: "since the session began", labelArrow: "none", labelAnchor: "center" },
+            x: { ...x, ...since },
             y: {
               domain: [0, Math.max(most, 0.02)],
               label: null,
@@ -123,16 +133,13 @@ export function course({ view, group }: Looking): Figure | null {
               tickFormat: (share: number) => percent(share),
             },
             marks: [
-              Plot.text(
-                [most > 0 ? "CPU time taken by the host (steal)" : "CPU time taken by the host (steal): none"],
-                {
-                  frameAnchor: "top-left",
-                  dy: -16,
-                  textAnchor: "start",
-                  fontWeight: 600,
-                  fill: ink(),
-                },
-              ),
+              Plot.text(["CPU time taken by the host (steal)"], {
+                frameAnchor: "top-left",
+                dy: -16,
+                textAnchor: "start",
+                fontWeight: 600,
+                fill: ink(),
+              }),
               Plot.ruleX(steal, {
                 x: "at",
                 y1: 0,
@@ -152,7 +159,7 @@ export function course({ view, group }: Looking): Figure | null {
             name: name(one.cell),
             series,
             hollow: again(one.cell),
-            loose: series > 0 || found.at_ns.length < 2,
+            loose: series > 0,
           })),
           width,
         ),

@@ -3,6 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { percent, trimmed } from "../format";
 import { accent, draw, faint, ink, NARROW, paper, rows as laidOut, warn } from "../look";
+import { ratio, ratioTicks, slower } from "./ratio";
 
 export interface Difference {
   id: string;
@@ -35,8 +36,12 @@ export function reachOf(rows: Difference[]): number {
   return Math.max(REACH_LEAST, Math.min(far.at(-1) ?? 0, FAR_OUT * middle));
 }
 
-/** Where values may lie: on both sides of 0, of which both are told; as multiples, above 0; or, beside the best, not below it. */
-export type Sides = "both" | "times" | "more";
+/**
+ * Where values may lie: on both sides of 0, of which both are told, and on the left as a share of one and the same (`both`) or of
+ * the other one (`either`: how much longer that one takes, by a scale of ratios, on which twice as long lies as far on either
+ * side); as multiples, above 0; or, beside the best, not below it.
+ */
+export type Sides = "both" | "either" | "times" | "more";
 
 /** From where to where the axis goes, as shares. */
 export function domainOf(rows: Difference[], margin: number, reach: number, sides: Sides): [number, number] {
@@ -46,10 +51,10 @@ export function domainOf(rows: Difference[], margin: number, reach: number, side
   // A mark at the end of the axis looks like a part of its name. What is cut off has its arrow there.
   const room = (top - low) * ROOM;
   const right = ends.some((end) => end > top) ? top : top + room;
-  if (sides !== "both") return [low, right];
+  if (sides === "times" || sides === "more") return [low, right];
   const left = ends.some((end) => end < low) ? low : low - room;
   // What is said of either side of 0 has to stand there; and nothing takes less than nothing.
-  return [Math.max(-1, Math.min(left, -right * SIDE)), Math.max(right, -left * SIDE)];
+  return [Math.max(sides === "both" ? -1 : -reach, Math.min(left, -right * SIDE)), Math.max(right, -left * SIDE)];
 }
 const ROOM = 0.03;
 const SIDE = 0.4;
@@ -58,16 +63,30 @@ const SIDE = 0.4;
 export const FAR = 99;
 
 export function differences(
-  rows: Difference[],
-  margin: number,
+  given: Difference[],
+  marginShare: number,
   label: string,
   width: number,
-  reach = reachOf(rows),
+  reachShare = reachOf(given),
   /** `times`: instead of percentages how many times as much, which is 1 where nothing differs. */
   sides: Sides = "both",
 ): SVGSVGElement {
   const times = sides === "times";
-  const named = times ? (share: number) => `${trimmed(1 + share)}\u00a0×` : signed;
+  const ratios = sides === "either";
+  const place = (share: number | null) => (ratios && share != null ? ratio.place(share) : share);
+  const rows = given.map((row) => ({
+    ...row,
+    mid: place(row.mid),
+    lower: place(row.lower),
+    upper: place(row.upper),
+  }));
+  const [margin, reach] = [place(marginShare) ?? 0, place(reachShare) ?? 0];
+  const longer = slower(given.flatMap(endsOf));
+  const named = times
+    ? (share: number) => `${trimmed(1 + share)}\u00a0×`
+    : ratios
+      ? (at: number) => longer(ratio.share(at))
+      : signed;
   const [low, top] = domainOf(rows, margin, reach, sides);
   const clip = (share: number | null) => (share == null ? null : Math.max(low, Math.min(share, top)));
   const told = rows.some((row) => row.word);
@@ -75,13 +94,25 @@ export function differences(
     rows,
     (row) => (width < NARROW && row.word ? `${row.word}: ${row.label}` : row.label),
     width,
+    // One row alone has its numbers beneath it.
+    rows.length === 1 ? 46 : undefined,
   );
   const beside = told && !narrow;
   const within = (row: Difference) => row.mid != null && row.mid >= low && row.mid <= top;
+  const lone = (row: Difference) => within(row) && row.lower == null && row.upper == null;
   const tone = (row: Difference) => (row.alarm ? warn() : accent());
   const marginRight = beside ? 120 : 22;
   const wide = width - left - marginRight;
   const zero = (wide * -low) / (top - low);
+  // The middle where it has room between the ends.
+  const wideEnough = (share: number, row: Difference) =>
+    [row.lower, row.upper].every((end) => end == null || Math.abs(share - end) > ((top - low) * NUMBER) / wide);
+  const ends = rows.flatMap((row) => {
+    const told = [row.lower, row.mid != null && wideEnough(row.mid, row) ? row.mid : null, row.upper];
+    return told.flatMap((share) =>
+      share == null || share < low || share > top ? [] : [{ id: row.id, at: share, text: named(share) }],
+    );
+  });
   // What is said of both sides meets at 0, where there is room.
   const [less = "", more = ""] = label.split(" · ");
   const meets = more !== "" && zero > less.length * LETTER && wide - zero + marginRight > more.length * LETTER;
@@ -99,7 +130,11 @@ export function differences(
       label: meets ? null : label,
       labelArrow: "none",
       labelAnchor: "center",
-      ticks: times ? wholes(1 + top, (width - left) / 90) : Math.max(3, Math.floor((width - left) / 90)),
+      ticks: times
+        ? wholes(1 + top, (width - left) / 90)
+        : ratios
+          ? ratioTicks(low, top, (width - left) / 60)
+          : Math.max(3, Math.floor((width - left) / 90)),
       tickFormat: named,
     },
     y,
@@ -145,6 +180,15 @@ export function differences(
           strokeWidth: 3,
         },
       ),
+      // A mark alone would be taken for a part of its row's name. From end to end, so that nobody takes it for an interval.
+      Plot.ruleY(rows.filter(lone), {
+        y: "id",
+        x1: low,
+        x2: top,
+        stroke: faint(),
+        strokeOpacity: 0.6,
+        strokeDasharray: "1 5",
+      }),
       Plot.text(
         rows.filter((row) => Math.max(row.upper ?? 0, row.thin?.[1] ?? 0, row.mid ?? 0) > top),
         { y: "id", x: top, text: () => "▶", dx: 6, fill: faint() },
@@ -163,14 +207,25 @@ export function differences(
             text: (row) => beyond(row, end, low, named),
             textAnchor: end === low ? "start" : "end",
             dx: end === low ? 4 : -4,
+            // Beneath the bar, which would strike it through.
+            dy: 13,
             fontWeight: 600,
             fill: ink(),
             stroke: paper(),
-            strokeWidth: 5,
+            strokeWidth: 3,
           },
         ),
       ),
-      Plot.dot(rows.filter(within), { y: "id", x: "mid", fill: tone, r: 4.5 }),
+      // Hollow, as everywhere, is what is roughly known.
+      Plot.dot(rows.filter(within), {
+        y: "id",
+        x: "mid",
+        fill: (row) => (lone(row) ? paper() : tone(row)),
+        stroke: tone,
+        strokeWidth: 1.6,
+        r: 4.5,
+      }),
+      rows.length === 1 ? Plot.text(ends, { y: "id", x: "at", dy: 15, text: "text", fill: ink() }) : null,
       Plot.dot(
         rows.filter((row) => row.alarm && within(row)),
         { y: "id", x: (row) => clip(row.mid), symbol: "times", stroke: ink(), r: 8, strokeWidth: 2 },
@@ -196,6 +251,8 @@ function wholes(most: number, room: number): number[] {
   return [1, ...multiples.filter((each) => each > 1)].map((each) => each - 1);
 }
 
+/** The room that a number takes, pixels. */
+const NUMBER = 46;
 /** A letter's width in an axis' name, pixels. */
 const LETTER = 6.4;
 

@@ -1,13 +1,23 @@
 // What is read rather than seen: options as asked for and as they came out, the machine, the cells.
 
-import { type CellView, candidates, cellOf, type GroupView, isConfirmed, limitName, type View } from "../data";
+import {
+  type CellView,
+  candidates,
+  cellOf,
+  type GroupView,
+  isConfirmed,
+  isMeasured,
+  limitName,
+  type View,
+} from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, moreOf, percent, range, size } from "../format";
-import { tableOf } from "../frame";
+import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
 import { csv, save, type Table } from "../save";
 import type { Looking } from "../state";
+import { hinted } from "../words";
 
 /** A table in a frame of its own; `null` where there is nothing to tell. */
 function panel(id: string, title: string, reading: string, table: Table): HTMLElement | null {
@@ -15,18 +25,9 @@ function panel(id: string, title: string, reading: string, table: Table): HTMLEl
   return h(
     "figure",
     { id, "aria-labelledby": `${id}-title` },
-    h(
-      "div",
-      { class: "figure-head" },
-      h("h3", { id: `${id}-title` }, title),
-      h(
-        "div",
-        { class: "save", role: "group", "aria-label": `Save “${title}”` },
-        h("button", { type: "button", onclick: () => save(`bytegauge-${id}.csv`, "text/csv", csv(table)) }, "CSV"),
-      ),
-    ),
-    reading ? h("p", { class: "reading" }, reading) : null,
-    h("div", { class: "table", tabindex: 0, role: "group", "aria-label": title }, tableOf(table, title)),
+    headed(id, title, [["CSV", () => save(`bytegauge-${id}.csv`, "text/csv", csv(table))]]),
+    reading ? h("p", { class: "reading" }, ...hinted(reading)) : null,
+    tableOf(table, title),
   );
 }
 
@@ -75,18 +76,40 @@ export function mayBeBest({ best_set }: GroupView, cell: CellView): "yes" | "no"
   return best_set.includes(cell.id) ? "yes" : "no";
 }
 
-/** Why the choice that is named is not the one with the highest rate; nothing where it is. */
-export function notTheFastest({ view, group }: Looking): string | null {
+/** From here on calls that fail are told with whoever has them, as in the answers. */
+const FAILING = 0.01;
+
+/** What share of a cell's calls fail, where it is worth a word: then its rate is no service. */
+export function failing(cell: CellView | undefined): number | null {
+  const share = cell?.call?.failed_share;
+  return share != null && share >= FAILING ? share : null;
+}
+
+/** Confirmed choices by how much more than the best each may take at most, what is bounded best first. */
+export function ranked(view: View, group: GroupView): CellView[] {
+  const most = (cell: CellView) => cell.above_best_upper ?? Number.POSITIVE_INFINITY;
+  return candidates(view, group)
+    .filter((cell) => isMeasured(cell) && isConfirmed(cell))
+    .sort((a, b) => most(a) - most(b) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0));
+}
+
+/** Why the choice that is named is not the one with the smallest bound, or the highest rate; nothing where it is both. */
+export function notTheFirst({ view, group }: Looking): string | null {
   const { cell, proven } = group.recommendation;
   const own = cellOf(view, cell);
   const rate = own?.estimate.median;
-  const confirmed = candidates(view, group).filter(isConfirmed);
-  if (!own || rate == null || own.above_best_upper == null || group.cost.startsWith("cpu")) return null;
-  if (!confirmed.some((other) => (other.estimate.median ?? 0) > rate)) return null;
-  const why = proven
-    ? "of what is shown to be within the margin it is the smallest, or else costs the least CPU time"
-    : "it came out best where trials of the same block are compared in pairs, which leaves out what disturbed them all";
-  return `${own.label || own.id} has not the highest rate and is named all the same: ${why}.`;
+  if (!own || rate == null || own.above_best_upper == null) return null;
+  const all = ranked(view, group);
+  const name = (each: CellView) => each.label || each.id;
+  const bounded = all.find((each) => each.id !== own.id && (each.above_best_upper ?? 9) < (own.above_best_upper ?? 9));
+  const faster = !group.cost.startsWith("cpu") && all.some((other) => (other.estimate.median ?? 0) > rate);
+  if (!bounded && !faster) return null;
+  const has = [bounded && "the smallest bound", faster && "the highest rate"].filter((each) => each).join(" nor ");
+  const lacks = bounded && faster ? `has neither ${has}` : `has not ${has}`;
+  if (proven)
+    return `${name(own)} ${lacks} and is named all the same: of what is shown to be within the margin it is the smallest, or else costs the least CPU time.`;
+  const scatter = bounded ? `; ${name(bounded)} is bounded more closely, since its trials differ less` : "";
+  return `${name(own)} ${lacks} and leads all the same, which shows nothing yet: it came out best in the middle of the differences between trials of the same block${scatter}.`;
 }
 
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
@@ -113,7 +136,7 @@ export function cells(looking: Looking): HTMLElement | null {
       limit.sentence,
     ];
   };
-  return panel("cells", "Every cell of these conditions", notTheFastest(looking) ?? "", {
+  return panel("cells", "Every cell of these conditions", notTheFirst(looking) ?? "", {
     columns: [
       "cell",
       ...(differ ? ["outcome"] : []),
@@ -212,6 +235,17 @@ export function flat(value: Record<string, unknown>, path = ""): [string, string
   });
 }
 
+/** Notes that say the same of several groups stand once: `g5, g6: not steady`. */
+export function merged(notes: string[]): string[] {
+  const found = new Map<string, string[]>();
+  for (const note of notes) {
+    const [, group, said] = note.match(/^(g\d+): (.*)$/s) ?? [];
+    const key = group == null ? note : `: ${said}`;
+    found.set(key, [...(found.get(key) ?? []), ...(group == null ? [] : [group])]);
+  }
+  return [...found].map(([said, groups]) => groups.join(", ") + said);
+}
+
 /** What a reader must know beside the numbers. */
 export function notes(view: View): HTMLElement | null {
   return view.notes.length > 0
@@ -219,7 +253,7 @@ export function notes(view: View): HTMLElement | null {
         "section",
         { class: "told", id: "notes" },
         h("h3", {}, "Notes"),
-        h("ul", {}, ...view.notes.map((note) => h("li", {}, note))),
+        h("ul", {}, ...merged(view.notes).map((note) => h("li", {}, note))),
       )
     : null;
 }

@@ -1,11 +1,11 @@
 // Methods ranked: how much more than the best confirmed each may take, beside its rate and what it costs in CPU time.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, isConfirmed, isMeasured, limitName } from "../data";
-import { axisUnit, capital, costName, digits, percent, range, withInterval } from "../format";
+import { type CellView, cellOf, limitName } from "../data";
+import { axisUnit, capital, costName, digits, percent, range, upTo, withInterval } from "../format";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
-import { mayBeBest, notTheFastest } from "./facts";
+import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
 import { accent, draw, faint, fromZero, ink, paper, rows, warn } from "../look";
 import { costOf, measures } from "../measure";
 import type { Looking } from "../state";
@@ -19,17 +19,26 @@ export function forest(looking: Looking): Figure | null {
   const { view, group } = looking;
   const margin = group.recommendation.margin;
   const best = new Set(group.best_set);
-  const all = candidates(view, group).filter((cell) => isMeasured(cell) && isConfirmed(cell));
+  const all = ranked(view, group);
   if (all.length === 0) return null;
-  const order = (cell: CellView) => cell.above_best_upper ?? Number.POSITIVE_INFINITY;
-  const cells = all
-    .sort((a, b) => order(a) - order(b) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0))
-    .slice(0, ROWS_MAX);
+  const cells = all.slice(0, ROWS_MAX);
   const rate = measures(cells)[0];
   const cost = costOf(cells);
   const compared = cells.some((cell) => cell.above_best_upper != null);
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
-  const mark = (cell: CellView) => `${cell.id === group.recommendation.cell ? "▸ " : ""}${cell.label}`;
+  // Where bounds reach far a proportional scale would hide what is near, the margin among it.
+  const rooted = reach > ROOTED * margin;
+  const fails = (cell: CellView | undefined) => {
+    const share = failing(cell);
+    return share == null ? "" : `${percent(share)} of its calls fail`;
+  };
+  const mark = (cell: CellView) =>
+    `${cell.id === group.recommendation.cell ? "▸ " : ""}${[cell.label, fails(cell)].filter((part) => part !== "").join(", ")}`;
+  const offered = group.cost.startsWith("cpu")
+    ? " Under an offered load it is the CPU time that is compared: the rate is what was offered, for whoever keeps up."
+    : "";
+  const named = cellOf(view, group.recommendation.cell);
+  const leads = `${group.recommendation.proven ? "▸ is what to use" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
 
   /** What the bar of a cell shows: it ends within the margin, begins beyond it, or neither. */
   const verdict = (cell: CellView): Verdict =>
@@ -39,27 +48,56 @@ export function forest(looking: Looking): Figure | null {
     width: number,
     left: number,
     laid: Laid,
-    title: string,
+    title: string[],
     marks: Plot.Markish[],
-    x: Plot.ScaleOptions,
+    x: (plot: number) => Plot.ScaleOptions,
+    /** What stands beside it, in words: on a wide page, what limits each. */
+    beside: number,
   ): SVGSVGElement {
+    const above = 14 * (title.length - 1);
     return draw(width, {
-      height: 44 + laid.height,
+      height: 44 + above + laid.height,
       marginLeft: left,
-      marginRight: 18,
-      marginTop: 34,
+      marginRight: 26 + beside,
+      marginTop: 34 + above,
       marginBottom: 10,
-      x: { label: null, ticks: Math.max(2, Math.floor((width - left) / 70)), ...x, axis: "top", grid: true },
+      x: {
+        label: null,
+        ticks: Math.max(2, Math.floor((width - left - beside) / 70)),
+        ...x(width - left - beside - 26),
+        axis: "top",
+        grid: true,
+      },
       y: laid.y,
       marks: [
-        Plot.text([capital(title)], {
+        Plot.text([title.join("\n")], {
           frameAnchor: "top-left",
-          dy: -34,
+          dy: -34 - above,
           fontWeight: 600,
           textAnchor: "start",
           fill: ink(),
         }),
         ...marks,
+        ...(beside > 0
+          ? [
+              Plot.text(["Limited by"], {
+                frameAnchor: "top-right",
+                dx: 20,
+                dy: -34,
+                fontWeight: 600,
+                textAnchor: "start",
+                fill: ink(),
+              }),
+              Plot.text(cells, {
+                y: "id",
+                frameAnchor: "right",
+                dx: 20,
+                textAnchor: "start",
+                text: (cell: CellView) => limitName(cell.limit.name),
+                fill: ink(),
+              }),
+            ]
+          : []),
       ],
     });
   }
@@ -70,8 +108,8 @@ export function forest(looking: Looking): Figure | null {
       ? "The confirmed choices, ranked by how much more than the best they may take"
       : "The confirmed choices, the fastest first: not compared yet",
     reading: compared
-      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}. ▸ is what to use. ${notTheFastest(looking) ?? ""}`.trimEnd()
-      : `Too few blocks stand behind these to say how far they are apart: squares are ${cells.every((cell) => cell.trials <= 1) ? "one trial each" : "medians"}, and their order may be luck.`,
+      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
+      : `Too few blocks stand behind these to say how far they are apart: squares are ${cells.every((cell) => cell.trials <= 1) ? "one trial each" : "medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
     table: () => ({
       columns: [
         "cell",
@@ -113,7 +151,9 @@ export function forest(looking: Looking): Figure | null {
           strokeWidth: 1.6,
           fill: (cell: CellView) => (best.has(cell.id) || !compared ? accent() : paper()),
         } as Plot.DotOptions);
-      const scale = (share: number | null | undefined) => (share == null ? null : Math.min(share, reach));
+      // Beyond the farthest end its number has room, and what is cut off goes on there.
+      const end = reach * (rooted ? ROOM ** 2 : ROOM);
+      const scale = (share: number | null | undefined) => (share == null ? null : share > reach ? end : share);
       const dearer = () => [
         Plot.rectX([margin], { x1: 0, x2: margin, fill: accent(), fillOpacity: 0.13 }),
         Plot.ruleX([margin], { stroke: accent(), strokeDasharray: "3 3" }),
@@ -126,9 +166,48 @@ export function forest(looking: Looking): Figure | null {
           strokeLinecap: "butt",
           stroke: (cell: CellView) => tone(verdict(cell)),
         }),
+        // A bound at 0 is no bar: its end has a line of its own.
+        Plot.tickX(
+          cells.filter((cell) => (cell.above_best_upper ?? 0) <= reach),
+          {
+            y: "id",
+            x: (cell: CellView) => scale(cell.above_best_upper),
+            strokeWidth: 2.5,
+            stroke: (cell: CellView) => tone(verdict(cell)),
+            insetTop: 3,
+            insetBottom: 3,
+          },
+        ),
         Plot.text(
           cells.filter((cell) => (cell.above_best_upper ?? 0) > reach),
-          { x: reach, y: "id", text: () => "▶", fill: faint() },
+          { x: end, y: "id", text: () => "▶", fill: faint() },
+        ),
+        Plot.text(
+          cells.filter((cell) => cell.above_best_upper != null && cell.above_best_upper <= reach),
+          {
+            x: (cell: CellView) => scale(cell.above_best_upper),
+            y: "id",
+            text: (cell: CellView) => upTo(cell.above_best_upper ?? 0),
+            textAnchor: "start",
+            dx: 6,
+            fill: ink(),
+            stroke: paper(),
+            strokeWidth: 4,
+          },
+        ),
+        // What begins beyond the end has no bar there either.
+        Plot.text(
+          cells.filter((cell) => (cell.above_best_lower ?? 0) >= reach),
+          {
+            x: end,
+            y: "id",
+            text: (cell: CellView) => `at least ${percent(cell.above_best_lower ?? 0)}`,
+            textAnchor: "end",
+            dx: -8,
+            fill: ink(),
+            stroke: paper(),
+            strokeWidth: 5,
+          },
         ),
         tip(
           (cell) =>
@@ -179,22 +258,20 @@ export function forest(looking: Looking): Figure | null {
         Math.max(...cells.map((cell) => cell.estimate.upper ?? cell.estimate.median ?? 0)),
       );
       const price = fromZero(cost?.unit ?? "", dearest);
-      const panels: ((width: number, left: number, extra: Plot.Markish[]) => SVGSVGElement)[] = [];
+      type Panel = { title: string; marks(): Plot.Markish[]; x(plot: number): Plot.ScaleOptions };
+      const panels: Panel[] = [];
       if (compared)
-        panels.push((w, l, extra) =>
-          panel(w, l, laid, `more ${costName(group.cost)} than the best`, [...dearer(), ...extra], {
-            domain: [0, reach],
+        panels.push({
+          title: `more ${costName(group.cost)} than the best`,
+          marks: dearer,
+          x: (plot) => ({
+            domain: [0, end],
             tickFormat: (share: number) => percent(share),
+            ...(rooted ? { type: "sqrt", ticks: rootTicks(reach, (share) => plot * Math.sqrt(share / end)) } : {}),
           }),
-        );
-      if (rate)
-        panels.push((w, l, extra) =>
-          panel(w, l, laid, `${rate.label}, ${speed.name}`, [...rates(), ...extra], speed.axis),
-        );
-      if (cost)
-        panels.push((w, l, extra) =>
-          panel(w, l, laid, `${cost.label}, ${price.name}`, [...costs(), ...extra], price.axis),
-        );
+        });
+      if (rate) panels.push({ title: `${rate.label}, ${speed.name}`, marks: rates, x: () => speed.axis });
+      if (cost) panels.push({ title: `${cost.label}, ${price.name}`, marks: costs, x: () => price.axis });
       if (panels.length === 0) return [nothing("No cell of this group was compared.")];
       const key = meaning(
         cells.some((cell) => cell.above_best_upper != null) ? [...new Set(cells.map(verdict))] : [],
@@ -202,18 +279,57 @@ export function forest(looking: Looking): Figure | null {
         margin,
         width,
       );
-      if (narrow) return [...panels.map((make) => make(width, left, [laid.names])), ...key];
-      const each = (width - left) / panels.length;
+      // One line for all names, or two where one of them has no room in one.
+      const longest = Math.max(...cells.map(({ limit }) => limitName(limit.name).length));
+      const beside = width >= WIDE ? Math.min(longest * 6.8 + 16, LIMIT_MAX) : 0;
+      const room = narrow ? width - 20 : (width - left - beside) / panels.length - 38;
+      const two = panels.some(({ title }) => title.length * LETTER > room);
+      const make = ({ title, marks, x }: Panel, width: number, left: number, extra: Plot.Markish[], beside = 0) =>
+        panel(width, left, laid, two ? halves(capital(title)) : [capital(title)], [...marks(), ...extra], x, beside);
+      if (narrow) return [...panels.map((each) => make(each, width, left, [laid.names])), ...key];
+      const each = (width - left - beside) / panels.length;
       const row = document.createElement("div");
       row.className = "side";
       row.append(
-        ...panels.map((make, at) =>
-          make(at === 0 ? each + left : each, at === 0 ? left : 12, at === 0 ? [laid.names] : []),
-        ),
+        ...panels.map((one, at) => {
+          const [first, last] = [at === 0, at === panels.length - 1];
+          const wide = each + (first ? left : 0) + (last ? beside : 0);
+          return make(one, wide, first ? left : 12, first ? [laid.names] : [], last ? beside : 0);
+        }),
       );
       return [row, ...key];
     },
   };
+}
+
+/** A bound that reaches so many margins far is drawn on a root scale, with these ticks. */
+const ROOTED = 20;
+const ROOT_TICKS = [0, 0.25, 1, 4, 9];
+/** From tick to tick at least, pixels. */
+const APART = 46;
+
+/** Those of a root scale that have room, by where each stands. */
+export function rootTicks(reach: number, place: (share: number) => number): number[] {
+  const found: number[] = [];
+  for (const share of ROOT_TICKS) {
+    const last = found.at(-1);
+    if (share <= reach && (last == null || place(share) - place(last) >= APART)) found.push(share);
+  }
+  return found;
+}
+/** How much farther than its farthest end a scale goes. */
+const ROOM = 1.35;
+/** A bold letter's width; from which width on limits stand beside the panels, and the most room that they have; pixels. */
+const [LETTER, WIDE, LIMIT_MAX] = [7.3, 900, 200];
+
+/** A name in two lines, as even as its words allow. */
+export function halves(text: string): string[] {
+  const words = text.split(" ");
+  const lines = words.map((_, at) => [words.slice(0, at + 1).join(" "), words.slice(at + 1).join(" ")]);
+  const [best = [text]] = lines.sort(
+    ([a = "", b = ""], [c = "", d = ""]) => Math.max(a.length, b.length) - Math.max(c.length, d.length),
+  );
+  return [best[0] ?? "", best[1] ?? ""];
 }
 
 /** What the colours of bars and the filling of squares mean, as a drawing, so that it is saved with the figure. */

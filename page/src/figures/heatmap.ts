@@ -20,7 +20,7 @@ import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, isDark, paper, thinned } from "../look";
 import { measures } from "../measure";
 import type { Looking, State } from "../state";
-import { contourKey, contours } from "./contours";
+import { contourKey, contours, outline } from "./contours";
 import { mayBeBest } from "./facts";
 import { colourKey } from "./key";
 import { slice } from "./slice";
@@ -37,6 +37,12 @@ const TILE_WITH_TEXT = 46;
 const TILE_WITH_LARGE_TEXT = 58;
 const CELLS_WITH_TIP = 2000;
 const BESIDE = 900;
+/** More levels than this in a row or column: tiles are small, and hatching them would hide their colours. */
+const DENSE = 24;
+/** How high a map of many rows is, and the least that a row has of it; pixels. */
+const [HIGH, ROW] = [560, 22];
+/** The narrowest that a line through the map may be. */
+const LINE = 300;
 
 export function heatmap(looking: Looking, state: State, redraw: () => void): Figure | null {
   const { view, group } = looking;
@@ -70,6 +76,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     along(all, chosen, factors, [wish.x, wish.y]).filter(
       (cell) => level(cell, wish.x) != null && level(cell, wish.y) != null,
     );
+  const dense = [wish.x, wish.y].some((factor) => levels(plane(), factor).length > DENSE);
+  const screened = all.some((cell) => !isConfirmed(cell));
   const others = factors.filter((factor) => factor !== wish.x && factor !== wish.y);
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
 
@@ -123,7 +131,20 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   return {
     id: "heatmap",
     title: capital(`${measure.label} by ${axisName(fx)} and ${axisName(fy)}`),
-    reading: `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}. ${best.size > 0 ? "Outlined with a dot: may be the best. " : ""}${all.every(isConfirmed) ? "" : "Hatched and in brackets: screened only, so roughly known. "}Lines surround what comes close to the brightest, as far as it was seen. Click a cell, or use the arrow keys, to see the two lines through it.`,
+    reading: [
+      `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}.`,
+      best.size > 0 && "Outlined with a dot: may be the best.",
+      screened &&
+        (dense
+          ? "Framed: confirmed; all others were screened only, so roughly known."
+          : "Hatched and in brackets: screened only, so roughly known."),
+      screened &&
+        "Of many that were tried briefly the brightest is so partly by luck: compare those that were confirmed.",
+      `Lines surround what comes close to the brightest, as far as it was seen${dense ? ", but for single tiles" : ""}.`,
+      "Click a cell, or use the arrow keys, to see the two lines through it.",
+    ]
+      .filter((line) => line)
+      .join(" "),
     controls,
     table: () => ({
       columns: [wish.x, wish.y, measure.key, "lower", "upper", "stage", "in_best_set", "outcome", "limit"],
@@ -138,7 +159,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           cell.stage ?? null,
           mayBeBest(group, cell),
           cell.outcome,
-          cell.limit.name,
+          limitName(cell.limit.name),
         ];
       }),
     }),
@@ -148,11 +169,12 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const ys = levels(cells, wish.y).reverse();
       if (cells.length === 0) return [nothing("No cell lies in this plane.")];
       const left = 74;
-      const beside = width >= BESIDE;
+      const beside = width >= BESIDE && !dense;
       const wide = Math.min(beside ? width * 0.6 : width, Math.max(360, left + 30 + xs.length * 84));
       const tile = (wide - left - 10) / xs.length;
-      const high = Math.max(Math.min(tile * 0.62, ys.length > 8 ? 36 : 54), ys.length > 30 ? 6 : 22);
-      const measured = cells.filter((cell) => isMeasured(cell) && measure.of(cell));
+      const high = Math.max(Math.min(tile * 0.62, ys.length > 8 ? 36 : 54), Math.min(ROW, HIGH / ys.length));
+      const seen = (cell: CellView) => isMeasured(cell) && measure.of(cell) != null;
+      const measured = cells.filter(seen);
       const values = measured.map((cell) => measure.of(cell)?.mid ?? 0);
       const [low, top] = [Math.min(...values), Math.max(...values)];
       const logarithmic = low > 0 && top / low > 30;
@@ -164,6 +186,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         measure.less ? 1 - share(measure.of(cell)?.mid ?? 0) : share(measure.of(cell)?.mid ?? 0);
       const hatch = `heat-hatch`;
       const roomy = tile >= TILE_WITH_TEXT && high >= 20;
+      const uncertain = measured.filter((cell) => !isConfirmed(cell));
       const drawing = draw(wide, {
         height: 62 + ys.length * high,
         marginLeft: left,
@@ -177,7 +200,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           labelArrow: "none",
           tickFormat: (value: Level) => named(value, fx),
           ticks: thinned(xs, (wide - left) / 54),
-          padding: cells.length > 500 ? 0 : 0.04,
+          padding: dense ? 0 : 0.04,
         },
         y: {
           type: "band",
@@ -186,22 +209,24 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           labelArrow: "none",
           tickFormat: (value: Level) => named(value, fy),
           ticks: thinned(ys, (ys.length * high) / 16),
-          padding: cells.length > 500 ? 0 : 0.06,
+          padding: dense ? 0 : 0.06,
         },
         color: { type: "linear", scheme: "cividis", domain: [0, 1] },
         marks: [
-          Plot.cell(measured, { ...place, fill: bright } as Plot.CellOptions),
+          // Between small tiles no paper shines through.
+          Plot.cell(measured, {
+            ...place,
+            fill: bright,
+            ...(dense ? { shapeRendering: "crispEdges" } : {}),
+          } as Plot.CellOptions),
+          dense ? null : Plot.cell(uncertain, { ...place, fill: `url(#${hatch})` }),
           Plot.cell(
-            measured.filter((cell) => !isConfirmed(cell)),
-            { ...place, fill: `url(#${hatch})` },
-          ),
-          Plot.cell(
-            cells.filter((cell) => !measured.includes(cell)),
+            cells.filter((cell) => !seen(cell)),
             { ...place, fill: "none", stroke: faint(), strokeDasharray: "2 3" },
           ),
           Plot.cell(
             cells.filter((cell) => best.has(cell.id)),
-            { ...place, fill: "none", stroke: ink(), strokeWidth: 2.5, inset: 1 },
+            { ...place, fill: "none", stroke: ink(), ...(dense ? { strokeWidth: 2 } : { strokeWidth: 2.5, inset: 1 }) },
           ),
           // The halo in the tile's own colour keeps the hatching away from the number; brackets as on the terminal's screen.
           roomy
@@ -270,7 +295,17 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       };
       const tiles = new Map(cells.map((cell) => [JSON.stringify([level(cell, wish.x), level(cell, wish.y)]), cell]));
       const shown = ys.map((y) => xs.map((x) => valueAt(x, y)));
-      drawing.insertBefore(contours(shown, measure.less, corners(xs, scaleX), corners(ys, scaleY)), above);
+      const [across, down] = [corners(xs, scaleX), corners(ys, scaleY)];
+      drawing.insertBefore(contours(shown, measure.less, across, down, dense), above);
+      if (dense && screened) {
+        const sure = ys.map((y) =>
+          xs.map((x) => {
+            const cell = tiles.get(JSON.stringify([x, y]));
+            return cell != null && isConfirmed(cell);
+          }),
+        );
+        drawing.insertBefore(outline(sure, across, down), above);
+      }
       const ring = svg("rect", {
         fill: "none",
         class: "chosen",
@@ -282,7 +317,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       // Below the tip, which is drawn last.
       drawing.insertBefore(ring, above);
       const said = h("p", { class: "said", "aria-live": "polite" });
-      const lines = h("div", { class: "side slices" });
+      // Beside a small map the lines stand side by side: no higher than it is.
+      const rest = width - wide - 32;
+      const pair = beside && rest >= 2 * LINE + 16;
+      const lines = h("div", { class: pair ? "side slices pair" : "side slices" });
       const show = () => {
         const [left, top] = [
           scaleX.apply(level(chosen, wish.x)) as number,
@@ -297,7 +335,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           ring.setAttribute(key, String(value));
         const [where, ...what] = told(chosen);
         said.textContent = `${where}: ${what.join("; ")}`;
-        const half = beside ? width - wide - 32 : width < 640 ? width : width / 2 - 8;
+        const half = pair ? rest / 2 - 8 : beside ? rest : width < 640 ? width : width / 2 - 8;
         const line = (free: string, fixed: string) =>
           slice(
             along(cells, chosen, factors, [free]),
@@ -366,7 +404,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         {},
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
-        contourKey(measure, wide),
+        contourKey(measure, wide, dense, { best: best.size > 0, framed: dense && screened }),
       );
       // What is said of a cell heads the two lines through it.
       const through = h("div", { class: "through" }, said, lines);

@@ -27,7 +27,12 @@ export function colourKey(
     y: { axis: null },
     color: { type: "linear", scheme: "cividis", domain: [0, 1] },
     marks: [
-      Plot.text([`${capital(label)}, ${name}`], { frameAnchor: "top-left", dy: -16, textAnchor: "start", fill: ink() }),
+      Plot.text([`${capital(label)}, ${name}${logarithmic ? ", on a logarithmic scale" : ""}`], {
+        frameAnchor: "top-left",
+        dy: -16,
+        textAnchor: "start",
+        fill: ink(),
+      }),
       Plot.rect(
         Array.from({ length: steps }, (_, n) => n / steps),
         {

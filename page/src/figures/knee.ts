@@ -25,11 +25,12 @@ export function knee({ view }: Looking): Figure | null {
     name: name(each),
   }));
   const slo = rows[0]?.knee;
+  const bars = cells.some((each) => each.estimate.lower != null);
   return {
     id: "knee",
     holds: "",
     title: `The highest rate that keeps ${slo?.percentile ?? "the percentile"} within ${duration(slo?.limit_ns ?? 0)}`,
-    reading: `The number at each mark is ${slo?.percentile ?? "the percentile"} at that rate. Below: every probe of the searches, at the rate that it offered; the dashed line is the objective, the shade the interval of the knee.`,
+    reading: `Each search finds a rate of its own; a mark is the middle of them, so half of the searches kept ${slo?.percentile ?? "the percentile"} up to there or beyond, and half did not${bars ? ": plan with the lower end of its interval" : ""}. The number at it is ${slo?.percentile ?? "the percentile"} there. Below: every probe of all searches, at the rate that it offered; the dashed line is the objective, the line the middle knee${bars ? ", the shade its interval" : ""}. A probe that failed left of the line ended another search than one that was kept right of it.${rows.length > 1 ? " Choices are compared search by search within a block, so one may be shown to be worse though these intervals overlap." : ""}`,
     table: () => ({
       columns: ["cell", "label", "rate", "lower", "upper", "at_knee_ns", "beyond", "at_beyond_ns", "closed"],
       rows: rows.map(({ each, knee }) => [
@@ -77,7 +78,7 @@ export function knee({ view }: Looking): Figure | null {
             y: "id",
             x: (row) => row.each.estimate.median,
             text: (row) => (row.knee.at_knee_ns == null ? "" : duration(row.knee.at_knee_ns)),
-            dy: narrow ? 14 : -12,
+            dy: narrow ? 15 : -15,
             fill: ink(),
           }),
           Plot.dot(rows, {
@@ -109,21 +110,27 @@ export function knee({ view }: Looking): Figure | null {
       ]);
       const range: [number, number] = [Math.min(...times), Math.max(...times)];
       return probed.length === 0
-        ? [overview, key(width)]
-        : [overview, key(width), h("div", { class: "side" }, ...probed.map((row) => searched(row, each, top, range)))];
+        ? [overview, key(width, bars)]
+        : [
+            overview,
+            key(width, bars),
+            h("div", { class: "side" }, ...probed.map((row) => searched(row, each, top, range))),
+          ];
     },
   };
 }
 
 /** What the marks mean, as a drawing, so that it is saved with the figure. */
-function key(width: number): SVGSVGElement {
+function key(width: number, bars: boolean): SVGSVGElement {
   const narrow = width < NARROW;
+  /** Where each begins on a wide page, pixels. */
+  const KEYS = [12, 330, 660];
   const entries: [string, Plot.DotOptions][] = [
-    ["keeps it: the highest, with its interval", { fill: accent(), r: 5 }],
-    ["does not keep it: the next that was tried", { symbol: "times", stroke: warn(), strokeWidth: 2, r: 5 }],
+    [`kept in half of the searches${bars ? ", with its interval" : ""}`, { fill: accent(), r: 5 }],
+    ["not kept: the middle of the lowest rates lost", { symbol: "times", stroke: warn(), strokeWidth: 2, r: 5 }],
     ["what a closed loop reaches", { stroke: faint(), strokeWidth: 1.8, r: 8 }],
   ];
-  const place = (at: number): [number, number] => (narrow ? [12, 12 + at * 22] : [12 + at * 310, 12]);
+  const place = (at: number): [number, number] => (narrow ? [12, 12 + at * 22] : [KEYS[at] ?? 12, 12]);
   const [wide, high] = narrow ? [width, 70] : [Math.min(width, 900), 26];
   return draw(wide, {
     height: high,

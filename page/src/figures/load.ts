@@ -53,8 +53,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     id: "load",
     holds: held(view, calls, cell, ["call_rate", colour]),
     title: `Latency (${name} of the calls) against the rate that was reached`,
-    reading:
-      "Each mark is an offered load; the bars are intervals. A crossed mark fell short of its load by more than 2\u00a0%: beyond the knee, latency is a queue.",
+    reading: `Each mark is an offered load${points.some((point) => point.lower != null) ? "; the bars are intervals" : ""}. A crossed mark fell short of its load by more than 2\u00a0%: beyond the knee, latency is a queue.`,
     controls: h(
       "div",
       { class: "controls" },
@@ -108,8 +107,14 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
             grid: true,
             ticks: Math.floor(width / 110),
             tickFormat: (value: number) => quantity(value, null),
+            insetRight: 10,
           },
-          y: { ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 8), grid: true, label: null },
+          y: {
+            ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 8),
+            grid: true,
+            label: null,
+            inset: 10,
+          },
           marks: [
             ...series.flatMap((value, s) => {
               const own = points.filter((point) => point.s === s);

@@ -9,6 +9,8 @@ import { colours, DASHES, draw, ink, legend, logarithmic, paper, SERIES_MAX, SYM
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
+/** What stays free at the ends of the axes, so that marks there are seen whole; pixels. */
+const INSET = 10;
 let part = "total";
 
 /** `total_p99_9_ns` → 0.999. */
@@ -45,11 +47,13 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   );
   const tail = (p: number) => Math.log2(1 / (1 - p));
   const all = [...new Set(points.map((point) => point.p))].sort((a, b) => a - b);
+  const bars = points.some((point) => point.lower != null);
+  const single = cells.every((each) => each.trials <= 1);
   const name = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
   return {
     id: "percentiles",
     title: "How long calls take",
-    reading: `${capital(cells[0]?.call?.timing ?? "")}: medians of the trials' percentiles with their intervals. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.`,
+    reading: `Of ${group.label || group.id}. ${capital(cells[0]?.call?.timing ?? "")}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? ", with an interval where trials are enough for one" : ", too few for intervals"}. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.`,
     controls:
       parts.length > 1
         ? h(
@@ -130,8 +134,14 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
             width / 60,
           ),
           label: "percentile of the calls",
+          inset: INSET,
         },
-        y: { ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 8), grid: true, label: null },
+        y: {
+          ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 8),
+          grid: true,
+          label: null,
+          inset: INSET,
+        },
         marks: [
           ...marks,
           width < 640 ? null : labels(last, tail, right),
@@ -166,7 +176,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     const tone = colours();
     const low = Math.log(Math.min(...points.map((point) => point.lower ?? point.mid)));
     const top = Math.log(Math.max(...points.map((point) => point.upper ?? point.mid)));
-    const least = ((top - low) / 284) * 15;
+    const least = ((top - low) / (284 - 2 * INSET)) * 15;
     const sorted = [...last].sort((a, b) => a.mid - b.mid);
     let before = Number.NEGATIVE_INFINITY;
     const placed = sorted.map((point) => {

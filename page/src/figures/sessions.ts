@@ -12,12 +12,13 @@ import {
   factorOf,
   isConfirmed,
   isMeasured,
+  level,
   questionOf,
   type View,
 } from "../data";
 import { capital, quantity } from "../format";
 import type { Figure } from "../frame";
-import { named } from "../levels";
+import { named, varying } from "../levels";
 import { colours, draw, fromZero, ink, legend, paper, rows as laidOut, SERIES_MAX, SYMBOLS } from "../look";
 import { RATES } from "../measure";
 import type { Looking, State } from "../state";
@@ -81,6 +82,13 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
     view.session,
   ).slice(0, ROWS_MAX);
   if (shared.length === 0) return null;
+  // Sizes are read in their order.
+  const numbers = varying(own, view.plan.varied).filter((factor) =>
+    own.every((cell) => typeof level(cell, factor) === "number"),
+  );
+  const before = (a: CellView, b: CellView) =>
+    numbers.map((factor) => Number(level(a, factor)) - Number(level(b, factor))).find((apart) => apart !== 0) ?? 0;
+  shared.sort((a, b) => before(a.cell, b.cell));
   const rows = shared.map(({ cell, found }) => ({ id: cell.id, cell, found }));
   const varied = group.varied.length > 0 ? group.varied : view.plan.varied;
   const label = (cell: CellView) =>
@@ -184,7 +192,9 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
         legend(
           "session",
           views.flatMap((each, series) =>
-            points.some((point) => point.s === series) ? [{ name: called(each, state.between), series }] : [],
+            points.some((point) => point.s === series)
+              ? [{ name: called(each, state.between), series, loose: true }]
+              : [],
           ),
           width,
         ),

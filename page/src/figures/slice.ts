@@ -3,11 +3,17 @@
 import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, type FactorView, isConfirmed, level } from "../data";
 import { capital, withInterval as told } from "../format";
+import { nothing } from "../frame";
 import { named } from "../levels";
-import { accent, draw, faint, fromZero, ink, logarithmic, paper, thinned } from "../look";
+import { accent, draw, fromZero, ink, logarithmic, paper, thinned } from "../look";
 import type { Measure } from "../measure";
 
-/** Draws cells that differ in one factor alone; `chosen` is marked. */
+/** More marks than this on a line are small. */
+const MANY = 40;
+/** What stands left of the axis, and a bold letter's width; pixels. */
+const [LEFT, LETTER] = [62, 7.1];
+
+/** Draws cells that differ in one factor alone; `chosen` is marked. Of fewer than two it says so. */
 export function slice(
   cells: CellView[],
   factor: FactorView,
@@ -15,22 +21,28 @@ export function slice(
   chosen: string | undefined,
   title: string,
   width: number,
-): SVGSVGElement {
+): SVGSVGElement | HTMLElement {
   const points = cells
     .map((cell) => ({ cell, x: level(cell, factor.name), value: measure.of(cell) }))
     .filter((point) => point.x != null && point.value != null)
     .map(({ cell, x, value }) => ({ cell, x: x as string | number, ...(value as NonNullable<typeof value>) }));
+  if (points.length < 2) return nothing(`At ${title} no other ${axisName(factor)} was measured.`);
   const numeric = points.every((point) => typeof point.x === "number" && point.x > 0);
   if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
   const at = (point: (typeof points)[number]) => (numeric ? Math.log2(Number(point.x)) : point.x);
   const withInterval = points.filter((point) => point.lower != null && point.upper != null);
   const { axis, name } = fromZero(measure.unit, Math.max(...points.map((point) => point.upper ?? point.mid), 0));
+  const unit = name ? `, ${name}` : "";
+  const whole = capital(`${measure.label} at ${title}${unit}`);
+  // A name that is longer than its drawing stands in two lines.
+  const lines = whole.length * LETTER < width - LEFT ? [whole] : [capital(`${measure.label}${unit}`), `at ${title}`];
+  const above = 14 * (lines.length - 1);
   return draw(width, {
-    height: 210,
-    marginLeft: 62,
+    height: 210 + above,
+    marginLeft: LEFT,
     marginRight: 22,
     marginBottom: 40,
-    marginTop: 30,
+    marginTop: 30 + above,
     ariaLabel: title,
     x: {
       ...(numeric
@@ -54,9 +66,9 @@ export function slice(
     } as Plot.ScaleOptions,
     y: { ...axis, ticks: 5 },
     marks: [
-      Plot.text([capital(`${measure.label} at ${title}${name ? `, ${name}` : ""}`)], {
+      Plot.text([lines.join("\n")], {
         frameAnchor: "top-left",
-        dy: -24,
+        dy: -24 - above,
         textAnchor: "start",
         fontWeight: 600,
         fill: ink(),
@@ -69,7 +81,7 @@ export function slice(
       Plot.dot(points, {
         x: at,
         y: "mid",
-        r: 4,
+        r: points.length > MANY ? 2 : 4,
         stroke: accent(),
         fill: (point) => (isConfirmed(point.cell) ? accent() : paper()),
       }),
@@ -77,9 +89,6 @@ export function slice(
         points.filter((point) => point.cell.id === chosen),
         { x: at, y: "mid", r: 9, stroke: ink(), strokeWidth: 1.5 },
       ),
-      points.length === 0
-        ? Plot.text(["nothing was measured along this line"], { frameAnchor: "middle", fill: faint() })
-        : null,
       Plot.tip(
         points,
         Plot.pointerX({

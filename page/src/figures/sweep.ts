@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
 import { h } from "../dom";
-import { capital, percent, withInterval } from "../format";
+import { capital, count, percent, quantity, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, held, levels, named, varying } from "../levels";
 import { colours, DASHES, draw, faint, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS, valueAxis } from "../look";
@@ -34,6 +34,18 @@ export function told(all: Level[], own: Level): Level[] {
   return all.filter((each) => each === own || spread.includes(each));
 }
 const SPREAD = 5;
+
+/** One end that reaches so many times as far as all others is cut off: an interval that says nothing must not flatten the rest. */
+const FAR_OUT = 2.5;
+
+/** How far an axis reaches: to the farthest end, or a little beyond the second one where that lies far below it. */
+export function topOf(values: { mid: number; upper: number | null }[]): number {
+  const ends = values.map(({ mid, upper }) => Math.max(mid, upper ?? mid)).sort((a, b) => b - a);
+  const middles = Math.max(0, ...values.map(({ mid }) => mid));
+  const [far = 0, next = far] = ends;
+  const others = Math.max(next, middles);
+  return far > FAR_OUT * others ? 1.2 * others : far;
+}
 
 /** Factors in the order in which they make good axes: many numeric levels first. */
 export function axes(cells: CellView[], factors: string[]): string[] {
@@ -101,6 +113,16 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       single
         ? "One trial each, so without a line: what lies between them may be chance."
         : cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
+      !bars &&
+        !single &&
+        "Marks are medians of a few trials each, too few for an interval: what lies between them may be chance.",
+      ...shown.map((measure) => {
+        const without = cells.filter((each) => measure.of(each) == null).length;
+        return (
+          without > 0 &&
+          `${without === 1 ? "One cell has" : `${without} cells have`} too few trials or calls for ${measure.label}, and no mark there.`
+        );
+      }),
       fixed && `Held as in the cell looked at: ${fixed}.`,
       dropped > 0 && `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
     ]
@@ -139,6 +161,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     }),
     draw(width) {
       if (cells.length === 0) return [nothing("Nothing was measured along these factors.")];
+      if (cells.length === 1)
+        return [nothing("One cell alone was measured along these factors: another one would make a line.")];
       const panels = wish.facet === NONE ? [null] : levels(cells, wish.facet);
       const columns = Math.min(width < 640 ? 1 : 2, shown.length * panels.length);
       const each = width / columns - (columns > 1 ? 8 : 0);
@@ -147,7 +171,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         const least = Math.min(
           ...cells.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY),
         );
-        const most = Math.max(...cells.map((one) => measure.of(one)?.upper ?? measure.of(one)?.mid ?? 0));
+        const most = topOf(cells.flatMap((one) => measure.of(one) ?? []));
         for (const panel of panels) {
           const part =
             panel === null && wish.facet === NONE ? cells : cells.filter((one) => level(one, wish.facet) === panel);
@@ -183,7 +207,9 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     const numeric = xs.every((value) => typeof value === "number" && value > 0);
     if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
-    const { axis, name, place } = valueAxis(measure.unit, least, most);
+    const { axis, name, place: anywhere } = valueAxis(measure.unit, least, most);
+    // What reaches beyond the axis ends there, with an arrow and its number.
+    const place = (value: number | null) => anywhere(value == null ? null : Math.min(value, most));
     // Bars of several series at one level stand beside each other.
     const step = Math.min(5, 16 / Math.max(1, series.length - 1));
     const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * step;
@@ -226,6 +252,20 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             strokeWidth: 1.5,
           },
         ),
+        Plot.text(
+          own.filter((point) => (point.upper ?? 0) > most),
+          {
+            x: at,
+            y: () => place(most),
+            dx: apart(s),
+            dy: -7,
+            text: (point) => `▲ to ${quantity(point.upper ?? 0, measure.unit)}`,
+            textAnchor: numeric && s >= 0 ? "end" : "middle",
+            fill: stroke,
+            stroke: paper(),
+            strokeWidth: 4,
+          },
+        ),
         Plot.dot(own, {
           x: at,
           y: (point: { mid: number }) => place(point.mid),
@@ -238,7 +278,10 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       );
     }
     // Names are all told: where they have no room side by side they stand aslant.
-    const longest = Math.max(...xs.map((value) => named(value, fx).length), 1) * 6.6;
+    // A rate has its unit once, beside the name.
+    const unit = numeric && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
+    const tick = (value: Level) => (unit ? count(Number(value)) : named(value, fx));
+    const longest = Math.max(...xs.map((value) => tick(value).length), 1) * 6.6;
     const aslant = !numeric && longest + 10 > (width - 90) / Math.max(xs.length, 1);
     const slope = aslant ? Math.min(longest * 0.5, 90) : 0;
     return draw(width, {
@@ -251,7 +294,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       x: {
         ...(numeric
           ? {
-              ...logarithmic(xs.map(Number), (value) => named(value, fx), width / (longest + 18)),
+              ...logarithmic(xs.map(Number), tick, width / (longest + 18)),
               // All panels have all levels: where one of them was not measured there is a gap.
               domain: [Math.log2(Math.min(...xs.map(Number))), Math.log2(Math.max(...xs.map(Number)))],
             }
@@ -262,7 +305,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
               tickFormat: (value: Level) => named(value, fx),
               labelArrow: "none",
             }),
-        label: axisName(fx),
+        label: unit ? `${axisName(fx)}, ${unit}` : axisName(fx),
         inset: 12,
       } as Plot.ScaleOptions,
       y: { ticks: 6, ...axis },

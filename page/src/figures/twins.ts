@@ -1,6 +1,6 @@
 // One cell measured twice in every group: how far apart the same thing came out.
 
-import type { View } from "../data";
+import type { TwinView, View } from "../data";
 import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
@@ -18,6 +18,12 @@ export function verdict(lower: number | null | undefined, upper: number | null |
   return lower != null && upper != null && lower * upper > 0 ? "leaves out 0" : "";
 }
 
+/** Whether a twin alarms: not known before there is an interval. */
+export function alarmed({ alarm, lower, upper }: Pick<TwinView, "alarm" | "lower" | "upper">): string {
+  if (alarm) return "yes";
+  return lower == null || upper == null ? "not known" : "no";
+}
+
 export function twins({ view, group }: Looking): Figure | null {
   const found = view.groups.flatMap(({ id, label, twin }) => (twin?.difference == null ? [] : [{ id, label, twin }]));
   if (found.length === 0) return null;
@@ -31,11 +37,21 @@ export function twins({ view, group }: Looking): Figure | null {
     word: verdict(twin.lower, twin.upper, twin.alarm),
     more: counted(twin.blocks, "block"),
   }));
+  const bars = rows.filter((row) => row.lower != null && row.upper != null).length;
+  const reading = [
+    "Every block measured the leading choice twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone.",
+    bars > 0 &&
+      `The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance: then the row says so.`,
+    bars < rows.length && "A dot without a bar has too few blocks for one.",
+    rows.some((row) => row.alarm) &&
+      "A crossed row is an alarm, which takes more than that: nothing under those conditions is proven.",
+    `The shade is the margin of ${percent(view.plan.margin)}.`,
+  ];
   return {
     id: "twins",
     holds: "",
     title: "What differs where nothing does: the same cell measured twice",
-    reading: `Every block measured the leading choice twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone. The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance: then the row says so. ${rows.some((row) => row.alarm) ? "A crossed row is an alarm, which takes more than that: nothing under those conditions is proven. " : ""}The shade is the margin of ${percent(view.plan.margin)}.`,
+    reading: reading.filter((line) => line).join(" "),
     table: () => ({
       columns: ["group", "label", "cell", "twin", "difference", "lower", "upper", "alarm", "blocks"],
       rows: found.map(({ id, label, twin }) => [
@@ -46,7 +62,7 @@ export function twins({ view, group }: Looking): Figure | null {
         twin.difference ?? null,
         twin.lower ?? null,
         twin.upper ?? null,
-        twin.alarm ? "alarm" : "no",
+        alarmed(twin),
         twin.blocks,
       ]),
     }),

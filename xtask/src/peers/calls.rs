@@ -116,7 +116,7 @@ pub fn serve(place: &Place, server: &str, cpu: usize) -> Result<Server> {
         }
         None => Command::new(PathBuf::from(server)),
     };
-    Server::start(&mut command, cpu, "listening on")
+    Server::start(&mut command, Some(cpu), "listening on")
 }
 
 /// One run. The words: server, client, connections, seconds.

@@ -26,6 +26,9 @@ pub const THREAD_CLIENT: InC = InC { name: "thread_client", libraries: &["pthrea
 /// Who writes a stream, and who reads it.
 pub const STREAM_ENDS: InC = InC { name: "stream_ends", libraries: &[] };
 
+/// Three ways to pass bytes on.
+pub const RELAY_LOOPS: InC = InC { name: "relay_loops", libraries: &["pthread"] };
+
 /// One thread writes and one reads.
 pub const STREAM_LOOP: InC = InC { name: "stream_loop", libraries: &["pthread"] };
 

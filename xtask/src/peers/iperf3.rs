@@ -1,4 +1,4 @@
-//! One run of iperf3 over loopback: a server for one client, and the client.
+//! One run of iperf3 over loopback, or between two hosts: a server for one client, and the client.
 //!
 //! Both run under coreutils' `timeout`, so that nothing outlives a stall. Counts what the receiver counted.
 
@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::process;
+use super::two_hosts::{FAR, Hosts};
 
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -38,6 +39,25 @@ pub struct Job {
     pub seconds: u64,
     /// Seconds before them that do not count (`-O`).
     pub omit_seconds: u64,
+    /// Where its ends run, if not both here.
+    pub hosts: Option<Hosts>,
+}
+
+impl Job {
+    /// Where the server listens.
+    fn address(&self) -> &'static str {
+        if self.hosts.is_some() { FAR } else { LOOPBACK }
+    }
+
+    /// iperf3 with a deadline, on the host that is entered by these words.
+    fn bounded(&self, host: fn(Hosts) -> Vec<String>) -> Command {
+        let seconds = self.seconds + self.omit_seconds + GRACE_SECONDS;
+        let words = self.hosts.map(host).unwrap_or_default();
+        let mut words = words.iter().map(String::as_str).chain(["iperf3"]);
+        let mut command = process::bounded(words.next().unwrap_or_default(), seconds);
+        command.args(words);
+        command
+    }
 }
 
 /// `iperf 3.12`, as the program names itself.
@@ -74,8 +94,9 @@ impl Iperf3 {
 /// One run; what the client prints.
 fn run(job: &Job, further: &[&str]) -> Result<Vec<u8>> {
     let mut server = Server::start(job)?;
-    let output = bounded(job)
-        .args(["--client", LOOPBACK, "--port", &server.port.to_string(), "--json", "--interval", "0"])
+    let output = job
+        .bounded(Hosts::near)
+        .args(["--client", job.address(), "--port", &server.port.to_string(), "--json", "--interval", "0"])
         .args(["--time", &job.seconds.to_string(), "--omit", &job.omit_seconds.to_string()])
         .args(["--length", &job.length.to_string(), "--parallel", &job.flows.to_string()])
         .args(further)
@@ -100,8 +121,9 @@ impl Server {
         let mut said = String::new();
         for _ in 0..PORTS_TRIED {
             let port = TcpListener::bind((LOOPBACK, 0)).context("looking for a free port")?.local_addr()?.port();
-            let mut child = bounded(job)
-                .args(["--server", "--one-off", "--bind", LOOPBACK, "--port", &port.to_string(), "--forceflush"])
+            let mut child = job
+                .bounded(Hosts::far)
+                .args(["--server", "--one-off", "--bind", job.address(), "--port", &port.to_string(), "--forceflush"])
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
@@ -148,11 +170,6 @@ impl Drop for Server {
         let _ = Command::new("kill").arg(self.child.id().to_string()).stderr(Stdio::null()).status();
         let _ = self.child.wait();
     }
-}
-
-/// iperf3 with a deadline.
-fn bounded(job: &Job) -> Command {
-    process::bounded("iperf3", job.seconds + job.omit_seconds + GRACE_SECONDS)
 }
 
 #[derive(Deserialize)]

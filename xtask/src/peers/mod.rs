@@ -2,7 +2,8 @@
 //!
 //! A section compares one thing and is one row of [`SECTIONS`]; each writes a part of its own in the document, so
 //! that one section can be measured again without the others. Who does the comparing is the product: two programs are a
-//! session of `bytegauge ab` ([`pairs`]), several servers or rings of its own one of `bytegauge run`. Traffic stays on loopback.
+//! session of `bytegauge ab` ([`pairs`]), several servers or rings of its own one of `bytegauge run`. Traffic stays on loopback, or in
+//! namespaces of its own ([`two_hosts`]).
 
 pub mod arm;
 mod bench;
@@ -11,14 +12,17 @@ mod compare;
 mod engines;
 mod floor;
 pub mod foreign;
+mod hosts;
 mod iperf3;
 mod machine;
 mod ours;
 mod pairs;
 mod process;
+mod relays;
 mod rings;
 mod sockperf;
 mod stream;
+mod two_hosts;
 mod udp;
 
 use std::path::PathBuf;
@@ -64,6 +68,12 @@ const SECTIONS: &[Section] = &[
         work: Work::Pairs(&stream::COMPARISON),
     },
     Section {
+        name: "hosts",
+        summary: "a TCP stream between two hosts beside iperf3's",
+        prepare: hosts::prepare,
+        work: Work::Pairs(&hosts::COMPARISON),
+    },
+    Section {
         name: "floor",
         summary: "a stream beside the same loop in C",
         prepare: foreign::prepare_c,
@@ -98,6 +108,12 @@ const SECTIONS: &[Section] = &[
         summary: "io_uring NOPs beside liburing in C and the io-uring crate",
         prepare: || setup::library("liburing", "liburing-dev"),
         work: Work::Session(rings::compared),
+    },
+    Section {
+        name: "relays",
+        summary: "our relays beside the same copy loops in C",
+        prepare: foreign::prepare_c,
+        work: Work::Session(relays::compared),
     },
     Section {
         name: "udp",

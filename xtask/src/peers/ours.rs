@@ -21,6 +21,8 @@ use super::process;
 pub struct Ours {
     program: PathBuf,
     folder: TempDir,
+    /// What measures is run by these words, on another host.
+    behind: Vec<String>,
 }
 
 /// The raw trials of a session.
@@ -38,12 +40,22 @@ impl Ours {
     /// When there is no room for temporary files.
     pub fn new(program: PathBuf) -> Result<Ours> {
         let folder = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
-        Ok(Ours { program, folder })
+        Ok(Ours { program, folder, behind: Vec::new() })
     }
 
     /// The program's file.
     pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// A file beside its store, of that name.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Measures from now on by a command that runs the one behind it: elsewhere, or otherwise.
+    pub fn run_behind(&mut self, words: Vec<String>) {
+        self.behind = words;
     }
 
     /// What a session of two says of them, or why it could not compare them.
@@ -89,7 +101,14 @@ impl Ours {
     }
 
     fn run<S: AsRef<OsStr>>(&self, args: &[S], cpu: Option<usize>) -> Result<Output> {
-        let mut command = Command::new(&self.program);
+        let mut command = match self.behind.split_first() {
+            None => Command::new(&self.program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&self.program);
+                command
+            }
+        };
         command.args(args).args(["--quiet", "--format", "json", "--store"]).arg(self.store());
         process::output(&mut command, cpu)
     }
@@ -102,7 +121,7 @@ impl Ours {
     }
 
     fn store(&self) -> PathBuf {
-        self.folder.path().join("peers.db")
+        self.beside("peers.db")
     }
 }
 

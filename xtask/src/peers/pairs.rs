@@ -9,6 +9,7 @@ use super::arm::{self, Arm};
 use super::bench::Bench;
 use super::compare::{Aim, interval};
 use super::machine;
+use super::two_hosts::TwoHosts;
 use crate::markdown::table;
 
 /// A section that compares pairs.
@@ -56,6 +57,8 @@ pub struct Rivals {
     pub pairs: Vec<Rival>,
     /// Why others cannot.
     pub left_out: Vec<String>,
+    /// Where they run, held as long as they are compared.
+    pub held: Option<TwoHosts>,
 }
 
 /// Two programs that do the same.
@@ -89,7 +92,7 @@ impl Player {
 /// # Errors
 /// When a program does not build, or a session does not begin.
 pub fn compared(rivalry: &Rivalry, section: &str, bench: &Bench) -> Result<String> {
-    let Rivals { pairs, mut left_out } = (rivalry.pairs)(bench)?;
+    let Rivals { pairs, mut left_out, held } = (rivalry.pairs)(bench)?;
     let mut text = format!(
         "## {}\n\nMade by `cargo xtask peers {section} {}` on {}, each row by a session of `bytegauge ab`. Above 1, ours is \
          better.\n",
@@ -117,6 +120,7 @@ pub fn compared(rivalry: &Rivalry, section: &str, bench: &Bench) -> Result<Strin
         let headings = ["what", "program", measure.title, "ours", measure.title, "ours over it (95 %)"];
         text.push_str(&format!("\n{}{}{aims}", table(&headings, rows), if aims.is_empty() { "" } else { "\n" }));
     }
+    drop(held);
     if pairs.is_empty() {
         bail!("nothing can be compared here: {}", left_out.join("; "));
     }

@@ -46,13 +46,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a CPU and waits for the line of its output that says it is ready.
+    /// Starts a server, on one CPU if that is given, and waits for the line of its output that says it is ready.
     ///
     /// # Errors
     /// When it ends instead.
-    pub fn start(command: &mut Command, cpu: usize, ready: &str) -> Result<Server> {
+    pub fn start(command: &mut Command, cpu: Option<usize>, ready: &str) -> Result<Server> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()), Some(cpu))?;
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()), cpu)?;
         let stdout = child.stdout.take().with_context(|| format!("{name} has no output"))?;
         let mut server = Server { child, said: BufReader::new(stdout), line: String::new() };
         loop {
@@ -95,12 +95,13 @@ mod tests {
     fn a_server_is_waited_for_and_ended() {
         let cpu = affinity::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
-        let server = Server::start(command.args(["-c", "echo one; echo ready at 1:2; exec sleep 60"]), cpu, "ready");
+        let server =
+            Server::start(command.args(["-c", "echo one; echo ready at 1:2; exec sleep 60"]), Some(cpu), "ready");
         let server = server.unwrap();
         assert_eq!(server.place(), "1:2");
         assert!(server.cpu_ns().is_ok());
         drop(server);
-        let ended = Server::start(Command::new("true").arg("x"), cpu, "ready").map(drop);
+        let ended = Server::start(Command::new("true").arg("x"), None, "ready").map(drop);
         assert_eq!(ended.unwrap_err().to_string(), "true ended before it was ready");
     }
 

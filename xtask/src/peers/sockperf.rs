@@ -62,7 +62,7 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
         there.push("--tcp");
     }
     let mut server = Command::new("sockperf");
-    let _running = Server::start(server.arg("server").args(&there), cpus.server, "to block on socket")?;
+    let _running = Server::start(server.arg("server").args(&there), Some(cpus.server), "to block on socket")?;
     let mut client = process::bounded("sockperf", seconds + GRACE_SECONDS);
     client.arg("ping-pong").args(&there).args(["--full-rtt", "--msg-size", MESSAGE_BYTES]);
     client.args(["--time", &seconds.to_string()]);

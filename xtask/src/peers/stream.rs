@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Placement};
 use bytegauge_sys::topology::{Relation, Topology};
 
@@ -65,8 +66,7 @@ impl Setting {
 
 impl std::fmt::Display for Setting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let plural = if self.flows == 1 { "" } else { "s" };
-        write!(f, "{}, {} flow{plural}, {}", self.placement, self.flows, Bytes(self.length))
+        write!(f, "{}, {}, {}", self.placement, counted(self.flows as usize, "flow"), Bytes(self.length))
     }
 }
 
@@ -114,6 +114,7 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
         cpus: setting.cpus(&place.topology, swapped),
         seconds: seconds(words, 1)?,
         omit_seconds: 1,
+        hosts: None,
     };
     Ok(Found::rate(iperf3.rate(&job)?))
 }
@@ -130,7 +131,10 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
 }
 
 /// The machine's TCP congestion control, which both programs are then told to use (tcp(7)).
-fn congestion_control() -> Result<String> {
+///
+/// # Errors
+/// Where `/proc` is not mounted.
+pub fn congestion_control() -> Result<String> {
     let file = "/proc/sys/net/ipv4/tcp_congestion_control";
     let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
     Ok(text.trim().to_owned())

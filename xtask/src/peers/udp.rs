@@ -50,6 +50,7 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
         cpus: Some((cpus.client, cpus.server)),
         seconds: seconds(words, 0)?,
         omit_seconds: 0,
+        hosts: None,
     };
     let sum = Iperf3::datagrams(&job)?;
     Ok(Found::rate(sum.arrived() / sum.seconds))

@@ -108,7 +108,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     wrong(&["--a", "run:stream --rate 1G", "--b", "run:stream"], "another --rate");
     wrong(&["--a", "run:stream", "--b", "run:stream", "--metric", "bytes:1M"], "--metric is of programs");
     wrong(&["--a", "start:true", "--b", "start:true", "--", "true"], "a server needs --ready");
-    wrong(&["--a", "start:true", "--b", "start:true", "--ready", "tcp:9"], "which command?");
+    wrong(&["--a", "start:true", "--b", "start:true", "--ready", "tcp:9"], "which command? --a and --b start servers");
     wrong(&["--a", "cmd:true", "--b", "cmd:true", "--", "true"], "the command is given twice");
     assert!(!bench.store().exists());
 }
@@ -215,9 +215,16 @@ fn a_job_fails_where_it_has_become_slower() {
     gate(&bench, "2.01", "fail", "6").exits(0).prints(&["as good"]);
     gate(&bench, "2", "pass", "1").exits(0).prints(&["::warning::"]);
     gate(&bench, "2", "fail", "1").exits(3);
+    // A side that cannot be measured, and wrong usage, are shown as well.
+    gate(&bench, "3; exit 7", "pass", "6").exits(5);
+    gate(&bench, "2", "pass", "none <&>").exits(2);
     let outputs = std::fs::read_to_string(bench.path("output")).expect("the outputs");
     let verdicts: Vec<&str> = outputs.lines().filter_map(|line| line.strip_prefix("verdict=")).collect();
-    assert_eq!(verdicts, ["worse", "equivalent", "open", "open"]);
+    assert_eq!(verdicts, ["worse", "equivalent", "open", "open", "error", "error"]);
+    let files: Vec<&str> = outputs.lines().filter_map(|line| line.strip_prefix("junit=")).collect();
+    let cases: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).expect("the cases")).collect();
+    let signs = ["<failure", "</system-out>", "<skipped", "<skipped", "<error", "<error"];
+    assert!(cases.iter().zip(signs).all(|(text, sign)| text.contains(sign)), "each gate has its own: {cases:?}");
+    assert!(!cases[5].contains("<&>") && cases[5].contains("&lt;&amp;&gt;"), "{}", cases[5]);
     assert!(std::fs::read_to_string(bench.path("summary")).expect("the summary").contains("b is worse"));
-    assert!(std::fs::read_to_string(bench.path("bytegauge-gate.xml")).expect("the cases").contains("<skipped"));
 }

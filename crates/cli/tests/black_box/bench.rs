@@ -235,6 +235,13 @@ impl Running {
         }
     }
 
+    /// Waits until a server says where it listens: the place.
+    #[track_caller]
+    pub fn place(&mut self) -> String {
+        self.until("a place", |server| server.stdout().ends_with('\n'));
+        self.stdout().trim().strip_prefix("listening on ").expect("a place").to_owned()
+    }
+
     /// Waits for the end.
     #[track_caller]
     pub fn wait(self) -> Ran {
@@ -297,10 +304,20 @@ fn processes() -> impl Iterator<Item = u32> {
 }
 
 fn parent_of(id: u32) -> Option<u32> {
+    stat_field(id, 1)
+}
+
+/// Which session a process is of: the number of its leader (setsid(2)).
+pub fn session_of(id: u32) -> Option<u32> {
+    stat_field(id, 3)
+}
+
+/// One of the numbers of a process that follow its name, which stands in brackets and may hold anything: from 0, its state,
+/// parent, group, session (proc_pid_stat(5)).
+fn stat_field(id: u32, index: usize) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name stands in brackets and may hold anything; state and parent follow it (proc_pid_stat(5)).
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    rest.split_whitespace().nth(index)?.parse().ok()
 }
 
 /// Whether a program can be run that way here; says so where it cannot, so that a skip is seen.

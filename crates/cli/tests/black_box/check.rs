@@ -67,8 +67,9 @@ fn sizes_are_passed_on_as_bytes_and_counts_come_out_even() {
     check(&bench, &["--values", "4K,64K", "--metric", "bytes:1M"], &script).exits(0).prints(&["value", "iB/s"]);
     let lines = std::fs::read_to_string(written).expect("what the runs wrote");
     assert!(lines.lines().all(|line| line == "4096 256" || line == "65536 16"), "{lines}");
-    // Two to learn how long a run takes, six blocks of two values and a twin.
-    assert_eq!(lines.lines().count(), 2 + 6 * 3);
+    // Three to learn how long a run takes with either value, six blocks of two values and a twin.
+    let values: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!((&values[..3], values.len()), (&["65536", "4096", "65536"][..], 3 + 6 * 3));
 }
 
 #[test]
@@ -178,6 +179,10 @@ fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
     assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it said “no room”");
     assert_eq!(document["groups"][0]["blocks"]["used"], 6);
     assert!(document["check"]["gains"][0]["text"].as_str().unwrap().contains("what you have, 1, came to nothing"));
+    // Each is named; where one value alone is left, nothing was compared.
+    bench.run("report 1").exits(0).prints(&["1, ", "2 failed: "]);
+    let script = "case {value} in 3) ;; *) exit 7;; esac";
+    check(&bench, &["--values", "1,2,3"], script).exits(5).prints(&["2 failed: the command exited with 7"]);
 }
 
 /// The first run takes half of the time that there is, as where nobody has read a file before.
@@ -189,13 +194,31 @@ fn a_first_run_that_meets_cold_caches_plans_nothing() {
     bench.run_args(&words).exits(0);
 }
 
+/// Nobody need know how long a program runs: where it runs longer than the budget has room for, what fits is measured.
+#[test]
+fn runs_that_outlast_the_budget_are_measured_as_far_as_it_goes() {
+    let bench = Bench::new();
+    let words =
+        ["check", "--budget", "3s", "--looks", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
+    let ran = bench.run_args(&words).exits(0);
+    ran.complains(&["the 6 blocks without which nothing is proven", "may prove nothing; for a proof give --budget"]);
+    // One value proves nothing, however long it is measured: nobody asks for more time.
+    let words = ["check", "--budget", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
+    let ran = bench.run_args(&words).exits(0);
+    assert!(!ran.stderr.contains("give --budget"), "{ran}");
+    let document = bench.run("report --format json").exits(0).json();
+    assert_eq!(document["status"], "complete");
+    assert!(document["cells"][0]["trials"].as_u64() >= Some(1), "{document}");
+}
+
 #[test]
 fn what_hangs_is_ended_in_time_with_all_that_it_started() {
     let bench = Bench::new();
     // Neither heeds a signal; the one is the other's child, in a session of its own.
     let script = "test {value} = 1 || exit 0; trap '' TERM; setsid sleep 3600 & sleep 3600; wait";
     let flags = ["--values", "1,2", "--timeout", "300ms", "--format", "json"];
-    let document = check(&bench, &flags, script).exits(0).json();
+    // Of two one is left: nothing was compared.
+    let document = check(&bench, &flags, script).exits(5).json();
     assert!(reason(&document, "1").starts_with("the command took longer than 300 ms and was ended"), "{document}");
     check_nobody_is_left(&bench);
 }
@@ -414,10 +437,11 @@ fn a_server_that_ignores_its_signal_is_killed_and_said() {
 fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
     let bench = Bench::new();
     let script =
-        bench.write("run.sh", "test $1 = 1 && test -e $0.hang && { setsid sleep 3600 & sleep 3600; }; exit 0\n");
-    let words = format!("check --blocks 6 --looks 1 --values 1,2 --seed 1 --json-stream -- sh {script} {{value}}");
-    let mut running = bench.start(&words);
-    running.until("some trials", |running| running.stdout().matches("\"event\":\"trial\"").count() >= 4);
+        bench.write("run.sh", "test $1 = 1 && test -e $0.hang && { setsid sleep 3600 & sleep 3600; }; echo took=$1\n");
+    let flags = "--blocks 40 --looks 1 --values 1,2 --default 2 --metric time:took=(.*) --seed 1 --save v1";
+    let mut running = bench.start(&format!("check {flags} --json-stream -- sh {script} {{value}}"));
+    // Six blocks and more, of which intervals could be made, and not all.
+    running.until("some trials", |running| running.stdout().matches("\"event\":\"trial\"").count() >= 3 + 6 * 3);
     std::fs::write(format!("{script}.hang"), "").expect("a file");
     running.until("the program hangs", |_| {
         bench
@@ -431,11 +455,14 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
     let before = Raw::of(&bench, 1);
     before.check_sound();
     assert!(before.trials.len() >= 4 && before.status() == "incomplete");
+    let told = bench.run("report 1").exits(0);
+    told.prints(&["nothing is shown before a complete look"]);
+    bench.run("compare v1 1").exits(2).complains(&["what is saved as `v1` is not complete (session 1)"]);
     std::fs::remove_file(format!("{script}.hang")).expect("the file");
     bench.run("check --resume 1 -q").exits(0).prints(&["USE"]);
     let after = Raw::of(&bench, 1);
     after.check_sound();
-    assert_eq!((after.status(), after.confirmed()["g1"]), ("complete", 6));
+    assert_eq!((after.status(), after.confirmed()["g1"]), ("complete", 40));
 }
 
 #[test]
@@ -473,7 +500,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
 fn what_may_be_secret_can_be_left_out_of_an_export() {
     let bench = Bench::new();
     let script = "test {value} = 2 && exit 0; echo token-hunter2 >&2; exit 3";
-    check(&bench, &["--values", "1,2", "--prepare", "true hunter2"], script).exits(0);
+    check(&bench, &["--values", "1,2", "--prepare", "true hunter2"], script).exits(5);
     let plain = bench.run("export").exits(0).stdout;
     assert!(plain.contains("token-hunter2") && plain.contains("true hunter2"));
     for format in ["jsonl", "csv"] {
@@ -482,5 +509,5 @@ fn what_may_be_secret_can_be_left_out_of_an_export() {
     }
     bench.run("export --redact -o kept.jsonl").exits(0);
     bench.run("import kept.jsonl").exits(0);
-    bench.run("report 2").exits(0).prints(&["(redacted)"]);
+    bench.run("report 2").exits(5).prints(&["(redacted)"]);
 }

@@ -127,8 +127,7 @@ fn our_own_servers_are_strangers_too() {
 fn a_datagram_comes_back() {
     let bench = Bench::new();
     let mut server = bench.start("serve echo --listen udp:127.0.0.1:0");
-    server.until("listening", |server| server.stdout().contains('\n'));
-    let at = server.stdout().trim().trim_start_matches("listening on ").to_owned();
+    let at = server.place();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket.send_to(b"there and back", &at).unwrap();

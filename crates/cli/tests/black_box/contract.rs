@@ -273,8 +273,11 @@ fn the_harness_is_measured_in_every_session() {
     let bench = Bench::new();
     let document = bench.run(&format!("{QUICK} --format json")).exits(0).json();
     let floor = &document["floor"];
-    assert!(floor["ns_per_call"].as_f64().is_some_and(|ns| ns > 0.0), "{floor}");
-    assert!(floor["fastest_ns_per_call"].as_f64() > floor["ns_per_call"].as_f64(), "{floor}");
+    assert!(floor["trials"].as_u64() > Some(0), "{floor}");
+    // One that lost its CPU is not known, and then null.
+    if let Some(ns) = floor["ns_per_call"].as_f64() {
+        assert!(ns > 0.0 && floor["fastest_ns_per_call"].as_f64() >= Some(ns), "{floor}");
+    }
     let floors: Vec<&Value> = list(&document["cells"]).iter().filter(|cell| cell["kind"] == "floor").collect();
     assert_eq!(floors.len(), 1);
     assert_eq!(floors[0]["factors"]["engine"], "null");

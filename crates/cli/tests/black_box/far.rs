@@ -16,6 +16,7 @@ use bytegauge_wire::{self as wire, Key};
 use serde_json::{Value, json};
 
 use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
+use crate::far_ways::DATAGRAMS;
 use crate::raw::{Raw, number};
 
 /// A stream of one cell, in a second or so.
@@ -34,13 +35,12 @@ pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epol
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A bench with a key, and an agent that has it.
-fn agent(bench: &Bench, flags: &str) -> (Running, String) {
+pub fn agent(bench: &Bench, flags: &str) -> (Running, String) {
     if !bench.path("key").exists() {
         bench.run("agent --init --key-file key").exits(0);
     }
     let mut agent = bench.start(&format!("agent --listen 127.0.0.1:0 --key-file key {flags}"));
-    agent.until("place", |agent| agent.stdout().ends_with('\n'));
-    let place = agent.stdout().trim().strip_prefix("listening on ").expect("a place").to_owned();
+    let place = agent.place();
     (agent, place)
 }
 
@@ -58,7 +58,7 @@ fn the_service_of_an_agent_is_sound_and_shut_in() {
     bench.shell(&format!("{tool} verify {unit} && {tool} security --offline=true --threshold=25 {unit}")).exits(0);
 }
 
-fn stopped(agent: Running) -> Ran {
+pub fn stopped(agent: Running) -> Ran {
     agent.signal("TERM");
     agent.wait().exits(0)
 }
@@ -95,16 +95,21 @@ fn measured_once_free(bench: &Bench, place: &str) -> Ran {
 }
 
 /// The number of ends that the agent runs.
-fn ends_of(bench: &Bench) -> usize {
+pub fn ends_of(bench: &Bench) -> usize {
+    ends(bench).len()
+}
+
+/// The ends that the agent runs.
+pub fn ends(bench: &Bench) -> Vec<u32> {
     let is_end = |id: &u32| {
         let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         words.split(|byte| *byte == 0).nth(1) == Some(b"end")
     };
-    bench.processes().iter().filter(|id| is_end(id)).count()
+    bench.processes().into_iter().filter(is_end).collect()
 }
 
 /// Waits until no end runs any more.
-fn until_no_end(bench: &Bench) {
+pub fn until_no_end(bench: &Bench) {
     let deadline = Instant::now() + PATIENCE;
     while ends_of(bench) > 0 {
         assert!(Instant::now() < deadline, "an end is left behind");
@@ -113,7 +118,7 @@ fn until_no_end(bench: &Bench) {
 }
 
 #[track_caller]
-fn check_cells(ran: &Ran, place: &str, role: [&str; 2], bench: &Bench) {
+pub fn check_cells(ran: &Ran, place: &str, role: [&str; 2], bench: &Bench) {
     let document = ran.json();
     // Beside the null engine, which stays here.
     let cells: Vec<&Value> =
@@ -189,6 +194,7 @@ fn one_measures_at_a_time_and_others_hear_until_when() {
         let ran = first.insist("INT").exits(130);
         let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
         assert_eq!(raw.troubles(), Vec::<String>::new());
+        measured_once_free(&bench, &place);
     }
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
     stopped(agent);
@@ -494,16 +500,9 @@ fn a_far_end_that_is_killed_fails_its_trial_and_the_session_goes_on() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let mut session = under_way(&bench, &place);
-    let end = |bench: &Bench| {
-        let ends = bench.processes();
-        ends.into_iter().find(|id| {
-            let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).nth(1) == Some(b"end")
-        })
-    };
     // Between two blocks there is none for a moment.
     let deadline = Instant::now() + PATIENCE;
-    while !end(&bench).is_some_and(|id| signal(id, "KILL")) {
+    while !ends(&bench).first().is_some_and(|id| signal(*id, "KILL")) {
         assert!(Instant::now() < deadline, "no end runs");
     }
     let so_far = trials(&session);
@@ -525,11 +524,17 @@ fn what_exceeds_the_caps_is_skipped_with_the_flag_that_allows_it() {
     let ran = bench.run(&format!("{long} --host {place} --key-file key"));
     ran.exits(5).complains(&["--max-duration", "--budget"]);
     stopped(agent);
-    for (cap, flags) in [("--max-rate 1M", "--rate 100K,max"), ("--max-bytes 1K", "")] {
+    for (stream, cap, flags) in [
+        (STREAM, "--max-rate 1M", "--rate 100K,max"),
+        (STREAM, "--max-bytes 1K", ""),
+        (DATAGRAMS, "--max-rate 1M", "--rate 100K,max"),
+        (DATAGRAMS, "--max-bytes 1K", "--direction from"),
+        (DATAGRAMS, "--max-memory 8M", "--batch 512"),
+    ] {
         let bench = Bench::new();
         let (agent, place) = self::agent(&bench, cap);
         // Whether any cell is left is not said: of bytes the first trial has more than it may.
-        bench.run(&format!("{STREAM} --host {place} --key-file key {flags}"));
+        bench.run(&format!("{stream} --host {place} --key-file key {flags}"));
         let reasons = Raw::of(&bench, 1).reasons();
         let flag = cap.split(' ').next().unwrap();
         assert!(reasons.iter().any(|reason| reason.contains(flag)), "{cap}: {reasons:?}");
@@ -551,6 +556,7 @@ fn wrong_usage_says_what_is_missing() {
     check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 0", &["--max-sessions"]);
     check(&format!("{STREAM} --transport tcp --key-file key"), &["--host"]);
     check(&format!("{STREAM} --transport tcp --direction from"), &["--host"]);
+    check(&format!("{STREAM} --transport udp --direction both"), &["--direction both means nothing without", "TCP"]);
     let nobody = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
     nobody.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
     // What is only printed asks nobody.

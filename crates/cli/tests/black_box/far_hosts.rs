@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, Ran, possible};
 use crate::far::{LONG, LONG_CALLS, STREAM};
+use crate::far_ways::{DATAGRAMS, check_datagrams};
 use crate::raw::Raw;
 
 /// Two hosts, joined by a cable: network namespaces of a user of our own. `$FAR` runs a command on the other one.
@@ -38,7 +39,7 @@ fn between_two_hosts(bench: &Bench, script: &str) -> Option<Ran> {
 fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
     let bench = Bench::new();
     let script = format!(
-        "$BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from --flows 2 > one.json\n\
+        "$BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from,both --flows 2 > one.json\n\
          $FAR $BYTEGAUGE agent --listen '[fd09::2]:4713' --key-file key > six.out 2> six.err & six=$!\n\
          until grep -q listening six.out; do sleep 0.01; done\n\
          $BYTEGAUGE {STREAM} --host '[fd09::2]:4713' --key-file key > three.json\n\
@@ -74,6 +75,34 @@ fn all_connections_to_an_agent_come_to_one_port() {
     let others: Vec<&str> = all.lines().filter(|row| !row.contains(":1267 ")).collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(Raw::of(&bench, 1).troubles(), Vec::<String>::new(), "{ran}");
+}
+
+#[test]
+fn datagrams_to_an_agent_come_to_its_port_of_the_same_number_and_those_it_sends_to_one_here() {
+    let bench = Bench::new();
+    let script = format!(
+        "$BYTEGAUGE {DATAGRAMS} --flows 3 --host 10.9.0.2:4711 --key-file key > to.json 2> to.err & session=$!\n\
+         while kill -0 $session 2> /dev/null; do\n\
+           $FAR grep -v local_address /proc/net/udp >> bound || true\n\
+           sleep 0.01\n\
+         done\n\
+         wait $session\n\
+         $BYTEGAUGE {DATAGRAMS} --flows 3 --direction from --host 10.9.0.2:4711 --key-file key > from.json\n\
+         $FAR $BYTEGAUGE agent --listen '[fd09::2]:4713' --key-file key > six.out 2> six.err & six=$!\n\
+         until grep -q listening six.out; do sleep 0.01; done\n\
+         $BYTEGAUGE {} --host '[fd09::2]:4713' --key-file key > six.json\n\
+         kill $six",
+        DATAGRAMS.replace("udp", "udp6"),
+    );
+    let Some(ran) = between_two_hosts(&bench, &script) else { return };
+    for file in ["to.json", "from.json", "six.json"] {
+        let text = std::fs::read_to_string(bench.path(file)).unwrap();
+        check_datagrams(&serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text} {ran}")));
+    }
+    // Port 4711 is 1267 in hexadecimal; of the door and three flows four are bound to it for a moment.
+    let bound = std::fs::read_to_string(bench.path("bound")).unwrap();
+    let others: Vec<&str> = bound.lines().filter(|row| !row.contains(" 0200090A:1267 ")).collect();
+    assert!(others.is_empty() && !bound.is_empty(), "{others:?}");
 }
 
 #[test]

@@ -64,8 +64,7 @@ fn what_was_written_is_what_a_sink_received() {
         let bench = Bench::new();
         let place = if place == "unix" { format!("unix:{}", bench.path("socket").display()) } else { place.into() };
         let mut server = bench.start(&format!("serve sink --listen {place}"));
-        server.until("listening", |server| server.stdout().contains('\n'));
-        let at = server.stdout().trim().trim_start_matches("listening on ").to_owned();
+        let at = server.place();
         let document = feeding(&bench, &at, &format!("{flags} --format json")).exits(0).json();
         let cell = &document["cells"][0];
         assert_eq!((&cell["outcome"], &cell["factors"]["connect"]), (&"measured".into(), &at.clone().into()), "{cell}");

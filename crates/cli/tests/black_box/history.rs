@@ -55,6 +55,7 @@ fn wrong_names_are_said_before_anything_runs() {
     session(&bench, "1", &[]).exits(0);
     bench.run("compare main 1").exits(2).complains(&["nothing is saved as `main`"]);
     bench.run("compare 1 99").exits(2).complains(&["99"]);
+    bench.run("compare 1 1").exits(2).complains(&["session 1 is on both sides"]);
     let ab = bench.run("ab --a cmd:true --b cmd:true --save main");
     ab.exits(2).complains(&["ab compares within one"]);
 }
@@ -64,6 +65,15 @@ fn what_has_nothing_in_common_is_not_compared() {
     let bench = Bench::new();
     session(&bench, "1", &[]).exits(0);
     bench.run(crate::bench::QUICK).exits(0);
-    bench.run("compare 1 2").exits(0).prints(&["not decided: the sessions confirmed nothing in common"]);
-    check_compare_schema(&bench.run("compare 1 2 --format json").exits(0).json());
+    bench.run("compare 1 2").exits(5).prints(&["not comparable"]);
+    bench.run("check --blocks 1 --looks 1 --values 1,2 -q -- true {value}").exits(0);
+    bench.run("compare 1 3").exits(5).prints(&["not comparable", "did not all run the same", "exit code 5"]);
+    bench.run("check --blocks 1 --looks 1 --values 3,4 -q -- true {value}").exits(0);
+    bench.run("compare 3 4").exits(5).prints(&["not decided: the sessions confirmed nothing in common"]);
+    check_compare_schema(&bench.run("compare 1 2 --format json").exits(5).json());
+    // Measured as well, and however alike they run: what is not comparable passes no gate.
+    let check = |words: &str| bench.run(&format!("check --blocks 1 --looks 1 --values 1,2 -q {words} {{value}}"));
+    check("--save main -- true").exits(0);
+    check("--against main -- true").exits(0);
+    check("--against main -- /bin/true").exits(5).prints(&["not comparable"]);
 }

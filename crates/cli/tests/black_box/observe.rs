@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -82,7 +83,8 @@ fn every_call_of_a_known_size_is_seen_and_the_plan_runs() {
     }
     assert_eq!(end(&document, "/dev/null")["writes"]["calls"], 40);
     assert_eq!((&document["observed"]["program"], &document["asked"]["kind"]), (&"dd".into(), &"file-reader".into()));
-    let check = "bytegauge check --values 4K..1M --default 12345 -- dd if=/dev/zero of=/dev/null bs={value} count=40";
+    let check = "bytegauge check --values 4K..1M --default 12345 -- dd if=/dev/zero of=/dev/null bs={value} \
+                 count=493800 iflag=count_bytes";
     assert_eq!(document["asked"]["check"], check);
     assert_eq!(document["plan_file"], "observed-dd.toml");
     bench.run("run ./observed-dd.toml --dry-run").exits(0).prints(&["/dev/zero"]);
@@ -127,6 +129,100 @@ fn the_calls_of_every_thread_are_seen() {
     let reads = &end(&document, "/dev/zero")["reads"];
     assert_eq!((&reads["calls"], &reads["bytes"]), (&120.into(), &(120 * 777).into()), "{document:#}");
     assert_eq!((&reads["asked"]["least"], &reads["asked"]["largest"]), (&777.into(), &777.into()));
+}
+
+/// A program that a shell starts, or becomes, is what is looked at, and not what brought it to life.
+#[test]
+fn a_shim_is_looked_through() {
+    let bench = Bench::new();
+    let command = "dd if=/dev/zero of=/dev/null bs=12345 count=40 2>/dev/null";
+    for (script, has_parent) in [(format!("{command}\nexit 0\n"), true), (format!("exec {command}\n"), false)] {
+        let shim = bench.write("shim", &script);
+        let document = observe(&bench, &["sh", &shim]).exits(0).json();
+        let observed = &document["observed"];
+        assert_eq!(
+            (&observed["program"], &observed["ends"][0]["start_up"]),
+            (&"dd".into(), &false.into()),
+            "{document:#}"
+        );
+        assert_eq!(observed["under"]["name"] == "sh", has_parent, "{document:#}");
+        assert_eq!(document["asked"]["kind"], "file-reader");
+        assert_eq!(
+            document["asked"]["check"],
+            format!("bytegauge check --values 4K..1M --default 12345 -- sh {shim} {{value}}")
+        );
+    }
+    if !possible("an interpreter with modules", "python3", &["-c", "pass"]) {
+        return;
+    }
+    let script = bench.write("reads.py", "import json\nopen('/dev/zero', 'rb', 0).read(1 << 20)\n");
+    let document = observe(&bench, &["python3", &script]).exits(0).json();
+    let ends = document["observed"]["ends"].as_array().expect("ends");
+    assert!(ends.iter().any(|end| end["start_up"] == true), "{document:#}");
+    assert_eq!((&ends[0]["label"], &ends[0]["start_up"]), (&"/dev/zero".into(), &false.into()));
+}
+
+/// Takes four uploads on a port that it writes down, each in a thread of its own, and says at the end how long it was.
+const TAKER: &str = "
+import os, socket, sys, threading
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+listener.listen()
+with open(sys.argv[1] + '.new', 'w') as file:
+    file.write(str(listener.getsockname()[1]))
+os.rename(sys.argv[1] + '.new', sys.argv[1])
+def take(connection):
+    taken = 0
+    while piece := connection.recv(65536):
+        taken += len(piece)
+    connection.sendall(b'%d' % taken)
+    connection.close()
+threads = []
+for _ in range(4):
+    connection, _ = listener.accept()
+    threads.append(threading.Thread(target=take, args=(connection,)))
+    threads[-1].start()
+for thread in threads: thread.join()
+";
+
+/// Uploads so much, one after another, and hears that it came.
+fn upload(port: &str) {
+    for _ in 0..4 {
+        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        client.write_all(&vec![1; 2 << 20]).expect("a server that reads");
+        client.shutdown(Shutdown::Write).expect("a connection");
+        let mut receipt = String::new();
+        client.read_to_string(&mut receipt).expect("an answer");
+        assert_eq!(receipt, (2 << 20).to_string());
+    }
+}
+
+#[test]
+fn uploads_one_after_another_are_a_stream_over_one_connection_at_a_time() {
+    if !possible("a server that is not ours", "python3", &["-c", "pass"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let (script, port) = (bench.write("taker.py", TAKER), bench.path("port"));
+    let document = std::thread::scope(|scope| {
+        let uploads = scope.spawn(|| {
+            let until = Instant::now() + Duration::from_secs(60);
+            while !port.exists() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            upload(&fs::read_to_string(&port).expect("a port"));
+        });
+        let ran = observe(&bench, &["python3", &script, &port.to_string_lossy()]);
+        uploads.join().expect("every upload came");
+        ran.exits(0).json()
+    });
+    let accepted = &document["observed"]["ends"][0];
+    assert_eq!((&accepted["leads"]["kind"], &accepted["flows"]), (&"accepted".into(), &1.into()), "{document:#}");
+    assert!(
+        accepted["seen"].as_u64() >= Some(1) && document["observed"]["threads"].as_u64() >= Some(2),
+        "{document:#}"
+    );
+    assert_eq!(document["asked"]["kind"], "reader", "{document:#}");
 }
 
 /// Answers 1000 bytes with 300, on whichever port it gets, until the connection ends.

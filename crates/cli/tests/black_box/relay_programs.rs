@@ -20,16 +20,16 @@ use crate::raw::{Raw, number};
 const QUICK: [&str; 12] =
     ["--duration", "100ms", "--blocks", "1", "--looks", "1", "--budget", "3s", "--seed", "1", "--quiet", "--full"];
 
-const STREAM: [&str; 9] =
+pub const STREAM: [&str; 9] =
     ["stream", "--transport", "tcp", "--profile", "drain", "--read-size", "64K", "--write-size", "64K"];
 
 const GO: &str = "go-pipe,go-copy,go-copy-buffer,go-syscall,go-direct,go-unix,go-bufio,go-splice,go-sendfile,\
                   go-readv-writev";
 
-const CALL: [&str; 11] =
+pub const CALL: [&str; 11] =
     ["call", "--transport", "tcp", "--profile", "echo", "--flows", "4", "--request", "10K", "--server-engine", "epoll"];
 
-/// A relay that is in no table: what it does beside relaying, its mode says.
+/// A relay that is in no table: it says where it listens, and what it does beside relaying, its mode says.
 #[test]
 #[ignore = "the program that the other tests run"]
 fn a_relay() {
@@ -44,6 +44,7 @@ fn a_relay() {
         leaves.args(["-c", "setsid sleep 3600 &"]).stdin(Stdio::null()).stdout(Stdio::null()).status().unwrap();
     }
     let listener = TcpListener::bind(listen).unwrap();
+    println!("listening on {}", listener.local_addr().unwrap());
     for client in listener.incoming() {
         let client = client.unwrap();
         let server = TcpStream::connect(&upstream).unwrap();
@@ -89,13 +90,13 @@ fn relay(mode: &str) -> String {
     )
 }
 
-fn run(bench: &Bench, workload: &[&str], relay: &str, more: &[&str]) -> Ran {
+pub fn run(bench: &Bench, workload: &[&str], relay: &str, more: &[&str]) -> Ran {
     let words: Vec<&str> = workload.iter().chain(&["--relay", relay]).chain(&QUICK).chain(more).copied().collect();
     bench.run_args(&words)
 }
 
 /// The trials through a relay that came to a number.
-fn relayed(bench: &Bench) -> Vec<Value> {
+pub fn relayed(bench: &Bench) -> Vec<Value> {
     let raw = Raw::of(bench, 1);
     let measured = |trial: &Value| trial["outcome"]["kind"] == "measured" && !trial["ends"]["relay"].is_null();
     raw.trials.into_iter().filter(measured).collect()
@@ -129,6 +130,25 @@ fn a_program_relays_a_stream_and_all_that_it_started_is_counted() {
     let told = document["answer"]["relays"].to_string();
     assert!(told.contains("programs: cmd:RELAY_LISTEN="), "{told}");
     check_nobody_is_left(&bench);
+}
+
+/// What it costs to start a program is none of what bytes cost: the machine is watched while they go through.
+#[test]
+fn the_machine_is_not_watched_while_a_program_starts() {
+    const STARTS_MS: u64 = 300;
+    let bench = Bench::new();
+    let late = relay("honest").replacen("cmd:", &format!("cmd:sleep 0.{STARTS_MS}; "), 1);
+    run(&bench, &STREAM, &late, &["--grace", "20s"]).exits(0);
+    let mut began: Vec<u64> = Raw::of(&bench, 1).trials.iter().map(|trial| number(&trial["started_unix_ns"])).collect();
+    began.sort_unstable();
+    let mut watched = 0;
+    for trial in relayed(&bench) {
+        let here = number(&trial["started_unix_ns"]);
+        let Some(next) = began.iter().find(|next| **next > here) else { continue };
+        watched += 1;
+        assert!(next - here >= STARTS_MS * 1_000_000 + number(&trial["machine"]["wall_ns"]), "{trial}");
+    }
+    assert!(watched > 0);
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn the_past_can_be_looked_at_where_nothing_may_be_written() {
 #[test]
 fn two_sessions_at_once_share_a_store() {
     let bench = Bench::new();
-    let words = "stream --engine null --age fresh --transport unix --read-size 4K,8K --write-size 4K --duration 1ms --blocks 30 --budget 1s -q";
+    let words = "stream --engine null --age fresh --transport unix --read-size 4K,8K --write-size 4K --duration 10ms --blocks 8 --budget 2s -q";
     let both = [bench.start(words), bench.start(words)];
     for running in both {
         running.wait().exits(0);

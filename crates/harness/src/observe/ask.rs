@@ -1,22 +1,31 @@
 //! The question that fits what a program was seen to do: a plan with its conditions, and the check of the program itself.
 //!
 //! Pure: what was seen comes in, words come out. Where something had to be assumed, it is said.
+//!
+//! Long because a third of it are the questions' tests, each with its plan.
 
 use bytegauge_model::Bytes;
 use serde::Serialize;
 
 use super::end::Leads;
 use super::seen::{EndView, Observed};
+use super::suggest::{SIZE_MAX, Suggested};
 use super::tally::SideView;
 
 /// Sizes that are always asked for, beside the program's own.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// What a factor takes at most (`read_size` and its like).
-const SIZE_MAX: u64 = 16 << 20;
-
 /// One direction counts as the only one when it moves so many times the other's bytes.
 const ONE_WAY: u64 = 4;
+
+/// What is said on a connection once or twice is a stream where it is so long, whatever is answered at its end: bytes.
+const LONG: u64 = 1 << 20;
+
+/// Exchanges on a connection that are few.
+const FEW: u64 = 2;
+
+/// A pipe that moves less than one in so many of the most bytes is besides what the program does.
+const ASIDE: u64 = 100;
 
 /// Two sides pass on the same bytes when they differ by less than this share.
 const SAME: f64 = 0.25;
@@ -55,13 +64,18 @@ pub struct Asked {
     /// The plan, as `bytegauge run` takes it; absent where there is no question.
     pub plan: Option<String>,
     /// The command that tests the answer on the program itself.
-    pub check: String,
+    #[serde(flatten)]
+    pub check: Suggested,
 }
 
 impl Asked {
     /// The question for what was seen. `name` is the plan's.
     pub fn of(observed: &Observed, name: &str) -> Asked {
-        let joined: Vec<&EndView> = observed.ends.iter().filter(|end| end.leads.transport().is_some()).collect();
+        let most = observed.ends.iter().filter(|end| !end.start_up).map(EndView::bytes).max().unwrap_or(0);
+        // What a program reports, or a shell hears of its helpers.
+        let aside = |end: &EndView| end.leads.transport() == Some("pipe") && end.bytes() < most / ASIDE;
+        let is_joined = |end: &&EndView| end.leads.transport().is_some() && !aside(end);
+        let joined: Vec<&EndView> = observed.ends.iter().filter(is_joined).collect();
         let mut asked = match joined.first() {
             Some(main) => over_a_path(observed, main, &joined),
             None => over_files(observed),
@@ -127,7 +141,15 @@ fn speaks_to_itself(ends: &[&EndView]) -> bool {
 fn answered(end: &EndView) -> bool {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return false };
     let fewer = reads.calls.min(writes.calls);
-    fewer > 0 && end.turns >= fewer
+    fewer > 0 && end.turns >= fewer && !is_streamed(end, reads.bytes, writes.bytes)
+}
+
+/// Whether a connection carries one long message and little back: an upload with its receipt, a download with its request.
+/// Many exchanges on a connection are calls however long they are, and short ones are however few.
+fn is_streamed(end: &EndView, read: u64, written: u64) -> bool {
+    let (more, less) = (read.max(written), read.min(written));
+    let exchanges = end.exchanges.max(1);
+    exchanges <= FEW * end.seen.max(1) && more / exchanges >= LONG && more >= ONE_WAY * less
 }
 
 /// The buffer that the program reads into: what it asks for most often.
@@ -206,7 +228,7 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
         ),
         assumed,
         plan: Some(stream(transport, "reader", end.flows, &sizes, &work)),
-        check: check(observed, end, own),
+        check: Suggested::of(observed, Some((end, own))),
     }
 }
 
@@ -220,7 +242,7 @@ fn writer(observed: &Observed, end: &EndView, transport: &str) -> Asked {
         says: format!("it writes, {} at a time, what its peer reads: which write size is right?", compact(own)),
         assumed,
         plan: Some(stream(transport, "writer", end.flows, &sizes, "sum")),
-        check: check(observed, end, own),
+        check: Suggested::of(observed, Some((end, own))),
     }
 }
 
@@ -247,7 +269,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
             compact(in_size),
             list(out_size),
         )),
-        check: check(observed, end, in_size),
+        check: Suggested::of(observed, Some((end, in_size))),
     }
 }
 
@@ -255,8 +277,8 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
     let serves = matches!(end.leads, Leads::Accepted { .. });
     // A message may come in pieces: bytes by the number of answers.
-    let turns = (end.turns.div_ceil(2)).max(1);
-    let (came, went) = (reads.bytes / turns, writes.bytes / turns);
+    let exchanges = end.exchanges.max(1);
+    let (came, went) = (reads.bytes / exchanges, writes.bytes / exchanges);
     let (request, response) = if serves { (came, went) } else { (went, came) };
     let mut assumed = Vec::new();
     let ns_per_call = observed.user_ns_per_byte.map(|ns| ns * (came + went) as f64);
@@ -271,11 +293,14 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     Asked {
         kind: if serves { ProgramKind::Server } else { ProgramKind::Client },
         says: format!(
-            "it {} requests of {} B with {} B over {} connections: which engine serves them best?",
+            "it {} requests of {} B with {} B over {}: which engine serves them best?",
             if serves { "answers" } else { "makes" },
             request.max(1),
             response.max(1),
-            end.flows
+            match end.flows {
+                1 => "one connection at a time".to_owned(),
+                flows => format!("{flows} connections at once"),
+            }
         ),
         assumed,
         plan: Some(format!(
@@ -285,7 +310,7 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
             request.clamp(1, SIZE_MAX),
             response.clamp(1, SIZE_MAX),
         )),
-        check: check(observed, end, buffer(reads)),
+        check: Suggested::of(observed, Some((end, buffer(reads)))),
     }
 }
 
@@ -309,7 +334,7 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> Asked {
             end.flows.clamp(1, 65_536),
             list(own)
         )),
-        check: check(observed, end, own),
+        check: Suggested::of(observed, Some((end, own))),
     }
 }
 
@@ -339,22 +364,22 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
              \"plain,mmsg\"\nfinalists = \"all\"\n",
             end.flows.clamp(1, 65_536)
         )),
-        check: check(observed, end, buffer(side)),
+        check: Suggested::of(observed, Some((end, buffer(side)))),
     }
 }
 
 fn over_files(observed: &Observed) -> Asked {
-    // What the loader reads of libraries is nobody's question.
-    let is_own = |end: &&EndView| !matches!(&end.leads, Leads::File { path } if path.contains(".so"));
+    // What it reads to come to life is nobody's question.
+    let is_own = |end: &&EndView| !end.start_up;
     let reads = |end: &&EndView| bytes(end.reads.as_ref()) >= bytes(end.writes.as_ref());
     let own = || observed.ends.iter().filter(is_own);
     let Some(end) = own().find(reads).or(own().next()) else {
         return Asked {
             kind: ProgramKind::Other,
-            says: "it moved no bytes that were seen".into(),
+            says: "it moved no bytes that were seen, but for what it reads to come to life".into(),
             assumed: Vec::new(),
             plan: None,
-            check: format!("bytegauge check --values 4K..1M -- {} {{value}}", words(&observed.command)),
+            check: Suggested::of(observed, None),
         };
     };
     let (Leads::File { path }, Some(side)) = (&end.leads, &end.reads) else { return other(observed, end) };
@@ -374,7 +399,7 @@ fn over_files(observed: &Observed) -> Asked {
              \"all\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
             list(own)
         )),
-        check: check(observed, end, own),
+        check: Suggested::of(observed, Some((end, own))),
     }
 }
 
@@ -388,65 +413,19 @@ fn other(observed: &Observed, end: &EndView) -> Asked {
         ),
         assumed: Vec::new(),
         plan: None,
-        check: check(observed, end, own),
+        check: Suggested::of(observed, Some((end, own))),
     }
 }
 
 /// How to look at the other side.
 fn peers_hint(end: &EndView) -> String {
+    // Those that live come first.
     match end.peers.first() {
+        Some(peer) if peer.ended => {
+            format!(" ({}, process {}, has ended: look at the next one with bytegauge observe)", peer.name, peer.pid)
+        }
         Some(peer) => format!(" (bytegauge observe --pid {} looks at {})", peer.pid, peer.name),
         None => String::new(),
-    }
-}
-
-/// The check of the program itself, with `{value}` where its command line names the size that it uses.
-fn check(observed: &Observed, end: &EndView, own: u64) -> String {
-    let own = own.clamp(1, SIZE_MAX);
-    let with_value = observed.command.iter().enumerate().map(|(at, word)| match at {
-        0 => (word.clone(), false),
-        _ => in_place(word, own).map_or_else(|| (word.clone(), false), |changed| (changed, true)),
-    });
-    let (mut command, changed): (Vec<String>, Vec<bool>) = with_value.unzip();
-    if !changed.contains(&true) {
-        // Where the size stands in its settings only the user knows.
-        command.push("{value}".into());
-    }
-    let command = words(&command);
-    let begin = format!("bytegauge check --values 4K..1M --default {}", Bytes(own).compact());
-    match &end.leads {
-        Leads::Accepted { transport, port } if transport.starts_with("tcp") => {
-            let start = quoted(&format!("exec {command}"));
-            format!("{begin} --start {start} --ready tcp:{port} -- CLIENT")
-        }
-        _ => format!("{begin} -- {command}"),
-    }
-}
-
-/// The word with `{value}` where it names the size, as a number or in short.
-fn in_place(word: &str, size: u64) -> Option<String> {
-    let short = Bytes(size).compact();
-    for written in [size.to_string(), short.clone(), short.to_lowercase(), format!("{short}iB"), format!("{short}B")] {
-        let Some(at) = word.find(&written) else { continue };
-        let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '.');
-        let end = at + written.len();
-        if !is_part(word[..at].chars().next_back()) && !is_part(word[end..].chars().next()) {
-            return Some(format!("{}{{value}}{}", &word[..at], &word[end..]));
-        }
-    }
-    None
-}
-
-fn words(command: &[String]) -> String {
-    command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%{}".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -456,6 +435,7 @@ mod tests {
 
     use bytegauge_plan::{Catalog, resolve};
 
+    use super::super::end::PeerProcess;
     use super::super::seen::LookCost;
     use super::super::tally::OneWay;
     use super::*;
@@ -468,7 +448,21 @@ mod tests {
 
     fn end(leads: Leads, reads: Option<SideView>, writes: Option<SideView>, turns: u64) -> EndView {
         let (options, peers) = (BTreeMap::new(), BTreeSet::new());
-        EndView { label: leads.label(), leads, flows: 2, reads, writes, turns, peers, options, unasked: None }
+        let start_up = matches!(&leads, Leads::File { path } if path.starts_with("/lib/"));
+        EndView {
+            label: leads.label(),
+            leads,
+            flows: 2,
+            seen: 2,
+            reads,
+            writes,
+            turns,
+            exchanges: turns.div_ceil(2),
+            peers,
+            options,
+            unasked: None,
+            start_up,
+        }
     }
 
     fn observed(ends: Vec<EndView>, command: &[&str]) -> Observed {
@@ -478,6 +472,8 @@ mod tests {
             command: command.iter().map(|word| (*word).to_owned()).collect(),
             processes: 1,
             threads: 1,
+            threads_at_once: 1,
+            under: None,
             ends,
             waits: 0,
             uring: (0, 0),
@@ -486,7 +482,7 @@ mod tests {
             cpus: None,
             limit_cpus: None,
             throttled: None,
-            ended: false,
+            ended: true,
             interrupted: false,
             cost: LookCost::default(),
         }
@@ -521,7 +517,7 @@ mod tests {
         let short = vec![end(tcp(), side("read", 65_536, 1448, 90), None, 0)];
         let lines = ["i-am = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
         let asked = check_plan(short, ProgramKind::Reader, &lines);
-        assert_eq!(asked.check, "bytegauge check --values 4K..1M --default 64K -- thing --buffer {value}");
+        assert_eq!(asked.check.command, "bytegauge check --values 4K..1M --default 64K -- thing --buffer {value}");
         let full = vec![end(tcp(), side("read", 10_000, 10_000, 90), None, 0)];
         let asked = check_plan(
             full,
@@ -546,7 +542,7 @@ mod tests {
         let lines = ["workload = \"call\"", "request = 100", "response = 900", "work = \"2.5ns\""];
         let asked = check_plan(vec![end(served(), reads, answers, 100)], ProgramKind::Server, &lines);
         let expected = "--default 4K --start 'exec thing --buffer 64K {value}' --ready tcp:7000 -- CLIENT";
-        assert!(asked.check.ends_with(expected), "{}", asked.check);
+        assert!(asked.check.command.ends_with(expected), "{}", asked.check.command);
         let (reads, requests) = calls();
         check_plan(vec![end(tcp(), reads, requests, 100)], ProgramKind::Client, &["request = 900", "response = 100"]);
         let (reads, writes) = (side("read", 4096, 4096, 50), side("write", 4096, 4096, 50));
@@ -578,23 +574,57 @@ mod tests {
         let out = end(Leads::File { path: "/tmp/out".into() }, None, side("write", 4096, 4096, 9), 0);
         let asked = Asked::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
         assert_eq!((asked.kind, asked.plan), (ProgramKind::Other, None));
-        assert_eq!(asked.check, "bytegauge check --values 4K..1M --default 4K -- cp --size={value} 'a b'");
+        assert_eq!(asked.check.command, "bytegauge check --values 4K..1M --default 4K -- cp --size={value} 'a b'");
         assert_eq!(Asked::of(&observed(Vec::new(), &["x"]), "x").plan, None);
         let library = end(Leads::File { path: "/lib/libc.so.6".into() }, side("read", 832, 832, 1), None, 0);
         assert_eq!(Asked::of(&observed(vec![library], &["x"]), "x").plan, None);
     }
 
     #[test]
-    fn a_size_is_found_where_it_stands_alone() {
-        for (word, expected) in [
-            ("bs=65536", Some("bs={value}")),
-            ("64k", Some("{value}")),
-            ("--size=64KiB", Some("--size={value}")),
-            ("165536", None),
-            ("65536.5", None),
-            ("x64K", None),
-        ] {
-            assert_eq!(in_place(word, 65_536).as_deref(), expected, "{word}");
-        }
+    fn a_long_message_with_a_receipt_is_a_stream_and_no_call() {
+        // Six uploads, each of 22 MB read by 4 KiB, with an answer of 19 B at its end.
+        let uploads = |exchanges, calls| {
+            let mut end = end(served(), side("recvfrom", 4096, 4096, calls), side("sendto", 19, 19, 6), exchanges);
+            (end.seen, end.exchanges) = (6, exchanges);
+            vec![end]
+        };
+        check_plan(uploads(6, 32_000), ProgramKind::Reader, &["i-am = \"reader\"", "write-size = \"16K,1M\""]);
+        // Short ones are requests, on a connection each; so are long ones that follow each other on one.
+        check_plan(uploads(6, 6 * 20), ProgramKind::Server, &["request = 81920", "response = 19"]);
+        let mut kept = uploads(600, 600 * 400);
+        kept[0].writes = side("sendto", 19, 19, 600);
+        check_plan(kept, ProgramKind::Server, &["request = 1638400", "response = 19"]);
+        // A download that was asked for.
+        let mut down = end(served(), side("read", 512, 100, 3), side("write", 65_536, 65_536, 900), 3);
+        (down.seen, down.exchanges) = (3, 3);
+        check_plan(vec![down], ProgramKind::Writer, &["i-am = \"writer\""]);
+    }
+
+    #[test]
+    fn a_little_over_a_pipe_is_beside_the_matter() {
+        let zero = Leads::File { path: "/dev/zero".into() };
+        let says = end(Leads::Pipe { fd: 2 }, None, side("write", 80, 80, 3), 0);
+        let ends = vec![end(zero, side("read", 65_536, 65_536, 90), None, 0), says];
+        check_plan(ends, ProgramKind::FileReader, &["transport = \"/dev/zero\""]);
+    }
+
+    #[test]
+    fn what_has_not_ended_lacks_a_bound_and_a_peer_that_has_is_said_to_have() {
+        let zero = Leads::File { path: "/dev/zero".into() };
+        let runs = |command: &[&str]| Observed {
+            ended: false,
+            ..observed(vec![end(zero.clone(), side("read", 512, 512, 9), None, 0)], command)
+        };
+        let asked = Asked::of(&runs(&["cat", "/dev/zero"]), "x");
+        assert!(asked.check.lacks.is_some_and(|lacks| lacks.contains("end by itself")), "{asked:?}");
+        let asked = Asked::of(&runs(&["dd", "if=/dev/zero", "bs=512"]), "x");
+        assert!(asked.check.lacks.is_none() && asked.check.command.contains("count=1073741824"), "{asked:?}");
+        let mut reader = end(tcp(), side("read", 65_536, 1448, 90), None, 0);
+        reader.peers.insert(PeerProcess { ended: true, pid: 17_239, name: "client.py".into() });
+        let asked = Asked::of(&observed(vec![reader.clone()], &["x"]), "x");
+        assert!(asked.assumed[0].contains("client.py, process 17239, has ended"), "{asked:?}");
+        reader.peers.insert(PeerProcess { ended: false, pid: 99_999, name: "next".into() });
+        let asked = Asked::of(&observed(vec![reader], &["x"]), "x");
+        assert!(asked.assumed[0].contains("--pid 99999 looks at next"), "{asked:?}");
     }
 }

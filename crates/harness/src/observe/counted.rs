@@ -3,85 +3,190 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 
-use bytegauge_sys::holders;
 use bytegauge_sys::trace::{self, Way};
+use bytegauge_sys::{descendants, holders};
 
 use super::end::{self, End, PeerProcess};
+use super::life::{Life, most_at_once};
 use super::seen::EndView;
 use super::tally::OneWay;
 
 /// What is counted of one descriptor.
 #[derive(Debug)]
 pub(super) struct Flow {
+    pid: u32,
     pub(super) end: End,
-    pub(super) read: OneWay,
-    pub(super) written: OneWay,
+    read: OneWay,
+    written: OneWay,
     last: Option<Way>,
     turns: u64,
+    life: Life,
+}
+
+impl Flow {
+    fn new(pid: u32, end: End) -> Flow {
+        let (read, written) = (OneWay::default(), OneWay::default());
+        Flow { pid, end, read, written, last: None, turns: 0, life: Life::default() }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.read.bytes + self.written.bytes
+    }
+}
+
+/// What a process runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) command: Vec<String>,
+    file: Option<PathBuf>,
+}
+
+impl Program {
+    fn of(pid: u32) -> Program {
+        Program { name: end::name_of(pid), command: command_of(pid), file: file_of(pid) }
+    }
 }
 
 /// All that was counted so far.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     /// By process and descriptor: those that are open, as far as we know.
-    pub(super) open: BTreeMap<(u32, i32), Flow>,
+    open: BTreeMap<(u32, i32), Flow>,
     closed: Vec<Flow>,
+    /// By process and thread: those that moved bytes of the program's own.
+    threads: BTreeMap<(u32, u32), Life>,
+    threads_gone: Vec<Life>,
+    /// Counts what was seen: its order is what we know of time.
+    moment: u64,
     pub(super) waits: u64,
     pub(super) uring: (u64, u64),
-    pub(super) seen: BTreeSet<u32>,
-    /// What a process became that was started for this: its name and its command line.
-    pub(super) became: BTreeMap<u32, (String, Vec<String>)>,
+    /// What every process that was seen runs, or ran last.
+    programs: BTreeMap<u32, Program>,
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub(super) struct Summary {
+    pub(super) ends: Vec<EndView>,
+    /// Who moved most of the bytes, but for what brought it to life.
+    pub(super) worker: u32,
+    /// Threads that moved bytes of the program's own: in all, and the most that lived at once.
+    pub(super) threads: (u64, u64),
 }
 
 impl Counted {
+    /// A process that does something: what it runs is read once.
+    pub(super) fn met(&mut self, pid: u32) {
+        self.programs.entry(pid).or_insert_with(|| Program::of(pid));
+    }
+
+    /// What a process runs.
+    pub(super) fn program(&self, pid: u32) -> Program {
+        self.programs.get(&pid).cloned().unwrap_or_default()
+    }
+
+    /// What every process that was seen is called.
+    pub(super) fn names(&self) -> BTreeMap<u32, String> {
+        self.programs.iter().map(|(pid, program)| (*pid, program.name.clone())).collect()
+    }
+
+    /// Processes that were seen.
+    pub(super) fn processes(&self) -> u64 {
+        self.programs.len() as u64
+    }
+
     fn flow(&mut self, pid: u32, fd: i32) -> Option<&mut Flow> {
         match self.open.entry((pid, fd)) {
             Entry::Occupied(flow) => Some(flow.into_mut()),
             Entry::Vacant(place) => {
-                let end = End::look(pid, fd)?;
-                Some(place.insert(Flow {
-                    end,
-                    read: OneWay::default(),
-                    written: OneWay::default(),
-                    last: None,
-                    turns: 0,
-                }))
+                let program = self.programs.get(&pid)?;
+                let end = End::look(pid, fd, &program.name, &program.command)?;
+                Some(place.insert(Flow::new(pid, end)))
             }
         }
     }
 
-    pub(super) fn moved(&mut self, pid: u32, name: &'static str, transfer: &trace::Transfer) {
+    pub(super) fn moved(&mut self, pid: u32, thread: u32, name: &'static str, transfer: &trace::Transfer) {
+        self.moment += 1;
+        let moment = self.moment;
+        self.met(pid);
         let Some(flow) = self.flow(pid, transfer.fd) else { return };
         let side = match transfer.way {
             Way::In => &mut flow.read,
             Way::Out => &mut flow.written,
         };
         side.add(name, transfer.asked, transfer.moved, transfer.pieces, transfer.messages);
+        if transfer.way == Way::In && transfer.moved >= 0 && transfer.asked != Some(0) {
+            flow.life.hears(transfer.moved == 0);
+        }
         if transfer.moved > 0 {
             flow.turns += u64::from(flow.last.is_some_and(|last| last != transfer.way));
             flow.last = Some(transfer.way);
+            flow.life.uses(moment);
+            if !flow.end.start_up {
+                self.threads.entry((pid, thread)).or_default().uses(moment);
+            }
         }
     }
 
     pub(super) fn ended(&mut self, pid: u32, fd: i32) {
-        self.closed.extend(self.open.remove(&(pid, fd)));
+        self.moment += 1;
+        self.close(pid, fd);
     }
 
-    /// Between samples any descriptor may have become another one.
+    fn close(&mut self, pid: u32, fd: i32) {
+        let Some(mut flow) = self.open.remove(&(pid, fd)) else { return };
+        flow.life.ends(self.moment);
+        self.closed.push(flow);
+    }
+
+    /// A thread has ended; with the last of a process all that it had open is closed.
+    pub(super) fn gone(&mut self, thread: u32, is_process: bool) {
+        self.moment += 1;
+        let of_it = |(pid, other): &(u32, u32)| *other == thread || (is_process && *pid == thread);
+        let threads: Vec<(u32, u32)> = self.threads.keys().copied().filter(of_it).collect();
+        threads.into_iter().for_each(|thread| self.thread_gone(thread));
+        if is_process {
+            let open: Vec<(u32, i32)> = self.open.keys().copied().filter(|(pid, _)| *pid == thread).collect();
+            open.into_iter().for_each(|(pid, fd)| self.close(pid, fd));
+        }
+    }
+
+    fn thread_gone(&mut self, thread: (u32, u32)) {
+        let Some(mut life) = self.threads.remove(&thread) else { return };
+        life.ends(self.moment);
+        self.threads_gone.push(life);
+    }
+
+    /// Between samples any descriptor may have become another one, any thread may have ended, and any process may have
+    /// become another program.
     pub(super) fn check_open(&mut self) {
+        let became = |(pid, program): (&u32, &Program)| {
+            let now = file_of(*pid)?;
+            program.file.as_ref().is_some_and(|before| *before != now).then_some(*pid)
+        };
+        let became: Vec<u32> = self.programs.iter().filter_map(became).collect();
+        became.into_iter().for_each(|pid| self.executed(pid));
         let gone = |((pid, fd), flow): (&(u32, i32), &Flow)| {
             let now = fs::read_link(format!("/proc/{pid}/fd/{fd}"));
             now.map_or(true, |now| now.as_os_str() != &*flow.end.link).then_some((*pid, *fd))
         };
         let gone: Vec<(u32, i32)> = self.open.iter().filter_map(gone).collect();
-        gone.into_iter().for_each(|(pid, fd)| self.ended(pid, fd));
+        gone.into_iter().for_each(|(pid, fd)| self.close(pid, fd));
+        let lives = |(pid, thread): &(u32, u32)| fs::exists(format!("/proc/{pid}/task/{thread}")).unwrap_or(true);
+        let gone: Vec<(u32, u32)> = self.threads.keys().copied().filter(|thread| !lives(thread)).collect();
+        gone.into_iter().for_each(|thread| self.thread_gone(thread));
     }
 
     /// Forgets what a process did before it became another program.
     pub(super) fn executed(&mut self, pid: u32) {
         self.open.retain(|(of, _), _| *of != pid);
-        self.became.insert(pid, (end::name_of(pid), command_of(pid)));
+        self.closed.retain(|flow| flow.pid != pid);
+        self.threads.retain(|(of, _), _| *of != pid);
+        self.programs.insert(pid, Program::of(pid));
     }
 
     /// Who is at the other ends that are on this machine.
@@ -96,50 +201,94 @@ impl Counted {
         for ((pid, _), flow) in &mut self.open {
             let Some(holders) = flow.end.other.as_ref().and_then(|other| found.get(other)) else { continue };
             // Both ends of a pipe have one name: whoever else has it is at the other.
-            flow.end.peers.extend(holders.iter().filter(|holder| *holder != pid && **holder != std::process::id()));
+            let others = holders.iter().filter(|holder| *holder != pid && **holder != std::process::id());
+            // Named while it lives: it may be gone when the look is over.
+            flow.end.peers.extend(others.map(|pid| (*pid, end::name_of(*pid))));
             // Asked once: who is not found now hides from us.
             flow.end.other = None;
         }
     }
 
-    pub(super) fn views(mut self) -> Vec<EndView> {
-        self.closed.extend(std::mem::take(&mut self.open).into_values());
-        let mut grouped: BTreeMap<String, (EndView, OneWay, OneWay)> = BTreeMap::new();
-        for flow in self.closed {
-            if flow.read.calls + flow.written.calls == 0 {
-                continue;
+    /// Whether most bytes went by calls that the kernel counts nowhere by process (recv(2), send(2) and their kin).
+    pub(super) fn by_sockets_alone(&self) -> bool {
+        let (mut alone, mut all) = (0, 0);
+        for flow in self.open.values().chain(&self.closed).filter(|flow| !flow.end.start_up) {
+            for side in [&flow.read, &flow.written] {
+                all += side.bytes;
+                alone += if is_of_sockets_alone(side) { side.bytes } else { 0 };
             }
-            let label = flow.end.leads.label();
-            let (view, read, written) = grouped.entry(label.clone()).or_insert_with(|| {
-                let view = EndView {
-                    label,
-                    leads: flow.end.leads.clone(),
-                    flows: 0,
-                    reads: None,
-                    writes: None,
-                    turns: 0,
-                    peers: BTreeSet::new(),
-                    options: flow.end.options.clone(),
-                    unasked: flow.end.unasked.clone(),
-                };
-                (view, OneWay::default(), OneWay::default())
-            });
-            view.flows += 1;
-            view.turns += flow.turns;
-            let peers = flow.end.peers.into_iter().map(|pid| PeerProcess { pid, name: end::name_of(pid) });
-            view.peers.extend(peers);
-            read.merge(&flow.read);
-            written.merge(&flow.written);
         }
-        let whole = |(view, read, written): (EndView, OneWay, OneWay)| EndView {
-            reads: read.view(),
-            writes: written.view(),
-            ..view
-        };
-        let mut views: Vec<EndView> = grouped.into_values().map(whole).collect();
-        views.sort_by_key(|view| u64::MAX - view.bytes());
-        views
+        alone * 2 > all
     }
+
+    /// Whether more than one read or write in ten only brought the program to life.
+    pub(super) fn is_coming_to_life(&self) -> bool {
+        let (mut of_it, mut all) = (0, 0);
+        for flow in self.open.values().chain(&self.closed) {
+            let calls = flow.read.calls + flow.written.calls;
+            all += calls;
+            of_it += if flow.end.start_up { calls } else { 0 };
+        }
+        of_it * 10 > all
+    }
+
+    /// What was seen of the tree of `root`.
+    pub(super) fn summary(mut self, root: u32) -> Summary {
+        self.closed.extend(std::mem::take(&mut self.open).into_values());
+        self.threads_gone.extend(std::mem::take(&mut self.threads).into_values());
+        let threads = (self.threads_gone.len() as u64, most_at_once(self.threads_gone));
+        let mut by_process = BTreeMap::from([(root, 0)]);
+        for flow in self.closed.iter().filter(|flow| !flow.end.start_up) {
+            *by_process.entry(flow.pid).or_default() += flow.bytes();
+        }
+        let most = |(pid, bytes): &(&u32, &u64)| (**bytes, **pid == root);
+        let worker = by_process.iter().max_by_key(most).map_or(root, |(pid, _)| *pid);
+        Summary { ends: views(self.closed), worker, threads }
+    }
+}
+
+/// The descriptors of one sort together, those with the most bytes first, and last what only brought the program to life.
+fn views(flows: Vec<Flow>) -> Vec<EndView> {
+    let mut grouped: BTreeMap<String, Vec<Flow>> = BTreeMap::new();
+    for flow in flows.into_iter().filter(|flow| flow.read.calls + flow.written.calls > 0) {
+        grouped.entry(flow.end.leads.label()).or_default().push(flow);
+    }
+    let mut views: Vec<EndView> = grouped.into_iter().filter_map(|(label, flows)| view(label, &flows)).collect();
+    views.sort_by_key(|view| (view.start_up, u64::MAX - view.bytes()));
+    views
+}
+
+fn view(label: String, flows: &[Flow]) -> Option<EndView> {
+    let first = &flows.first()?.end;
+    let (mut read, mut written) = (OneWay::default(), OneWay::default());
+    for flow in flows {
+        read.merge(&flow.read);
+        written.merge(&flow.written);
+    }
+    let peers = flows.iter().flat_map(|flow| &flow.end.peers).map(|(pid, name)| PeerProcess {
+        ended: descendants::is_stopped(*pid).is_none(),
+        pid: *pid,
+        name: name.clone(),
+    });
+    Some(EndView {
+        label,
+        leads: first.leads.clone(),
+        flows: most_at_once(flows.iter().map(|flow| flow.life)).max(1),
+        seen: flows.len() as u64,
+        reads: read.view(),
+        writes: written.view(),
+        turns: flows.iter().map(|flow| flow.turns).sum(),
+        exchanges: flows.iter().map(|flow| flow.turns.div_ceil(2)).sum(),
+        peers: peers.collect(),
+        options: first.options.clone(),
+        unasked: first.unasked.clone(),
+        start_up: flows.iter().all(|flow| flow.end.start_up),
+    })
+}
+
+/// Calls that the counts of a process leave out.
+fn is_of_sockets_alone(side: &OneWay) -> bool {
+    side.names.keys().any(|name| name.starts_with("recv") || name.starts_with("send"))
 }
 
 /// The words of a process's command line; none where it is gone.
@@ -150,4 +299,9 @@ pub(super) fn command_of(pid: u32) -> Vec<String> {
     // Every word ends with a zero.
     words.pop();
     words
+}
+
+/// The file that a process runs.
+fn file_of(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
 }

@@ -2,7 +2,7 @@
 //!
 //! Never reads from it and never keeps it: a socket that we held would not end when its owner closes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -10,8 +10,9 @@ use std::os::fd::AsFd;
 use serde::Serialize;
 
 use bytegauge_sys::option::{self, Known, Value};
-use bytegauge_sys::tcp_info::tcp_info;
 use bytegauge_sys::{borrow, holders, listening};
+
+use super::start_up::is_start_up;
 
 /// Options that are told, by the kernel's name.
 const OPTIONS: [Known; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];
@@ -83,6 +84,8 @@ impl Leads {
 /// A process at the other end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PeerProcess {
+    /// It had ended when the look was over.
+    pub ended: bool,
     /// Its number.
     pub pid: u32,
     /// Its name.
@@ -99,21 +102,25 @@ pub(super) struct End {
     pub(super) options: BTreeMap<&'static str, String>,
     /// What the other end is called in `/proc/PID/fd`, where it is on this machine.
     pub(super) other: Option<String>,
-    pub(super) peers: BTreeSet<u32>,
+    /// Who is there, by number: names as they were when they were found.
+    pub(super) peers: BTreeMap<u32, String>,
     /// Why the socket could not be asked.
     pub(super) unasked: Option<String>,
+    /// A file that only brings the program to life.
+    pub(super) start_up: bool,
 }
 
 impl End {
-    /// Looks at a descriptor; `None` where it is gone by now.
-    pub(super) fn look(pid: u32, fd: i32) -> Option<End> {
+    /// Looks at a descriptor of a program with this name and command line; `None` where it is gone by now.
+    pub(super) fn look(pid: u32, fd: i32, program: &str, command: &[String]) -> Option<End> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?.to_string_lossy().into_owned();
         let mut end = End {
             leads: Leads::Other,
             options: BTreeMap::new(),
             other: None,
-            peers: BTreeSet::new(),
+            peers: BTreeMap::new(),
             unasked: None,
+            start_up: false,
             link,
         };
         if end.link.starts_with("socket:") {
@@ -131,6 +138,7 @@ impl End {
             }
         } else if end.link.starts_with('/') {
             end.leads = Leads::File { path: end.link.clone() };
+            end.start_up = is_start_up(program, command, &end.link);
         }
         Some(end)
     }
@@ -146,8 +154,8 @@ impl End {
         }
         self.leads = match borrow::addresses(socket) {
             _ if transport.starts_with("unix") => {
-                self.peers = borrow::unix_peer(socket).into_iter().collect();
-                let peer = self.peers.iter().next().map_or_else(|| "?".to_owned(), |pid| name_of(*pid));
+                self.peers = borrow::unix_peer(socket).map(|pid| (pid, name_of(pid))).into_iter().collect();
+                let peer = self.peers.values().next().map_or_else(|| "?".to_owned(), String::clone);
                 Leads::Unix { transport, peer }
             }
             (Some(own), Some(peer)) => {
@@ -179,12 +187,4 @@ fn shown(address: SocketAddr) -> String {
 /// A process's name, or `?`.
 pub(super) fn name_of(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim().to_owned())
-}
-
-/// Bytes that TCP has moved over a descriptor, both ways, if it is still the same one.
-pub(super) fn tcp_bytes(pid: u32, fd: i32, link: &str) -> Option<u64> {
-    let now = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
-    let socket = borrow::descriptor(pid, fd).ok().filter(|_| now.as_os_str() == link)?;
-    let info = tcp_info(socket.as_fd()).ok()?;
-    Some(info.bytes_received.unwrap_or(0) + info.bytes_acked.unwrap_or(0))
 }

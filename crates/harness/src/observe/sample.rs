@@ -36,20 +36,28 @@ pub(super) struct Sampled {
     pub(super) cost: TraceCost,
 }
 
-/// Traces a process and its descendants for so long, or until enough is seen, and counts what they do.
+/// Traces a process and its descendants for so long, or until enough is seen, and counts what they do; meanwhile `pace` is
+/// called again and again.
 pub(super) fn sample(
     pid: u32,
     length: Duration,
     stands_still: bool,
     stop: &AtomicBool,
     counted: &mut Counted,
+    pace: &mut dyn FnMut(),
 ) -> Result<Sampled, ObserveError> {
     interrupt::install().map_err(|source| ObserveError::System { pid, source })?;
     thread::scope(|scope| {
         let tracing = thread::Builder::new().name("observe".into());
         let traced = tracing.spawn_scoped(scope, || trace(pid, length, stands_still, stop, counted));
         match traced {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Ok(thread) => {
+                while !thread.is_finished() {
+                    pace();
+                    thread::sleep(TICK);
+                }
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }
             Err(source) => Err(ObserveError::System { pid, source }),
         }
     })
@@ -126,7 +134,10 @@ fn follow(
                 calls += 1;
                 count(counted, called);
             }
-            Seen::Ended(who, _) => ended |= *who == pid,
+            Seen::Ended(who, status) => {
+                ended |= *who == pid;
+                counted.gone(*who, status.is_some());
+            }
             Seen::Executed(who) => counted.executed(*who),
             Seen::Foreign(who) => foreign = Some(*who),
         })?;
@@ -135,10 +146,10 @@ fn follow(
 }
 
 fn count(counted: &mut Counted, called: &Called) {
-    counted.seen.insert(called.pid);
+    counted.met(called.pid);
     match &called.did {
         Did::Moved(transfers) => {
-            transfers.iter().for_each(|transfer| counted.moved(called.pid, called.name, transfer));
+            transfers.iter().for_each(|transfer| counted.moved(called.pid, called.tid, called.name, transfer));
         }
         Did::Waited => counted.waits += 1,
         Did::Ended(fd) => counted.ended(called.pid, *fd),

@@ -14,8 +14,10 @@ pub struct EndView {
     pub label: String,
     /// What it is.
     pub leads: Leads,
-    /// Descriptors that moved bytes.
+    /// Descriptors that moved bytes: the most that were in use at once.
     pub flows: u64,
+    /// Descriptors that moved bytes, in all.
+    pub seen: u64,
     /// What was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<SideView>,
@@ -24,6 +26,8 @@ pub struct EndView {
     pub writes: Option<SideView>,
     /// Times that a read followed a write on one descriptor, or a write a read: twice as many as calls that were answered.
     pub turns: u64,
+    /// Requests that were answered: turns in pairs, on every descriptor by itself.
+    pub exchanges: u64,
     /// Programs at the other end, on this machine.
     pub peers: BTreeSet<PeerProcess>,
     /// Options in force on one of the descriptors, as the kernel tells them: buffers with its own overhead.
@@ -31,6 +35,8 @@ pub struct EndView {
     /// Why sockets could not be asked what they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unasked: Option<String>,
+    /// A file that only brings the program to life: a library, an interpreter's module.
+    pub start_up: bool,
 }
 
 /// What looking itself did to the program.
@@ -48,25 +54,33 @@ pub struct LookCost {
     pub stops: u64,
     /// Time that threads stood still while we looked, nanoseconds; waking them comes on top.
     pub held_ns: u64,
-    /// How many times slower the program was while it was traced, by its own reads and writes or TCP's bytes; absent where
-    /// it made too few to tell, or was never left alone.
+    /// How many times slower the program was while it was traced, by its own reads and writes, or by the bytes that its TCP
+    /// connections moved while they were there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowed: Option<f64>,
+    /// Why that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<&'static str>,
 }
 
 /// What a program was seen to do.
 #[derive(Clone, Debug, Serialize)]
 pub struct Observed {
-    /// Its name.
+    /// The name of the process that moved most.
     pub program: String,
     /// Its number.
     pub pid: u32,
-    /// Its command line. It may hold secrets, and is shown nowhere but to whoever asked.
+    /// The process that was named, where it is another: one that it started does the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub under: Option<PeerProcess>,
+    /// The command line of the one that was named. It may hold secrets, and is shown nowhere but to whoever asked.
     pub command: Vec<String>,
     /// Processes that were looked at, itself included.
     pub processes: u64,
-    /// Threads at the beginning.
+    /// Threads that moved bytes, in all.
     pub threads: u64,
+    /// The most of those that lived at once.
+    pub threads_at_once: u64,
     /// Where bytes went, those with the most first.
     pub ends: Vec<EndView>,
     /// Waits until descriptors could be read or written.

@@ -21,6 +21,7 @@ pub(super) fn script(setup: &Setup, call: &CallSetup) -> Script {
         relay_is_program: false,
         others: rival.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
         measures: EndRole::Client,
+        both: false,
         longer_ns: call.timeout_ns,
     }
 }

@@ -1,6 +1,6 @@
 //! What a relay must agree on with the ends on both sides of it: it passed on all that it took, and took what was sent.
 
-use bytegauge_model::{EndReport, EndRole, RelayReport};
+use bytegauge_model::{EndReport, EndRole, Outcome, RelayReport};
 use bytegauge_traffic::{Between, PathSetup, relay};
 
 use super::Answers;
@@ -10,6 +10,17 @@ pub(super) fn unproven(path: &PathSetup, answers: &Answers) -> Option<String> {
     let Some(Between::Ours(setup)) = &path.relay else { return None };
     let reason = relay::unproven(setup.method, &answers.report(EndRole::Relay)?.engine?)?;
     Some(format!("relay {} did not run in its mode: {reason}", setup.method))
+}
+
+/// A failure in which nothing came to the end behind the relay: who runs already may connect to somebody else.
+pub(super) fn forwards_elsewhere(path: Option<&PathSetup>, outcome: Outcome) -> Outcome {
+    match (path.and_then(|path| path.relay.as_ref()), outcome) {
+        (Some(Between::Running(relay)), Outcome::Failed(reason)) => Outcome::Failed(format!(
+            "{reason}; nothing came through the relay at {} to {}, where our end listens: is that what it forwards to?",
+            relay.listen, relay.upstream
+        )),
+        (_, outcome) => outcome,
+    }
 }
 
 /// What is wrong with the counts of a stream's relay, if anything.
@@ -48,6 +59,9 @@ pub(super) fn of_calls(relay: &RelayReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::Levels;
+    use bytegauge_traffic::Setup;
+
     use super::*;
 
     fn end(total_bytes: u64) -> EndReport {
@@ -66,6 +80,25 @@ mod tests {
         assert!(wrong(10, RelayReport { kernel_up: Some(11), ..relay(10, 10) }, 10));
         assert!(wrong(11, relay(10, 10), 10) && wrong(10, relay(10, 9), 9) && wrong(10, relay(10, 10), 9));
         assert!(wrong(10, RelayReport { taken_down: 1, given_down: 1, ..relay(10, 10) }, 10));
+    }
+
+    #[test]
+    fn where_nothing_came_through_a_running_relay_is_asked_where_it_forwards_to() {
+        let said = |relay: &str, outcome: &Outcome| {
+            let levels = Levels::from([
+                ("transport", "tcp".into()),
+                ("read_size", 4096.into()),
+                ("write_size", 65536.into()),
+                ("work", "0.5ns".into()),
+                ("rate", "max".into()),
+                ("relay", relay.into()),
+            ]);
+            forwards_elsewhere(Setup::of(&levels).unwrap().path(), outcome.clone())
+        };
+        let (running, failed) = ("addr:127.0.0.1:9000=127.0.0.1:9001", Outcome::Failed("nothing came".into()));
+        let told = said(running, &failed);
+        assert!(told.reason().is_some_and(|reason| reason.starts_with("nothing came; ") && reason.contains(":9001")));
+        assert_eq!((said("splice", &failed), said(running, &Outcome::Measured)), (failed, Outcome::Measured));
     }
 
     #[test]

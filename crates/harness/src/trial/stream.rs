@@ -3,7 +3,7 @@
 //! Where the sink is a server that is not ours, our writer measures alone. What left is known from this side's kernel;
 //! what became of it is not, and nothing is said of it.
 
-use bytegauge_model::{EndReport, EndRole, Outcome};
+use bytegauge_model::{EndReport, EndRole, FlowReport, Outcome};
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Setup, StreamSetup};
 
@@ -16,10 +16,51 @@ const NO_PAYLOAD: u64 = 2;
 pub(super) fn script(setup: &Setup, stream: &StreamSetup) -> Script {
     let source = || vec![(EndRole::Source, setup.clone())];
     match &stream.path.foreign {
-        None if stream.has_two_ends() => Script { others: source(), ..Script::alone(EndRole::Sink) },
+        None if stream.has_two_ends() => Script { others: source(), both: stream.both, ..Script::alone(EndRole::Sink) },
         None => Script::alone(EndRole::Sink),
         there => Script { first: None, elsewhere: there.clone(), others: source(), ..Script::alone(EndRole::Source) },
     }
+}
+
+/// Where bytes go both ways at once: what was written at either end stands with the source from here on, and what was read with the
+/// sink, so that every count means what it means of one way. The flows that went back are behind the others.
+pub(super) fn crossed(answers: &mut Answers) {
+    let report = |role| answers.report(role).cloned();
+    let (Some(source), Some(sink)) = (report(EndRole::Source), report(EndRole::Sink)) else { return };
+    let (engines, flows) = ([source.engine, sink.engine], [source.flows, sink.flows]);
+    let [(wrote, read_back), (read, wrote_back)] =
+        flows.map(|flows| flows.into_iter().partition::<Vec<FlowReport>, _>(|flow| !flow.back));
+    let of = |flows: Vec<FlowReport>, more, engine| {
+        let report = EndReport::of_flows([flows, more].concat());
+        EndReport { engine, queued_ns: queued_ns(&report.flows), ..report }
+    };
+    let crossed =
+        [(EndRole::Source, of(wrote, wrote_back, engines[0])), (EndRole::Sink, of(read, read_back, engines[1]))];
+    for (role, report) in crossed {
+        if let Some(answer) = answers.by_role.get_mut(&role) {
+            answer.report = Some(report);
+        }
+    }
+}
+
+/// How long the threads of these flows waited for a CPU, of which each tells with its first flow; absent if one of them is.
+fn queued_ns(flows: &[FlowReport]) -> Option<u64> {
+    flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.queued_ns).sum()
+}
+
+/// What is wrong with one of two ways, if anything.
+fn one_way(sent: &EndReport, received: &EndReport, back: bool) -> Option<String> {
+    let of = |end: &EndReport, count: fn(&FlowReport) -> u64| -> u64 {
+        end.flows.iter().filter(|flow| flow.back == back).map(count).sum()
+    };
+    let (sent, came) = (of(sent, |flow| flow.total_bytes), of(received, |flow| flow.total_bytes));
+    let way = if back { "back" } else { "there" };
+    if sent != came {
+        return Some(format!("{sent} bytes were sent {way} and {came} counted: the path loses or invents data"));
+    }
+    (of(received, |flow| flow.bytes) == 0).then(|| {
+        format!("no byte went {way} within the window (a reader was kept from running): use a longer --duration")
+    })
 }
 
 /// The outcome of a trial in which no end had trouble of its own.
@@ -50,6 +91,11 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
             "{} bytes were sent and {} counted at the sink: the path loses or invents data",
             sent.total_bytes, received.total_bytes
         ));
+    }
+    if let (true, Some(sent)) = (stream.both, sent)
+        && let Some(reason) = [false, true].into_iter().find_map(|back| one_way(sent, received, back))
+    {
+        return failed(reason);
     }
     if verify && stream.has_two_ends() && received.verified_bytes != received.total_bytes {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
@@ -97,4 +143,38 @@ fn written(stream: &StreamSetup, sent: Option<&EndReport>) -> Option<Outcome> {
         );
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::trial::Answer;
+
+    #[test]
+    fn what_both_ends_did_stands_with_who_wrote_and_who_read() {
+        // A thread tells of itself with its first flow.
+        let flow =
+            |back, bytes, queued_ns| FlowReport { back, bytes, window_ns: 10, queued_ns, ..FlowReport::default() };
+        let other = |back| FlowReport { back, bytes: 1, ..FlowReport::default() };
+        let of_both = |sinks_wait: Option<u64>| {
+            let source = [flow(false, 100, Some(1)), other(false), flow(true, 200, Some(20))];
+            let sink = [flow(false, 300, sinks_wait), other(false), flow(true, 400, Some(4000))];
+            let answer = |flows: &[FlowReport]| {
+                let report = Some(EndReport::of_flows(flows.to_vec()));
+                Answer { report, trouble: None, sound: true, gone: false }
+            };
+            let by_role = BTreeMap::from([(EndRole::Source, answer(&source)), (EndRole::Sink, answer(&sink))]);
+            let mut answers = Answers { by_role, relay_is_program: false };
+            crossed(&mut answers);
+            [EndRole::Source, EndRole::Sink].map(|role| {
+                let report = answers.report(role).unwrap();
+                (report.bytes, report.queued_ns)
+            })
+        };
+        assert_eq!(of_both(Some(300)), [(501, Some(4001)), (501, Some(320))]);
+        // Of one nobody knows how long it waited.
+        assert_eq!(of_both(None), [(501, Some(4001)), (501, None)]);
+    }
 }

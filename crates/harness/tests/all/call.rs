@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{run, run_until};
+use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
@@ -147,7 +148,7 @@ fn one_cast_serves_streams_and_calls_in_turn() {
         // A busy machine may keep an end from a short window.
         let within = |times: u64| {
             let setup = Setup { window_ns: setup.window_ns * times, ..setup.clone() };
-            let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
+            let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
             assert!(measured.ends_are_sound);
             measured.outcome == Outcome::Measured
         };
@@ -194,5 +195,5 @@ fn a_user_who_wants_to_stop_need_not_wait_for_a_long_trial() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.window_ns = 3_600_000_000_000;
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    assert!(measure(&mut cast, &setup.any(), &AtomicBool::new(true)).is_none());
+    assert!(measure(&mut cast, &setup.any(), &AtomicBool::new(true), &mut Watch::open()).is_none());
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::support::{run, run_until};
+use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
-use bytegauge_model::catalog::TRANSPORTS;
+use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
 use bytegauge_model::{EndReport, EndRole, Ends, Engine, Level, Levels, Outcome, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{Cast, Plant, Setup, StreamSetup};
@@ -25,7 +26,7 @@ fn setup(transport: &str) -> Setup<StreamSetup> {
 }
 
 /// IPv6 and what some rings need may be missing on the machine that tests; everything else must work.
-fn check_measured(setup: &Setup<StreamSetup>) {
+fn check_measured(setup: &Setup<StreamSetup>) -> Option<Measured> {
     // Each end's window is its own, and a busy machine may keep any of them from that, or a mode from showing itself.
     let measured = run_until(setup, |measured| {
         let ran = |end: &EndReport| end.bytes > 0 && end.cpu_ns > 0;
@@ -34,13 +35,14 @@ fn check_measured(setup: &Setup<StreamSetup>) {
     });
     let may_lack = setup.task.path.transport.to_string() == "tcp6" || matches!(setup.task.engine, Engine::Uring(_));
     if may_lack && matches!(&measured.outcome, Outcome::Skipped(reason) if !reason.is_empty()) {
-        return;
+        return None;
     }
     assert_eq!(measured.outcome, Outcome::Measured, "{setup:?}");
     let (bytes, wall_ns) = measured.throughput();
     let sink = measured.end(EndRole::Sink).unwrap();
     assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
-    assert_eq!(sink.flows.len(), setup.task.path.flows);
+    let ways = if setup.task.both { 2 } else { 1 };
+    assert_eq!(sink.flows.len(), setup.task.path.flows * ways);
     assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
     if let Some(source) = measured.end(EndRole::Source) {
         assert_eq!(source.total_bytes, sink.total_bytes);
@@ -48,6 +50,39 @@ fn check_measured(setup: &Setup<StreamSetup>) {
     }
     if setup.verify {
         assert_eq!(sink.verified_bytes, sink.total_bytes);
+    }
+    Some(measured)
+}
+
+#[test]
+fn every_engine_moves_bytes_both_ways_at_once_and_each_way_is_conserved() {
+    let suits = |engine: Engine| {
+        !matches!(engine, Engine::Null | Engine::Tokio) && engine.carries(EngineEnd::Stream, &Transport::Tcp)
+    };
+    for engine in ENGINES.iter().map(|row| row.value).filter(|engine| suits(*engine)) {
+        for flows in [1, 3] {
+            let mut both = Setup { verify: true, ..setup("tcp") };
+            (both.task.engine, both.task.path.flows, both.task.both) = (engine, flows, true);
+            let Some(measured) = check_measured(&both) else { continue };
+            let of = |role, back: bool| {
+                let flows = measured.end(role).unwrap().flows.iter().enumerate();
+                let flows: Vec<_> =
+                    flows.filter(|(at, flow)| flow.back == back && (*at >= both.task.path.flows) == back).collect();
+                assert_eq!(flows.len(), both.task.path.flows, "{engine}");
+                flows
+                    .iter()
+                    .map(|(_, flow)| (flow.total_bytes, flow.bytes))
+                    .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+            };
+            for back in [false, true] {
+                assert_eq!(of(EndRole::Source, back).0, of(EndRole::Sink, back).0, "{engine}");
+                assert!(of(EndRole::Sink, back).1 > 0, "{engine}");
+            }
+            let (bytes, wall_ns) = measured.throughput();
+            assert_eq!(bytes, of(EndRole::Sink, false).1 + of(EndRole::Sink, true).1);
+            // Both ways over one window, however it was lengthened.
+            assert_eq!(wall_ns % both.window_ns, 0, "{engine}");
+        }
     }
 }
 
@@ -271,7 +306,7 @@ fn ends_that_were_sound_serve_again() {
     let stop = AtomicBool::new(false);
     for plant in [None, Some(Plant::Corrupt { offset: 0 }), None] {
         let planted = Setup { plant, verify: true, ..setup("unix") };
-        let measured = measure(&mut cast, &planted.any(), &stop).unwrap();
+        let measured = measure(&mut cast, &planted.any(), &stop, &mut Watch::open()).unwrap();
         assert!(measured.ends_are_sound);
         assert_eq!(measured.outcome == Outcome::Measured, plant.is_none());
     }
@@ -312,7 +347,7 @@ fn window_ns(engine: Engine) -> u64 {
 /// Engines that carry all flows of an end in one thread.
 fn carrying() -> impl Iterator<Item = Engine> {
     use Engine::{Epoll, Tokio, Uring};
-    let engines = bytegauge_model::catalog::ENGINES.iter().map(|row| row.value);
+    let engines = ENGINES.iter().map(|row| row.value);
     engines.filter(|engine| matches!(engine, Epoll(_) | Tokio | Uring(_)))
 }
 
@@ -320,7 +355,7 @@ fn carrying() -> impl Iterator<Item = Engine> {
 fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
     for engine in carrying() {
         for transport in ["unix", "tcp", "tcp6", "pipe"] {
-            if !engine.carries(bytegauge_model::catalog::EngineEnd::Stream, &transport.parse().unwrap()) {
+            if !engine.carries(EngineEnd::Stream, &transport.parse().unwrap()) {
                 continue;
             }
             for (flows, verify) in [(1, false), (3, true)] {

@@ -1,7 +1,7 @@
 //! What limits a program of the user's, as far as it can be told from outside: its CPU, or what it waits for.
 
-use bytegauge_model::Trial;
 use bytegauge_model::unit::significant;
+use bytegauge_model::{EndReport, Trial};
 
 use super::{BUSY, Finding, UNKNOWN, percent, view};
 use crate::view::document::LimitView;
@@ -14,30 +14,84 @@ pub const NAMES: [&str; 2] = ["the program's CPU", "what the program waits for"]
 
 /// What its runs show.
 pub fn find(trials: &[&Trial]) -> LimitView {
-    let sums = trials
-        .iter()
-        .filter_map(|trial| Some((trial.sink_side()?, trial.wall_ns)))
-        .fold((0u64, 0u64, 0u64), |sums, (end, wall_ns)| {
-            (sums.0 + end.cpu_time_ns(), sums.1 + end.system_ns, sums.2 + wall_ns)
-        });
-    let (cpu_ns, system_ns, wall_ns) = (sums.0 as f64, sums.1 as f64, sums.2 as f64);
+    let ends = || trials.iter().filter_map(|trial| Some((*trial, trial.sink_side()?)));
+    let sum = |of: &dyn Fn(&Trial, &EndReport) -> u64| ends().map(|(trial, end)| of(trial, end)).sum::<u64>() as f64;
+    let (own_ns, system_ns) = (sum(&|_, end| end.cpu_time_ns()), sum(&|_, end| end.system_ns));
+    // All that a run needs was asked about: its server's part as well, from its start to its end.
+    let server_ns = sum(&|trial, _| trial.task().and_then(|task| task.server_cpu_ns).unwrap_or(0));
+    let (cpu_ns, wall_ns) = (own_ns + server_ns, sum(&|trial, _| trial.wall_ns));
     if wall_ns <= 0.0 || cpu_ns <= 0.0 {
         return view(UNKNOWN, Finding { sentence: "CPU time was not recorded".into(), evidence: Vec::new() });
     }
-    let (cpus, in_kernel) = (cpu_ns / wall_ns, system_ns / cpu_ns);
-    let evidence = vec![("cpus", cpus), ("system_share", in_kernel)];
+    let cpus = cpu_ns / wall_ns;
+    let mut evidence = vec![("cpus", cpus)];
+    let (who, part) = if server_ns > 0.0 {
+        let server_cpus = server_ns / wall_ns;
+        evidence.push(("server_cpus", server_cpus));
+        // How much of a server's time the kernel had is not kept.
+        ("a run and its server keep", format!("{} of that the server", significant(server_cpus, 2)))
+    } else {
+        let in_kernel = system_ns / cpu_ns;
+        evidence.push(("system_share", in_kernel));
+        ("a run keeps", format!("{} of that in the kernel", percent(in_kernel)))
+    };
+    let busy = format!("{who} {} CPUs busy", significant(cpus, 2));
     let (name, sentence) = match cpus {
-        cpus if cpus >= BUSY => (
-            NAMES[0],
-            format!("a run keeps {} CPUs busy, {} of that in the kernel", significant(cpus, 2), percent(in_kernel)),
-        ),
-        cpus if cpus < WAITS => {
-            (NAMES[1], format!("a run keeps {} CPUs busy and waits the rest of its time", significant(cpus, 2)))
-        }
-        cpus => (
-            UNKNOWN,
-            format!("a run keeps {} CPUs busy, {} of that in the kernel", significant(cpus, 2), percent(in_kernel)),
-        ),
+        cpus if cpus >= BUSY => (NAMES[0], format!("{busy}, {part}")),
+        cpus if cpus < WAITS && server_ns > 0.0 => (NAMES[1], format!("{busy}, {part}, and wait the rest of the time")),
+        cpus if cpus < WAITS => (NAMES[1], format!("{busy} and waits the rest of its time")),
+        _ => (UNKNOWN, format!("{busy}, {part}")),
     };
     view(name, Finding { sentence, evidence })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::session::Stage;
+    use bytegauge_model::{CellId, EndRole, Outcome, TaskReport, Workload};
+
+    use super::*;
+
+    fn check(own_ms: u64, server_ms: Option<u64>, name: &str, sentence: &str) {
+        let end = EndReport {
+            cpu_ns: own_ms * 1_000_000,
+            system_ns: own_ms * 500_000,
+            task: Some(TaskReport { server_cpu_ns: server_ms.map(|ms| ms * 1_000_000), ..TaskReport::default() }),
+            ..EndReport::default()
+        };
+        let trial = Trial {
+            cell: CellId("c1".into()),
+            workload: Workload::Check,
+            stage: Stage::Confirm,
+            block: 0,
+            position: 0,
+            started_unix_ns: 0,
+            outcome: Outcome::Measured,
+            bytes: 0,
+            calls: 1,
+            wall_ns: 1_000_000_000,
+            warmup_ns: 0,
+            cpus: Default::default(),
+            ends: [(EndRole::Command, end)].into_iter().collect(),
+            machine: None,
+        };
+        let found = find(&[&trial, &trial]);
+        assert_eq!((found.name, found.sentence.as_str()), (name, sentence), "{own_ms} {server_ms:?}");
+        let cpus = trial.cpu_ns_per_run().unwrap() / 1e9;
+        assert!((found.evidence["cpus"] - cpus).abs() < 1e-9, "as the CPU time of a run says: {found:?}");
+    }
+
+    #[test]
+    fn a_server_counts_as_a_part_of_the_run() {
+        check(280, None, NAMES[1], "a run keeps 0.28 CPUs busy and waits the rest of its time");
+        check(970, None, NAMES[0], "a run keeps 0.97 CPUs busy, 50 % of that in the kernel");
+        check(280, Some(360), UNKNOWN, "a run and its server keep 0.64 CPUs busy, 0.36 of that the server");
+        check(280, Some(1_000), NAMES[0], "a run and its server keep 1.3 CPUs busy, 1 of that the server");
+        check(
+            100,
+            Some(100),
+            NAMES[1],
+            "a run and its server keep 0.2 CPUs busy, 0.1 of that the server, and wait the rest of the time",
+        );
+    }
 }

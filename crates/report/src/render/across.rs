@@ -3,7 +3,7 @@
 use anstyle::AnsiColor;
 
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::sentence::percent;
+use crate::sentence::{at_most, excludes_nothing, percent, up_to_times};
 use crate::view::across::{AcrossAnswer, AcrossQuestion, AcrossView};
 
 /// Room before what belongs to a question.
@@ -22,6 +22,7 @@ pub fn render(view: &AcrossView, style: &TerminalStyle) -> String {
     }
     if !view.questions.is_empty() {
         lines.push(String::new());
+        lines.extend(congestion(view).iter().flat_map(|said| wrap(said, width)));
         lines.extend(wrap(&legend(view), width).iter().map(|line| paint.dim(line)));
     }
     lines.join("\n") + "\n"
@@ -39,14 +40,49 @@ fn head(view: &AcrossView) -> String {
     format!("bytegauge {} · {} sessions in {boots}{days}", view.plan, view.sessions.len())
 }
 
+/// What TCP had where nothing else was set: the sizes that are good depend on it, and no cell says it.
+fn congestion(view: &AcrossView) -> Option<String> {
+    let is_tcp = |question: &AcrossQuestion| {
+        question.factors.get("transport").is_some_and(|transport| transport == "tcp" || transport == "tcp6")
+    };
+    if !view.questions.iter().any(is_tcp) {
+        return None;
+    }
+    let mut by_name: Vec<(&str, Vec<String>)> = Vec::new();
+    for session in &view.sessions {
+        let name = session.congestion.as_deref().unwrap_or("unknown");
+        match by_name.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sessions)) => sessions.push(session.session.to_string()),
+            None => by_name.push((name, vec![session.session.to_string()])),
+        }
+    }
+    Some(match by_name.as_slice() {
+        [(name, _)] => format!("TCP's congestion control, where none is named: {name} in all of them (--congestion)"),
+        several => {
+            let each: Vec<String> =
+                several.iter().map(|(name, sessions)| format!("{name} in {}", sessions.join(", "))).collect();
+            format!(
+                "TCP's congestion control, where none is named, was not the same: {}; what differs between sessions may be \
+                 that",
+                each.join("; ")
+            )
+        }
+    })
+}
+
 fn of_question(question: &AcrossQuestion, view: &AcrossView, width: usize, paint: &Paint) -> Vec<String> {
     let sessions = question.answers.len();
     let (mark, said) = match (&question.choice, question.bound) {
         (None, _) => ("-", "no two choices were confirmed in all of them".to_owned()),
         (Some(choice), bound) => {
-            let mark = if question.holds { "✓" } else { "○" };
+            let is_open = bound.is_some_and(excludes_nothing);
+            let mark = if question.holds { "✓" } else { ["○", "?"][usize::from(is_open)] };
             let bound = match bound {
-                Some(bound) => format!("at most {} dearer in the mean of {sessions} sessions", percent(bound)),
+                Some(bound) if is_open => format!(
+                    "no answer yet: in the mean of {sessions} sessions it may take {} the time of the best",
+                    up_to_times(bound)
+                ),
+                Some(bound) => format!("at most {} dearer in the mean of {sessions} sessions", at_most(bound)),
                 None => format!("the best on average of {sessions} sessions, which are too few for a bound"),
             };
             let between = question.between.map(|share| format!("; between sessions {}", percent(share)));
@@ -68,7 +104,8 @@ fn of_question(question: &AcrossQuestion, view: &AcrossView, width: usize, paint
 fn of_session(answer: &AcrossAnswer, view: &AcrossView) -> String {
     let choice = answer.choice.as_deref().unwrap_or("nothing");
     let bound = match answer.bound {
-        Some(bound) if !answer.proven && bound > view.margin => format!(" (within {})", percent(bound)),
+        Some(bound) if !answer.proven && excludes_nothing(bound) => " (no answer)".to_owned(),
+        Some(bound) if !answer.proven && bound > view.margin => format!(" (within {})", at_most(bound)),
         _ => String::new(),
     };
     let mark = if answer.proven { "✓" } else { "○" };
@@ -77,8 +114,8 @@ fn of_session(answer: &AcrossAnswer, view: &AcrossView) -> String {
 
 fn legend(view: &AcrossView) -> String {
     format!(
-        "✓ one answer holds: shown at {} to be within {} of the best of those confirmed in every session, with the sessions \
-         as replicates. Below each question what every session said by itself. “between sessions”: how far a difference of \
+        "✓ one answer holds: shown at {} to be within {} of the best of those confirmed in every session, each of which \
+         counts once. Below each question what every session said by itself. “between sessions”: how far a difference of \
          two choices is spread by what differs between sessions, beyond what their own blocks leave open.",
         percent(view.level),
         percent(view.margin)

@@ -1,7 +1,7 @@
 //! What a session says to use, in a few lines among other sessions': a mark, the question, the choice, its rate and bound.
 
 use super::paint::wrap;
-use super::screen::{bound, mark, rate};
+use super::screen::{QUESTION_MIN, bound, cut, cut_parts, mark, rate};
 use crate::View;
 use crate::view::document::{Standing, UseRow};
 
@@ -29,8 +29,8 @@ pub fn render(view: &View, lines_max: usize, width: usize, program: &str) -> Vec
 
 fn line(view: &View, row: &UseRow, width: usize) -> String {
     let to_use = &view.answer.to_use;
-    // What is left to the system is what a program has that says nothing.
-    let says = |shown: &String| !matches!(shown.as_str(), "–" | "auto");
+    // What is left to the system is what a program has that says nothing; what stands in brackets is the peer's.
+    let says = |shown: &String| !matches!(shown.as_str(), "–" | "auto") && !shown.starts_with('(');
     let all_left = !row.shown.iter().any(says);
     let choice: Vec<String> = to_use
         .choices
@@ -39,18 +39,44 @@ fn line(view: &View, row: &UseRow, width: usize) -> String {
         .filter(|(_, shown)| *shown != "–" && (all_left || says(shown)))
         .map(|(column, shown)| format!("{} {shown}", column.heading))
         .collect();
+    let choice = choice.join(", ");
+    // Where others may be the best as well one name alone would pass for an answer.
+    let choice = match (&row.tied, row.standing) {
+        (Some(tied), _) => format!("{choice} or {tied}"),
+        (None, Standing::Doubtful) => format!("{choice} so far"),
+        _ => choice,
+    };
     let who =
         if row.who.is_empty() || row.question.ends_with(&row.who) { String::new() } else { format!(", {}", row.who) };
-    let within = row.within.map_or_else(String::new, |within| format!(", within {}", bound(within)));
-    let text = format!(
-        "{} {}{who}: {} ({} {}{within})",
-        mark(row.standing),
-        row.question,
-        choice.join(", "),
-        rate(to_use, row),
-        to_use.rate_unit
-    );
-    let text: String =
-        if text.chars().count() + 2 > width { text.chars().take(width - 3).collect::<String>() + "…" } else { text };
-    format!("  {text}")
+    let rate = match (rate(to_use, row), row.rough) {
+        (rate, true) => format!("about {} {}", rate.trim_matches(['(', ')']), to_use.rate_unit),
+        (rate, false) => format!("{rate} {}", to_use.rate_unit),
+    };
+    let each = match row.note.as_ref().filter(|_| row.standing == Standing::Doubtful) {
+        // What speaks against a choice comes before it.
+        Some(note) => {
+            [format!("{who}: {note} ({choice}, {rate})"), format!(": {note} ({choice})"), format!(": {note}")]
+        }
+        None => {
+            let within = row.within.map_or_else(String::new, |within| format!("within {}", bound(within)));
+            let beside = |parts: &[&str]| {
+                let said = parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(", ");
+                if said.is_empty() { said } else { format!(" ({said})") }
+            };
+            [
+                format!("{who}: {choice}{}", beside(&[&rate, &within])),
+                format!(": {choice}{}", beside(&[&rate, &within])),
+                format!(": {choice}{}", beside(&[&within])),
+            ]
+        }
+    };
+    let room = width.saturating_sub(4);
+    let told = |said: &String| {
+        // The question gives way first: what is answered has the numbers.
+        let left = room.saturating_sub(said.chars().count()).max(QUESTION_MIN);
+        cut_parts(&row.question, left) + said
+    };
+    let each = each.map(|said| told(&said));
+    let fits = each.iter().find(|text| text.chars().count() <= room).unwrap_or(&each[2]);
+    format!("  {} {}", mark(row.standing), cut(fits, room))
 }

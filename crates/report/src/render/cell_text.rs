@@ -203,13 +203,21 @@ pub fn fixed(value: f64, digits: i32) -> String {
     format!("{value:.decimals$}")
 }
 
+/// The same, rounded to one side: by less than a billionth of the last digit a number may lie beside the one that was meant.
+fn directed(value: f64, digits: i32, round: fn(f64) -> f64) -> String {
+    let scale = 10f64.powi((digits - 1 - value.abs().max(1e-9).log10().floor() as i32).max(0));
+    let parts = value * scale;
+    let near = parts.round();
+    fixed(if (parts - near).abs() < 1e-9 { near } else { round(parts) } / scale, digits)
+}
+
 /// The interval without its unit: `3.85 – 3.99`; nothing without one.
 pub fn interval(estimate: &Estimate, (unit, _): RateScale) -> String {
     let (Some(lower), Some(upper)) = (estimate.lower, estimate.upper) else { return String::new() };
     let (lower, upper) = (lower / unit, upper / unit);
-    // As many digits as tell the two ends apart.
+    // As many digits as tell the two ends apart, which are rounded outwards.
     let digits = (3..=5).find(|&digits| fixed(lower, digits) != fixed(upper, digits)).unwrap_or(3);
-    format!("{} – {}", fixed(lower, digits), fixed(upper, digits))
+    format!("{} – {}", directed(lower, digits, f64::floor), directed(upper, digits, f64::ceil))
 }
 
 /// The median of another estimate as a count rate: `128 k/s`.
@@ -234,6 +242,15 @@ pub fn number(value: Option<f64>) -> String {
 
 /// A size that was worked out, to two digits: more would feign precision.
 pub fn rough_size(bytes: f64) -> String {
+    size(bytes, 2)
+}
+
+/// What a call moves on the average, to as many digits as the rate and the calls beside it, so that the three agree.
+pub fn mean_size(bytes: f64) -> String {
+    size(bytes, 3)
+}
+
+fn size(bytes: f64, digits: usize) -> String {
     let step = (bytes.max(1.0).log2() / 10.0).floor().clamp(0.0, 3.0) as usize;
-    format!("{} {}", significant(bytes / 1024f64.powi(step as i32), 2), ["B", "KiB", "MiB", "GiB"][step])
+    format!("{} {}", significant(bytes / 1024f64.powi(step as i32), digits), ["B", "KiB", "MiB", "GiB"][step])
 }

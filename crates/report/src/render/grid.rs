@@ -5,6 +5,7 @@ use bytegauge_model::unit::counted;
 use super::paint::Paint;
 use super::screen::{Table, bound, mark, numbered, rate};
 use crate::phrase;
+use crate::sentence::times;
 use crate::view::document::{GridView, Standing, UseRow, UseView};
 
 /// The longest a choice may stand in a cell; of longer ones the part behind the colon.
@@ -14,7 +15,12 @@ const CHOICE_MAX: usize = 9;
 pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Paint) -> Table {
     let of_grid: Vec<usize> = grid.cells.iter().flatten().flatten().copied().collect();
     let is_here = |at: usize| of_grid.contains(&at);
-    let note = |(at, row): (usize, &UseRow)| row.note.clone().filter(|_| is_here(at)).unwrap_or_default();
+    // How many times stands in the cell where there is room: the note is the same for all.
+    let said = |row: &UseRow| match row.times {
+        Some(_) => Some("no answer yet: may take twice the time of the best or more".to_owned()),
+        None => row.note.clone(),
+    };
+    let note = |(at, row): (usize, &UseRow)| said(row).filter(|_| is_here(at)).unwrap_or_default();
     let mut notes: Vec<String> = to_use.rows.iter().enumerate().map(note).collect();
     let mut below = numbered(&mut notes, width, paint);
     let noted = |at: usize| !notes[at].is_empty();
@@ -107,6 +113,7 @@ fn numbers(to_use: &UseView, row: &UseRow, told: Told) -> String {
     match (told, row.within) {
         (Told::Choices, _) => String::new(),
         (Told::Bounds, Some(within)) => format!("{rate} {}", bound(within)),
+        (Told::Bounds, None) => row.times.map_or(rate.clone(), |of_best| format!("{rate} {}", times(of_best))),
         _ => rate,
     }
 }
@@ -137,6 +144,7 @@ mod tests {
             cost: None,
             p99_ns: None,
             within: (standing == Standing::Open).then_some(0.12),
+            times: None,
             ties: Vec::new(),
             tied: None,
             note: note.map(str::to_owned),
@@ -184,6 +192,17 @@ mod tests {
         let rows = [Some("one"), Some("two"), None, None].map(|note| row("epoll", 1e4, Standing::Open, note));
         let text = printed(rows.to_vec(), 2, 80);
         assert!(text.contains("(1) one") && text.contains("(2) two"), "{text}");
+    }
+
+    #[test]
+    fn bounds_that_are_no_answer_are_explained_once() {
+        let wide = |of_best: f64| {
+            let note = format!("no answer yet: may take up to {of_best} × the best's time");
+            UseRow { times: Some(of_best), ..row("epoll", 2e4, Standing::Doubtful, Some(&note)) }
+        };
+        let text = printed(vec![wide(2.4), wide(3.1), wide(2.2), row("epoll", 2e4, Standing::Open, None)], 2, 80);
+        assert!(text.contains("?epoll 20.0 2.4 ×") && text.contains("?epoll 20.0 3.1 ×"), "{text}");
+        assert_eq!(text.matches("no answer yet").count(), 1, "{text}");
     }
 
     #[test]

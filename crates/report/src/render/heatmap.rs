@@ -104,7 +104,7 @@ fn grid(
     let what = if numbers { unit_name.to_owned() } else { format!("tenths of {}", rate(base, most)) };
     let others = if crowded { ", the best over the other choices" } else { "" };
     let looked = numbers && cells.iter().any(|cell| !is_confirmed(cell));
-    let looked = if looked { "   (in brackets: only screened)" } else { "" };
+    let looked = if looked { "   (…): only screened" } else { "" };
     let title = format!("{} ↓  {} →   {what}{others}", heading(down), heading(across));
     let fits = title.chars().count() + looked.chars().count() <= width;
     let mut lines = vec![paint.dim(&format!("{title}{}", if fits { looked } else { "" }))];

@@ -4,7 +4,7 @@ use anstyle::AnsiColor;
 
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::sentence::percent;
+use crate::sentence::{at_least, percent, percent_up};
 use crate::view::history::{HistoryLine, HistoryView};
 
 /// Room for the name of a section.
@@ -57,8 +57,13 @@ fn of_line(line: &HistoryLine) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
     let signed = |share: f64| format!("{}{}", if share < 0.0 { "−" } else { "+" }, percent(share.abs()));
     let difference = line.longer.map_or_else(|| "–".into(), |share| format!("time {}", signed(share)));
+    // Outwards, so that what is printed claims no more than was shown.
+    let least =
+        |share: f64| if share < 0.0 { format!("−{}", percent_up(-share)) } else { format!("+{}", at_least(share)) };
+    let most =
+        |share: f64| if share < 0.0 { format!("−{}", at_least(-share)) } else { format!("+{}", percent_up(share)) };
     let interval = match (line.lower, line.upper) {
-        (Some(lower), Some(upper)) => format!(" ({} to {})", signed(lower), signed(upper)),
+        (Some(lower), Some(upper)) => format!(" ({} to {})", least(lower), most(upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
     };
     let verdict = match line.verdict {

@@ -7,9 +7,14 @@ use bytegauge_model::CellKind;
 
 use crate::View;
 
+/// What stands beside a proof that hangs on which trials of one choice are looked at.
+const DOUBT: &str = "proven, and not by the second trials of the choice that every block measured twice: trust it less";
+
 /// How a question ended.
 enum Case {
     Passed,
+    /// Passed, and by the second trials of a choice it would not have.
+    Doubted(&'static str),
     Skipped(String),
     Failed(String),
     Error(String),
@@ -38,6 +43,9 @@ pub fn render(view: &View) -> String {
     for (name, case, text) in &cases {
         let _ = writeln!(out, "    <testcase classname=\"{}\" name=\"{}\" time=\"0\">", escaped(&suite), escaped(name));
         let _ = match case {
+            Case::Doubted(why) => {
+                writeln!(out, "      <properties><property name=\"doubt\" value=\"{}\"/></properties>", escaped(why))
+            }
             Case::Passed => Ok(()),
             Case::Skipped(why) => writeln!(out, "      <skipped message=\"{}\"/>", escaped(why)),
             Case::Failed(why) => writeln!(out, "      <failure message=\"{}\"/>", escaped(why)),
@@ -65,6 +73,7 @@ fn of_group(view: &View, group: &crate::view::document::GroupView) -> (String, C
         () if candidates().all(|cell| cell.trials == 0) => Case::Error(
             candidates().find_map(|cell| cell.reason.clone()).unwrap_or_else(|| "nothing was measured".into()),
         ),
+        () if recommendation.proven && recommendation.survives_exchange == Some(false) => Case::Doubted(DOUBT),
         () if group.varied.is_empty() || recommendation.proven => Case::Passed,
         () => Case::Skipped(recommendation.text.clone()),
     };

@@ -21,7 +21,9 @@ pub fn render(view: &View) -> String {
         }
         out.push(String::new());
     }
-    out.extend(view.answer.gain.iter().map(|text| format!("- {}", escape(text))));
+    // Of two the verdict says it.
+    let gain = view.answer.gain.iter().filter(|_| view.versus.is_none());
+    out.extend(gain.map(|text| format!("- {}", escape(text))));
     for verdict in &view.verdicts {
         out.push(format!("- {}", escape(&verdict.recommendation.text)));
     }

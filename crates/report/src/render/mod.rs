@@ -16,6 +16,7 @@ pub mod sessions;
 pub mod terminal;
 mod versus;
 
+mod both_ways;
 mod calls;
 mod cell_text;
 mod datagrams;

@@ -13,6 +13,8 @@ use crate::view::document::CellView;
 /// A family: its name, its unit's part of that, its help, and its number of a cell.
 type Family = (&'static str, &'static str, fn(&View, &CellView) -> Option<f64>);
 
+const PROVEN: &str = "bytegauge_proven";
+
 const FAMILIES: &[Family] = &[
     ("bytegauge_rate", "Median rate of the trials: bytes, calls, operations or runs a second.", |_, cell| {
         cell.estimate.median
@@ -27,12 +29,16 @@ const FAMILIES: &[Family] = &[
         let named = view.groups.iter().any(|group| group.recommendation.cell.as_ref() == Some(&cell.id));
         Some(f64::from(u8::from(named)))
     }),
-    ("bytegauge_proven", "1 where the cell is named and proven within the margin, else 0.", |view, cell| {
-        let proven = |group: &crate::view::document::GroupView| {
-            group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id)
-        };
-        Some(f64::from(u8::from(view.groups.iter().any(proven))))
-    }),
+    (
+        PROVEN,
+        "1 where the cell is named and proven within the margin, else 0; the label doubt stands where its second trials do not prove it.",
+        |view, cell| {
+            let proven = |group: &crate::view::document::GroupView| {
+                group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id)
+            };
+            Some(f64::from(u8::from(view.groups.iter().any(proven))))
+        },
+    ),
 ];
 
 /// The candidates of a session.
@@ -42,7 +48,8 @@ pub fn render(view: &View) -> String {
         let _ = writeln!(out, "# TYPE {family} gauge\n# HELP {family} {help}");
         for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
             if let Some(value) = number(view, cell).filter(|value| value.is_finite()) {
-                let _ = writeln!(out, "{family}{{{}}} {value}", labels(view, cell));
+                let doubt = if *family == PROVEN && value > 0.0 { doubt(view, cell) } else { "" };
+                let _ = writeln!(out, "{family}{{{}{doubt}}} {value}", labels(view, cell));
             }
         }
     }
@@ -63,6 +70,15 @@ pub fn render(view: &View) -> String {
         }
     }
     out + "# EOF\n"
+}
+
+/// A label more where a proof hangs on which trials of one choice are looked at.
+fn doubt(view: &View, cell: &CellView) -> &'static str {
+    let group = view.groups.iter().find(|group| group.id == cell.group);
+    match group.and_then(|group| group.recommendation.survives_exchange) {
+        Some(false) => ",doubt=\"second trials\"",
+        _ => "",
+    }
 }
 
 fn labels(view: &View, cell: &CellView) -> String {

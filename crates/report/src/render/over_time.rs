@@ -31,9 +31,9 @@ pub fn render(view: &View) -> String {
 fn listing(view: &View, group: &GroupView, over_time: &OverTimeView) -> Vec<String> {
     let most = over_time.sum.iter().copied().fold(0.0, f64::max);
     let least = over_time.sum.iter().copied().fold(f64::INFINITY, f64::min);
-    let (scale, unit) = rate_unit("bytes/s", most);
+    let (scale, unit) = rate_unit(over_time.unit, most);
     let show = |rate: f64| format!("{:>9}", significant(rate / scale, 3));
-    let label = view.cells.iter().find(|cell| cell.id == over_time.cell).map_or("", |cell| cell.label.as_str());
+    let label = view.cell(&over_time.cell).map_or("", |cell| cell.label.as_str());
     let spread = over_time.spread.map_or(String::new(), |share| {
         format!("; intervals differ by {} % (standard deviation)", significant(100.0 * share, 2))
     });
@@ -48,17 +48,19 @@ fn listing(view: &View, group: &GroupView, over_time: &OverTimeView) -> Vec<Stri
             significant(most / scale, 3),
         ),
     ];
-    let apart = over_time.flows.len() > 1 && over_time.flows.len() <= FLOWS_MAX;
+    let apart: &[Vec<f64>] = match over_time.flows.as_slice() {
+        flows @ [_, _, ..] if flows.len() <= FLOWS_MAX => flows,
+        _ => &[],
+    };
     if over_time.sum.len() <= ROWS_MAX {
         let mut head = format!("  {:>9}{:>9}", "from", "sum");
-        for flow in 1..=over_time.flows.len() * usize::from(apart) {
+        for flow in 1..=apart.len() {
             head.push_str(&format!("{:>9}", format!("flow {flow}")));
         }
         lines.push(format!("{head}  {unit}"));
         for (at, sum) in over_time.sum.iter().enumerate() {
             let from = if at == 0 { "0 s".into() } else { Nanos(over_time.interval_ns * at as u64).to_string() };
-            let flows = over_time.flows.iter().take(over_time.flows.len() * usize::from(apart));
-            let flows: String = flows.map(|rates| show(rates[at])).collect();
+            let flows: String = apart.iter().map(|rates| show(rates[at])).collect();
             lines.push(format!("  {from:>9}{}{flows}", show(*sum)));
         }
     }

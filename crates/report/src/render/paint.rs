@@ -64,8 +64,9 @@ fn bound(text: &str) -> String {
     let mut out = String::new();
     let mut previous_digit = false;
     for word in text.split_whitespace() {
-        let unit =
-            previous_digit && word.starts_with(['%', 'K', 'M', 'G', 'B', 'T', 'n', 'µ', 's', 'm']) && word.len() <= 7;
+        let unit = previous_digit
+            && word.starts_with(['%', '×', 'K', 'M', 'G', 'B', 'T', 'n', 'µ', 's', 'm'])
+            && word.len() <= 7;
         if !out.is_empty() {
             out.push(if unit { ' ' } else { '\u{1f}' });
         }

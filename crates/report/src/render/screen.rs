@@ -12,7 +12,7 @@ use super::cell_text::{fixed, rounded};
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 pub(super) use crate::sentence::at_most as bound;
-use crate::sentence::{BOUND_MAX, is_nothing, percent};
+use crate::sentence::{BOUND_MAX, is_nothing, percent, times};
 use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
 use bytegauge_model::factor;
 
@@ -22,6 +22,8 @@ pub const LINES_MAX: usize = 35;
 const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 /// Room for the name of a section.
 const NAME: usize = 7;
+/// By which a line of what to avoid is set in.
+const INDENT: usize = 2;
 /// Heading of what is not told apart from the choice.
 const OR: &str = "or";
 /// Longer headings give way to short ones.
@@ -31,7 +33,7 @@ const QUESTION_MAX: usize = 34;
 /// Questions of which it is told what relays are worth.
 const RELAYS_MAX: usize = 3;
 /// And never to less than this.
-const QUESTION_MIN: usize = 14;
+pub(super) const QUESTION_MIN: usize = 14;
 /// So many lines of what to avoid stand even where rows of what to use have to go.
 const AVOID_MIN: usize = 2;
 
@@ -106,7 +108,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn first(&self, lines_max: usize) -> Vec<String> {
-        self.section("FIRST", &self.answer.lever.join("; "), lines_max)
+        self.section("FIRST", &self.answer.lever, "; ", lines_max)
     }
 
     fn versus_or_middle(&self, view: &View, room: Option<usize>) -> Vec<String> {
@@ -119,12 +121,18 @@ impl Page<'_> {
     /// What stands below the table.
     fn below(&self, style: &TerminalStyle, caps: &Caps) -> Vec<String> {
         let answer = self.answer;
-        let mut below = self.section("WHY", &answer.why.join(" · "), caps.why);
-        below.extend(self.section("AUDIT", &answer.audit.join("; "), caps.audit));
+        let mut below = self.section("WHY", &answer.why, " · ", caps.why);
+        below.extend(self.section("AUDIT", &answer.audit, "; ", caps.audit));
         let relays = if caps.relays == usize::MAX { usize::MAX } else { RELAYS_MAX };
-        below.extend(answer.relays.iter().take(relays).flat_map(|line| self.section("RELAYS", line, caps.relays)));
-        below.extend(self.section("HOLDS", &answer.holds.join("; "), caps.holds));
-        below.extend(self.section("NOISE", &answer.noise.join("; "), caps.noise));
+        below.extend(
+            answer
+                .relays
+                .iter()
+                .take(relays)
+                .flat_map(|line| self.section("RELAYS", std::slice::from_ref(line), "", caps.relays)),
+        );
+        below.extend(self.section("HOLDS", &answer.holds, "; ", caps.holds));
+        below.extend(self.section("NOISE", &answer.noise, "; ", caps.noise));
         below.push(String::new());
         let called = |text: &String| text.replacen("bytegauge ", &format!("{} ", style.program), 1);
         let is_command = |text: &String| text.starts_with("bytegauge ");
@@ -234,6 +242,12 @@ impl Page<'_> {
                 more_of(to_use),
                 percent(to_use.level)
             ),
+            false if rows.iter().any(|row| row.times.is_some()) => {
+                format!("within: may take up to so many times the {} of the best: no answer yet", resource(to_use))
+            }
+            false if rows.iter().any(|row| row.standing == Standing::Doubtful) => {
+                "measured; nothing is shown to be good yet, each note says why".into()
+            }
             false => "measured, and not compared".into(),
         };
         let name = if to_use.grid.is_some() { "" } else { "USE" };
@@ -264,7 +278,7 @@ impl Page<'_> {
         let room = wish.saturating_sub(used.saturating_sub(width)).max(QUESTION_MIN.min(wish));
         if room < wish {
             widths[asked] = room;
-            columns[asked].texts.iter_mut().for_each(|text| *text = cut(text, room));
+            columns[asked].texts.iter_mut().for_each(|text| *text = cut_parts(text, room));
         }
         let line = |at: Option<usize>| {
             let mut line = String::new();
@@ -297,6 +311,8 @@ impl Page<'_> {
         }
         if let [row] = rows
             && !row.code.is_empty()
+            // What is not shown to be good is no line to copy.
+            && row.standing != Standing::Doubtful
         {
             out.push(self.cut(&format!("  in code: {}", row.code.join(", ")), self.width));
         }
@@ -338,8 +354,14 @@ impl Page<'_> {
             (Standing::Nothing, "no answer".into()),
         ];
         let rows = &self.answer.to_use.rows;
-        let used = said.iter().filter(|(standing, _)| rows.iter().any(|row| row.standing == *standing));
+        let is_told = |row: &UseRow| row.times.is_none() || row.standing != Standing::Doubtful;
+        let used = said.iter().filter(|(standing, _)| rows.iter().any(|row| row.standing == *standing && is_told(row)));
         let mut parts: Vec<String> = used.map(|(standing, text)| format!("{} {text}", mark(*standing))).collect();
+        // A grid says it with its notes.
+        if self.answer.to_use.grid.is_none() && rows.iter().any(|row| row.times.is_some()) {
+            let said = format!("no answer yet: may take so many times the best's {}", resource(&self.answer.to_use));
+            parts.push(format!("{} {said}", mark(Standing::Doubtful)));
+        }
         if rows.iter().any(|row| row.shown.iter().any(|text| text.starts_with('('))) {
             parts.push("(…) its peer's".into());
         }
@@ -351,14 +373,20 @@ impl Page<'_> {
 
     /// What a program with one constant may take.
     fn one(&self) -> Vec<String> {
-        self.section("ONE", &self.answer.to_use.one.join("; "), usize::MAX)
+        self.section("ONE", &self.answer.to_use.one, "; ", usize::MAX)
     }
 
     fn avoid(&self, shown: usize) -> Vec<String> {
         let to_use = &self.answer.to_use;
         let title = format!("takes so much {}, shown at {}", more_of(to_use), percent(to_use.level));
-        let mut out = vec![format!("{}{}", self.name("AVOID"), self.paint.dim(&self.cut(&title, self.width - NAME)))];
         let lines = &self.answer.avoid;
+        // Where there is room for nothing, the worst of all tells more than the heading.
+        if let (0, Some(worst)) = (shown, lines.first()) {
+            let worst = avoid_line(worst, self.width - NAME + INDENT);
+            let more = format!("       … all {}, shown at {}: --full", lines.len(), percent(to_use.level));
+            return vec![format!("{}{}", self.name("AVOID"), worst.trim_start()), self.paint.dim(&more)];
+        }
+        let mut out = vec![format!("{}{}", self.name("AVOID"), self.paint.dim(&self.cut(&title, self.width - NAME)))];
         out.extend(lines.iter().take(shown).map(|line| avoid_line(line, self.width)));
         if shown < lines.len() {
             out.push(self.paint.dim(&format!("       … {} more: --full", lines.len() - shown)));
@@ -370,19 +398,26 @@ impl Page<'_> {
         self.paint.bold(&format!("{name:<NAME$}"))
     }
 
-    /// A paragraph beside its name.
-    fn section(&self, name: &str, text: &str, lines_max: usize) -> Vec<String> {
-        if text.is_empty() {
+    /// A paragraph beside its name. Where it is too long, whole parts go, from the last: half a sentence tells less than
+    /// none, and `…` says that there is more.
+    fn section(&self, name: &str, parts: &[String], separator: &str, lines_max: usize) -> Vec<String> {
+        if parts.is_empty() {
             return Vec::new();
         }
         let room = self.width - NAME;
-        let mut lines = wrap(text, room);
-        if lines.len() > lines_max {
+        let said = |count: usize| match parts.len() > count {
+            true => wrap(&format!("{} …", parts[..count].join(separator)), room),
+            false => wrap(&parts.join(separator), room),
+        };
+        let fits = (1..=parts.len()).rev().map(said).find(|lines| lines.len() <= lines_max);
+        let lines = fits.unwrap_or_else(|| {
+            let mut lines = wrap(&parts[0], room);
             lines.truncate(lines_max);
             if let Some(last) = lines.last_mut() {
                 *last = format!("{} …", whole_words(last, room - 2));
             }
-        }
+            lines
+        });
         let named = |(at, line): (usize, &String)| {
             let name = if at == 0 { name } else { "" };
             format!("{}{}", self.name(name), self.cut(line, room)).trim_end().to_owned()
@@ -428,7 +463,7 @@ fn wrap_parts(parts: &[String], width: usize) -> Vec<String> {
     for part in parts {
         match lines.last_mut() {
             Some(line) if chars(line) + 3 + chars(part) <= width => line.push_str(&format!("   {part}")),
-            _ => lines.push(cut(part, width)),
+            _ => lines.extend(wrap(part, width)),
         }
     }
     lines
@@ -449,12 +484,25 @@ pub(super) fn numbered(notes: &mut [String], width: usize, paint: &Paint) -> Vec
     lines.into_iter().map(|line| paint.dim(&format!("  {line}"))).collect()
 }
 
-/// A text of at most so many characters; a longer one ends in `…`.
-fn cut(text: &str, width: usize) -> String {
+/// A text of at most so many characters; of a longer one as many whole words as fit, and `…`.
+pub(super) fn cut(text: &str, width: usize) -> String {
     if chars(text) <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).collect::<String>().trim_end().to_owned() + "…"
+    whole_words(text, width.saturating_sub(1)).trim_end_matches([',', ':', ';']).to_owned() + "…"
+}
+
+/// The same of parts behind commas, none of which is broken: `20 competing` without its noun is another number.
+pub(super) fn cut_parts(text: &str, width: usize) -> String {
+    let mut parts: Vec<&str> = text.split(", ").collect();
+    if chars(text) <= width || parts.len() == 1 {
+        return cut(text, width);
+    }
+    // `…` needs room as well.
+    while parts.len() > 1 && (parts.join(", ") == text || chars(&parts.join(", ")) >= width) {
+        parts.pop();
+    }
+    cut(&(parts.join(", ") + "…"), width)
 }
 
 fn chars(text: &str) -> usize {
@@ -541,7 +589,7 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
     for (at, row) in rows.iter().enumerate() {
         // A question is asked once; what follows below answers it as well.
         let again = at > 0 && rows[at - 1].question == row.question;
-        let text = if again { String::new() } else { cut(&row.question, QUESTION_MAX) };
+        let text = if again { String::new() } else { cut_parts(&row.question, QUESTION_MAX) };
         questions.push(match (row.one_for_all, again) {
             (true, true) => "  one for all".into(),
             (true, false) => format!("{text}, one for all"),
@@ -573,13 +621,14 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
     if rows.iter().any(|row| row.p99_ns.is_some()) {
         columns.push(column("p99 ms", true, 3, &|row| row.p99_ns.map_or("–".into(), |ns| fixed(ns / 1e6, 2))));
     }
-    if rows.iter().any(|row| row.within.is_some()) {
-        columns.push(column("within", true, 0, &|row| row.within.map_or("–".into(), within)));
+    if rows.iter().any(|row| row.within.is_some() || row.times.is_some()) {
+        let no_answer = |row: &UseRow| row.times.map_or("–".into(), times);
+        columns.push(column("within", true, 0, &|row| row.within.map_or_else(|| no_answer(row), within)));
     }
     if rows.iter().any(|row| row.tied.is_some()) {
         columns.push(column(OR, false, 1, &|row| row.tied.clone().unwrap_or_default()));
     }
-    if rows.iter().any(|row| row.note.is_some() || row.rate_all.is_some()) {
+    if rows.iter().any(|row| !note(to_use, row).is_empty()) {
         columns.push(column("", false, 0, &|row| note(to_use, row)));
     }
     columns
@@ -596,7 +645,8 @@ fn within(bound: f64) -> String {
 /// What has to be known beside a row: the rate of all its trials where the median flatters, and its note.
 fn note(to_use: &UseView, row: &UseRow) -> String {
     let all = row.rate_all.map(|rate| format!("all {}", fixed(rate / to_use.rate_divisor, 3)));
-    all.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join("; ")
+    // How wide a bound is that is no answer stands in its column.
+    all.into_iter().chain(row.note.clone().filter(|_| row.times.is_none())).collect::<Vec<_>>().join("; ")
 }
 
 /// A heading of a choice: its name in code, of a long one the short name, which is explained below the table.
@@ -612,17 +662,26 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     let ties = headings.contains(&OR).then(|| format!("{OR}: not told apart"));
     let best = rows.iter().any(|row| row.within.is_some_and(is_nothing));
     let best = best.then(|| format!("{BEST}: no other is better"));
+    let block = rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("block")));
+    let block = block.then(|| "block: every choice once".to_owned());
     let all = rows.iter().any(|row| row.rate_all.is_some());
     let all = all.then(|| format!("all: {} of all trials, slow ones too", to_use.rate_unit));
     let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
         let short = heading(choice);
         let is_left = rows.iter().any(|row| row.shown.get(at).is_some_and(|text| text == "auto"));
-        let auto = choice.auto.as_ref().filter(|_| is_left).map(|set| format!("auto: {set}"));
+        // Whoever is told to set it wants to know what it is now.
+        let set = if is_left { "auto" } else { "here now" };
+        let auto = choice.auto.as_ref().map(|value| format!("{set}: {value}"));
         let name = (short != choice.heading).then(|| format!("{short}: {}", choice.heading));
         let said: Vec<String> = name.into_iter().chain(auto).collect();
         (!said.is_empty() && !rows.is_empty()).then(|| said.join(", "))
     };
-    best.into_iter().chain(all).chain(ties).chain(to_use.choices.iter().enumerate().filter_map(of_choice)).collect()
+    best.into_iter()
+        .chain(block)
+        .chain(all)
+        .chain(ties)
+        .chain(to_use.choices.iter().enumerate().filter_map(of_choice))
+        .collect()
 }
 
 /// `64K` of `64 KiB`, where there is no room for more.
@@ -645,6 +704,11 @@ fn names(row: &UseRow) -> String {
 /// What the choice takes more of.
 fn more_of(to_use: &UseView) -> &'static str {
     if to_use.cost_unit.is_some() { "more CPU time" } else { "more time" }
+}
+
+/// What is compared.
+fn resource(to_use: &UseView) -> &'static str {
+    if to_use.cost_unit.is_some() { "CPU time" } else { "time" }
 }
 
 /// Which columns stand: the most expendable go first until the others fit.
@@ -677,23 +741,32 @@ pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
 
 /// `g2 TCP, you read: read 4K 90–140 %, 16K 20–60 % above the best`.
 fn avoid_line(line: &AvoidLine, width: usize) -> String {
-    let shown = |share: f64| format!("{:.0}", share * 100.0);
+    // Outwards, so that a range never claims more than was shown.
+    let least = |share: f64| format!("{:.0}", (share * 100.0 + 1e-9).floor());
+    let most = |share: f64| format!("{:.0}", (share * 100.0 - 1e-9).ceil());
     let end = format!(" above {}", line.against);
-    let mut text = format!("  {}: {}", line.question, line.heading);
-    for (at, level) in line.levels.iter().enumerate() {
+    let each = line.levels.iter().enumerate().map(|(at, level)| {
         let range = match level.dearer_upper.filter(|upper| *upper < BOUND_MAX) {
-            Some(upper) => format!("{}–{} %", shown(level.dearer_lower), shown(upper)),
+            Some(upper) => format!("{}–{} %", least(level.dearer_lower), most(upper)),
             _ if level.dearer_lower >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
-            _ => format!("≥ {} %", shown(level.dearer_lower)),
+            _ => format!("≥ {} %", least(level.dearer_lower)),
         };
-        let one = format!("{} {} {range}", if at == 0 { "" } else { "," }, level.level);
+        format!("{} {} {range}", if at == 0 { "" } else { "," }, level.level)
+    });
+    let each: Vec<String> = each.collect();
+    // A question may be shortened; the worst level stands in full.
+    let behind = format!(": {}{}{end}", line.heading, each.first().map_or("", String::as_str));
+    let more = if each.len() > 1 { chars(" … 00 more") } else { 0 };
+    let room = width.saturating_sub(INDENT + chars(&behind) + more).max(QUESTION_MIN);
+    let mut text = format!("{:INDENT$}{}: {}", "", cut_parts(&line.question, room), line.heading);
+    for (at, one) in each.iter().enumerate() {
         let rest = line.levels.len() - at;
         let more = format!(" … {rest} more");
         let after = if rest > 1 { chars(&more) } else { 0 };
-        if at > 0 && chars(&text) + chars(&one) + after + chars(&end) > width {
+        if at > 0 && chars(&text) + chars(one) + after + chars(&end) > width {
             return cut(&format!("{text}{end}{more}"), width);
         }
-        text.push_str(&one);
+        text.push_str(one);
     }
     cut(&format!("{text}{end}"), width)
 }
@@ -701,6 +774,7 @@ fn avoid_line(line: &AvoidLine, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::document::AvoidLevel;
 
     #[test]
     fn what_is_cut_ends_with_a_whole_word() {
@@ -711,5 +785,35 @@ mod tests {
         check(13, "wake-ups: g3,");
         check(12, "wake-ups:");
         check(4, "wake");
+    }
+
+    #[test]
+    fn no_word_and_no_number_is_cut() {
+        let question = "TCP, 2 CPUs, 50 flows, 20 competing";
+        let check = |width: usize, expected: &str| assert_eq!(cut_parts(question, width), expected);
+        check(35, question);
+        check(34, "TCP, 2 CPUs, 50 flows…");
+        check(25, "TCP, 2 CPUs, 50 flows…");
+        check(21, "TCP, 2 CPUs…");
+        assert_eq!(cut_parts("one word after another", 12), "one word…");
+        assert_eq!(cut("read 4K 125–210 % above the best", 20), "read 4K 125–210 %…");
+        let long = AvoidLine {
+            question: question.into(),
+            group: bytegauge_model::GroupId("g1".into()),
+            factor: "server_engine".into(),
+            heading: "server".into(),
+            against: "the best".into(),
+            levels: [(0.359, Some(0.821)), (0.085, Some(0.4601))]
+                .map(|(dearer_lower, dearer_upper)| AvoidLevel { level: "blocking".into(), dearer_lower, dearer_upper })
+                .to_vec(),
+        };
+        // Bounds are rounded outwards: 35.9 to 82.1 % is no more than 35 % at least.
+        let text = avoid_line(&long, 70);
+        assert_eq!(text, "  TCP, 2 CPUs…: server blocking 35–83 % above the best … 1 more");
+        assert!(
+            avoid_line(&long, 100).contains("blocking 35–83 %, blocking 8–47 % above"),
+            "{}",
+            avoid_line(&long, 100)
+        );
     }
 }

@@ -5,7 +5,7 @@ use bytegauge_store::SessionSummary;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 
-use super::paint::{Paint, TerminalStyle};
+use super::paint::{Paint, TerminalStyle, wrap};
 use crate::view::rfc3339;
 
 /// One line a session, the newest first as the store lists them, each with the time in which nobody measured, nanoseconds.
@@ -62,9 +62,9 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    lines.push(paint.dim(
-        "took: without pauses; complete: to the end of a look (--resume takes the next, if one is left); trials: all",
-    ));
+    let legend = "took: without pauses; complete: judged as planned, maybe with fewer blocks (--resume goes on where more are \
+                  planned); trials: all";
+    lines.extend(wrap(legend, style.columns.clamp(60, 100)).iter().map(|line| paint.dim(line)));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"
 }

@@ -4,11 +4,12 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::cell_text::{
-    Mark, Marks, RateScale, UNKNOWN, calls, cell_rate, failed, interval, level, number, of_calls, of_rings, rough_size,
+    Mark, Marks, RateScale, UNKNOWN, calls, cell_rate, failed, interval, level, mean_size, number, of_calls, of_rings,
     scale, share, time,
 };
 use crate::phrase;
 use crate::view::document::{CellView, DatagramView, GroupView};
+use crate::view::estimate::{RELAY_SWITCHES, RELAY_SYSTEM_CALLS};
 use crate::view::{View, relays};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Stage, factor};
@@ -97,7 +98,13 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
         columns.extend(columns_of_calls(&heading, scale, group.varied.iter().any(|name| name == "rcvbuf")));
         if has_relays(view, group) {
             // Before what limits it.
-            columns.insert(columns.len() - 1, Column::new("relay s/M calls", true, 2, relay_cpu));
+            let of_relay = [
+                Column::new("relay s/M calls", true, 2, relay_cpu),
+                Column::new("relay system calls/call", true, 9, |cell| of_relay(cell, RELAY_SYSTEM_CALLS)),
+                Column::new("relay switches/call", true, 9, |cell| of_relay(cell, RELAY_SWITCHES)),
+            ];
+            let limit = columns.pop();
+            columns.extend(of_relay.into_iter().chain(limit));
         }
         return columns;
     }
@@ -123,6 +130,8 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns.push(Column::new("short", true, 7, |cell| share(cell.counters.short_read_share)));
     if has_relays(view, group) {
         columns.push(Column::new("relay s/GiB", true, 2, relay_cpu));
+        columns.push(Column::new("relay system calls/MiB", true, 9, |cell| of_relay(cell, RELAY_SYSTEM_CALLS)));
+        columns.push(Column::new("relay switches/MiB", true, 9, |cell| of_relay(cell, RELAY_SWITCHES)));
         columns.push(Column::new("machine s/GiB", true, 3, |cell| number(cell.cpu.machine_busy_s_per_gib)));
     }
     columns.push(Column::new("CPU s/GiB", true, 3, |cell| number(cell.cpu.ends_s_per_gib)));
@@ -134,11 +143,16 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
 fn bytes_a_call(cell: &CellView, calls: &str) -> String {
     let moved =
         cell.estimate.median.zip(cell.median(calls).filter(|calls| *calls > 0.0)).map(|(rate, calls)| rate / calls);
-    moved.map_or_else(|| UNKNOWN.into(), rough_size)
+    moved.map_or_else(|| UNKNOWN.into(), mean_size)
 }
 
 fn has_relays(view: &View, group: &GroupView) -> bool {
     view.cells_of(&group.id).any(|cell| relays::cost(cell).is_some())
+}
+
+/// What a relay needed for a MiB or for a call, whichever there is.
+fn of_relay(cell: &CellView, names: [&str; 2]) -> String {
+    number(names.into_iter().find_map(|name| cell.median(name)))
 }
 
 fn relay_cpu(cell: &CellView) -> String {

@@ -82,14 +82,14 @@ fn header(view: &View, paint: Paint) -> String {
     format!("{} {}", paint.bold("bytegauge"), paint.dim(&rest.join(" · ")))
 }
 
-/// `complete`; where looks are left, which was the last: `look 1 of 3 complete`, or `cut short` if no group has all its
-/// blocks.
+/// `complete`; where looks are left, which was the last: `look 1 of 3 complete`, and that it had less than was planned if no
+/// group has all its blocks.
 fn status(view: &View) -> String {
     let looks = view.groups.iter().filter_map(|group| group.look.as_ref());
     match looks.max_by_key(|look| (look.done, !look.cut_short)).filter(|_| view.status == SessionStatus::Complete) {
         Some(look) if look.of > 1 => {
-            let end = if look.cut_short { "cut short" } else { "complete" };
-            format!("look {} of {} {end}", look.done, look.of)
+            let end = if look.cut_short { ", with fewer blocks than planned" } else { "" };
+            format!("look {} of {} complete{end}", look.done, look.of)
         }
         _ => view.status.name().to_owned(),
     }
@@ -160,6 +160,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
     let beside = super::calls::lines(&rows, &marks)
         .into_iter()
         .chain(super::datagrams::lines(&rows))
+        .chain(super::both_ways::lines(&rows))
         .chain(super::rings::lines(view, group, &rows, &marks))
         .chain(relays::lines(view, group));
     out.extend(beside.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
@@ -231,7 +232,10 @@ fn speeds(rows: &table::Rows) -> Vec<String> {
 
 fn limit_name(cell: &CellView) -> String {
     match cell.limit.name {
-        name if name.starts_with("the ") || matches!(name, "both CPUs" | "wake-ups" | DELAYED_ACKS) => {
+        name if name.starts_with("the ")
+            || name.starts_with("what ")
+            || matches!(name, "both CPUs" | "wake-ups" | DELAYED_ACKS) =>
+        {
             phrase::limit(name).into()
         }
         name => format!("the {}", phrase::limit(name)),
@@ -252,9 +256,10 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     let off = slice.relative_error.map_or_else(String::new, |error| format!(", trials {} off it", percent(error)));
     let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
     let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
+    let most = if metric == "CPU" { "the most bytes a CPU second" } else { "the best rate" };
     let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
         .into_iter()
-        .filter_map(|(share, size)| Some(format!("{share} of the best rate from {}", rough_size(size?))));
+        .filter_map(|(share, size)| Some(format!("{share} of {most} from {}", rough_size(size?))));
     let sizes: Vec<String> = sizes.collect();
     let sizes = if sizes.is_empty() { String::new() } else { format!("; {}", sizes.join(", ")) };
     let breaks: Vec<String> = slice
@@ -345,7 +350,15 @@ fn billing(view: &View) -> String {
 
 fn floor_text(view: &View) -> String {
     let floor = &view.floor;
-    let Some(ns) = floor.ns_per_call else { return "its cost was not measured (no null engine in the plan)".into() };
+    let Some(ns) = floor.ns_per_call else {
+        let why = match floor.trials {
+            0 => "not measured (no null engine in the plan)",
+            _ => {
+                "not known: the null engine, which does less than any other, was slower than one, so something disturbed it"
+            }
+        };
+        return format!("its cost is {why}");
+    };
     let call = call_noun(view);
     let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
         (Some(part), Some(fastest), Some(cell)) => {

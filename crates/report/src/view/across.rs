@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use bytegauge_model::{GroupId, Level, Levels, Role, SessionId};
 use bytegauge_stats::across::{Across, Replicate, across};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::cells::factors;
 use super::compare::Judged;
@@ -43,6 +44,9 @@ pub struct AcrossSession {
     pub session: SessionId,
     /// When it began, RFC 3339, UTC.
     pub started: String,
+    /// The congestion control that TCP had there unless a cell set another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
 }
 
 /// One question.
@@ -131,6 +135,7 @@ impl AcrossView {
                 .map(|session| AcrossSession {
                     session: session.record.id,
                     started: rfc3339(session.record.started_unix_ns),
+                    congestion: congestion(&session.record.machine),
                 })
                 .collect(),
             questions: several
@@ -139,6 +144,10 @@ impl AcrossView {
                 .collect(),
         }
     }
+}
+
+fn congestion(machine: &Value) -> Option<String> {
+    machine.pointer("/network/congestion_control")?.as_str().map(str::to_owned)
 }
 
 /// What a session says of each of its questions.

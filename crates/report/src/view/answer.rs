@@ -301,21 +301,15 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<St
 
 fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<Settle> {
     let blocks = recommendation.blocks_more_needed? as u64;
-    let own: Option<f64> = confirmed.iter().map(|group| mean_block_s(group)).sum();
     // A longer session gives every group more blocks, one on the side fewer than the others.
     let fewest = confirmed.iter().map(|group| group.blocks_done).min().unwrap_or(0);
     let all = conditions.rounds.seconds_for(blocks, fewest);
     Some(Settle {
         blocks,
-        seconds: own.map(|seconds| seconds * blocks as f64),
         session_s: all,
         budget_s: conditions.budget_s.zip(all).map(|(budget, more)| budget + more),
         by_looks: conditions.resumable && confirmed.iter().all(|group| group.standing.has_room_for(blocks)),
     })
-}
-
-fn mean_block_s(group: &Judged) -> Option<f64> {
-    group.block_ns.map(|ns| ns as f64 / 1e9)
 }
 
 /// The rate of a choice in each of the groups that confirmed it.

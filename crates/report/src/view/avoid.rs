@@ -1,5 +1,6 @@
-//! Levels to avoid. Where a group varies one factor and its cells were confirmed, by the bounds of that comparison: how much
-//! dearer than the best each is at least. Else from the screening: the unselected factorial, in which every level meets
+//! Levels to avoid. Where all cells of a level were confirmed, by the bounds of that comparison: how much dearer than the best
+//! they are at least; of a level that is no size and of which some cells were confirmed, what those are said with them, and no
+//! more. Else from the screening: the unselected factorial, in which every level meets
 //! the recommended cell's in every column.
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use bytegauge_stats::avoid::{Place, against};
 use serde_json::{Value, to_value};
 
 use super::compare::{Judged, moves_nothing};
-use super::document::AvoidView;
+use super::document::{AvoidView, Factors};
 use super::settled::Settled;
 use crate::view::scope::Scope;
 
@@ -45,36 +46,77 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
                 dearer_lower: one.lower.exp_m1(),
                 dearer_upper: Some(one.upper.exp_m1()).filter(|share| share.is_finite()),
                 pairs: one.pairs,
+                with: Vec::new(),
             })
-            // What confirmation shows needs no look at the screening.
-            .filter(|one| !found.iter().any(|known| known.level == one.level && known.factor == one.factor))
+            // What confirmation shows of all of a level needs no look at the screening.
+            .filter(|one| !found.iter().any(|known| is_same(known, one) && known.with.is_empty()))
             .collect();
+        // What holds for all of a level holds for some of it.
+        found.retain(|known| known.with.is_empty() || !to_avoid.iter().any(|one| is_same(known, one)));
         found.extend(to_avoid);
     }
     found
 }
 
-/// What confirmation shows to be dearer than the best by more than the margin, of groups in which a level is a cell. All
-/// bounds of a group hold together, whichever cell is the best.
+fn is_same(one: &AvoidView, other: &AvoidView) -> bool {
+    one.level == other.level && one.factor == other.factor
+}
+
+/// Levels of which every cell was confirmed and is shown to be dearer than the best by more than the margin; at least as much
+/// as the least of them. All bounds of a group hold together, whichever cell is the best. Of a level of which some were only
+/// screened nothing follows, since those that were confirmed may be dear for another reason: where it is no size, as
+/// congestion control, it is said which of them were.
 fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
-    let [factor] = judged.varied.as_slice() else { return Vec::new() };
     let verdict = &judged.verdict;
     if verdict.twin_alarm || !judged.standing.proves {
         return Vec::new();
     }
-    let shown = verdict.present.iter().filter_map(|&choice| {
-        let lower = verdict.lower.get(choice).copied().flatten().filter(|lower| *lower > scope.margin.ln_1p())?;
-        let levels = &settled[judged.cell(Some(choice))?].cell.factors;
-        Some(AvoidView {
-            factor: factor.clone(),
-            level: value(levels.get(factor)),
-            against: Value::Null,
-            dearer_lower: lower.exp_m1(),
-            dearer_upper: verdict.upper[choice].map(f64::exp_m1).filter(|share| share.is_finite()),
-            pairs: verdict.blocks_used,
-        })
-    });
-    shown.filter(|one| one.level != Value::Null).collect()
+    let of_factor = |factor: &String| {
+        let with = |choices: &[usize]| -> Vec<Factors> {
+            let cells = choices.iter().filter_map(|&choice| judged.cell(Some(choice)));
+            let others = |cell: usize| {
+                let levels = &settled[cell].cell.factors;
+                let others = judged.varied.iter().filter(|other| *other != factor);
+                let present = others.filter(|other| *levels.get(other) != Level::Absent);
+                present.map(|other| (other.clone(), value(levels.get(other)))).collect()
+            };
+            cells.map(others).collect()
+        };
+        let mut by_level: BTreeMap<&Level, Vec<usize>> = BTreeMap::new();
+        for &choice in &verdict.present {
+            let level = judged.cell(Some(choice)).map(|cell| settled[cell].cell.factors.get(factor));
+            if let Some(level) = level.filter(|level| **level != Level::Absent) {
+                by_level.entry(level).or_default().push(choice);
+            }
+        }
+        let asked = |level: &Level| {
+            judged.candidates.iter().filter(|&&cell| settled[cell].cell.factors.get(factor) == level).count()
+        };
+        // A size is one of many: why those of its cells that were confirmed are dear is told by the sizes beside it.
+        let is_size = judged.candidates.iter().any(|&cell| settled[cell].cell.factors.get(factor).number().is_some());
+        let told = by_level.into_iter().filter_map(|(level, choices)| {
+            let all = choices.len() == asked(level);
+            (all || !is_size).then_some((level, choices, all))
+        });
+        let shown = told.filter_map(|(level, choices, all)| {
+            let bound = |bounds: &[Option<f64>], pick: fn(f64, f64) -> f64| -> Option<f64> {
+                let of_each = choices.iter().map(|&choice| bounds.get(choice).copied().flatten());
+                of_each.reduce(|one, other| Some(pick(one?, other?))).flatten()
+            };
+            let lower = bound(&verdict.lower, f64::min).filter(|lower| *lower > scope.margin.ln_1p())?;
+            Some(AvoidView {
+                factor: factor.clone(),
+                level: value(level),
+                against: Value::Null,
+                dearer_lower: lower.exp_m1(),
+                dearer_upper: bound(&verdict.upper, f64::max).map(f64::exp_m1).filter(|share| share.is_finite()),
+                pairs: verdict.blocks_used,
+                with: if all { Vec::new() } else { with(&choices) },
+            })
+        });
+        shown.collect::<Vec<_>>()
+    };
+    judged.varied.iter().flat_map(of_factor).collect()
 }
 
 /// Costs of the screening blocks, one row a block, one column a candidate. What was screened again was chosen by

@@ -1,6 +1,6 @@
 //! One cell: its estimate, counters, CPU time, limit and what may spoil its number.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, EndRole, Levels, SessionStatus, Trial, Workload, factor};
@@ -140,7 +140,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         cpu,
         limit,
         call,
-        datagrams: datagrams(&settled.trials),
+        datagrams: datagrams(settled),
         ring,
         relay_program: relay_program(&settled.trials),
     }
@@ -173,7 +173,14 @@ fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
         version: all().next()?.version.clone(),
         left_behind: all().map(|known| known.left_behind).max().unwrap_or(0),
         stopped_by_force: all().any(|known| known.stopped_by_force),
+        charged: charged(all().filter_map(|known| known.charged.as_deref())),
     })
+}
+
+/// Whose CPU time was a relay's, where trials may differ.
+fn charged<'a>(said: impl Iterator<Item = &'a str>) -> Option<String> {
+    let ways: BTreeSet<&str> = said.collect();
+    (!ways.is_empty()).then(|| ways.into_iter().collect::<Vec<_>>().join("; in other trials "))
 }
 
 fn was_stolen_from(trial: &Trial) -> bool {

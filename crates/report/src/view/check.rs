@@ -4,6 +4,7 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the value that is there now was
 //! fixed beforehand, so it is the reference of the family.
 
+use bytegauge_model::unit::{significant, significant_down, significant_up};
 use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
@@ -12,7 +13,7 @@ use super::compare::Judged;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
 use super::settled::Settled;
 use crate::phrase;
-use crate::sentence::percent;
+use crate::sentence::{at_least, at_most, percent};
 
 /// The factor whose levels are tried.
 const VALUE: &str = "value";
@@ -96,11 +97,15 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         let held = if group.recommendation.proven { "is as good as any that was tried" } else { "is the best so far" };
         return Some(said(format!("what you have, {value}, {held}"), id));
     }
+    if !judged.standing.proves {
+        return Some(said(format!("{value} against {}: nothing is shown before a complete look", shown(default)), id));
+    }
     let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
     let Some((gain, lower, upper)) = against(judged, named, reference) else {
-        return Some(said(format!("{value} against {}: too few blocks so far", shown(default)), id));
+        let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
+        return Some(said(format!("{value} against {}: {why}", shown(default)), id));
     };
-    let interval = format!("{} to {}", signed(lower), signed(upper));
+    let interval = format!("{} to {}", signed_by(lower, significant_down), signed_by(upper, significant_up));
     let how = match (lower > 0.0, upper < 0.0) {
         (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), signed(gain)),
         (_, true) => format!("{value} is slower than {}, what you have: {interval}", shown(default)),
@@ -123,10 +128,18 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
 
 /// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.
 pub(crate) fn signed(share: f64) -> String {
-    match share {
-        share if share >= 1.0 => format!("{} ×", bytegauge_model::unit::significant(1.0 + share, 3)),
-        share if share >= 0.0 => format!("+{}", percent(share)),
-        share => format!("−{}", percent(-share)),
+    signed_by(share, significant)
+}
+
+/// The same by a rounding of its own: the ends of an interval are rounded outwards.
+fn signed_by(share: f64, round: fn(f64, usize) -> String) -> String {
+    if share >= 1.0 {
+        return format!("{} ×", round(1.0 + share, 3));
+    }
+    let text = round(share * 100.0, if share.abs() >= 0.1 { 3 } else { 2 });
+    match text.strip_prefix('-') {
+        Some(less) => format!("−{less} %"),
+        None => format!("+{text} %"),
     }
 }
 
@@ -146,9 +159,9 @@ fn advice(task: &ProgramTask, judged: &Judged, conditions: &Conditions) -> Vec<A
                 (Some(true), format!("held: within {} of the best", percent(margin)))
             }
             (Some(lower), _) if lower > margin => {
-                (Some(false), format!("did not hold: at least {} dearer than the best", percent(lower)))
+                (Some(false), format!("did not hold: at least {} dearer than the best", at_least(lower)))
             }
-            (Some(_), Some(upper)) => (None, format!("is open: at most {} dearer than the best", percent(upper))),
+            (Some(_), Some(upper)) => (None, format!("is open: at most {} dearer than the best", at_most(upper))),
             _ if choice.is_some() => (None, "is open: the blocks prove nothing yet".into()),
             _ => (None, "is open: it was not confirmed".into()),
         };

@@ -2,13 +2,15 @@
 //!
 //! Sums over the trials behind the estimate, of the flows' whole lives: what is lost in a warm-up is lost too.
 
-use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Trial, UdpUse};
+use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Levels, Side, Trial, UdpUse};
 
 use super::counters::ratio;
 use super::document::DatagramView;
+use super::settled::Settled;
 
 /// The datagrams of a cell; `None` where no trial counted any at both ends.
-pub fn datagrams(trials: &[&Trial]) -> Option<DatagramView> {
+pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
+    let trials = settled.trials.as_slice();
     let mut sums: Option<(DatagramReport, DatagramReport, Deaths)> = None;
     for trial in trials {
         let counted = |role| trial.end(role)?.datagrams;
@@ -39,8 +41,13 @@ pub fn datagrams(trials: &[&Trial]) -> Option<DatagramView> {
         datagrams_per_packet: ratio(sink.total, sink.total_packets),
         datagrams_per_receive: per_call(trials, |trial| trial.end(EndRole::Sink)),
         datagrams_per_send: per_call(trials, |trial| trial.end(EndRole::Source)),
-        namespace: namespace(trials),
+        // Where they arrive on another host, it would be this one's that is blamed.
+        namespace: namespace(trials).filter(|_| arrives_here(&settled.cell.factors)),
     })
+}
+
+fn arrives_here(levels: &Levels) -> bool {
+    levels.far().is_none_or(|(_, direction)| direction.far_side() == Side::Source)
 }
 
 /// Datagrams of the window that a call moved on average.

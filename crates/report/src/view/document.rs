@@ -281,6 +281,9 @@ pub struct RelayProgramView {
     pub left_behind: u64,
     /// Whether it had to be killed in any trial.
     pub stopped_by_force: bool,
+    /// Whose CPU time is its own, and how it was read; absent in sessions of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged: Option<String>,
 }
 
 /// Rates that fall into more than one heap.
@@ -449,7 +452,7 @@ pub struct LimitView {
 /// What the harness itself costs, from the null engine in the same blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FloorView {
-    /// Nanoseconds a call of the null engine takes, median over its trials.
+    /// Nanoseconds a call of the null engine takes, median over its trials; null where that is more than a real call takes.
     pub ns_per_call: Option<f64>,
     /// Trials behind it.
     pub trials: usize,
@@ -578,6 +581,9 @@ pub struct LookView {
     pub so_far: usize,
     /// Blocks with which the next look ends; `null` behind the last.
     pub next_blocks: Option<usize>,
+    /// Blocks with which the last look ends.
+    #[serde(skip)]
+    pub last_blocks: usize,
 }
 
 /// A level to avoid: beside the best by the confirmation, or beside another level in the median column of the screening.
@@ -596,6 +602,11 @@ pub struct AvoidView {
     pub dearer_upper: Option<f64>,
     /// Columns times blocks behind it.
     pub pairs: usize,
+    /// The other choices of the cells with this level that were confirmed, where not all of them were: it holds for those
+    /// alone. Absent where it holds for the level.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<schema::FactorLevels>")]
+    pub with: Vec<Factors>,
 }
 
 /// How often the hypervisor took CPU time during the trials of the confirmed cells.
@@ -644,7 +655,7 @@ pub struct GroupRecommendation {
     pub best: Option<CellId>,
     /// Blocks that would probably settle it.
     pub more_blocks: Option<u64>,
-    /// How long they would take, seconds.
+    /// How long they would take, seconds, with what the other questions of the session get meanwhile.
     pub more_seconds: Option<f64>,
     /// The answer in words.
     pub text: String,
@@ -785,7 +796,7 @@ pub struct Recommendation {
     pub survives_exchange: Option<bool>,
     /// Blocks that would probably settle it.
     pub more_blocks: Option<u64>,
-    /// How long they would take, seconds.
+    /// How long they would take, seconds, with what the other questions of the session get meanwhile.
     pub more_seconds: Option<f64>,
     /// The answer in words.
     pub text: String,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, Trial, Workload};
+use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, RelayMethod, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
@@ -62,18 +62,57 @@ const MORE: &[Metric] = &[
         of: |trial| per_second(trial, arrived(trial)?.datagrams),
     },
     Metric { name: "packets_per_second", unit: "packets/s", of: |trial| per_second(trial, arrived(trial)?.packets) },
+    Metric { name: TO, unit: "bytes/s", of: |trial| one_way(trial, false) },
+    Metric { name: FROM, unit: "bytes/s", of: |trial| one_way(trial, true) },
+    Metric { name: NEAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, false) },
+    Metric { name: FAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, true) },
 ];
+
+/// Where bytes go both ways at once: the rate of those that come from the end that connected.
+pub const TO: &str = "to_bytes_per_second";
+/// The rate of those that go back to it.
+pub const FROM: &str = "from_bytes_per_second";
+/// CPUs that the end used that connected, as a writer and as a reader.
+pub const NEAR_CPUS: &str = "near_cpus";
+/// The same of the other end.
+pub const FAR_CPUS: &str = "far_cpus";
+
+/// Writers and readers of a stream that goes both ways at once.
+fn both_ways(trial: &Trial) -> Option<(&EndReport, &EndReport)> {
+    let (source, sink) = (trial.end(EndRole::Source)?, trial.end(EndRole::Sink)?);
+    sink.flows.iter().any(|flow| flow.back).then_some((source, sink))
+}
+
+fn one_way(trial: &Trial, back: bool) -> Option<f64> {
+    let (_, sink) = both_ways(trial)?;
+    per_second(trial, sink.flows.iter().filter(|flow| flow.back == back).map(|flow| flow.bytes).sum())
+}
+
+/// The end that connected writes what goes there and reads what comes back.
+fn cpus_of_host(trial: &Trial, far: bool) -> Option<f64> {
+    let (source, sink) = both_ways(trial)?;
+    let used = |end: &EndReport, back: bool| -> u64 {
+        end.flows.iter().filter(|flow| flow.back == back).map(|flow| flow.cpu_ns).sum()
+    };
+    ratio(used(source, far) + used(sink, !far), trial.wall_ns).filter(|cpus| *cpus > 0.0)
+}
 
 /// Sends of a relay that asked for no copy, and were copied: their share.
 pub const RELAY_COPIED: &str = "relay_copied_share";
 
 /// Of relays, as a stream has them, both, and calls.
-const OF_RELAYS: &[Metric; 4] = &[
+const OF_RELAYS: &[Metric; 8] = &[
     Metric {
         name: "relay_cpu_s_per_gib",
         unit: "s/GiB",
         of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * (1u64 << 30) as f64 / 1e9),
     },
+    Metric {
+        name: RELAY_SYSTEM_CALLS[0],
+        unit: "system calls/MiB",
+        of: |trial| Some(relay_system_calls(trial)? * MIB),
+    },
+    Metric { name: RELAY_SWITCHES[0], unit: "context switches/MiB", of: |trial| Some(relay_switches(trial)? * MIB) },
     Metric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus },
     Metric { name: RELAY_COPIED, unit: "share", of: relay_copied_share },
     Metric {
@@ -81,7 +120,36 @@ const OF_RELAYS: &[Metric; 4] = &[
         unit: "s/M calls",
         of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9),
     },
+    Metric { name: RELAY_SYSTEM_CALLS[1], unit: "system calls/call", of: relay_system_calls },
+    Metric { name: RELAY_SWITCHES[1], unit: "context switches/call", of: relay_switches },
 ];
+
+/// System calls that a relay of ours made, for a MiB of a stream or for a call.
+pub const RELAY_SYSTEM_CALLS: [&str; 2] = ["relay_system_calls_per_mib", "relay_system_calls_per_call"];
+/// Times that its threads left their CPUs, willing or not, in the same way.
+pub const RELAY_SWITCHES: [&str; 2] = ["relay_switches_per_mib", "relay_switches_per_call"];
+
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// A relay's system calls for each unit that came through. An engine counts all of them over its whole life; where there is none
+/// they are those that moved bytes.
+fn relay_system_calls(trial: &Trial) -> Option<f64> {
+    let relay = trial.end(EndRole::Relay)?;
+    let of_engine = relay.engine.map(|engine| engine.system_calls as f64 * relay.window_share());
+    relay_per_unit(trial, of_engine.unwrap_or(relay.calls as f64))
+}
+
+fn relay_switches(trial: &Trial) -> Option<f64> {
+    let relay = trial.end(EndRole::Relay)?;
+    relay_per_unit(trial, relay.voluntary_switches.saturating_add(relay.involuntary_switches) as f64)
+}
+
+/// What a relay counted within its window for each unit; `None` where it counted nothing, as of programs nobody does.
+fn relay_per_unit(trial: &Trial, counted: f64) -> Option<f64> {
+    let seconds = trial.end(EndRole::Relay)?.window_ns as f64 / 1e9;
+    let units = trial.rate()? * seconds;
+    (counted > 0.0 && units > 0.0).then(|| counted / units)
+}
 
 fn relay_copied_share(trial: &Trial) -> Option<f64> {
     let engine = trial.end(EndRole::Relay)?.engine.filter(|engine| engine.zero_copy > 0)?;
@@ -172,9 +240,12 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Ring => MORE_OF_RINGS,
         Workload::Check => MORE_OF_CHECKS,
     };
+    let method: Option<RelayMethod> = settled.cell.factors.get("relay").name().and_then(|name| name.parse().ok());
     let of_relay = match settled.workload() {
-        Workload::Stream => &OF_RELAYS[..3],
-        _ => &OF_RELAYS[1..],
+        // What its process used is next to nothing of what it costs.
+        _ if method.is_some_and(|method| !method.is_charged()) => &[],
+        Workload::Stream => &OF_RELAYS[..5],
+        _ => &OF_RELAYS[3..],
     };
     let all = metrics.iter().chain(of_relay).map(|metric| (metric.name, estimate(metric, settled, level)));
     let known = all.filter(|(_, estimate)| estimate.median.is_some());

@@ -33,12 +33,18 @@ impl Floors {
             by_group.extend(median(&calls).map(|ns| (floor.cell.group.clone(), ns)));
             all.extend(calls);
         }
-        let fastest = settled
+        let real: Vec<(&Settled, f64)> = settled
             .iter()
             .filter(|settled| settled.cell.kind == CellKind::Candidate && !moves_nothing(&settled.cell.factors))
             .filter_map(|settled| Some((settled, cheapest_call_ns(settled)?)))
-            .min_by(|a, b| a.1.total_cmp(&b.1));
-        let ns_per_call = median(&all);
+            .collect();
+        let fastest = real.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+        // What a call costs holds the floor: one that is dearer was off its CPU, and tells nothing.
+        let of_group = |group: &GroupId| {
+            real.iter().filter(|(settled, _)| settled.cell.group == *group).map(|(_, ns)| *ns).reduce(f64::min)
+        };
+        by_group.retain(|group, floor| of_group(group).is_none_or(|ns| *floor <= ns));
+        let ns_per_call = median(&all).filter(|floor| fastest.is_none_or(|(_, ns)| *floor <= ns));
         let view = FloorView {
             ns_per_call,
             trials: all.len(),

@@ -179,7 +179,7 @@ fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> Gr
         survives_exchange: decision.survives_exchange,
         best: id(judged.verdict.leader()).filter(|_| judged.verdict.present.len() > 1),
         more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
-        more_seconds: decision.settle.as_ref().and_then(|settle| settle.seconds),
+        more_seconds: decision.settle.as_ref().and_then(|settle| settle.session_s),
         text: verdict.text(),
     }
 }

@@ -136,12 +136,17 @@ fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<Leve
     let compared = || group.varied.iter().filter(|name| own.role_of(name) == Role::Choice);
     let others = compared().filter(|name| !name.ends_with("_size") && compared().any(|other| other != *name));
     let found = others.filter_map(|factor| {
+        // What a choice has no level of, as some relays have no threads to choose, is decided by something else.
+        let has = |choice: &usize| levels_of(*choice).is_some_and(|levels| *levels.get(factor) != Level::Absent);
         let same =
             |choice: &usize| levels_of(*choice).is_some_and(|levels: &Levels| levels.get(factor) == own.get(factor));
         let (with, without): (Vec<usize>, Vec<usize>) = group.verdict.present.iter().copied().partition(same);
         let excess = |choice: &usize| group.verdict.excess[*choice].unwrap_or(f64::INFINITY);
         let spread = with.iter().map(excess).fold(scope.margin.ln_1p(), f64::max);
-        let rival = without.into_iter().min_by(|a, b| excess(a).total_cmp(&excess(b)))?;
+        let rival = without
+            .into_iter()
+            .filter(|rival| has(rival) && has(&chosen))
+            .min_by(|a, b| excess(a).total_cmp(&excess(b)))?;
         let pair = group.verdict.pair(rival, chosen)?;
         let reach = pair.critical * pair.error;
         (pair.mean - reach > spread).then_some(())?;

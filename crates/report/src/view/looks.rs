@@ -36,10 +36,9 @@ pub struct Standing {
 }
 
 impl LookView {
-    /// Blocks with which the last look ends: each ends with twice as many as the one before. `None` behind the last.
-    pub fn last_blocks(&self) -> Option<usize> {
-        let further = u32::try_from(self.of.saturating_sub(self.done + 1)).ok()?;
-        Some(self.next_blocks?.saturating_mul(2_usize.checked_pow(further)?))
+    /// Blocks with which the looks that are left end. `None` behind the last.
+    pub fn left_until(&self) -> Option<usize> {
+        self.next_blocks.map(|_| self.last_blocks)
     }
 }
 
@@ -52,7 +51,7 @@ impl Standing {
 
     /// Whether the looks that are left have so many blocks.
     pub fn has_room_for(&self, blocks: u64) -> bool {
-        let left = self.view.as_ref().and_then(|look| Some(look.last_blocks()? - look.blocks));
+        let left = self.view.as_ref().and_then(|look| Some(look.left_until()? - look.blocks));
         left.is_some_and(|left| blocks <= left as u64)
     }
 }
@@ -88,6 +87,7 @@ impl Looks {
                 blocks: judged.unwrap_or(0),
                 so_far: blocks - judged.unwrap_or(0),
                 next_blocks: next(&looks, blocks).map(|look| look.blocks),
+                last_blocks: looks.last().map_or(0, |look| look.blocks),
             }),
         }
     }

@@ -21,7 +21,7 @@ mod course;
 mod datagrams;
 pub mod document;
 mod environment;
-mod estimate;
+pub(crate) mod estimate;
 mod first;
 mod floor;
 mod footprint;
@@ -183,6 +183,11 @@ impl View {
             cells,
             groups,
         };
+        if let Some(text) = view.versus.as_ref().map(|versus| first::recommendation_of_two(&view, versus)) {
+            // No choice is named: what is asked of two is whether the second is worse.
+            view.verdicts.iter_mut().for_each(|verdict| verdict.recommendation.text.clone_from(&text));
+            view.groups.iter_mut().for_each(|group| group.recommendation.text.clone_from(&text));
+        }
         view.answer = first::answer(&view, record.imported);
         view
     }

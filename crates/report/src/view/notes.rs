@@ -10,7 +10,7 @@ use super::options;
 use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
-use crate::sentence::percent;
+use crate::sentence::{at_most, percent};
 
 /// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.
 const FLOOR_AIM: f64 = 0.01;
@@ -72,7 +72,7 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     }
     if group.recommendation.survives_exchange == Some(false) {
         let bound = group.twin.as_ref().and_then(|twin| twin.exchanged_bound);
-        let bound = bound.map_or_else(String::new, |bound| format!(" (at most {} more)", percent(bound)));
+        let bound = bound.map_or_else(String::new, |bound| format!(" (at most {} more)", at_most(bound)));
         say(format!(
             "every block measured one choice twice, and by the second measurement it is not shown{bound}: trust it less"
         ));

@@ -49,26 +49,20 @@ fn of_last_trial(cell: CellId, series: &[Series], interval_ns: u64) -> Option<Ov
     let squares: f64 = sum.iter().map(|rate| (rate - mean).powi(2)).sum();
     let spread = (whole > 1 && mean > 0.0).then(|| (squares / (whole - 1) as f64).sqrt() / mean);
     let flows = flows.into_iter().map(|rates| rates[..whole].to_vec()).collect();
-    Some(OverTimeView { cell, interval_ns, flows, sum, mean, spread })
+    Some(OverTimeView { cell, interval_ns, unit: unit(end), flows, sum, mean, spread })
 }
 
-/// Bytes per second in every whole interval; the bytes of a bin are spread evenly over its time.
-fn rates(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
-    let total_ns: u64 = bins.iter().map(|bin| bin.ns).sum();
-    let mut bytes = vec![0.0; (total_ns / interval_ns.max(1)) as usize];
-    let mut from_ns = 0;
-    for bin in bins {
-        let end_ns = from_ns + bin.ns;
-        while from_ns < end_ns {
-            let at = from_ns / interval_ns.max(1);
-            let to_ns = end_ns.min((at + 1) * interval_ns.max(1));
-            if let Some(interval) = bytes.get_mut(at as usize) {
-                *interval += bin.bytes as f64 * (to_ns - from_ns) as f64 / bin.ns as f64;
-            }
-            from_ns = to_ns;
-        }
+/// What the bins of an end count, a second.
+fn unit(end: EndRole) -> &'static str {
+    match end {
+        EndRole::Ring => "NOPs/s",
+        _ => "bytes/s",
     }
-    bytes.into_iter().map(|bytes| bytes * 1e9 / interval_ns as f64).collect()
+}
+
+/// Counts per second in every whole interval.
+fn rates(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
+    Bin::by_interval(bins, interval_ns).into_iter().map(|bytes| bytes * 1e9 / interval_ns as f64).collect()
 }
 
 #[cfg(test)]
@@ -98,9 +92,16 @@ mod tests {
             series(1, EndRole::Sink, 1, &[(second, 20), (second, 20)]),
         ];
         let found = of_last_trial(CellId("c1".into()), &all, second).unwrap();
-        assert_eq!(found.flows, [[10.0, 30.0], [20.0, 20.0]]);
+        assert_eq!((found.unit, found.flows), ("bytes/s", vec![vec![10.0, 30.0], vec![20.0, 20.0]]));
         assert_eq!((found.sum, found.mean), (vec![30.0, 50.0], 40.0));
         assert!((found.spread.unwrap() - 200f64.sqrt() / 40.0).abs() < 1e-12);
         assert_eq!(of_last_trial(CellId("c1".into()), &all, 10 * second), None);
+    }
+
+    #[test]
+    fn a_ring_counts_what_it_completes() {
+        let all = [series(0, EndRole::Ring, 0, &[(1_000_000_000, 7), (1_000_000_000, 9)])];
+        let found = of_last_trial(CellId("c1".into()), &all, 1_000_000_000).unwrap();
+        assert_eq!((found.unit, found.sum), ("NOPs/s", vec![7.0, 9.0]));
     }
 }

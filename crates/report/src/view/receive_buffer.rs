@@ -10,7 +10,7 @@ use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::CellView;
 use crate::phrase::join;
-use crate::sentence::percent;
+use crate::sentence::{at_least, percent};
 
 /// So many times the system calls, or fewer, and the pieces of a request came together.
 const GATHERED: f64 = 0.85;
@@ -59,7 +59,7 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
             false => format!("Do not set SO_RCVBUF: {within}."),
         }
     } else if autos.iter().any(|auto| auto.shown_bad(margin)) {
-        let worst = worst.map_or_else(String::new, |above| format!(" by at least {}", percent(above)));
+        let worst = worst.map_or_else(String::new, |above| format!(" by at least {}", at_least(above)));
         let bad = autos.iter().filter(|auto| auto.shown_bad(margin)).count();
         let groups = if bad < sweeps.len() { format!(" in {bad} of {} groups", sweeps.len()) } else { String::new() };
         format!("Set SO_RCVBUF: left to the system it is worse than the best{worst}{groups}.")
@@ -126,14 +126,14 @@ fn bounds(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
     };
     let (Some(first), Some(last)) = (fit.first(), fit.last()) else {
         let least = sizes.iter().filter_map(|bytes| cost(*bytes)).reduce(f64::min)?;
-        return Some(format!("Every size costs at least {}.", percent(least)));
+        return Some(format!("Every size costs at least {}.", at_least(least)));
     };
     let below = sizes.iter().rev().find(|bytes| *bytes < first && cost(**bytes).is_some());
     let above = sizes.iter().find(|bytes| *bytes > last && cost(**bytes).is_some());
     let costs: Vec<String> = [below, above]
         .into_iter()
         .flatten()
-        .filter_map(|bytes| Some(format!("{} costs at least {}", Bytes(*bytes), percent(cost(*bytes)?))))
+        .filter_map(|bytes| Some(format!("{} costs at least {}", Bytes(*bytes), at_least(cost(*bytes)?))))
         .collect();
     let fit = match (enough.is_empty(), first == last) {
         (false, _) => format!("{} is the smallest size shown good enough", Bytes(*first)),

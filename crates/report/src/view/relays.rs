@@ -2,7 +2,7 @@
 //! them cost the least CPU time.
 
 use bytegauge_model::relay_program::short_relay_name;
-use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant};
+use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant, significant_down, significant_up};
 use bytegauge_model::{CellKind, Level, RelayHolds, RelayMethod};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
@@ -18,9 +18,25 @@ const CHEAPEST: usize = 3;
 /// The lines of a group; none where there is no relay.
 pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let all: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
-    // One that got no CPU within its windows has no cost.
-    let costed: Vec<&CellView> = all.iter().copied().filter(|cell| cost(cell).is_some()).collect();
-    [reach(view, group, &costed), cheapest(&costed), copied(&all), programs(&all)].into_iter().flatten().collect()
+    // One that got no CPU within its windows has no cost; one that is never charged is a relay all the same.
+    let used = |cell: &&CellView| cost(cell).is_some() || caveat(cell).is_some();
+    let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
+    // One that was skipped is not named.
+    let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
+    [caveat, reach(view, group, &costed), cheapest(&costed), copied(&all), programs(&all)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// What must be known of a relay wherever it is named, beside what was measured.
+pub fn caveat(cell: &CellView) -> Option<&'static str> {
+    method(cell)?.caveat()
+}
+
+/// The method, of a relay of ours.
+fn method(cell: &CellView) -> Option<RelayMethod> {
+    cell.level("relay").name()?.parse().ok().filter(|method| *method != RelayMethod::Direct)
 }
 
 /// What a connection holds of the system through each of the relays of ours, whether or not anything moves on it: what many
@@ -28,12 +44,7 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
 pub fn held(view: &View) -> Option<String> {
     let mut told: Vec<(String, Vec<String>)> = Vec::new();
     for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
-        let Some(method) = cell.level("relay").name().and_then(|name| name.parse::<RelayMethod>().ok()) else {
-            continue;
-        };
-        if method == RelayMethod::Direct {
-            continue;
-        }
+        let Some(method) = method(cell) else { continue };
         let (text, name) = (holds(method, cell), name(cell));
         match told.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) if names.contains(&name) => {}
@@ -75,7 +86,9 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
     let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
     let without = rate(ceiling)?;
     let told = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
-    Some(format!("without a relay {told}; the fastest, {}, keeps {} of it", name(fastest), percent(most / without)))
+    // Which is the best is told by pairs of trials: a median alone may lead by chance.
+    let share = format!("{:.0} %", most / without * 100.0);
+    Some(format!("without a relay {told}; the fastest by its median, {}, keeps {share} of it", name(fastest)))
 }
 
 fn cheapest(relays: &[&CellView]) -> Option<String> {
@@ -90,7 +103,7 @@ fn cheapest(relays: &[&CellView]) -> Option<String> {
         let interval = cost
             .lower
             .zip(cost.upper)
-            .map(|(lower, upper)| format!(" ({} to {})", significant(lower, 2), significant(upper, 2)));
+            .map(|(lower, upper)| format!(" ({} to {})", significant_down(lower, 2), significant_up(upper, 2)));
         format!("{} {}{}", name(cell), significant(*median, 2), interval.unwrap_or_default())
     });
     Some(format!("least CPU of the relay alone, {unit}: {}", told.collect::<Vec<_>>().join(", ")))
@@ -111,11 +124,13 @@ fn copied(relays: &[&CellView]) -> Option<String> {
 /// Which versions of programs were measured, and which of them did not leave as they should.
 fn programs(relays: &[&CellView]) -> Option<String> {
     let known = |cell: &&CellView| {
-        let RelayProgramView { version, left_behind, stopped_by_force } = cell.relay_program.as_ref()?;
+        let RelayProgramView { version, left_behind, stopped_by_force, charged } = cell.relay_program.as_ref()?;
         let version = version.as_deref().unwrap_or("of unknown version");
         let left = (*left_behind > 0).then(|| format!(" (left {left_behind} processes behind, which were ended)"));
         let by_force = stopped_by_force.then_some(" (did not heed SIGTERM and was killed)");
-        Some(format!("{}: {version}{}{}", name(cell), left.unwrap_or_default(), by_force.unwrap_or_default()))
+        let charged = charged.as_ref().map(|whose| format!(" (charged: {whose})"));
+        let told = [charged, left, by_force.map(str::to_owned)].into_iter().flatten().collect::<String>();
+        Some(format!("{}: {version}{told}", name(cell)))
     };
     let told: Vec<String> = relays.iter().filter_map(known).collect();
     (!told.is_empty()).then(|| format!("programs: {}", told.join(", ")))

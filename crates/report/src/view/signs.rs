@@ -44,7 +44,7 @@ pub fn gather(known: &Known) -> Signs {
     let flows = flows(levels);
     let (source, sink) = (source_sums(&known.settled.trials), sink_sums(&known.settled.trials));
     let idle = |end: Option<EndSums>| end.and_then(|end| idle_per_sleep_us(&end, flows));
-    let queued = |end: Option<EndSums>| end.and_then(|end| queued_share(&end, flows));
+    let queued = |end: Option<EndSums>| end.filter(|_| !is_uncharged(known)).and_then(|end| queued_share(&end, flows));
     let call_ns = [source, sink].into_iter().flatten().filter_map(|end| call_ns(&end, flows)).reduce(f64::min);
     Signs {
         two_ended: levels.transport().map_or(source.is_some(), |transport| transport.two_ended()),
@@ -68,7 +68,7 @@ pub fn gather(known: &Known) -> Signs {
         rwnd_limited_share: known.counters.rwnd_limited_share,
         sndbuf_limited_share: known.counters.sndbuf_limited_share,
         larger_buffer: known.larger_buffer,
-        offered_rate: levels.offered_rate().map(|rate| rate as f64),
+        offered_rate: levels.offered_rate().map(|rate| rate as f64 * ways(levels) as f64),
         rate: known.rate,
         think_share: source.and_then(|end| think_share(&end, levels, flows)),
         floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
@@ -81,12 +81,21 @@ fn system_share(end: Option<EndSums>) -> Option<f64> {
     Some(spent.system_ns as f64 / (spent.user_ns as f64 + spent.system_ns as f64))
 }
 
+/// Whether the kernel relays in nobody's name: then an end that waits for a CPU may wait for that, and not for other programs.
+fn is_uncharged(known: &Known) -> bool {
+    let name = known.settled.cell.factors.get("relay").name();
+    name.and_then(|name| name.parse::<RelayMethod>().ok()).is_some_and(|method| !method.is_charged())
+}
+
 /// Gathers the signs of a relay, where there is one.
 fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
     let levels = &known.settled.cell.factors;
     let per_trial: Vec<f64> = known.settled.trials.iter().filter_map(|trial| trial.relay_cpus()).collect();
     // A program of somebody else's may use as many as there are.
     let method: Option<RelayMethod> = levels.get("relay").name()?.parse().ok();
+    if is_uncharged(known) {
+        return None;
+    }
     let alone = method.is_some_and(RelayMethod::has_one_thread) || levels.get("relay_threads").name() == Some("one");
     let pinned = levels.get("relay_placement").name().is_some_and(|name| !["unpinned", "follows"].contains(&name));
     let each = if levels.workload() == Workload::Call { 2 } else { 1 };
@@ -134,7 +143,8 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     let shares = same_cpu || (!pinned && client_lanes + server_lanes > cpus);
     let used = client.and_then(|end| end.cpus()).zip(server.and_then(|end| end.cpus()));
     let idle = |end: Option<EndSums>, lanes| end.and_then(|end| idle_per_sleep_us(&end, lanes));
-    let queued = |end: Option<EndSums>, lanes| end.and_then(|end| queued_share(&end, lanes));
+    let queued =
+        |end: Option<EndSums>, lanes| end.filter(|_| !is_uncharged(known)).and_then(|end| queued_share(&end, lanes));
     let share = |count: u64| (call.begun > 0).then(|| count as f64 / call.begun as f64);
     let listen_overflows = listen_overflows(known.settled);
     let client_call_ns =
@@ -192,9 +202,13 @@ pub fn lanes(levels: &Levels) -> u64 {
     }
 }
 
-/// Parallel flows of a cell.
+/// Parallel flows of a cell; of both ways each.
 pub fn flows(levels: &Levels) -> u64 {
-    levels.get("flows").number().unwrap_or(1).max(1)
+    levels.get("flows").number().unwrap_or(1).max(1).saturating_mul(ways(levels))
+}
+
+fn ways(levels: &Levels) -> u64 {
+    if levels.goes_both_ways() { 2 } else { 1 }
 }
 
 /// Wall time of a thread per call, ns.

@@ -1,6 +1,6 @@
 //! Times of a session: when, how long, and how long it was meant to take. Reads no clock.
 
-use bytegauge_model::{BlockRecord, Nanos};
+use bytegauge_model::{BlockRecord, Nanos, Trial, TrialTime};
 use serde_json::Value;
 
 use super::environment::fact;
@@ -11,7 +11,7 @@ const PAUSE_NS: u64 = 10_000_000_000;
 
 /// The longest that a session waits between two trials is for a run that does not end (60 s), and for ends that do not get
 /// ready (30 s); twice as long when it rests between them.
-const TRIAL_PAUSE_NS: u64 = 200_000_000_000;
+const FAILURE_NS: u64 = 200_000_000_000;
 
 /// From the session's begin to its end, without the pauses between an interruption, or a look, and `--resume`; of an
 /// unfinished one to its last trial.
@@ -19,30 +19,52 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let started = data.record.started_unix_ns;
     let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
     let lasted = data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started)?;
-    let trials = data.trials.iter().map(|trial| (trial.started_unix_ns, trial.wall_ns));
-    lasted.checked_sub(paused_ns(&data.blocks, trials)).filter(|ns| *ns > 0)
+    lasted.checked_sub(paused_ns(&data.blocks, data.trials.iter().map(Trial::time))).filter(|ns| *ns > 0)
 }
 
-/// The time between a session's blocks, and between its trials (begin, length), in which nobody measured, nanoseconds. A
-/// block that was interrupted is not kept, and its trials are.
-pub fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = (u64, u64)>) -> u64 {
-    let blocks = blocks.iter().map(|block| (block.started_unix_ns, PAUSE_NS, block.surroundings.wall_ns));
-    let trials = trials.into_iter().map(|(began, lasted)| (began, TRIAL_PAUSE_NS, lasted));
-    let mut measured: Vec<(u64, u64, u64)> = blocks.chain(trials).collect();
+/// The time between a session's blocks, and between its trials, in which nobody measured, nanoseconds. A block that was
+/// interrupted is not kept, and its trials are: they are followed within twice the longest gap between trials of blocks
+/// that are whole.
+pub fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = TrialTime>) -> u64 {
+    let mut trials: Vec<TrialTime> = trials.into_iter().collect();
+    trials.sort_unstable();
+    let mut whole: Vec<(u64, u64)> =
+        blocks.iter().map(|block| span(block.started_unix_ns, block.surroundings.wall_ns)).collect();
+    whole.sort_unstable();
+    let usual_ns = longest_gap(&whole, &trials).map_or(FAILURE_NS, |ns| ns.saturating_mul(2).max(PAUSE_NS));
+    let patience = |trial: &TrialTime| if trial.is_measured { usual_ns } else { FAILURE_NS };
+    let trials = trials.iter().map(|trial| (span(trial.began_unix_ns, trial.wall_ns), patience(trial)));
+    let mut measured: Vec<((u64, u64), u64)> = whole.iter().map(|&span| (span, PAUSE_NS)).chain(trials).collect();
     measured.sort_unstable();
-    let Some(&(mut until, mut before, _)) = measured.first() else { return 0 };
+    let Some(&((mut until, _), mut before)) = measured.first() else { return 0 };
     let mut paused = 0;
-    for (began, longest, lasted) in measured {
-        let ends = began.saturating_add(lasted);
+    for ((began, ends), patience) in measured {
         // What lies within a block ends with it.
-        if began > until || ends > until && longest == PAUSE_NS {
+        if began > until || ends > until && patience == PAUSE_NS {
             let gap = began.saturating_sub(until);
-            paused += if gap > longest.max(before) { gap } else { 0 };
-            before = longest;
+            paused += if gap > patience.max(before) { gap } else { 0 };
+            before = patience;
         }
         until = until.max(ends);
     }
     paused
+}
+
+fn span(began: u64, lasted: u64) -> (u64, u64) {
+    (began, began.saturating_add(lasted))
+}
+
+/// The longest time between two measured trials that follow each other in one of these blocks; `None` where no block holds
+/// two.
+fn longest_gap(blocks: &[(u64, u64)], trials: &[TrialTime]) -> Option<u64> {
+    let within = |pair: &&[TrialTime]| {
+        let block = blocks.partition_point(|(began, _)| *began <= pair[0].began_unix_ns).checked_sub(1);
+        pair.iter().all(|trial| trial.is_measured) && block.is_some_and(|at| pair[1].began_unix_ns < blocks[at].1)
+    };
+    let gap = |pair: &[TrialTime]| {
+        pair[1].began_unix_ns.saturating_sub(pair[0].began_unix_ns.saturating_add(pair[0].wall_ns))
+    };
+    trials.windows(2).filter(within).map(gap).max()
 }
 
 /// The plan's budget, where it tells one.
@@ -107,16 +129,28 @@ mod tests {
             complete: true,
             surroundings: Surroundings { wall_ns: lasted_s * SECOND, ..Surroundings::default() },
         };
+        let trial =
+            |at_s: u64, is_measured: bool| TrialTime { began_unix_ns: at_s * SECOND, wall_ns: SECOND, is_measured };
         let paused = |blocks: &[BlockRecord], trials_s: &[u64]| {
-            paused_ns(blocks, trials_s.iter().map(|at| (at * SECOND, SECOND))) / SECOND
+            paused_ns(blocks, trials_s.iter().map(|at| trial(*at, true))) / SECOND
         };
         // As long as a block lasts nobody pauses, however far its trials are apart.
         assert_eq!(paused(&[block(100, 300)], &[100, 398]), 0);
         assert_eq!(paused(&[block(100, 3), block(103, 3), block(150, 3)], &[100, 102, 103, 105, 150]), 44);
         // An interrupted block is not kept: its trials are, here at 10 and 12 s.
         assert_eq!(paused(&[block(400, 3), block(403, 3)], &[10, 12, 400, 402, 403]), 387);
+        // So is a short one, of a session whose trials follow each other at once; here from 108 to 130 s.
+        let whole = [block(100, 3), block(103, 3)];
+        assert_eq!(paused(&whole, &[100, 101, 102, 103, 104, 105, 106, 107, 130, 131]), 22);
         // What fails may take a while.
-        assert_eq!(paused(&[block(100, 3)], &[10, 100, 102]), 0);
+        let failed = [trial(100, true), trial(101, true), trial(107, false), trial(130, true)];
+        assert_eq!(paused_ns(&whole, failed), 0);
+        // A wait for what failed is not how trials usually follow each other: here from 181 to 300 s nobody measures.
+        let ok = |at_s| trial(at_s, true);
+        let waited = [ok(100), trial(101, false), ok(170), ok(172), ok(180), ok(300)];
+        assert_eq!(paused_ns(&[block(100, 75)], waited) / SECOND, 119);
+        // Where no block is whole, nothing tells how trials follow each other.
+        assert_eq!(paused(&[], &[10, 100, 102]), 0);
         assert_eq!(paused(&[], &[]), 0);
     }
 

@@ -63,7 +63,7 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
             bound: decision.bound,
             survives_exchange: decision.survives_exchange,
             more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
-            more_seconds: decision.settle.as_ref().and_then(|settle| settle.seconds),
+            more_seconds: decision.settle.as_ref().and_then(|settle| settle.session_s),
             text,
         },
     }

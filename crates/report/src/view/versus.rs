@@ -120,9 +120,9 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).flatten().any(|at| is_counted(&conditions.settled[*at]));
     let cost = match (counts, offered) {
-        (true, _) => Cost { name: "events", verb: "count", more: "more events" },
-        (false, true) => Cost { name: "cpu time", verb: "take", more: "longer CPU time" },
-        (false, false) => Cost { name: "time", verb: "take", more: "longer" },
+        (true, _) => Cost { name: "events", verb: "count", more: "more events", multiple: "as many events" },
+        (false, true) => Cost { name: "cpu time", verb: "take", more: "more CPU time", multiple: "as much CPU time" },
+        (false, false) => Cost { name: "time", verb: "take", more: "longer", multiple: "as long" },
     };
     let text = text(&compared, [&a_side, &b_side], margin, &cost);
     VersusView {
@@ -199,8 +199,10 @@ struct Cost {
     name: &'static str,
     /// What the dearer one does: `take`.
     verb: &'static str,
-    /// And of what: `longer`.
+    /// And of what, beside a percentage: `longer`.
     more: &'static str,
+    /// The same beside a multiple: `as long`.
+    multiple: &'static str,
 }
 
 /// Whether runs are rated by what was counted meanwhile.
@@ -217,44 +219,82 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
             None => "nothing was compared: no block is whole".into(),
         };
     };
-    let within = percent(margin);
-    let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
-    if let Some(why) = &compared.why_open {
-        return format!("not decided: {why}");
-    }
-    let Cost { verb, more, .. } = cost;
-    let takes = |slower: &str, from: f64, to: f64| {
-        format!(
-            "{slower} {verb}s {} {more} for the same work ({} to {})",
-            times(d.abs()),
-            times(from.max(0.0)),
-            times(to)
-        )
-    };
-    // Where the interval holds no difference at all there is no slower one.
-    let small = match (lower > 0.0, upper < 0.0) {
-        (true, _) => format!("; {}", takes("b", lower, upper)),
-        (_, true) => format!("; {}", takes("a", -upper, -lower)),
-        _ => String::new(),
-    };
-    match compared.verdict {
-        Verdict::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
-        Verdict::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
-        Verdict::Equivalent => format!("as good: neither {verb}s more than {within} {more} than the other{small}"),
-        Verdict::Inconclusive => format!(
-            "not decided: b may {verb} up to {} {more} than a, and a up to {} {more} than b, where {within} is the margin",
-            times(upper.max(0.0)),
-            times((-lower).max(0.0))
-        ),
+    match &compared.why_open {
+        Some(why) => format!("not decided: {why}"),
+        None => said(&comparison, compared.verdict, margin, cost),
     }
 }
 
-/// A difference as a share, or where it is large as a multiple.
-fn times(ln: f64) -> String {
-    match ln.exp_m1() {
-        share if !share.is_finite() => "?".into(),
-        share if share >= 2.0 => format!("{} ×", bytegauge_model::unit::significant(1.0 + share, 3)),
-        share => percent(share),
+/// A verdict with the interval that it was read off.
+fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> String {
+    let within = percent(margin);
+    let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
+    let scale = Scale::of(&[d, lower, upper], cost);
+    let Cost { verb, .. } = cost;
+    let takes = |slower: &str, from: f64, to: f64| {
+        let (size, from, to) = (scale.size(d.abs()), scale.number(from.max(0.0)), scale.number(to));
+        format!("{slower} {verb}s {size} for the same work ({from} to {to})")
+    };
+    // Where the interval holds no difference at all there is no slower one.
+    let slower = match (lower > 0.0, upper < 0.0) {
+        (true, _) => Some(takes("b", lower, upper)),
+        (_, true) => Some(takes("a", -upper, -lower)),
+        _ => None,
+    };
+    match verdict {
+        Verdict::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
+        Verdict::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
+        Verdict::Equivalent => {
+            let small = slower.map_or_else(String::new, |slower| format!("; {slower}"));
+            format!("as good: neither {verb}s more than {within} {} than the other{small}", cost.more)
+        }
+        Verdict::Inconclusive => match slower {
+            Some(slower) => format!("not decided: {slower}, where {within} is the margin"),
+            None => format!(
+                "not decided: b may {verb} up to {} {than} a, and a up to {} {than} b, where {within} is the margin",
+                scale.size(upper),
+                scale.size(-lower),
+                than = scale.than()
+            ),
+        },
+    }
+}
+
+/// On which scale the differences of one text are told: nobody compares a percentage with a multiple.
+struct Scale<'a> {
+    /// As multiples, `3 × as long`, since one of them is large; else as percentages, `5 % longer`.
+    multiples: bool,
+    cost: &'a Cost,
+}
+
+/// From here on a difference is a multiple: whoever takes twice as long or more.
+const MULTIPLE: f64 = 1.0;
+
+impl Scale<'_> {
+    /// Of differences that are told beside each other, in ln.
+    fn of<'a>(differences: &[f64], cost: &'a Cost) -> Scale<'a> {
+        let multiples = differences.iter().any(|ln| longer(*ln).abs() >= MULTIPLE);
+        Scale { multiples, cost }
+    }
+
+    /// A difference without its name: `5 %`, `3 ×`.
+    fn number(&self, ln: f64) -> String {
+        match ln.exp_m1() {
+            share if !share.is_finite() => "?".into(),
+            share if self.multiples => format!("{} ×", bytegauge_model::unit::significant(1.0 + share, 3)),
+            share => percent(share),
+        }
+    }
+
+    /// A difference with its name: `5 % longer`, `3 × as long`.
+    fn size(&self, ln: f64) -> String {
+        let name = if self.multiples { self.cost.multiple } else { self.cost.more };
+        format!("{} {name}", self.number(ln))
+    }
+
+    /// What stands before the other one: `5 % longer than`, `3 × as long as`.
+    fn than(&self) -> &'static str {
+        if self.multiples { "as" } else { "than" }
     }
 }
 
@@ -268,6 +308,47 @@ mod tests {
         close(1.05f64.ln(), 0.05);
         close(-1.05f64.ln(), -0.05);
         close(0.0, 0.0);
-        assert_eq!((times(0.02f64.ln_1p()), times(4f64.ln())), ("2 %".into(), "4 ×".into()));
+    }
+
+    #[test]
+    fn what_stands_in_one_text_is_told_on_one_scale() {
+        let time = Cost { name: "time", verb: "take", more: "longer", multiple: "as long" };
+        let check = |[lower, difference, upper]: [f64; 3], verdict: Verdict, expected: &str| {
+            let (lower, difference, upper) = (lower.ln(), difference.ln(), upper.ln());
+            let p = 1.0;
+            let comparison =
+                Comparison { difference, lower, upper, n: 12, p_any: p, p_beyond: p, p_equivalent: p, verdict };
+            assert_eq!(said(&comparison, verdict, 0.05, &time), expected);
+        };
+        check(
+            [1.0 / 3.36, 0.91, 2.8],
+            Verdict::Inconclusive,
+            "not decided: b may take up to 2.8 × as long as a, and a up to 3.36 × as long as b, where 5 % is the margin",
+        );
+        check(
+            [0.9, 1.0, 2.1],
+            Verdict::Inconclusive,
+            "not decided: b may take up to 2.1 × as long as a, and a up to 1.11 × as long as b, where 5 % is the margin",
+        );
+        check(
+            [0.8, 1.0, 1.5],
+            Verdict::Inconclusive,
+            "not decided: b may take up to 50 % longer than a, and a up to 25 % longer than b, where 5 % is the margin",
+        );
+        check(
+            [1.02, 1.06, 1.1],
+            Verdict::Inconclusive,
+            "not decided: b takes 6 % longer for the same work (2 % to 10 %), where 5 % is the margin",
+        );
+        check(
+            [1.9, 1.95, 2.0],
+            Verdict::Worse,
+            "b is worse: b takes 1.95 × as long for the same work (1.9 × to 2 ×), by more than 5 %",
+        );
+        check(
+            [1.4, 1.5, 1.6],
+            Verdict::Worse,
+            "b is worse: b takes 50 % longer for the same work (40 % to 60 %), by more than 5 %",
+        );
     }
 }

@@ -5,7 +5,12 @@ use bytegauge_model::{DatagramReport, EndRole, Trial, UdpUse};
 use bytegauge_report::{Settings, View, render};
 
 /// Trials as a sink of 1000-byte datagrams would have counted them, one in fifty of them lost.
-fn planted(mut change: impl FnMut(&mut DatagramReport)) -> View {
+fn planted(change: impl FnMut(&mut DatagramReport)) -> View {
+    planted_at(&[], change)
+}
+
+/// The same, with further conditions.
+fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramReport)) -> View {
     let plan = Plan {
         transports: vec!["udp"],
         profiles: vec!["drain"],
@@ -15,6 +20,10 @@ fn planted(mut change: impl FnMut(&mut DatagramReport)) -> View {
         ..Plan::default()
     };
     let mut data = session(&plan);
+    for (name, level) in conditions {
+        data.cells.iter_mut().for_each(|row| row.cell.factors.set(name, (*level).into()));
+        data.groups.iter_mut().for_each(|row| row.group.factors.set(name, (*level).into()));
+    }
     // The harness's own trials move nothing.
     for trial in data.trials.iter_mut().filter(|trial| trial.bytes > 0) {
         let (sent, mut came) = counted(trial);
@@ -106,4 +115,15 @@ fn the_document_and_the_table_hold_them() {
     // A stream of bytes has none of them.
     let bytes = View::of(&session(&Plan::default()), &Settings::default());
     assert!(!render::csv::render(&bytes).lines().next().unwrap().contains("datagrams"));
+}
+
+#[test]
+fn what_this_hosts_kernel_dropped_is_not_told_of_datagrams_that_went_to_another_one() {
+    let far = |direction: &'static str| planted_at(&[("host", "192.0.2.7:4711"), ("direction", direction)], |_| {});
+    for (view, is_told) in [(far("to"), false), (far("from"), true), (planted(|_| {}), true)] {
+        let namespaces: Vec<bool> =
+            view.cells.iter().filter_map(|cell| Some(cell.datagrams.as_ref()?.namespace.is_some())).collect();
+        assert!(!namespaces.is_empty() && namespaces.iter().all(|told| *told == is_told));
+    }
+    assert!(text(&far("to")).contains("UDP to the host 192.0.2.7:4711"));
 }

@@ -138,6 +138,24 @@ fn openmetrics_has_every_family_once_and_an_end() {
     assert_eq!(rates, view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count());
 }
 
+#[test]
+fn a_proof_that_hangs_on_one_of_two_measurements_carries_its_doubt() {
+    let (_, mut view) = planted();
+    let cell = view.cells.iter().find(|cell| cell.group == view.groups[0].id && cell.trials > 0).unwrap().id.clone();
+    let mut doubted = |survives: bool| {
+        let own = &mut view.groups[0].recommendation;
+        (own.cell, own.proven, own.survives_exchange) = (Some(cell.clone()), true, Some(survives));
+        (render::junit::render(&view), render::openmetrics::render(&view))
+    };
+    let (cases, gauges) = doubted(true);
+    assert!(!cases.contains("property") && !gauges.contains("doubt=\"second trials\"}"), "{cases}{gauges}");
+    let (cases, gauges) = doubted(false);
+    assert!(cases.contains("<property name=\"doubt\" value=\"proven, and not by the second trials"), "{cases}");
+    let told = |line: &&str| line.starts_with("bytegauge_proven{") && line.contains("doubt=\"second trials\"} 1");
+    assert_eq!(gauges.lines().filter(told).count(), 1, "{gauges}");
+    elements(&cases);
+}
+
 /// The elements of a document, in order: every one that is opened is closed, and nothing in it is unescaped.
 fn elements(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let (mut open, mut found, mut rest) = (Vec::new(), Vec::new(), text);

@@ -4,10 +4,12 @@
 mod across;
 mod audit;
 mod between;
+mod both_ways;
 mod calls;
 mod checks;
 mod datagrams;
 mod formats;
+mod newcomer;
 mod page;
 mod relays;
 mod render;
@@ -16,4 +18,5 @@ mod schema;
 mod screen;
 mod several;
 mod support;
+mod two;
 mod view;

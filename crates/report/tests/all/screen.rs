@@ -2,7 +2,7 @@
 
 use crate::support::{Plan, session};
 use bytegauge_model::{Level, Stage};
-use bytegauge_report::view::document::{Standing, UseRow};
+use bytegauge_report::view::document::{GridAxis, GridView, Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
 
@@ -24,7 +24,8 @@ fn fits(view: &View) {
     // A question may be shortened, what is answered never: rates, bounds' marks and notes stand in full.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if !text.contains(" more, ") {
-        let notes = view.answer.to_use.rows.iter().filter_map(|row| row.note.as_ref());
+        let noted = view.answer.to_use.rows.iter().filter(|row| row.times.is_none());
+        let notes = noted.filter_map(|row| row.note.as_ref());
         let lost: Vec<&String> = notes.filter(|note| !flat.contains(note.as_str())).collect();
         assert!(lost.is_empty(), "{lost:?}: {text}");
     }
@@ -123,7 +124,7 @@ fn what_was_only_screened_is_printed_in_brackets_and_rounded() {
     let text = screen(&view);
     assert!(text.contains("(3.0)") || text.contains("(2.9)") || text.contains("(3.1)"), "{text}");
     let full = render::terminal::full(&view, &render::TerminalStyle::default());
-    assert!(full.contains("(in brackets: only screened)"), "{full}");
+    assert!(full.contains("(…): only screened"), "{full}");
 }
 
 #[test]
@@ -226,7 +227,18 @@ fn what_is_to_be_done_next_can_be_done() {
     // They may be somebody else's: then the looks that are left are all that there is.
     assert!(view.answer.next.iter().any(|step| step == "bytegauge stream --resume 12 --until proven"), "{said}");
     fits(&view);
-    assert!(view.answer.head.ends_with("other programs kept 1.4 of 2 CPUs busy"), "{}", view.answer.head);
+    assert!(view.answer.head.ends_with("other programs used 1.4 of 2 CPUs"), "{}", view.answer.head);
+}
+
+#[test]
+fn a_first_look_that_was_cut_short_leaves_those_that_were_declared() {
+    let mut data = with_looks(0.1);
+    data.groups.iter_mut().for_each(|row| {
+        row.facts.insert("blocks_fixed".into(), serde_json::json!(10));
+    });
+    let view = View::of(&data, &Settings::default());
+    let look = view.groups[0].look.as_ref().unwrap();
+    assert_eq!((look.blocks, look.cut_short, look.left_until()), (8, true, Some(40)));
 }
 
 #[test]
@@ -344,6 +356,10 @@ fn commands_are_whole_lines() {
     // However long, a command is not broken.
     let command = format!("NEXT   {} run buffer-size --resume 12\n", style.program);
     assert!(text.contains(&command), "{text}");
+    // Who wanted all looks still does.
+    data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--until", "proven", "--seed", "3"]);
+    let next = View::of(&data, &Settings::default()).answer.next;
+    assert_eq!(next[0], "bytegauge run buffer-size --resume 12 --until proven");
 }
 
 #[test]
@@ -460,7 +476,7 @@ fn a_session_with_looks_left_is_not_just_complete() {
     };
     check(None, " · look 1 of 3 complete");
     // The clock stopped it before it had so many.
-    check(Some(100), " · look 1 of 3 cut short");
+    check(Some(100), " · look 1 of 3 complete, with fewer blocks than planned");
 }
 
 #[test]
@@ -470,7 +486,7 @@ fn other_programs_that_the_head_tells_of_are_not_nothing() {
         block.surroundings.foreign_cpus = Some(1.8);
     }
     let view = View::of(&data, &Settings::default());
-    assert!(view.answer.head.contains("other programs kept 1.8 of 2 CPUs busy"), "{}", view.answer.head);
+    assert!(view.answer.head.contains("other programs used 1.8 of 2 CPUs"), "{}", view.answer.head);
     assert!(!view.answer.noise.iter().any(|line| line.contains("nothing was noticed")), "{:?}", view.answer.noise);
 }
 
@@ -494,4 +510,39 @@ fn what_is_shown_of_a_reader_that_drains_reads_the_same_everywhere() {
     assert!(!full.lines().any(|line| line.starts_with("○ ")), "{full}");
     assert!(!full.contains("othing is recommended"), "{full}");
     assert!(full.contains("\u{2713} ") && full.contains("That holds for such a reader alone"), "{full}");
+}
+
+#[test]
+fn a_paragraph_that_is_too_long_loses_whole_parts() {
+    let mut view = view(&small());
+    let part = |name: &str| format!("{name} {}", "says so ".repeat(20).trim_end());
+    view.answer.noise = vec![part("first"), part("second"), part("third")];
+    fits(&view);
+    let text = screen(&view);
+    let noise: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("NOISE")).collect();
+    let said =
+        noise.iter().take_while(|line| !line.is_empty()).map(|line| line[7..].trim()).collect::<Vec<_>>().join(" ");
+    assert_eq!(said, format!("{} …", part("first")), "{text}");
+    let full = render::terminal::full(&view, &render::TerminalStyle::default());
+    assert!(full.contains("third says so"), "{full}");
+}
+
+#[test]
+fn what_to_avoid_first_is_named_however_little_room_there_is() {
+    let mut view = view(&noisy(0.05));
+    let line = view.answer.avoid[0].clone();
+    // A grid takes room that no row gives back.
+    let axis = |factor: &str, levels: usize| GridAxis {
+        factor: factor.into(),
+        levels: (1..=levels).map(|level| level.to_string()).collect(),
+    };
+    let cells = vec![vec![Some(0); 2]; 18];
+    view.answer.to_use.grid = Some(GridView { down: axis("flows", 18), across: axis("request", 2), cells });
+    view.answer.noise = vec!["noise ".repeat(30)];
+    view.answer.holds = vec!["holds ".repeat(30)];
+    for count in [1, 2, 30] {
+        view.answer.avoid = vec![line.clone(); count];
+        let text = screen(&view);
+        assert!(text.contains(&format!("{}: read 1K ", line.question)), "{text}");
+    }
 }

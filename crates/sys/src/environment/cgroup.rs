@@ -7,7 +7,7 @@
 //! A limit anywhere above binds too, so the whole visible way up to the mount is read. Sources:
 //! cgroups(7), Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +68,19 @@ impl CgroupCpu {
     }
 }
 
+/// The directory of the group of this process in the second hierarchy; `None` where it is not to be seen.
+pub(crate) fn own_group() -> Option<PathBuf> {
+    let root = Root::new(Path::new("/"));
+    own_group_in(&root.text("proc/self/cgroup")?, &root.text("proc/self/mountinfo")?).map(PathBuf::from)
+}
+
+fn own_group_in(cgroup: &str, mountinfo: &str) -> Option<String> {
+    let path = path_v2(cgroup)?;
+    let mount = mountinfo.lines().filter_map(Mount::parse).find(|mount| mount.kind == "cgroup2")?;
+    let group = below(path, mount.root)?;
+    Some(format!("{}{}", mount.point, group.trim_end_matches('/')))
+}
+
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one + other),
@@ -96,11 +109,7 @@ impl Place {
         })?;
         // A container may have mounted only its own part of the tree, or see a path that leads
         // out of its namespace ("/../.."): then its part's front is all that can be seen.
-        let group = path
-            .strip_prefix(mount.root.trim_end_matches('/'))
-            .filter(|rest| rest.is_empty() || rest.starts_with('/'))
-            .filter(|rest| !rest.contains(".."))
-            .unwrap_or("");
+        let group = below(path, mount.root).unwrap_or("");
         Some(Self { version, mount: mount.point.to_owned(), group: group.trim_end_matches('/').to_owned() })
     }
 
@@ -116,6 +125,12 @@ impl Place {
             }
         }
     }
+}
+
+/// The part of a path behind the root of its mount; `None` where it leads elsewhere.
+fn below<'a>(path: &'a str, mount_root: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(mount_root.trim_end_matches('/'))?;
+    ((rest.is_empty() || rest.starts_with('/')) && !rest.contains("..")).then_some(rest)
 }
 
 /// `4:cpu,cpuacct:/path` (cgroups(7)).
@@ -210,6 +225,16 @@ mod tests {
         check("0::/docker/x\n", mounts, Some((2, "/sys/fs/cgroup", "")));
         check("0::/docker/xy\n", mounts, Some((2, "/sys/fs/cgroup", "")));
         check("0::/../..\n", mounts, Some((2, "/sys/fs/cgroup", "")));
+    }
+
+    #[test]
+    fn the_own_group_is_no_other_one() {
+        let own = |cgroup: &str| own_group_in(cgroup, MOUNTS);
+        assert_eq!(own("4:cpu:/a\n0::/a/b\n").as_deref(), Some("/sys/fs/cgroup/unified/a/b"));
+        assert_eq!(own("0::/\n").as_deref(), Some("/sys/fs/cgroup/unified"));
+        assert_eq!((own("0::/../x\n"), own("4:cpu:/a\n")), (None, None));
+        let part = "9 8 0:1 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+        assert_eq!(own_group_in("0::/docker/y\n", part), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use cgroup::CgroupCpu;
+pub(crate) use cgroup::own_group;
 pub use cpu::{Cache, Cpu};
 pub use network::Network;
 pub use pressure::{Pressure, Stall, Stalls};
@@ -41,6 +42,9 @@ pub struct Environment {
     pub transparent_huge_pages: Option<String>,
     /// Who may use io_uring: 0 everyone, 1 a group, 2 nobody. Linux 6.6.
     pub io_uring_disabled: Option<u32>,
+    /// Whether each session of processes (setsid(2)) has an equal share of a CPU, however many threads it has (sched(7), "The
+    /// autogroup feature").
+    pub sched_autogroup: Option<bool>,
     /// Tasks running or waiting for a disk, averaged over 1, 5 and 15 minutes.
     pub load_average: Option<[f64; 3]>,
     /// Whether the CPU reports a hypervisor. Known on x86 only.
@@ -77,6 +81,7 @@ impl Environment {
                 .line("sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|line| chosen(&line)),
             io_uring_disabled: root.number("proc/sys/kernel/io_uring_disabled"),
+            sched_autogroup: root.number("proc/sys/kernel/sched_autogroup_enabled").map(|on: u32| on != 0),
             load_average: root.text("proc/loadavg").and_then(|text| load(&text)),
             hypervisor: root.text("proc/cpuinfo").and_then(|text| hypervisor(&text)),
             product_name: root.line("sys/class/dmi/id/product_name"),
@@ -136,6 +141,7 @@ mod tests {
             .file("proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n")
             .file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
             .file("proc/sys/kernel/io_uring_disabled", "2\n")
+            .file("proc/sys/kernel/sched_autogroup_enabled", "1\n")
             .file("proc/loadavg", "0.26 0.15 0.06 2/87 7092\n")
             .file("proc/cpuinfo", "flags\t\t: fpu hypervisor lm\n")
             .file("sys/class/dmi/id/product_name", "KVM\n");
@@ -146,6 +152,7 @@ mod tests {
         assert_eq!(read.memory_total_bytes, Some(2 << 20));
         assert_eq!(read.transparent_huge_pages.as_deref(), Some("madvise"));
         assert_eq!(read.io_uring_disabled, Some(2));
+        assert_eq!(read.sched_autogroup, Some(true));
         assert_eq!(read.load_average, Some([0.26, 0.15, 0.06]));
         assert_eq!(read.hypervisor, Some(true));
         assert_eq!(read.product_name.as_deref(), Some("KVM"));

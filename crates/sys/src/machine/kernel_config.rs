@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
+use super::kernel_release;
+
 /// Whether the kernel was built to measure interrupts' time apart from the interrupted thread's
 /// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`super::CpuTicks`] are tick samples and soft
 /// interrupts are billed to whom they interrupt. `None` if no build configuration is to be found.
@@ -15,8 +17,7 @@ pub fn irq_time_accounting() -> Option<bool> {
 }
 
 fn kernel_config() -> Option<String> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    let release = release.trim();
+    let release = kernel_release::text()?;
     // Where distributions keep it; next to the modules since systemd's kernel-install.
     [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
         .iter()

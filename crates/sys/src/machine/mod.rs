@@ -14,6 +14,7 @@
 
 mod counters;
 mod kernel_config;
+pub(crate) mod kernel_release;
 mod open_text;
 
 use std::io;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::*;
 use crate::datagram::{Arrived, To};
 use crate::interrupt::{ThreadHandle, interrupt};
+use crate::tcp_pair::tcp_pair;
 
 const SMALL: Setup = Setup { entries: 8, completions: 64, poll_idle_ms: None };
 
@@ -39,12 +40,6 @@ fn received(ring: &mut Ring, completion: Completion) -> Vec<u8> {
     ring.give_back(taken);
     assert_eq!(moved, Ok(bytes.len()));
     bytes
-}
-
-fn tcp_pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
 }
 
 #[test]

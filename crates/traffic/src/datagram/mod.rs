@@ -22,16 +22,20 @@ use crate::pace::Pace;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{Effort, StreamSetup};
+use crate::ticket::Shown;
 use sink::Desk;
 use source::{Packer, Sent};
 
-pub(crate) use source::Run;
+pub(crate) use handshake::KNOCKS_EVERY;
+pub(crate) use source::{Run, at_most};
 
 /// One flow's sender, its memory ready.
 pub(crate) struct Source {
     postbox: Postboxes,
     packer: Packer,
     sent: Sent,
+    /// What is shown at the door of another host.
+    shown: Option<Shown>,
 }
 
 enum Postboxes {
@@ -53,17 +57,23 @@ impl Source {
             Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(&setup.task)?)),
             engine => return Err(does_not_carry(engine)),
         };
-        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default() })
+        let shown = setup.task.path.shown_by(flow);
+        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default(), shown })
+    }
+
+    /// Asks a sink on another host to be let in.
+    pub(crate) fn knock(&self, run: Run<'_>) {
+        self.shown.iter().for_each(|shown| handshake::knock(run.fd, shown));
     }
 
     /// Waits until the sink's reader runs.
     pub(crate) fn await_reader(&self, run: Run<'_>) {
-        handshake::await_reader(run.fd, [run.abort, run.told]);
+        handshake::await_reader(run, self.shown.as_ref());
     }
 
     /// Sends until told to stop.
     pub(crate) fn run(&mut self, run: Run<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, Fault> {
-        let Source { postbox, packer, sent } = self;
+        let Source { postbox, packer, sent, .. } = self;
         let stopped = match postbox {
             Postboxes::One(one) => source::run(one, packer, run, pace, meter, sent),
             Postboxes::Many(many) => source::run(many, packer, run, pace, meter, sent),
@@ -79,7 +89,7 @@ impl Source {
 
     /// Says that there is no more, until the sink has heard it.
     pub(crate) fn part(&self, run: Run<'_>) {
-        handshake::say(run.fd, run.abort);
+        handshake::say(run.fd, self.shown.is_some(), run.abort);
     }
 
     /// What was sent.
@@ -137,7 +147,7 @@ impl<E: Effort> Sink<E> {
 
     /// Tells the source that the reader runs.
     pub(crate) fn begin(&self, run: Run<'_>) {
-        handshake::begin(run.fd);
+        handshake::begin(run.fd, self.desk.shown(), run.abort);
     }
 
     /// Receives until the time is up.

@@ -17,6 +17,7 @@ use crate::pattern::{Mismatch, Pattern};
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{Effort, SinkFlow, StreamSetup};
+use crate::ticket::{SHOWN, Shown};
 
 /// Whether a reader goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(super) trait Mailbox {
 #[derive(Debug)]
 pub(super) struct Desk<E> {
     flow: usize,
+    /// What the source on another host shows until it has heard that the reader runs.
+    shown: Option<Shown>,
     size: u64,
     reader: SinkFlow<E>,
     verify: Option<Pattern>,
@@ -61,6 +64,7 @@ impl<E: Effort> Desk<E> {
         let unverified = Setup { verify: false, plant, ..setup.clone() };
         Desk {
             flow,
+            shown: setup.task.path.shown_by(flow),
             size: setup.task.write_size.unwrap_or(1).max(1) as u64,
             reader: SinkFlow::new(&unverified, flow, effort),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
@@ -75,6 +79,10 @@ impl<E: Effort> Desk<E> {
             verified_bytes: 0,
             is_late: false,
         }
+    }
+
+    pub(super) fn shown(&self) -> Option<&Shown> {
+        self.shown.as_ref()
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -101,6 +109,35 @@ impl<E: Effort> Desk<E> {
         if arrived.len == 0 {
             return Goes::Ended;
         }
+        let segment = arrived.segment.unwrap_or(arrived.len).max(1);
+        // A path may swap the last knock with what came after it, and the kernel may join it to what has its length, or more.
+        if self.shown.is_some() && (segment == SHOWN || bytes.len() % segment == SHOWN) {
+            return self.take_without_knocks(bytes, arrived, moved);
+        }
+        self.enter(bytes, arrived, moved)
+    }
+
+    /// Takes what stands between knocks, and after the last.
+    #[cold]
+    fn take_without_knocks(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut Moved) -> Goes {
+        let segment = arrived.segment.unwrap_or(arrived.len).max(1);
+        let (mut rest, mut left, mut goes) = (bytes, arrived.len, Goes::On);
+        while goes == Goes::On {
+            let is_knock = |part: &[u8]| self.shown.as_ref().is_some_and(|shown| part == shown);
+            let Some(knock) = rest.chunks(segment).position(is_knock) else { break };
+            let (before, others) = rest.split_at_mut(knock * segment);
+            if !before.is_empty() {
+                goes = self.enter(before, Arrived { len: before.len(), truncated: false, ..arrived }, moved);
+            }
+            left -= before.len() + SHOWN;
+            rest = &mut others[SHOWN..];
+        }
+        if left == 0 || goes != Goes::On { goes } else { self.enter(rest, Arrived { len: left, ..arrived }, moved) }
+    }
+
+    /// Enters what came into the books.
+    #[inline]
+    fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut Moved) -> Goes {
         if let Some(dropped) = arrived.dropped {
             self.told_drops = Some(dropped.into());
         }
@@ -235,7 +272,13 @@ pub(super) fn drain<M: Mailbox, E: Effort>(mailbox: &mut M, desk: &mut Desk<E>, 
     desk.is_late = true;
     loop {
         match mailbox.receive(run.fd, desk) {
-            Ok((_, Goes::On)) => {}
+            Ok((moved, Goes::On)) => {
+                let is_let = run.leash.is_none_or(|leash| leash.lets(moved.bytes as u64, 0));
+                // A source that goes on for ever leaves nothing to be interrupted.
+                if !is_let || run.abort.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+            }
             Ok((_, Goes::Ended | Goes::Refused)) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 if run.abort.load(Ordering::Relaxed) {
@@ -244,5 +287,69 @@ pub(super) fn drain<M: Mailbox, E: Effort>(mailbox: &mut M, desk: &mut Desk<E>, 
             }
             Err(source) => return Err(Fault::Io { doing: "draining what was on its way".into(), source }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::{Levels, Side};
+
+    use super::*;
+    use crate::path::FarPath;
+    use crate::stream::Discard;
+    use crate::ticket::Ticket;
+
+    #[test]
+    fn a_knock_that_the_path_swapped_with_data_is_none() {
+        let (setup, ticket) = setup(36);
+        let mut desk = Desk::new(&setup, 2, Discard);
+        let mut moved = Moved::default();
+        for said in [datagram(0), ticket.shown_by(2), datagram(1), ticket.shown_by(1), datagram(2)] {
+            let arrived = Arrived { len: said.len(), ..Arrived::default() };
+            assert_eq!(desk.take(&mut said.clone(), arrived, &mut moved), Goes::On);
+        }
+        // Another flow's is something that should not have come.
+        assert_eq!((desk.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
+        assert!(desk.ledger().missing() > 1 << 32);
+    }
+
+    #[test]
+    fn a_knock_that_the_kernel_joined_to_data_is_none() {
+        let (setup, ticket) = setup(36);
+        let knock = ticket.shown_by(2);
+        let check = |segment: usize, joined: &[&[u8]], cut: usize, expected: (u64, u64, u64)| {
+            let mut desk = Desk::new(&setup, 2, Discard);
+            let (mut bytes, mut moved) = (joined.concat(), Moved::default());
+            let (len, kept) = (bytes.len(), bytes.len() - cut);
+            let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0, ..Arrived::default() };
+            assert_eq!(desk.take(&mut bytes[..kept], arrived, &mut moved), Goes::On);
+            assert_eq!((desk.total, desk.bytes, desk.cut_bytes), expected);
+            assert_eq!((moved.datagrams, moved.bytes as u64, desk.ledger().missing()), (expected.0, expected.1, 0));
+        };
+        let data = [datagram(0), datagram(1), datagram(2)];
+        check(36, &[&knock, &data[0], &data[1]], 0, (2, 72, 0));
+        check(36, &[&data[0], &knock, &knock, &data[1], &data[2], &knock], 0, (3, 108, 0));
+        check(36, &[&knock, &knock], 0, (0, 0, 0));
+        // The last one may be shorter than the others.
+        check(36, &[&knock, &data[0], &data[1][..20]], 0, (2, 56, 0));
+        let long = [&data[0][..], &[7; 64]].concat();
+        check(100, &[&long, &knock], 0, (1, 100, 0));
+        check(36, &[&data[0], &knock, &data[1], &data[2]], 40, (3, 68, 40));
+        check(36, &[&data[0], &knock], 0, (1, 36, 0));
+    }
+
+    fn setup(write_size: u64) -> (Setup<StreamSetup>, Ticket) {
+        let sizes = [("read_size", 64.into()), ("write_size", write_size.into())];
+        let levels: Levels = [("transport", "udp".into())].into_iter().chain(sizes).collect();
+        let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
+        let ticket = Ticket::fresh().unwrap();
+        setup.task.path.far = Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+        (setup, ticket)
+    }
+
+    fn datagram(number: u64) -> [u8; 36] {
+        let mut datagram = [7; 36];
+        number::write(&mut datagram, number);
+        datagram
     }
 }

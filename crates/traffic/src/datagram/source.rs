@@ -13,6 +13,7 @@ use crate::datagram::handshake::is_gone;
 use crate::datagram::number;
 use crate::engine::Stop;
 use crate::fault::Fault;
+use crate::leash::Leash;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::pattern::Pattern;
@@ -234,6 +235,11 @@ pub(super) fn batch(stream: &StreamSetup) -> usize {
     stream.batch.unwrap_or(BATCH)
 }
 
+/// Datagrams that an end keeps room for at most.
+pub(crate) fn at_most(stream: &StreamSetup) -> usize {
+    batch(stream).max(stream.outstanding)
+}
+
 /// Messages that a ring sends at once. Those to a Unix socket may have to wait for room, and would then change places.
 pub(super) fn at_once(stream: &StreamSetup) -> usize {
     if stream.path.transport.is_udp() { stream.outstanding } else { 1 }
@@ -256,6 +262,7 @@ pub(crate) struct Run<'a> {
     pub(crate) fd: BorrowedFd<'a>,
     pub(crate) abort: &'a AtomicBool,
     pub(crate) told: &'a AtomicBool,
+    pub(crate) leash: Option<&'a Leash>,
 }
 
 /// Sends until told to stop.
@@ -313,10 +320,13 @@ fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<St
     if is_gone(error) {
         return Ok(Some(Stop::Ended(crate::flow::End::Closed)));
     }
-    Err(if bytegauge_sys::datagram::is_too_long(error) {
+    // The latter of a piece whose datagrams are over the MTU, which nobody knows before between two hosts (udp_send_skb,
+    // net/ipv4/udp.c).
+    let is_too_long = bytegauge_sys::datagram::is_too_long(error) || error.kind() == io::ErrorKind::InvalidInput;
+    Err(if is_too_long {
         Fault::Missing(format!(
-            "a datagram of {size} B is more than this socket sends ({error}): use a smaller --write-size or, over Unix \
-             sockets, a larger --sndbuf"
+            "a datagram of {size} B is more than this socket sends ({error}): use a smaller --write-size, with --engine gso \
+             one that fits the MTU with its headers, or over Unix sockets a larger --sndbuf"
         ))
     } else {
         Fault::io("sending datagrams")(io::Error::new(error.kind(), error.to_string()))
@@ -384,7 +394,7 @@ mod tests {
         let schedule = crate::meter::Schedule { warmup_ns: 0, window_ns: 3_600_000_000_000, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         let input = io::stdin();
-        let run = Run { fd: std::os::fd::AsFd::as_fd(&input), abort: &abort, told: &told };
+        let run = Run { fd: std::os::fd::AsFd::as_fd(&input), abort: &abort, told: &told, leash: None };
         let (pace, mut sent) = (Pace::of(None, 1, 0), Sent::default());
         let stopped = super::run(&mut postbox, &mut packer, run, pace, &mut meter, &mut sent);
         assert!(matches!(stopped, Ok(Stop::Time)));

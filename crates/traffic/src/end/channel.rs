@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytegauge_model::{EndRole, Ends};
+use bytegauge_sys::children::lead_session;
 use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
@@ -165,8 +165,10 @@ impl Channel {
         // Over which it may pass on connections, too.
         let (input, theirs) = UnixStream::pair().map_err(not_started)?;
         let mut command = std::process::Command::new(program);
-        // A group of its own: an interrupt at the terminal reaches us, and we let the trial end.
-        command.args(["end", role.name()]).stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).process_group(0);
+        command.args(["end", role.name()]).stdin(OwnedFd::from(theirs)).stdout(Stdio::piped());
+        // An interrupt at the terminal reaches us, and we let the trial end; and it competes for CPUs as programs of others do
+        // that it is compared with.
+        lead_session(&mut command);
         // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket. Who runs a
         // program learns it by its input, and ends that first.
         if role != EndRole::Command {

@@ -15,6 +15,7 @@ use crate::end::peer::Body;
 use crate::end::server::{enough_files, threads};
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
+use crate::leash::Bound;
 use crate::meter::Meter;
 use crate::setup::Setup;
 
@@ -95,7 +96,12 @@ impl Duty for ClientEnd {
         Lasting {
             until_told,
             patience_ns: scheduled_ns.saturating_add(self.setup.task.timeout_ns).saturating_add(grace_ns),
+            windowed: None,
         }
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        self.setup.bound
     }
 
     fn report(self, left: Left<Called>) -> Ended {
@@ -156,7 +162,7 @@ impl Hand for ClientHand {
         let Some(began_ns) = post.begin() else { return Called::default() };
         let (flags, call) = (&post.flags, &setup.task);
         let path = &call.path;
-        let mut meter = meter(&setup, path.flows, true, began_ns);
+        let mut meter = meter(&setup, path.flows, true, (began_ns, flags));
         let start_ns = meter.start_ns();
         let client = Arc::new(Client {
             terms: Terms::of(&setup),

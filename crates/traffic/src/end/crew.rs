@@ -4,6 +4,7 @@
 //! or is late, is woken out of its wait by a signal, again and again until it has answered, since one signal may come a
 //! moment too early.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,6 +16,7 @@ use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 
 use crate::end::gate::Gate;
 use crate::fault::Fault;
+use crate::leash::Leash;
 
 /// How long a thread that was told to stop may take before it is left behind.
 const ABORT: Duration = Duration::from_secs(1);
@@ -35,6 +37,8 @@ pub(crate) struct Flags {
     pub(crate) abort: Arc<AtomicBool>,
     /// Set when threads that go on until told are told.
     pub(crate) told: Arc<AtomicBool>,
+    /// How far they may go together, where that is bounded.
+    pub(crate) leash: Option<Arc<Leash>>,
 }
 
 /// Who is wanted.
@@ -104,6 +108,12 @@ impl<T> Post<T> {
     pub(crate) fn begin(&mut self) -> Option<u64> {
         self.ready();
         self.gate.wait()
+    }
+
+    /// The same, doing something at once and every so often until the gate opens.
+    pub(crate) fn begin_doing(&mut self, every: Duration, what: impl FnMut()) -> Option<u64> {
+        self.ready();
+        self.gate.wait_doing(every, what)
     }
 
     /// When the gate opened, as soon as it has; 0 before.
@@ -189,14 +199,20 @@ impl<T: Send + 'static> Crew<T> {
     }
 
     /// Waits for every thread, for at most `patience`; then ends those that are left. `closed` is called once, when
-    /// the windows of all threads have closed: one that ends wants no more data either.
-    pub(crate) fn finish(mut self, patience: Duration, closed: impl FnMut()) -> Left<T> {
+    /// the windows of all threads have closed, or of those that have one: one that ends wants no more data either.
+    pub(crate) fn finish(
+        mut self,
+        patience: Duration,
+        windowed: Option<Range<usize>>,
+        closed: impl FnMut(),
+    ) -> Left<T> {
         let (mut parts, mut missing) = (Vec::with_capacity(self.threads.len()), self.threads.len());
-        let mut fault = self.collect(&mut parts, &mut missing, patience, closed);
+        let windowed = windowed.unwrap_or(0..missing);
+        let mut fault = self.collect(&mut parts, &mut missing, patience, (&windowed, closed));
         let in_time = parts.len();
         if missing > 0 {
             self.flags.abort.store(true, Ordering::Relaxed);
-            let _ = self.collect(&mut parts, &mut missing, ABORT, || {});
+            let _ = self.collect(&mut parts, &mut missing, ABORT, (&windowed, || {}));
         }
         if missing == 0 {
             for thread in self.threads.drain(..) {
@@ -234,11 +250,11 @@ impl<T: Send + 'static> Crew<T> {
         parts: &mut Vec<T>,
         missing: &mut usize,
         patience: Duration,
-        mut closed: impl FnMut(),
+        (windowed, mut closed): (&Range<usize>, impl FnMut()),
     ) -> Option<Fault> {
         let began = Instant::now();
         let deadline = began + patience;
-        let mut open = vec![true; self.threads.len()];
+        let mut open: Vec<bool> = (0..self.threads.len()).map(|thread| windowed.contains(&thread)).collect();
         let mut close = |thread: usize| {
             if std::mem::take(&mut open[thread]) && !open.contains(&true) {
                 closed();
@@ -324,9 +340,26 @@ mod tests {
         });
         crew.tell();
         let mut closed = 0;
-        let left = crew.finish(Duration::from_secs(60), || closed += 1);
+        let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
         assert!(left.fault.is_none());
         assert_eq!((sorted(left.parts), left.in_time, closed), (vec![0, 1, 2], 3, 1));
+    }
+
+    #[test]
+    fn only_those_with_a_window_are_waited_for_until_the_others_are_told() {
+        let crew = start(|flags, thread| {
+            if thread != 1 {
+                until_flagged(flags);
+            }
+            thread
+        });
+        let (mut closed, told) = (0, Arc::clone(&crew.flags.told));
+        let left = crew.finish(Duration::from_secs(60), Some(1..2), || {
+            closed += 1;
+            told.store(true, Ordering::Relaxed);
+        });
+        assert!(left.fault.is_none());
+        assert_eq!((left.parts[0], sorted(left.parts), closed), (1, vec![0, 1, 2], 1));
     }
 
     #[test]
@@ -335,7 +368,7 @@ mod tests {
             until_flagged(flags);
             thread
         })
-        .finish(Duration::from_millis(10), || panic!("nothing has closed"));
+        .finish(Duration::from_millis(10), None, || panic!("nothing has closed"));
         assert_eq!((left.parts.len(), left.in_time), (3, 0));
         assert!(left.fault.unwrap().to_string().starts_with("stalled: a test"));
     }
@@ -343,7 +376,7 @@ mod tests {
     #[test]
     fn a_thread_that_dies_is_noticed_and_the_others_are_kept() {
         let crew = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
-        let left = crew.finish(Duration::from_secs(60), || panic!("one has not closed"));
+        let left = crew.finish(Duration::from_secs(60), None, || panic!("one has not closed"));
         assert!(left.fault.unwrap().to_string().contains("died"));
         assert_eq!(sorted(left.parts), [0, 2]);
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytegauge_model::FlowReport;
 
-use crate::datagram::{Run, Sink, Source};
-use crate::end::crew::Post;
+use crate::datagram::{KNOCKS_EVERY, Run, Sink, Source};
+use crate::end::crew::{Flags, Post};
 use crate::end::duty::{Part, meter};
 use crate::end::stream::{StreamHand, refused};
 use crate::engine::Stop;
@@ -54,11 +54,17 @@ impl Flow<'_> {
         let setup = &*hand.setup;
         let StreamSetup { path, rate, .. } = &setup.task;
         let prepared = Source::prepare(setup, index);
-        let Some(began_ns) = post.begin() else { return Ok(Part::default()) };
+        let flags = post.flags.clone();
+        let run = run(fd, &flags);
+        let begun = match &prepared {
+            // Until the sink's door has let it in, which the source is told by nobody.
+            Ok(source) if path.far.is_some() => post.begin_doing(KNOCKS_EVERY, || source.knock(run)),
+            _ => post.begin(),
+        };
+        let Some(began_ns) = begun else { return Ok(Part::default()) };
         let mut source = prepared?;
-        let run = Run { fd, abort: &post.flags.abort, told: &post.flags.told };
         source.await_reader(run);
-        let mut meter = meter(setup, path.flows, true, began_ns);
+        let mut meter = meter(setup, path.flows, true, (began_ns, &flags));
         let stopped = source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter);
         meter.close_early();
         if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
@@ -82,9 +88,10 @@ impl Flow<'_> {
         let prepared = Sink::prepare(setup, index, effort);
         let Some(began_ns) = post.begin() else { return Ok(Part::default()) };
         let mut sink = prepared?;
-        let run = Run { fd, abort: &post.flags.abort, told: &post.flags.told };
+        let flags = post.flags.clone();
+        let run = run(fd, &flags);
         sink.begin(run);
-        let mut meter = meter(setup, path.flows, false, began_ns);
+        let mut meter = meter(setup, path.flows, false, (began_ns, &flags));
         let stopped = sink.run(run, &mut meter);
         meter.close_early();
         let fault = match stopped {
@@ -99,7 +106,7 @@ impl Flow<'_> {
             Ok(Stop::Ended(End::Failed { errno, .. })) => {
                 Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
             }
-            Ok(Stop::Refused) => refused(sink.planted_end(), hand.body, &post.flags.abort),
+            Ok(Stop::Refused) => refused(sink.planted_end(), hand.body, &flags.abort),
             Err(fault) => Some(fault),
         };
         let fault = fault.or_else(|| sink.fault());
@@ -108,6 +115,10 @@ impl Flow<'_> {
         let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, path) };
         Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
     }
+}
+
+fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> Run<'a> {
+    Run { fd, abort: &flags.abort, told: &flags.told, leash: flags.leash.as_deref() }
 }
 
 /// What the kernel says of the socket.

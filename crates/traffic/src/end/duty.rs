@@ -4,15 +4,20 @@
 //! measures says `Closed` when the windows of all its threads have closed, and goes on with what is not measured; whoever
 //! does not goes on until it is told to stop, or until nobody is left to say it.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytegauge_model::{EndReport, EngineReport, FlowReport};
+use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::Samples;
 use crate::end::crew::{Crew, Flags, Left, Post, Roster};
 use crate::end::peer::Peer;
 use crate::fault::Fault;
+use crate::leash::{Bound, Leash};
 use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
@@ -37,6 +42,11 @@ pub(super) trait Duty {
     /// When it is over.
     fn lasting(&self) -> Lasting;
 
+    /// How far it may go, where its host's owner bounds it.
+    fn bound(&self) -> Option<Bound> {
+        None
+    }
+
     /// What all threads counted together.
     fn report(self, left: Left<<Self::Hand as Hand>::Part>) -> Ended;
 }
@@ -51,12 +61,14 @@ pub(super) trait Hand: Send + 'static {
 }
 
 /// When an end is over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lasting {
     /// It goes on until it is told, rather than by its schedule.
     pub(super) until_told: bool,
     /// How long it may take from `Go`, or from when it was told, before it counts as stalled, nanoseconds.
     pub(super) patience_ns: u64,
+    /// Where only some of its threads go by the schedule, those: the others go on until the end is told, after that.
+    pub(super) windowed: Option<Range<usize>>,
 }
 
 /// What an end came to.
@@ -72,7 +84,8 @@ pub(super) struct Ended {
 pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option<Ended>, Fault> {
     // The spin's length is measured before anything counts.
     spin::prepare();
-    let flags = Flags::default();
+    let leash = duty.bound().map(|bound| Arc::new(Leash::new(bound)));
+    let flags = Flags { leash: leash.clone(), ..Flags::default() };
     let lasting = duty.lasting();
     let crew = Crew::start(duty.roster(), flags.clone(), |thread| {
         let hand = duty.hand(thread, &flags);
@@ -80,11 +93,12 @@ pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option
     })?;
     let begins = peer.reply(Reply::Ready) && peer.command() == Some(Command::Go);
     if begins {
+        leash.iter().for_each(|leash| leash.begin(monotonic_ns()));
         crew.begin();
     } else {
         crew.call_off();
         if !D::WORKS_BEFORE {
-            let _ = crew.finish(Duration::ZERO, || {});
+            let _ = crew.finish(Duration::ZERO, None, || {});
             return Ok(None);
         }
     }
@@ -102,13 +116,24 @@ pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option
         }
         crew.tell();
     }
-    let left = crew.finish(Duration::from_nanos(lasting.patience_ns), || {
+    let others_go_on = lasting.windowed.is_some();
+    let left = crew.finish(Duration::from_nanos(lasting.patience_ns), lasting.windowed, || {
         if !lasting.until_told {
             // If nobody hears it, nobody waits for the report either.
             let _ = peer.reply(Reply::Closed);
         }
+        if others_go_on {
+            // `Stop`, as above; who waits for the threads wakes them.
+            let _ = peer.command();
+            flags.told.store(true, Ordering::Relaxed);
+        }
     });
-    Ok(Some(duty.report(left)))
+    let mut ended = duty.report(left);
+    if leash.is_some_and(|leash| leash.is_used_up()) {
+        // Whatever else is wrong follows from it.
+        ended.fault = Some(Fault::UsedUp);
+    }
+    Ok(Some(ended))
 }
 
 /// What one thread counted.
@@ -193,10 +218,11 @@ pub(super) fn overcount(report: &mut EndReport, plant: Option<Plant>, side: Side
 
 /// A meter for one thread of a trial, with room for bins where they are kept. Its time starts now; where there are
 /// other flows, it started for all of them at `began_ns`.
-pub(super) fn meter<T>(setup: &Setup<T>, flows: usize, until_told: bool, began_ns: u64) -> Meter {
+pub(super) fn meter<T>(setup: &Setup<T>, flows: usize, until_told: bool, (began_ns, flags): (u64, &Flags)) -> Meter {
     let Setup { warmup_ns, window_ns, series, .. } = *setup;
     let schedule = Schedule { warmup_ns, window_ns, until_told };
     let mut meter = Meter::start(&schedule, schedule.bins_max(series));
+    meter.tie(flags.leash.clone());
     if flows > 1 {
         meter.share_window(began_ns);
     }

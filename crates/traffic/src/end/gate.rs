@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytegauge_sys::clock::monotonic_ns;
 
@@ -27,13 +28,20 @@ impl Gate {
 
     /// Waits. When the gate was opened, nanoseconds of the monotonic clock; `None` if the trial was called off.
     pub(super) fn wait(&self) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while *state == State::Shut {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        match *state {
-            State::Open { at_ns } => Some(at_ns),
-            _ => None,
+        self.wait_doing(Duration::MAX, || {})
+    }
+
+    /// The same, doing something at once and every so often until then.
+    pub(super) fn wait_doing(&self, every: Duration, mut what: impl FnMut()) -> Option<u64> {
+        loop {
+            what();
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout_while(state, every, |state| *state == State::Shut);
+            match *waited.unwrap_or_else(PoisonError::into_inner).0 {
+                State::Shut => {}
+                State::Open { at_ns } => return Some(at_ns),
+                State::GoneHome => return None,
+            }
         }
     }
 

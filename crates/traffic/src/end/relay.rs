@@ -73,7 +73,7 @@ impl Duty for RelayEnd {
     }
 
     fn lasting(&self) -> Lasting {
-        Lasting { until_told: true, patience_ns: self.setup.grace_ns }
+        Lasting { until_told: true, patience_ns: self.setup.grace_ns, windowed: None }
     }
 
     fn report(self, left: Left<Part>) -> Ended {

@@ -1,5 +1,5 @@
 //! The end whose relay is a program of somebody else's: it is started anew for every trial, listens before anybody
-//! connects, is charged by its process tree for what it uses within the window, and is gone afterwards with everything
+//! connects, is charged for what it and all that it starts use within the window, and is gone afterwards with everything
 //! that it started.
 //!
 //! Counts no byte: what went in and what came out both ends know.
@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::descendants::{self, TreeUse};
+use bytegauge_sys::control_group::ControlGroup;
+use bytegauge_sys::descendants::TreeUse;
 use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
 use crate::end::duty::Ended;
 use crate::end::peer::{Body, Peer};
+use crate::end::relay_charge::{Used, charged, reading};
 use crate::fault::Fault;
 use crate::message::{Command, Reply};
 use crate::path::PathSetup;
@@ -32,7 +34,7 @@ use crate::task::{ASK_READY, SETTLE, stop, sweep};
 /// nobody takes one between our look at it and the program's.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Carries a trial. `Ok(None)` when it was called off, or nobody listens.
+/// Carries a trial; one that is called off came to nothing. `Ok(None)` when nobody listens.
 pub(super) fn carry(
     peer: &mut impl Peer,
     setup: &Setup,
@@ -47,7 +49,9 @@ pub(super) fn carry(
         return Err(Fault::Missing(format!("{} is connected to over TCP: use --transport tcp", program.name)));
     };
     children::adopt_orphans().map_err(Fault::io("adopting the children of programs"))?;
-    let carried = run(peer, setup, program, (listen(path)?, *upstream));
+    // Removed when nobody is left.
+    let group = ControlGroup::make().ok();
+    let carried = run(peer, setup, program, (listen(path)?, *upstream), group.as_ref());
     // Also where something went wrong.
     sweep(Duration::ZERO)?;
     carried
@@ -58,6 +62,7 @@ fn run(
     setup: &Setup,
     program: &RelayProgram,
     (listen, upstream): (SocketAddr, SocketAddr),
+    group: Option<&ControlGroup>,
 ) -> Result<Option<Ended>, Fault> {
     let folder = tempfile::Builder::new().prefix("bytegauge-relay-").tempdir();
     let folder = folder.map_err(Fault::io("making a folder for the relay's files"))?;
@@ -65,21 +70,30 @@ fn run(
     let words = relay::words(program, &RelayPlaces { listen, upstream, folder: folder.path().into(), config })?;
     let version = relay::version(program);
     let cpus: Vec<usize> = setup.cpu(EndRole::Relay, 0).into_iter().collect();
-    let mut running = Program::start("the relay", &words, &cpus, true)?;
+    let start = || Program::start("the relay", &words, &cpus, true);
+    let (started, is_apart) = group.map_or_else(|| (start(), false), |group| group.within(start));
+    let (mut running, group) = (started?, group.filter(|_| is_apart));
     let stdin = io::stdin();
     await_listening(&mut running, listen.port(), setup.grace_ns, stdin.as_fd())?;
     if !peer.reply(Reply::Listening(Address::Ip(listen))) || !peer.reply(Reply::Ready) {
         return Ok(None);
     }
-    let (used, has_left) = beside(&mut running, || through(peer, setup, stdin.as_fd()))?;
+    let (used, has_left) = beside(&mut running, || through(peer, setup, stdin.as_fd(), || reading(group)))?;
     let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
     let left = sweep(SETTLE)?;
-    let Some((used, window_ns)) = used else { return Ok(None) };
-    let TreeUse { processes, cpu_ns, user_ns, system_ns } = used;
-    let known = RelayProgramReport { version, processes, left_behind: left.processes, stopped_by_force };
-    let report =
-        EndReport { window_ns, cpu_ns, user_ns, system_ns, relay_program: Some(known), ..EndReport::default() };
-    Ok(Some(Ended { report, ..Ended::default() }))
+    // Who calls it off asks what went wrong: nothing here.
+    let Some((used, by)) = used.map(charged) else { return Ok(Some(Ended::default())) };
+    let (left_behind, charged) = (left.processes, Some(by));
+    let known = RelayProgramReport { version, left_behind, stopped_by_force, charged, ..RelayProgramReport::default() };
+    Ok(Some(came_to(used, known)))
+}
+
+/// What a relay that counts no byte came to.
+pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayProgramReport) -> Ended {
+    let TreeUse { processes, cpu_ns, user_ns, system_ns } = after.since(&before);
+    let relay_program = Some(RelayProgramReport { processes, ..known });
+    let report = EndReport { window_ns, cpu_ns, user_ns, system_ns, relay_program, ..EndReport::default() };
+    Ended { report, ..Ended::default() }
 }
 
 /// A port that nobody has.
@@ -155,19 +169,23 @@ fn beside<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fault>) ->
     }
 }
 
-/// From `Go` until it is told to stop: what the program used within the window, and its length. `None` if it was called off.
-fn through(peer: &mut impl Peer, setup: &Setup, told: BorrowedFd<'_>) -> Result<Option<(TreeUse, u64)>, Fault> {
+/// From `Go` until it is told to stop: what was read when the window opened and closed. `None` if it was called off.
+pub(super) fn through<T>(
+    peer: &mut impl Peer,
+    setup: &Setup,
+    told: BorrowedFd<'_>,
+    read: impl Fn() -> Result<T, Fault>,
+) -> Result<Option<Used<T>>, Fault> {
     if peer.command() != Some(Command::Go) {
         return Ok(None);
     }
-    let used = || descendants::used().map_err(Fault::io("looking for the processes of a relay"));
     wait(setup.warmup_ns, told)?;
-    let (before, opened_ns) = (used()?, monotonic_ns());
+    let (before, opened_ns) = (read()?, monotonic_ns());
     wait(setup.window_ns, told)?;
-    let (after, closed_ns) = (used()?, monotonic_ns());
+    let (after, closed_ns) = (read()?, monotonic_ns());
     // `Stop`, or nobody is left to say it: both end it.
     let _ = peer.command();
-    Ok(Some((after.since(&before), closed_ns.saturating_sub(opened_ns).max(1))))
+    Ok(Some(([before, after], closed_ns.saturating_sub(opened_ns).max(1))))
 }
 
 /// Waits, unless a word comes.

@@ -12,10 +12,10 @@ use crate::end::command;
 use crate::end::duty::{self, Ended};
 use crate::end::peer::{Body, Peer};
 use crate::end::relay::RelayEnd;
-use crate::end::relay_program;
 use crate::end::ring::RingEnd;
 use crate::end::server::ServerEnd;
 use crate::end::stream::StreamEnd;
+use crate::end::{relay_program, relay_running};
 use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
 use crate::relay::Between;
@@ -94,6 +94,7 @@ fn open(
         return match setup.path().and_then(|path| path.relay.clone()) {
             None => Err(Fault::Impossible("a relay was opened without a method".into())),
             Some(Between::Program(program)) => relay_program::carry(peer, &setup, &program, address, body),
+            Some(Between::Running(relay)) => relay_running::carry(peer, &setup, &relay),
             Some(Between::Ours(relay)) => {
                 let opened = RelayEnd::open(peer, setup, relay, address, body)?;
                 opened.map_or(Ok(None), |end| duty::carry(peer, end))

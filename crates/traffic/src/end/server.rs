@@ -14,6 +14,7 @@ use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
+use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::setup::Setup;
@@ -94,7 +95,11 @@ impl Duty for ServerEnd {
     }
 
     fn lasting(&self) -> Lasting {
-        Lasting { until_told: true, patience_ns: self.setup.grace_ns }
+        Lasting { until_told: true, patience_ns: self.setup.grace_ns, windowed: None }
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        self.setup.bound
     }
 
     fn report(self, left: Left<Served>) -> Ended {
@@ -145,10 +150,11 @@ impl Hand for ServerHand {
         let call = &setup.task;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
+        meter.tie(post.flags.leash.clone());
         meter.watch(desk.served().watched());
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
-        let Flags { abort, told } = &post.flags;
+        let Flags { abort, told, .. } = &post.flags;
         let (driven, refused, samples, seen) = if call.path.transport.is_datagram() {
             let flags = (&**told, &**abort);
             let (served, mut seen) = datagram::serve(call, &desk, listener.as_fd(), flags, &mut meter);

@@ -3,6 +3,7 @@
 //! Where flows share a thread, its counters stand with the first; every flow has its own bytes, its end, and what the
 //! kernel says of it.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,8 @@ use std::time::Duration;
 use bytegauge_model::catalog::EngineEnd;
 use bytegauge_model::{EndRole, Engine, EngineReport, FlowReport, Transport};
 use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{file, io as sys_io, tcp_info};
 
 use crate::address::Address;
@@ -21,6 +24,7 @@ use crate::end::{datagram, foreign};
 use crate::engine::{self, Slot, Station, Stop};
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
+use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::Meter;
 use crate::pace::Pace;
@@ -36,12 +40,16 @@ use bytegauge_model::Side;
 /// Buffer of what is drained after the window: large, since it is not measured.
 const DRAIN_SIZE: usize = 256 << 10;
 
+/// How long a drain waits before it looks whether it is still wanted.
+const WAIT_NS: u64 = 50_000_000;
+
 /// One end of a stream, joined to the other.
 pub(super) struct StreamEnd {
     setup: Arc<Setup<StreamSetup>>,
     role: EndRole,
     body: Body,
-    /// By flow; absent where nothing moves, or taken by a thread.
+    /// By flow, and where bytes go both ways by flow once more, for who does the other thing with it; absent where nothing
+    /// moves, or taken by a thread.
     fds: Vec<Option<OwnedFd>>,
     /// Held until `Go`: a pipe keeps its name until the source, too, has opened it.
     _listening: Option<Box<dyn Listening>>,
@@ -85,7 +93,17 @@ impl StreamEnd {
         };
         let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
         fds.resize_with(path.flows, || None);
+        if setup.task.both {
+            let twice = fds.iter().map(|fd| fd.as_ref().map(OwnedFd::try_clone).transpose());
+            let twice = twice.collect::<io::Result<Vec<_>>>().map_err(Fault::io("duplicating a connection"))?;
+            fds.extend(twice);
+        }
         Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, _listening: listening }))
+    }
+
+    /// Threads that do the same.
+    fn threads(&self) -> usize {
+        if carries_many(&self.setup.task) { 1 } else { self.setup.task.path.flows }
     }
 }
 
@@ -103,29 +121,41 @@ impl Duty for StreamEnd {
     type Hand = StreamHand;
 
     fn roster(&self) -> Roster {
-        let many = carries_many(&self.setup.task);
-        let threads = if many { 1 } else { self.setup.task.path.flows };
+        let (threads, ways) = (self.threads(), if self.setup.task.both { 2 } else { 1 });
         Roster {
             what: doing(&self.setup.task.path, self.role.side()),
             name: self.role.name(),
-            cpus: (0..threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
+            cpus: (0..threads * ways).map(|thread| self.setup.cpu(self.role, thread % threads)).collect(),
             fewer: "--flows",
-            stack: if many { LARGE_STACK } else { SMALL_STACK },
+            stack: if carries_many(&self.setup.task) { LARGE_STACK } else { SMALL_STACK },
         }
     }
 
     fn hand(&mut self, thread: usize, _flags: &Flags) -> StreamHand {
-        let alone = !carries_many(&self.setup.task);
-        let numbers = if alone { thread..thread + 1 } else { 0..self.fds.len() };
-        let flows = numbers.map(|flow| (flow, self.fds[flow].take())).collect();
-        StreamHand { setup: Arc::clone(&self.setup), side: self.role.side(), body: self.body, alone, flows }
+        let (alone, flows) = (!carries_many(&self.setup.task), self.setup.task.path.flows);
+        let (back, number) = (thread >= self.threads(), thread % self.threads());
+        let numbers = if alone { number..number + 1 } else { 0..flows };
+        let first = if back { flows } else { 0 };
+        let flows = numbers.map(|flow| (flow, self.fds[first + flow].take())).collect();
+        let side = if back { self.role.side().other() } else { self.role.side() };
+        StreamHand { setup: Arc::clone(&self.setup), side, body: self.body, alone, back, flows }
     }
 
     fn lasting(&self) -> Lasting {
         let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
+        let (both, writes) = (self.setup.task.both, self.role.side() == Side::Source);
         // Of a server that is not ours nobody says when it is enough: the writer measures.
-        let until_told = self.role.side() == Side::Source && self.setup.task.path.foreign.is_none();
-        Lasting { until_told, patience_ns: if until_told { 0 } else { warmup_ns + window_ns } + grace_ns }
+        let until_told = writes && !both && self.setup.task.path.foreign.is_none();
+        let readers = if writes { self.threads()..2 * self.threads() } else { 0..self.threads() };
+        Lasting {
+            until_told,
+            patience_ns: if until_told { 0 } else { warmup_ns + window_ns } + grace_ns,
+            windowed: both.then_some(readers),
+        }
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        self.setup.bound
     }
 
     fn report(self, left: Left<Part>) -> Ended {
@@ -141,6 +171,8 @@ pub(super) struct StreamHand {
     pub(super) side: Side,
     pub(super) body: Body,
     alone: bool,
+    /// Whether its bytes go to the end that connected, beside those that come from it.
+    back: bool,
     pub(super) flows: Vec<(usize, Option<OwnedFd>)>,
 }
 
@@ -165,11 +197,18 @@ impl Hand for StreamHand {
         if path.transport.is_datagram() && *engine != Engine::Null {
             return datagram::carry(self, post);
         }
-        match self.side {
+        let back = self.back;
+        let mut part = match self.side {
             Side::Source if self.alone || self.pace().is_free() => self.write::<false>(post),
             Side::Source => self.write::<true>(post),
             Side::Sink => with_effort(path.work, path.read_size, Reading { hand: self, post }),
+        };
+        for (number, row) in part.rows.iter_mut().filter(|_| back) {
+            // Behind those that come.
+            *number += path.flows;
+            row.back = true;
         }
+        part
     }
 }
 
@@ -210,29 +249,21 @@ impl StreamHand {
     }
 
     fn read<E: Effort + 'static>(self, mut post: Post<Part>, effort: impl Fn() -> E) -> Part {
-        let (setup, body) = (Arc::clone(&self.setup), self.body);
-        let abort = Arc::clone(&post.flags.abort);
-        let mut scratch = if setup.task.has_two_ends() { vec![0; DRAIN_SIZE] } else { Vec::new() };
+        let (setup, body, back) = (Arc::clone(&self.setup), self.body, self.back);
+        let flags = post.flags.clone();
         let page_cache_share = self.page_cache_share();
         let flow = |index| SinkFlow::new(&setup, index, effort());
         let Some(moved) = self.drive::<_, false>(&mut post, flow, Pace::Free, false) else { return Part::default() };
-        let Moved { meter, in_time, engine, mut fault, left, mut rows } = moved;
-        let drains = in_time && setup.task.has_two_ends();
-        if drains {
+        let Moved { meter, in_time, engine, mut fault, mut left, mut rows } = moved;
+        if in_time && setup.task.has_two_ends() {
             post.closed();
+            fault = fault.or_else(|| drain(&mut left, &flags).err());
         }
-        for ((mut carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
+        for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
             let fd = fd.as_ref().map(AsFd::as_fd);
-            let drained = match fd {
-                Some(fd) if drains && carried.ended.is_none() && !carried.refused => {
-                    drain(fd, &mut carried, &mut scratch, &abort)
-                }
-                _ => Ok(()),
-            };
-            let found =
-                drained.err().or_else(|| end_of(&carried, &setup, body, &abort)).or_else(|| carried.flow.fault());
+            let found = end_of(&carried, &setup, body, &flags.abort).or_else(|| carried.flow.fault());
             if found.is_none() && fault.is_none() && setup.task.has_two_ends() {
-                fault = fd.and_then(|fd| miscounted(&setup.task.path, fd, carried.index, carried.bytes));
+                fault = fd.and_then(|fd| miscounted(&setup.task.path, back, fd, (carried.index, carried.bytes)));
             }
             fault = fault.or(found);
             row.total_bytes = carried.bytes;
@@ -253,22 +284,25 @@ impl StreamHand {
         let StreamHand { setup, side, alone, flows, .. } = self;
         let StreamSetup { path, engine, .. } = &setup.task;
         let unacknowledged = foreign::watched(path, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
-        let Flags { abort, told } = post.flags.clone();
+        let flags = post.flags.clone();
+        let Flags { abort, told, .. } = &flags;
         let mut rows = Vec::with_capacity(flows.len());
         let mut farewell = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
             let fd = fd.map(AsFd::as_fd);
             if side == Side::Source && carried.ended.is_none() {
-                foreign::await_acknowledged(path, setup.grace_ns, fd, &abort);
+                foreign::await_acknowledged(path, setup.grace_ns, fd, abort);
             }
             rows.push((carried.index, fd.map(|fd| kernel::report(fd, path)).unwrap_or_default()));
             if let (Side::Source, Some(fd), true) = (side, fd, path.transport.is_socket()) {
-                // The sink drains one flow after another, each until it hears that nothing more comes: it must hear that
-                // while others still send what they hold, and while we still hold the socket.
+                // The sink drains each flow until it hears that nothing more comes: it must hear that while others still
+                // send what they hold, and while we still hold the socket.
                 let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
             }
         };
         let begin = |post: &mut Post<Part>| {
-            let mut meter = meter(&setup, path.flows, until_told, post.begin()?);
+            // Both ways are of one window.
+            let flows = if setup.task.both { 2 * path.flows } else { path.flows };
+            let mut meter = meter(&setup, flows, until_told, (post.begin()?, &flags));
             meter.subtract_unacknowledged(unacknowledged);
             Some(meter)
         };
@@ -282,8 +316,8 @@ impl StreamHand {
                 fd: fd.as_ref().map(AsFd::as_fd),
                 buffer: &mut buffer,
                 pace,
-                abort: &abort,
-                told: &told,
+                abort,
+                told,
                 rewind: matches!(path.transport, Transport::Source(_)),
             };
             let stopped = engine::run(*engine, &mut carried.flow, slot, &mut meter);
@@ -300,7 +334,7 @@ impl StreamHand {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, farewell);
             let mut meter = begin(post)?;
-            let station = Station { listener: None, buffer_size: path.read_size, abort: &abort, told: &told };
+            let station = Station { listener: None, buffer_size: path.read_size, abort, told };
             let driven = engine::drive(*engine, &mut party, station, &mut meter);
             meter.close_early();
             (meter, driven.map(|(stop, engine)| (stop, Some(engine))), party.into_left())
@@ -321,31 +355,61 @@ impl StreamHand {
     }
 }
 
-/// Takes what is still on its way, so that bytes out and bytes in can be compared.
-fn drain<E: Effort>(
-    fd: BorrowedFd<'_>,
-    carried: &mut Carried<SinkFlow<E>, false>,
-    scratch: &mut [u8],
-    abort: &AtomicBool,
-) -> Result<(), Fault> {
-    sys_io::set_nonblocking(fd, false).map_err(Fault::io("draining what was on its way"))?;
-    loop {
-        match sys_io::read(fd, scratch) {
-            Ok(0) => return Ok(()),
-            Ok(n) => {
-                carried.bytes += n as u64;
-                if !carried.flow.received_late(&scratch[..n]) {
-                    return Ok(());
+/// What an engine gave back, and its connection.
+type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
+
+/// Takes what is still on its way, so that bytes out and bytes in can be compared: of all flows of a thread together, since who
+/// writes them may have to get rid of what it holds for one before it says of another that nothing more comes.
+fn drain<E: Effort>(left: &mut [Read<E>], flags: &Flags) -> Result<(), Fault> {
+    let failed = |source| Fault::Io { doing: "draining what was on its way".into(), source };
+    let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
+        .iter_mut()
+        .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
+        .filter_map(|(carried, fd)| Some((carried, fd.as_ref()?.as_fd())))
+        .collect();
+    let mut scratch = vec![0; DRAIN_SIZE];
+    // A thread that has one flow waits in its reads: there may be thousands of them, and descriptors are few.
+    let ready = if drained.len() > 1 { Some(Epoll::new().map_err(failed)?) } else { None };
+    for (token, (_, fd)) in drained.iter().enumerate() {
+        ready.iter().try_for_each(|ready| ready.add(*fd, Ready::READ, token as u64)).map_err(failed)?;
+    }
+    let (mut events, mut open) = (Events::with_room(drained.len()), drained.len());
+    while open > 0 && !flags.abort.load(Ordering::Relaxed) {
+        let found = match &ready {
+            Some(ready) => ready.wait(&mut events, WAIT_NS),
+            None => Ok(1),
+        };
+        for event in 0..found.or_else(|error| if is_passing(&error) { Ok(0) } else { Err(failed(error)) })? {
+            let token = if ready.is_some() { events.at(event).0 as usize } else { 0 };
+            let (carried, fd) = &mut drained[token];
+            let goes_on = match sys_io::read(*fd, &mut scratch) {
+                Ok(n) => {
+                    carried.bytes += n as u64;
+                    if !flags.leash.as_ref().is_none_or(|leash| leash.lets(n as u64, 0)) {
+                        return Ok(());
+                    }
+                    n > 0 && carried.flow.received_late(&scratch[..n])
                 }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
-                if abort.load(Ordering::Relaxed) {
-                    return Ok(());
+                Err(error) if is_passing(&error) => {
+                    // Where engines have made it not block, somebody may still write to it.
+                    if ready.is_none() && error.kind() == io::ErrorKind::WouldBlock {
+                        let _ = socket::wait(*fd, Until::Readable, WAIT_NS);
+                    }
+                    true
                 }
+                Err(error) => return Err(failed(error)),
+            };
+            if !goes_on {
+                open -= 1;
+                ready.iter().try_for_each(|ready| ready.remove(*fd)).map_err(failed)?;
             }
-            Err(source) => return Err(Fault::Io { doing: "draining what was on its way".into(), source }),
         }
     }
+    Ok(())
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
 /// Why a reader left before its time, if it did.
@@ -357,7 +421,7 @@ fn end_of<E: Effort>(
 ) -> Option<Fault> {
     match carried.ended {
         Some(End::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.task.path.transport))),
-        Some(End::Failed { errno, .. }) => Some(Fault::io("moving bytes")(std::io::Error::from_raw_os_error(errno))),
+        Some(End::Failed { errno, .. }) => Some(Fault::io("moving bytes")(io::Error::from_raw_os_error(errno))),
         Some(End::Closed) | None if carried.refused => refused(carried.flow.planted_end(), body, abort),
         Some(End::Closed) | None => None,
     }
@@ -380,12 +444,13 @@ pub(super) fn refused(planted_end: Option<Plant>, body: Body, abort: &AtomicBool
 }
 
 /// The kernel's own count of what a TCP connection received must be ours (a FIN counts as one byte).
-fn miscounted(path: &PathSetup, fd: BorrowedFd<'_>, flow: usize, ours: u64) -> Option<Fault> {
+fn miscounted(path: &PathSetup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usize, u64)) -> Option<Fault> {
     if !path.transport.is_tcp() {
         return None;
     }
     let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
-    let received = received.saturating_sub(path.shown_len());
+    // A ticket is shown by who connects.
+    let received = received.saturating_sub(if back { 0 } else { path.shown_len() });
     (received != ours && received != ours + 1)
         .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}")))
 }
@@ -400,5 +465,65 @@ fn doing(path: &PathSetup, side: Side) -> String {
         ),
         (Side::Source, None) => format!("writing to {}", path.transport),
         (Side::Sink, _) => format!("reading from {}", path.transport),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use bytegauge_model::Levels;
+
+    use super::*;
+    use crate::leash::Leash;
+    use crate::stream::Discard;
+
+    /// More than the kernel holds for a reader that does not read.
+    const MORE: usize = 4 << 20;
+
+    fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read<Discard>> {
+        let levels = Levels::from([("transport", "unix".into()), ("read_size", 64.into()), ("write_size", 64.into())]);
+        let setup = Setup::to(StreamSetup::of(&levels).unwrap());
+        let carried = |index| Carried::new(SinkFlow::new(&setup, index, Discard), index, Pace::Free);
+        ours.into_iter().enumerate().map(|(index, ours)| (carried(index), Some(ours.into()))).collect()
+    }
+
+    #[test]
+    fn flows_of_a_thread_are_drained_together_whichever_of_them_ends_first() {
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
+        // Of the last one most is still to be written, and until it is gone nothing is said of the others.
+        let writes = std::thread::spawn(move || {
+            (&theirs[2]).write_all(&vec![0; MORE]).unwrap();
+            (&theirs[0]).write_all(&[0; 10]).unwrap();
+        });
+        let (mut left, flags) = (flows(ours), Flags::default());
+        let abort = Arc::clone(&flags.abort);
+        let (done, waits) = std::sync::mpsc::channel::<()>();
+        // Who drains one after another waits for ever.
+        let watches = std::thread::spawn(move || {
+            let is_over = waits.recv_timeout(Duration::from_secs(60)).is_ok();
+            abort.store(!is_over, Ordering::Relaxed);
+        });
+        drain(&mut left, &flags).unwrap();
+        let _ = done.send(());
+        watches.join().unwrap();
+        assert_eq!(left.iter().map(|(carried, _)| carried.bytes).collect::<Vec<_>>(), [10, 0, MORE as u64]);
+        drop(left);
+        writes.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_drained_counts_against_the_bytes_that_are_allowed() {
+        for count in [1, 2] {
+            let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| UnixStream::pair().unwrap()).unzip();
+            (&theirs[0]).write_all(&[0; 1000]).unwrap();
+            let leash = Arc::new(Leash::new(Bound { bytes: 1000, lasts_ns: u64::MAX }));
+            let (mut left, flags) = (flows(ours), Flags { leash: Some(leash), ..Flags::default() });
+            // Nobody hangs up, and it ends.
+            drain(&mut left, &flags).unwrap();
+            assert!(flags.leash.unwrap().is_used_up());
+            drop(theirs);
+        }
     }
 }

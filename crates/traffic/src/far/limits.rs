@@ -8,10 +8,14 @@ use std::time::Duration;
 use bytegauge_model::{Bytes, EndRole, Level, Nanos};
 
 use crate::address::{Address, Host};
+use crate::datagram;
+use crate::leash::Bound;
 use crate::message::Command;
 use crate::meter::Schedule;
+use crate::path::FarPath;
 use crate::setup::{Setup, Task};
 use crate::ticket::Ticket;
+use crate::transport::socket_buffers;
 
 /// How late an end may be at an agent before it counts as stalled, nanoseconds.
 const GRACE_MAX_NS: u64 = 60_000_000_000;
@@ -19,7 +23,7 @@ const GRACE_MAX_NS: u64 = 60_000_000_000;
 /// Threads of one end.
 const THREADS_MAX: usize = 256;
 
-/// Kernel and stack memory that a flow is taken to need, bytes.
+/// Kernel and stack memory that a flow is taken to need beside buffers that its socket was given, bytes.
 const FLOW_BYTES: u64 = 512 << 10;
 
 /// What a bin of a series takes, bytes.
@@ -67,13 +71,16 @@ pub(super) struct Between {
 }
 
 impl Limits {
-    /// The command as an end here may hear it.
+    /// The command as an end here may hear it, in a session that has moved so many bytes here.
     ///
     /// # Errors
     /// What is refused, and what to do, for the caller's user.
-    pub(super) fn admitted(&self, command: Command, between: Between) -> Result<Command, String> {
+    pub(super) fn admitted(&self, command: Command, between: Between, moved: u64) -> Result<Command, String> {
         let Command::Open(role, mut setup, address) = command else { return Ok(command) };
-        self.allows(&setup)?;
+        if moved >= self.bytes {
+            return Err(self.used_up());
+        }
+        self.allows(role, &setup)?;
         let Some(path) = setup.path_mut() else { return Err(not_made_for("a task without a path")) };
         let far = path.far.filter(|far| far.ticket != Ticket::default());
         if far.is_none_or(|far| far.side != role.side()) {
@@ -82,8 +89,12 @@ impl Limits {
         // Listeners among which the kernel chooses share a port with nobody else.
         let port = if *path.options.get("reuseport") == Level::Switch(true) { 0 } else { between.port };
         path.host = Host { port, ..Host::at(between.here) };
+        path.far = far.map(|far| FarPath { agent: SocketAddr::new(between.peer, 0), ..far });
         setup.cpus.clear();
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
+        // Who measures gives an end up after one grace, and says so; it ends by itself where nobody does.
+        let lasts_ns = length_ns(&setup).saturating_add(2 * setup.grace_ns);
+        setup.bound = Some(Bound { bytes: self.bytes - moved, lasts_ns });
         let address = match (role, address) {
             (EndRole::Sink | EndRole::Server, None) => None,
             // To the caller and nobody else, whatever address it named.
@@ -95,10 +106,20 @@ impl Limits {
         Ok(Command::Open(role, setup, address))
     }
 
-    fn allows(&self, setup: &Setup) -> Result<(), String> {
+    /// Why nothing more may move in a session.
+    pub(super) fn used_up(&self) -> String {
+        format!(
+            "the agent allows {} a session and they are used up: use a smaller --budget, or start it with a larger --max-bytes",
+            Bytes(self.bytes)
+        )
+    }
+
+    fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
         let (path, flows, rate, largest, threads) = match &setup.task {
             Task::Stream(stream) => {
                 let largest = stream.path.read_size.saturating_add(stream.write_size.unwrap_or(0));
+                let at_once = if stream.path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
+                let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
                 (&stream.path, stream.path.flows, stream.rate, largest, 1)
             }
             Task::Call(call) => {
@@ -110,8 +131,12 @@ impl Limits {
             }
             Task::Ring(_) | Task::Check(_) => return Err(not_made_for("anything but streams and calls")),
         };
-        if !path.transport.is_tcp() {
-            return Err(not_made_for(&format!("the transport {}", path.transport)));
+        match (&setup.task, path.transport.is_udp()) {
+            (Task::Call(_), true) => return Err(not_made_for("calls over datagrams")),
+            (Task::Stream(stream), true) if stream.both => return Err(not_made_for("datagrams both ways at once")),
+            (_, true) => {}
+            (_, false) if path.transport.is_tcp() => {}
+            (_, false) => return Err(not_made_for(&format!("the transport {}", path.transport))),
         }
         if path.foreign.is_some() || path.relay.is_some() || setup.plant.is_some() {
             return Err(not_made_for("a third party to a path"));
@@ -137,7 +162,8 @@ impl Limits {
         }
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: false };
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
-        let each = (largest as u64).saturating_add(path.walk as u64).saturating_add(FLOW_BYTES).saturating_add(bins);
+        let own = (largest as u64).saturating_add(path.walk as u64).saturating_add(bins);
+        let each = own.saturating_add(FLOW_BYTES).saturating_add(socket_buffers(path, role));
         let memory = (flows as u64).saturating_mul(each);
         if memory > self.memory {
             return Err(format!(
@@ -180,19 +206,36 @@ fn not_made_for(what: &str) -> String {
 mod tests {
     use std::path::PathBuf;
 
+    use std::os::fd::AsFd;
+
     use bytegauge_model::{Levels, Side};
+    use bytegauge_sys::option::{self, Value};
 
     use super::*;
     use crate::Plant;
-    use crate::path::FarPath;
+    use crate::call::CallSetup;
+    use crate::stream::StreamSetup;
 
     const HERE: [u8; 4] = [192, 0, 2, 1];
     const PEER: [u8; 4] = [192, 0, 2, 9];
 
     fn setup() -> Setup {
-        let (tcp, size) = (Level::from("tcp"), Level::from(4096));
-        let levels = [("transport", tcp), ("flows", 4.into()), ("read_size", size.clone()), ("write_size", size)];
-        let mut setup = Setup::of(&Levels::from(levels)).unwrap();
+        stream("tcp", "blocking")
+    }
+
+    fn stream(transport: &str, engine: &str) -> Setup {
+        let (flows, size) = (Level::from(4), Level::from(4096));
+        let levels = [("transport", transport.into()), ("engine", engine.into()), ("flows", flows)];
+        let sizes = [("read_size", size.clone()), ("write_size", size)];
+        between_hosts(Setup::of(&levels.into_iter().chain(sizes).collect()).unwrap())
+    }
+
+    fn calls_over_udp() -> Setup {
+        let levels = Levels::from([("transport", "udp".into()), ("request", 512.into())]);
+        between_hosts(Setup::to(CallSetup::of(&levels).unwrap().into()))
+    }
+
+    fn between_hosts(mut setup: Setup) -> Setup {
         let far =
             FarPath { agent: SocketAddr::new(HERE.into(), 1), side: Side::Sink, ticket: Ticket::fresh().unwrap() };
         setup.path_mut().unwrap().far = Some(far);
@@ -201,7 +244,7 @@ mod tests {
 
     fn open(role: EndRole, setup: Setup, address: Option<Address>) -> Result<Command, String> {
         let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
-        Limits::default().admitted(Command::Open(role, Box::new(setup), address), between)
+        Limits::default().admitted(Command::Open(role, Box::new(setup), address), between, 0)
     }
 
     #[test]
@@ -212,12 +255,17 @@ mod tests {
         let Command::Open(_, heard, None) = open(EndRole::Sink, asked.clone(), None).unwrap() else { panic!() };
         assert_eq!(heard.path().unwrap().host, Host { v4: HERE.into(), port: 7, ..Host::default() });
         assert!(heard.cpus.is_empty());
+        assert_eq!(heard.path().unwrap().far.unwrap().agent.ip(), IpAddr::from(PEER), "who comes with datagrams");
         asked.path_mut().unwrap().far.as_mut().unwrap().side = Side::Source;
         let elsewhere = Address::Ip(([203, 0, 113, 5], 80).into());
         let Command::Open(_, _, address) = open(EndRole::Source, asked, Some(elsewhere)).unwrap() else { panic!() };
         assert_eq!(address, Some(Address::Ip((PEER, 80).into())));
         assert_eq!(
-            Limits::default().admitted(Command::Go, Between { here: HERE.into(), peer: PEER.into(), port: 0 }),
+            Limits::default().admitted(
+                Command::Go,
+                Between { here: HERE.into(), peer: PEER.into(), port: 0 },
+                u64::MAX
+            ),
             Ok(Command::Go)
         );
     }
@@ -231,7 +279,14 @@ mod tests {
             assert!(refused.contains("measure that on one host"), "{refused}");
         };
         check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
-        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "udp".parse().unwrap());
+        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "unix-dgram".parse().unwrap());
+        check(EndRole::Server, None, |setup| *setup = calls_over_udp());
+        check(EndRole::Sink, None, |setup| {
+            *setup = stream("udp", "plain");
+            if let Task::Stream(stream) = &mut setup.task {
+                stream.both = true;
+            }
+        });
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "/etc/passwd".parse().unwrap());
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().foreign = Some(Address::Ip((PEER, 80).into())));
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().far = None);
@@ -262,9 +317,9 @@ mod tests {
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
             let mut asked = setup();
             let told = |setup: &Setup| Command::Open(EndRole::Sink, Box::new(setup.clone()), None);
-            assert!(limits.admitted(told(&asked), between).is_ok() || limits.rate.is_some());
+            assert!(limits.admitted(told(&asked), between, 0).is_ok() || limits.rate.is_some());
             change(&mut asked);
-            let refused = limits.admitted(told(&asked), between).unwrap_err();
+            let refused = limits.admitted(told(&asked), between, 0).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         };
         let all = Limits::default;
@@ -274,5 +329,76 @@ mod tests {
         check(all(), |setup| setup.path_mut().unwrap().read_size = usize::MAX, "--max-memory");
         check(all(), |setup| setup.path_mut().unwrap().walk = usize::MAX, "--max-memory");
         check(Limits { rate: Some(1000), ..all() }, |_| {}, "--max-rate");
+        // The caps of datagrams are the same; of them an end keeps room for as many as it takes at once.
+        let datagrams = |change: fn(&mut StreamSetup)| {
+            let mut asked = stream("udp", "mmsg");
+            let Task::Stream(stream) = &mut asked.task else { panic!("{asked:?}") };
+            change(stream);
+            asked
+        };
+        assert!(open(EndRole::Sink, datagrams(|_| {}), None).is_ok());
+        for (change, named) in [
+            ((|stream| stream.batch = Some(1 << 20)) as fn(&mut StreamSetup), "--max-memory"),
+            (|stream| stream.outstanding = usize::MAX, "--max-memory"),
+            (|stream| stream.write_size = Some(usize::MAX), "--max-memory"),
+            (|stream| stream.path.flows = 2049, "--max-flows"),
+        ] {
+            let refused = open(EndRole::Sink, datagrams(change), None).unwrap_err();
+            assert!(refused.contains(named), "{refused}");
+        }
+        let slow = Limits { rate: Some(1000), ..all() };
+        let paced = |rate: u64| {
+            let mut asked = datagrams(|_| {});
+            if let Task::Stream(stream) = &mut asked.task {
+                stream.rate = Some(rate);
+            }
+            let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
+            slow.admitted(Command::Open(EndRole::Sink, Box::new(asked), None), between, 0)
+        };
+        assert!(paced(1000).is_ok() && paced(1001).unwrap_err().contains("--max-rate"));
+    }
+
+    #[test]
+    fn an_end_is_told_how_far_it_may_go_whatever_the_caller_says_of_it() {
+        let mut asked = setup();
+        (asked.warmup_ns, asked.window_ns, asked.grace_ns) = (1, 10, u64::MAX);
+        asked.bound = Some(Bound { bytes: u64::MAX, lasts_ns: u64::MAX });
+        let limits = Limits { bytes: 1000, ..Limits::default() };
+        let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
+        let after =
+            |moved| limits.admitted(Command::Open(EndRole::Sink, Box::new(asked.clone()), None), between, moved);
+        let Ok(Command::Open(_, heard, _)) = after(400) else { panic!() };
+        assert_eq!(heard.bound, Some(Bound { bytes: 600, lasts_ns: 11 + 2 * GRACE_MAX_NS }));
+        assert_eq!(heard.path().unwrap().far.unwrap().agent.ip(), IpAddr::from(PEER), "who comes with datagrams");
+        assert!(after(1000).unwrap_err().contains("--max-bytes"));
+    }
+
+    #[test]
+    fn memory_that_the_kernel_gives_sockets_counts() {
+        let check = |asked: &Setup, role: EndRole, side: Side| {
+            let path = asked.path().unwrap();
+            // What one is given, by the kernel itself.
+            let socket = crate::transport::prepared(path, side).unwrap();
+            let given =
+                [option::SEND_BUFFER, option::RECEIVE_BUFFER].map(|known| match option::read(socket.as_fd(), known) {
+                    Ok(Value::Number(bytes)) => bytes,
+                    other => panic!("{other:?}"),
+                });
+            let memory = path.flows as u64 * given.iter().sum::<u64>();
+            let limits = Limits { memory, ..Limits::default() };
+            assert!(limits.allows(role, asked).unwrap_err().contains("--max-memory"), "{role}");
+            let limits = Limits { memory: 2 * memory + (64 << 20), ..limits };
+            assert_eq!(limits.allows(role, asked), Ok(()), "{role}");
+        };
+        let mut asked = stream("udp", "plain");
+        asked.path_mut().unwrap().flows = 64;
+        check(&asked, EndRole::Sink, Side::Sink);
+        for (transport, engine) in [("udp", "plain"), ("tcp", "blocking")] {
+            let mut asked = stream(transport, engine);
+            asked.path_mut().unwrap().options =
+                Levels::from([("sndbuf", (64 << 20).into()), ("rcvbuf", (64 << 20).into())]);
+            check(&asked, EndRole::Source, Side::Source);
+            check(&asked, EndRole::Sink, Side::Sink);
+        }
     }
 }

@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long a broken line rests between two attempts to take it up again.
 const REST: Duration = Duration::from_millis(50);
 
-/// How often a line that breaks before the agent welcomes is tried once more.
-const RESETS: usize = 3;
+/// How often a line that breaks before the agent welcomes is tried once more, each time after twice the rest.
+const RESETS: u32 = 6;
 
 /// How long a session that was given up may still hold the agent's place.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -224,12 +224,12 @@ impl Link {
     fn meet(&self) -> Result<(Live, FarFacts), FarError> {
         let deadline = Instant::now() + PATIENCE;
         let mut met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
-        for _ in 0..RESETS {
-            // An end may have left the agent's port in the very moment when we came.
+        for reset in 0..RESETS {
+            // An end may have left the agent's port in the very moment when we came, or too many came at once.
             if !matches!(met, Err(FarError::Line(_, LineError::Broken(_)))) {
                 break;
             }
-            std::thread::sleep(REST);
+            std::thread::sleep(REST * (1 << reset));
             met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
         }
         let Met { sender, receiver, near, welcome, .. } = met?;

@@ -29,6 +29,9 @@ use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, VERSION, Welcom
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
+/// What an end is taken to have moved in a second that never said how much it did, bytes: more than a machine can.
+const MOST_PER_SECOND: u64 = 32 << 30;
+
 /// How long nothing may be said between trials: a report is written, or other cells are measured.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -37,8 +40,32 @@ const IDLE: Duration = Duration::from_secs(60);
 struct Counted {
     trials: AtomicU64,
     bytes: AtomicU64,
+    /// Since when bytes may move of which nothing was said yet.
+    moves: Mutex<Option<Instant>>,
     /// CPU time of ends that have left, nanoseconds.
     cpu_ns: AtomicU64,
+}
+
+impl Counted {
+    /// Bytes may move from now on.
+    fn begins(&self) {
+        self.moves.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+    }
+
+    /// An end said how many bytes it moved; or it cannot say so any more, or leaves it unsaid, and whoever lets ends die
+    /// may not move more than others.
+    fn settles(&self, said: Option<u64>) {
+        let began = self.moves.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let most = || began.map_or(0, |began| most_in(began.elapsed()));
+        let add = said.unwrap_or_else(most);
+        let sum = |bytes: u64| Some(bytes.saturating_add(add));
+        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+    }
+}
+
+fn most_in(time: Duration) -> u64 {
+    let bytes = u128::from(MOST_PER_SECOND) * time.as_micros() / 1_000_000;
+    bytes.min(u128::from(u64::MAX)) as u64
 }
 
 /// Hears a caller out, and lets it measure. What it did, for the log.
@@ -273,7 +300,8 @@ impl Session<'_> {
             });
         }
         let counted = Arc::clone(&self.counted);
-        let passing = Passing { number, outbox: Arc::clone(&self.outbox), counted: Arc::clone(&counted) };
+        let office = Arc::clone(self.office);
+        let passing = Passing { number, office, outbox: Arc::clone(&self.outbox), counted: Arc::clone(&counted) };
         let passing = std::thread::Builder::new().name(format!("end-{number}")).spawn(move || passing.pass(&replies));
         match passing {
             Ok(passing) => {
@@ -294,18 +322,14 @@ impl Session<'_> {
             Command::Open(_, setup, _) => Some(Duration::from_nanos(length_ns(setup))),
             _ => None,
         };
-        let spent = self.counted.bytes.load(Ordering::Relaxed);
-        let admitted = match trial {
-            Some(_) if spent >= self.office.setup.limits.bytes => Err(format!(
-                "the agent allows {} a session and they are used up: use a smaller --budget, or start it with a larger \
-                 --max-bytes",
-                Bytes(self.office.setup.limits.bytes)
-            )),
-            _ => self.office.setup.limits.admitted(command, self.between),
-        };
-        match admitted {
+        let moved = self.counted.bytes.load(Ordering::Relaxed);
+        match self.office.setup.limits.admitted(command, self.between, moved) {
             Err(reason) => self.say(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
+                // A server serves before anybody says `Go`.
+                if matches!(command, Command::Go | Command::Open(EndRole::Server, ..)) {
+                    self.counted.begins();
+                }
                 if let Some(end) = &mut self.end {
                     end.trial = trial.unwrap_or(end.trial);
                     self.counted.trials.fetch_add(u64::from(trial.is_some()), Ordering::Relaxed);
@@ -339,6 +363,7 @@ impl Drop for End {
 /// Passes an end's words on.
 struct Passing {
     number: u64,
+    office: Arc<Office>,
     outbox: Outbox,
     counted: Arc<Counted>,
 }
@@ -347,21 +372,33 @@ impl Passing {
     fn pass(self, replies: &mpsc::Receiver<Reply>) {
         let too_long = |max| too_long(self.number, max);
         for reply in replies {
-            self.count(&reply);
-            let heard = ToHome::Heard(self.number, Box::new(reply));
+            let heard = ToHome::Heard(self.number, Box::new(self.counted(reply)));
             if lock(&self.outbox).say(heard, too_long).is_err() {
-                return;
+                break;
             }
         }
+        self.counted.settles(None);
         let gone = ToHome::Gone(self.number, "its process ended there".into());
         // Whoever hears nothing any more need not hear this.
         let _ = lock(&self.outbox).say(gone, too_long);
     }
 
-    fn count(&self, reply: &Reply) {
-        if let Reply::Done(report) | Reply::Failed(_, report) = reply {
-            let calls = report.call.as_ref().map_or(0, |_| report.bytes);
-            self.counted.bytes.fetch_add(report.total_bytes.max(calls), Ordering::Relaxed);
+    /// What is passed on of a reply that was counted: of an end that moved as much as it may, why that is enough.
+    fn counted(&self, reply: Reply) -> Reply {
+        match &reply {
+            Reply::Done(report) | Reply::Failed(_, report) => {
+                let calls = report.call.as_ref().map_or(0, |_| report.bytes);
+                self.counted.settles(Some(report.total_bytes.max(calls)));
+            }
+            Reply::Skipped(_) => self.counted.settles(None),
+            Reply::Hello(_) | Reply::Listening(_) | Reply::Ready | Reply::Closed => {}
+        }
+        let limits = &self.office.setup.limits;
+        match reply {
+            Reply::Failed(..) if self.counted.bytes.load(Ordering::Relaxed) >= limits.bytes => {
+                Reply::Skipped(limits.used_up())
+            }
+            reply => reply,
         }
     }
 }

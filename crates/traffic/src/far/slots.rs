@@ -1,16 +1,21 @@
 //! Who may measure: so many at a time, one unless the agent was told otherwise, since two disturb each other.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::Nanos;
+
+/// How long a caller waits for a place before it is refused: whoever was killed a moment ago still holds one until its end here
+/// has ended.
+const LEAVING: Duration = Duration::from_secs(3);
 
 /// The places of an agent.
 #[derive(Debug)]
 pub(super) struct Slots {
     max: usize,
     taken: Mutex<Vec<Holder>>,
+    left: Condvar,
 }
 
 #[derive(Debug)]
@@ -29,16 +34,27 @@ pub(super) struct Slot {
 
 impl Slots {
     pub(super) fn new(max: usize) -> Arc<Slots> {
-        Arc::new(Slots { max, taken: Mutex::new(Vec::new()) })
+        Arc::new(Slots { max, taken: Mutex::default(), left: Condvar::new() })
     }
 
-    /// Takes a place for so long.
+    /// Takes a place for so long, and waits a moment for one that becomes free.
     ///
     /// # Errors
     /// Who measures, and for how long still.
     pub(super) fn take(self: &Arc<Slots>, number: u64, peer: IpAddr, lasts: Duration) -> Result<Slot, String> {
+        self.take_within(LEAVING, (number, peer, lasts))
+    }
+
+    fn take_within(
+        self: &Arc<Slots>,
+        patience: Duration,
+        (number, peer, lasts): (u64, IpAddr, Duration),
+    ) -> Result<Slot, String> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |taken: &mut Vec<Holder>| taken.len() >= self.max;
+        let waited = self.left.wait_timeout_while(taken, patience, is_full);
+        let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.len() < self.max {
             taken.push(Holder { number, peer, until: now + lasts });
             return Ok(Slot { number, slots: Arc::clone(self) });
@@ -64,23 +80,40 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.retain(|holder| holder.number != self.number);
+        self.slots.left.notify_one();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+    const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_place_is_one_at_a_time_and_comes_back() {
         let slots = Slots::new(1);
-        let peer: IpAddr = [192, 0, 2, 7].into();
-        let minute = Duration::from_secs(60);
-        let first = slots.take(1, peer, minute).unwrap();
-        let busy = slots.take(2, peer, minute).unwrap_err();
+        let first = slots.take(1, PEER, MINUTE).unwrap();
+        let busy = slots.take_within(Duration::ZERO, (2, PEER, MINUTE)).unwrap_err();
         assert!(busy.contains("busy until") && busy.contains("192.0.2.7"), "{busy}");
         drop(first);
-        let _second = slots.take(3, peer, minute).unwrap();
-        assert!(Slots::new(0).take(4, peer, minute).is_err());
+        let _second = slots.take(3, PEER, MINUTE).unwrap();
+        assert!(Slots::new(0).take_within(Duration::ZERO, (4, PEER, MINUTE)).is_err());
+    }
+
+    #[test]
+    fn who_comes_while_another_leaves_waits_for_its_place() {
+        let slots = Slots::new(1);
+        let first = slots.take(1, PEER, MINUTE).unwrap();
+        let comes = {
+            let slots = Arc::clone(&slots);
+            std::thread::spawn(move || slots.take_within(MINUTE, (2, PEER, MINUTE)).is_ok())
+        };
+        drop(first);
+        assert!(comes.join().unwrap());
     }
 }

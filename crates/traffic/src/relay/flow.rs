@@ -1,4 +1,4 @@
-//! The engines `epoll` and `uring`, this one in each of its modes, as relays: two flows, of which each sends what the other one receives.
+//! The engine `uring`, in each of its modes, as a relay: two flows, of which each sends what the other one receives.
 //!
 //! What is held for a side is bounded: its partner does not listen while a buffer or more is. The end of a stream is
 //! passed on as such, a failure as a failure.
@@ -36,7 +36,6 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
 /// The engine that carries a method.
 pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
     let name = match method {
-        RelayMethod::Epoll => "epoll:edge",
         RelayMethod::Uring => "uring:plain",
         RelayMethod::UringMultishot => "uring:multishot",
         RelayMethod::UringBundle => "uring:bundle",

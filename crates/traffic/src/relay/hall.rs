@@ -98,6 +98,11 @@ impl Hall {
         self.ends(&mut books);
     }
 
+    /// The relay cannot do what its method promises.
+    pub(super) fn fails(&self, fault: Fault) {
+        self.books().fault.get_or_insert(fault);
+    }
+
     /// A connection has ended: what passed, whether a side failed, and its legs, which are still open.
     pub(super) fn settle(&self, [up, down]: [Passage; 2], failed: bool, legs: [Option<BorrowedFd<'_>>; 2]) {
         let in_order = up.in_order && down.in_order;

@@ -55,9 +55,11 @@ pub(super) trait Hands: Sized + Send {
     /// Bytes taken and not given yet.
     fn held(&self) -> usize;
 
-    /// Whether a short take proves that the socket is empty: of one that fills a buffer it does, of a pipe that counts
-    /// fragments it does not.
-    const SHORT_IS_EMPTY: bool;
+    /// Whether the last take, of so many bytes, may have left some in the socket. A buffer that was not filled proves that it did
+    /// not; a pipe counts fragments, and may be full with a few bytes.
+    fn may_leave_some(&self, taken: usize) -> bool {
+        taken == self.room()
+    }
 
     /// Capacity of its pipe, if it has one.
     fn pipe_size(&self) -> Option<usize> {

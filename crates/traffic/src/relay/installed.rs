@@ -7,12 +7,12 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bytegauge_model::relay_program::RelayConfig;
 use bytegauge_model::{RelayPlaces, RelayProgram};
+use bytegauge_sys::process::ended_within;
 
 use crate::fault::Fault;
 
@@ -71,7 +71,7 @@ pub(crate) fn version(program: &RelayProgram) -> Option<String> {
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     bytegauge_sys::process::die_with_parent(&mut command);
     let mut child = command.spawn().ok()?;
-    let ended = ends_in_time(&mut child);
+    let ended = ended_within(&mut child, VERSION_TIME, Duration::from_millis(1)).is_some_and(|status| status.success());
     let text = |stream: &mut dyn Read| {
         let mut text = Vec::new();
         let read = stream.take(VERSION_BYTES).read_to_end(&mut text);
@@ -86,22 +86,6 @@ pub(crate) fn version(program: &RelayProgram) -> Option<String> {
     let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let named = lines.clone().find(|line| line.to_lowercase().contains("version"));
     named.or_else(|| lines.next()).map(str::to_owned)
-}
-
-/// Waits for a program that only prints; `false` if it failed, or had to be killed.
-fn ends_in_time(child: &mut Child) -> bool {
-    let until = Instant::now() + VERSION_TIME;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return false;
-            }
-        }
-    }
 }
 
 /// The file that a word starts.

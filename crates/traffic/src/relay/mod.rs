@@ -3,12 +3,13 @@
 //! A connection that is accepted gets one to the other side, and from then on has two directions, each with an end of
 //! its own: what ends in order is passed on as the end of a stream, what fails as a reset. How bytes get across is a
 //! method: a file in `methods` and a line in [`carry`]. Most are told what to take and what to give (`Hands`), so that
-//! they run in a thread for each direction (`threads`) as well as in one thread for all, or one a CPU (`one`); `epoll` and `uring`
-//! are paired flows on the engines of that name (`flow`), as is `uring` in its other modes.
+//! they run in a thread for each direction (`threads`) as well as in one thread for all, or one a CPU (`one`), which is all that
+//! `epoll` is; `uring` and its other modes are paired flows on the engine of that name (`flow`).
 //!
-//! Programs of somebody else's are looked for in `installed`, and run by an end of their own.
+//! Programs of somebody else's are looked for in `installed`, and run by an end of their own; those that run already in
+//! `running`.
 //!
-//! Never holds more than its buffers: who is not read from is not listened to.
+//! Never holds more than its buffers: who is not read from is not listened to. But for `sockmap`, which says so.
 
 mod bell;
 mod flow;
@@ -18,6 +19,7 @@ mod hands;
 mod installed;
 mod methods;
 mod one;
+mod running;
 mod setup;
 mod socket;
 mod threads;
@@ -31,6 +33,8 @@ pub use hall::Hall;
 pub use hands::Cues;
 pub use installed::lacks_program;
 pub(crate) use installed::{version, words};
+pub(crate) use running::charged;
+pub use running::{lacks_running, processes_of, used_by_running};
 pub use setup::{Between, RelaySetup};
 pub use socket::{Upstream, listen};
 
@@ -41,7 +45,7 @@ use crate::plant::Plant;
 use crate::relay::bell::{ByEpoll, ByUring};
 use crate::relay::hands::{Carrying, Hands};
 use crate::relay::methods::{
-    bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, splice, std_copy, tokio,
+    bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, sockmap, splice, std_copy, tokio,
 };
 
 /// Carries connections until the hall is over (`Hall::is_over`).
@@ -75,11 +79,11 @@ pub fn carry(
             look_ahead::<splice::Splice<false>>(&carrying)?;
             one::carry::<splice::Splice<false>, ByUring>(carrying, 1)
         }
-        RelayMethod::Epoll
-        | RelayMethod::Uring
-        | RelayMethod::UringMultishot
-        | RelayMethod::UringBundle
-        | RelayMethod::Zerocopy => flow::carry(carrying),
+        RelayMethod::Epoll => one::carry::<read_write::ReadWrite, ByEpoll>(carrying, 1),
+        RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
+            flow::carry(carrying)
+        }
+        RelayMethod::Sockmap => sockmap::carry(carrying),
         RelayMethod::Tokio => tokio::carry(carrying),
     }
 }
@@ -87,6 +91,7 @@ pub fn carry(
 /// What this machine lacks for a method, if anything, with the next step: asked before a plan is made.
 pub fn lacks(method: RelayMethod) -> Option<String> {
     match method {
+        RelayMethod::Sockmap => sockmap::lacks(),
         RelayMethod::UringSplice => uring::probe(&[]).err().map(|missing| missing.to_string()),
         _ => flow::engine_of(method).and_then(engine::lacks),
     }

@@ -385,7 +385,7 @@ fn advance<H: Hands, W: Watch, R>(
                 way.passed.taken += n as u64;
                 watch.count(n, way.hands.room());
                 // Whatever comes after this read makes an edge of its own; an end that came before it made its own, too.
-                from.readable = !H::SHORT_IS_EMPTY || n == way.hands.room() || from.peer_shut;
+                from.readable = way.hands.may_leave_some(n) || from.peer_shut;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if held > 0 {

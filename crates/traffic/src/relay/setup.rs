@@ -1,6 +1,6 @@
 //! Who stands between the ends of a path, and how bytes are passed on.
 
-use bytegauge_model::{Levels, RelayMethod, RelayPlacement, RelayProgram, RelayThreads};
+use bytegauge_model::{Levels, RelayMethod, RelayPlacement, RelayProgram, RelayThreads, RunningRelay};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
@@ -15,8 +15,10 @@ const BUFFER: usize = 64 << 10;
 pub enum Between {
     /// A relay of ours.
     Ours(RelaySetup),
-    /// A program of somebody else's.
+    /// A program of somebody else's, started for the trial.
     Program(RelayProgram),
+    /// One that runs already, and goes on afterwards.
+    Running(RunningRelay),
 }
 
 impl Between {
@@ -25,7 +27,11 @@ impl Between {
     /// # Errors
     /// [`Fault::Impossible`] for a level of the wrong kind: past planning, that is a bug.
     pub fn of(levels: &Levels) -> Result<Option<Between>, Fault> {
-        match levels.get("relay").name().and_then(RelayProgram::of) {
+        let name = levels.get("relay").name();
+        if let Some(running) = name.and_then(RunningRelay::of) {
+            return Ok(Some(Between::Running(running)));
+        }
+        match name.and_then(RelayProgram::of) {
             Some(program) => Ok(Some(Between::Program(program))),
             None => Ok(RelaySetup::of(levels)?.map(Between::Ours)),
         }

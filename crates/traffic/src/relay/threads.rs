@@ -81,6 +81,11 @@ impl Way<'_> {
         error.kind() == io::ErrorKind::Interrupted && !self.abort.load(Ordering::Relaxed)
     }
 
+    /// Whether nobody needs the connection any more: it has failed, or the relay is called off.
+    pub(super) fn is_over(&self) -> bool {
+        self.pair.broken.load(Ordering::Acquire) || self.abort.load(Ordering::Relaxed)
+    }
+
     /// Wakes whoever works on this connection, which has failed.
     pub(super) fn breaks(&self) {
         self.pair.breaks();

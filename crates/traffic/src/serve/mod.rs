@@ -122,7 +122,7 @@ impl Server {
     /// Ends it: every connection is closed as it is. What it did, and what went wrong.
     pub fn stop(self) -> (Served, Option<Fault>) {
         self.crew.tell();
-        let Left { parts, mut fault, .. } = self.crew.finish(PATIENCE, || {});
+        let Left { parts, mut fault, .. } = self.crew.finish(PATIENCE, None, || {});
         place::clear(&self.place);
         let mut served = Served::default();
         for part in parts {

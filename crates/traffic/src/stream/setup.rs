@@ -26,8 +26,11 @@ pub struct StreamSetup {
     pub outstanding: usize,
     /// Work per write.
     pub fill: Fill,
-    /// Offered load of all flows, bytes per second.
+    /// Offered load of all flows, bytes per second; of both ways, each.
     pub rate: Option<u64>,
+    /// Whether bytes go both ways at once: each end writes and reads every connection.
+    #[serde(default)]
+    pub both: bool,
 }
 
 impl StreamSetup {
@@ -56,6 +59,7 @@ impl StreamSetup {
             outstanding: number("outstanding").unwrap_or(OUTSTANDING),
             fill: parsed(levels, "fill")?.unwrap_or_default(),
             rate: levels.get("rate").number(),
+            both: levels.goes_both_ways() && engine != Engine::Null,
             path,
         })
     }

@@ -1,5 +1,6 @@
 //! Datagram sockets, a pair a flow, connected to each other. The source greets each of the sink's sockets with an empty
-//! datagram, by which the sink learns whom to connect to: nobody else's datagrams are counted afterwards.
+//! datagram, by which the sink learns whom to connect to: nobody else's datagrams are counted afterwards. Between two hosts it
+//! shows a ticket instead, at one port for all flows ([`super::hatch`]).
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,6 +15,7 @@ use bytegauge_sys::option::{self, OptionError};
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::path::PathSetup;
+use crate::transport::hatch::Door;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 use bytegauge_model::Side;
@@ -30,6 +32,9 @@ pub struct Unix;
 
 impl Joint for Udp {
     fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+        if let Some(far) = &setup.far {
+            return Ok(Box::new(Door::open(setup, far)?));
+        }
         let sockets = (0..setup.flows).map(|_| {
             let socket =
                 UdpSocket::bind(setup.host.any_port(&setup.transport)).map_err(Fault::io("binding a UDP socket"))?;
@@ -43,15 +48,22 @@ impl Joint for Udp {
     }
 
     fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
-        let Address::Ports(ports) = address else {
-            return Err(Fault::Impossible(format!("a UDP socket cannot connect to {address:?}")));
+        let ports = match address {
+            Address::Ports(ports) => ports.clone(),
+            // One door for all flows.
+            Address::Ip(door) if setup.far.is_some() => vec![*door; setup.flows],
+            _ => return Err(Fault::Impossible(format!("a UDP socket cannot connect to {address:?}"))),
         };
+        // The agent's own port is for those who are connected to.
+        let mut ours = setup.host.any_port(&setup.transport);
+        ours.set_port(0);
         let joined = ports.iter().map(|port| {
-            let socket =
-                UdpSocket::bind(setup.host.any_port(&setup.transport)).map_err(Fault::io("binding a UDP socket"))?;
+            let socket = UdpSocket::bind(ours).map_err(Fault::io("binding a UDP socket"))?;
             set_options(&socket, Moment::Own, Side::Source, setup)?;
             socket.connect(port).map_err(Fault::io("connecting a UDP socket"))?;
-            socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
+            if setup.far.is_none() {
+                socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
+            }
             Ok(socket.into())
         });
         joined.collect()
@@ -157,7 +169,8 @@ pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &PathSetup) -> Result<(), Optio
     Ok(())
 }
 
-fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), Fault> {
+/// Sets what a socket has that is sent to.
+pub(super) fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), Fault> {
     let fd = socket.as_fd();
     let missing = |error: OptionError| Fault::Missing(error.to_string());
     set_options(socket, Moment::Own, Side::Sink, setup)?;

@@ -4,6 +4,7 @@
 
 pub(crate) mod datagram;
 mod door;
+mod hatch;
 pub(crate) mod kernel;
 pub(crate) mod options;
 mod pipe;
@@ -15,13 +16,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::Transport;
 use bytegauge_model::option::Setter;
-use bytegauge_sys::errno;
+use bytegauge_model::{EndRole, Level, Transport};
 use bytegauge_sys::socket::{Until, wait};
-use socket2::{SockAddr, Socket};
+use bytegauge_sys::{errno, option, option::Value};
+use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::address::Address;
+use crate::address::{Address, Host};
 use crate::fault::Fault;
 use crate::path::PathSetup;
 use crate::transport::options::Moment;
@@ -142,11 +143,37 @@ fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &PathSetup) -> 
     options::set_all(fd, &options::wanted(&setup.options, (setter, moment), &setup.transport))
 }
 
+/// Memory that the kernel lets one end of a flow fill with what waits in its socket, where that was asked for or is more than what
+/// sockets have by themselves, bytes: as much as a socket made here says that it was given.
+pub(crate) fn socket_buffers(setup: &PathSetup, role: EndRole) -> u64 {
+    let is_asked = ["sndbuf", "rcvbuf"].iter().any(|factor| *setup.options.get(factor) != Level::Absent);
+    if !is_asked && !setup.transport.is_udp() {
+        return 0;
+    }
+    // An end that is refused an option has no flows either.
+    let Ok(socket) = prepared(setup, role.side()) else { return 0 };
+    let given = |known| match option::read(socket.as_fd(), known) {
+        Ok(Value::Number(bytes)) => bytes,
+        _ => 0,
+    };
+    given(option::SEND_BUFFER) + given(option::RECEIVE_BUFFER)
+}
+
+/// A socket of a network as one end of a flow has it, joined to nothing.
+pub(crate) fn prepared(setup: &PathSetup, side: Side) -> Result<Socket, Fault> {
+    let address = Host::default().any_port(&setup.transport);
+    let kind = if setup.transport.is_udp() { Type::DGRAM } else { Type::STREAM };
+    let socket = Socket::new(Domain::for_address(address), kind, None).map_err(Fault::io("opening a socket"))?;
+    match (side, setup.transport.is_udp()) {
+        (Side::Sink, true) => datagram::prepare_sink(&socket, setup)?,
+        _ => set_options(&socket, Moment::Own, side, setup)?,
+    }
+    Ok(socket)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-
-    use socket2::{Domain, Type};
 
     use super::*;
 

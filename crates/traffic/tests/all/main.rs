@@ -14,5 +14,6 @@ mod engines_calls;
 mod engines_exhausted;
 mod engines_relay;
 mod engines_storm;
+mod far_datagrams;
 mod relays;
 mod support;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::Ends;
 use bytegauge_traffic::{Cast, Setup, Task};
@@ -17,7 +18,7 @@ pub fn run_until<T: Clone + Into<Task>>(setup: &Setup<T>, shows: impl Fn(&Measur
     let mut setup = setup.any();
     loop {
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-        let measured = measure(&mut cast, &setup, &AtomicBool::new(false)).unwrap();
+        let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
         let short = measured.outcome.reason().is_some_and(|reason| reason.contains("use a longer --duration"));
         if (!short && shows(&measured)) || setup.window_ns > 2_000_000_000 {
             return measured;

@@ -159,6 +159,10 @@ pub struct UseRow {
     pub p99_ns: Option<f64>,
     /// At most this much dearer than the best confirmed, as a share; `null` where nothing was judged.
     pub within: Option<f64>,
+    /// So many times the time of the best confirmed it may take, where that is twice or more: then there is no answer yet, and
+    /// no [`UseRow::within`]. Absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<f64>,
     /// Choices that are not told apart from an open one, by factor: each of them may be the best.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ties: Vec<BTreeMap<String, Value>>,

@@ -11,7 +11,9 @@ pub struct OverTimeView {
     pub cell: CellId,
     /// Length of an interval, nanoseconds.
     pub interval_ns: u64,
-    /// Of each flow its bytes per second in every whole interval, where they arrived (of calls both ways, at the client).
+    /// What `flows`, `sum` and `mean` count: `bytes/s`, of a ring `NOPs/s`.
+    pub unit: &'static str,
+    /// Of each flow its rate in every whole interval, where bytes arrived (of calls both ways, at the client).
     pub flows: Vec<Vec<f64>>,
     /// The same of all flows together.
     pub sum: Vec<f64>,

@@ -1,11 +1,10 @@
 //! What trials far longer than those of the confirmation say of the answers.
 
-use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus};
 
 use super::super::document::{AuditView, CellView, GroupView, View};
 use super::{Questions, resource};
-use crate::sentence::{percent, shown_age};
+use crate::sentence::{at_least, at_most, percent_up, shown_age};
 
 /// Trials of this length need no audit, nanoseconds.
 const LONG_NS: u64 = 250_000_000;
@@ -41,11 +40,12 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
         said.push(format!("not run{}: no time", of(view, questions, &missing)));
     }
     if let (Some(lower), Some(upper), 3..) = (all.dearer_lower, all.dearer_upper, all.questions) {
-        let signed = |share: f64| match share {
-            share if share < 0.0 => format!("{} less", percent(-share)),
-            share => format!("{} more", percent(share)),
-        };
-        let (lower, upper, together) = (signed(lower), signed(upper), all.questions);
+        // Outwards: the lower end never above what was shown, the upper one never below it.
+        let lower =
+            if lower < 0.0 { format!("{} less", percent_up(-lower)) } else { format!("{} more", at_least(lower)) };
+        let upper =
+            if upper < 0.0 { format!("{} less", at_least(-upper)) } else { format!("{} more", percent_up(upper)) };
+        let together = all.questions;
         let what = resource(view);
         let took = format!("the choices took {lower} to {upper} {what} than the next best");
         said.push(match all.finding {
@@ -89,7 +89,7 @@ fn held(view: &View, questions: &Questions, held: &[(&GroupView, &AuditView)], l
     Some(format!(
         "held in trials of {long}{}: takes at most {} more {} than its rivals there",
         of(view, questions, &groups),
-        percent(bound.max(0.0)),
+        at_most(bound.max(0.0)),
         resource(view)
     ))
 }
@@ -108,8 +108,8 @@ fn less(dearer: f64) -> f64 {
     dearer / (1.0 + dearer)
 }
 
-/// `12 to 40 %`, `-3 to 7 %`.
+/// `12 to 40 %`, `-3 to 7 %`: outwards.
 fn range(lower: f64, upper: f64) -> String {
-    let whole = |share: f64| significant((share * 100.0).round(), 3);
-    format!("{} to {} %", whole(lower), whole(upper))
+    let whole = |percent: f64| format!("{:.0}", percent + 0.0);
+    format!("{} to {} %", whole((lower * 100.0 + 1e-9).floor()), whole((upper * 100.0 - 1e-9).ceil()))
 }

@@ -55,7 +55,10 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let screened = compared.clone().filter(|cell| cell.stage != Some(Stage::Confirm)).count();
     let all = compared.count();
     if screened > 0 && screened < all {
-        said.push(format!("{} of {all} choices confirmed, the others only screened", all - screened));
+        said.push(format!(
+            "{} of {all} choices confirmed, in every block; the others only screened, by a trial or two",
+            all - screened
+        ));
     }
     said
 }
@@ -66,9 +69,11 @@ fn worker(view: &View, questions: &Questions) -> Option<String> {
     let conditions = levels(&group.factors);
     let name = phrase::profile_name(&conditions);
     let known = catalog::PROFILES.iter().find(|profile| profile.name == name)?;
-    let worker = conditions.workload().row().worker;
+    // Who works is a matter of the profile: levels alone may mean something in several workloads.
+    let worker = known.workload.row().worker;
     Some(match name.as_str() {
         "sum" => format!("the {worker} adds up every byte, as a checksum does"),
+        "rpc" => format!("the {worker} adds up every request and does a little work"),
         _ => format!("the {worker} {}", known.phrase),
     })
 }

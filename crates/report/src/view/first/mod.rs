@@ -16,7 +16,7 @@ mod two;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{GroupId, Level, Levels, SessionStatus};
 
-pub use two::cpu as cpu_of_unit;
+pub use two::{cpu as cpu_of_unit, recommendation as recommendation_of_two};
 
 use super::document::{AnswerView, Factors, GroupView, UseView, View};
 use crate::phrase::{self, brief};
@@ -193,8 +193,7 @@ fn head(view: &View) -> String {
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_TOLD);
     let steal = steal.map(|share| format!("the host took {} of the CPU", percent(share)));
-    let crowd =
-        crowd(view).map(|(busy, cpus)| format!("other programs kept {} of {cpus} CPUs busy", significant(busy, 2)));
+    let crowd = crowd(view).map(|(busy, cpus)| format!("other programs used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
     let parts = [program, Some(format!("session {}", view.session)), took, status, crowd.or(steal)];
     let rest: Vec<String> = parts.into_iter().flatten().collect();

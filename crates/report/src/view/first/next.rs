@@ -5,15 +5,13 @@ use bytegauge_model::{CellKind, SessionStatus};
 
 use super::super::document::{GroupView, Standing, UseView, View};
 use super::crowd;
-use crate::sentence::budget;
+use crate::sentence::{FORECAST_MAX_S, budget};
 
 /// How much longer a new session is worth a try.
 const LONGER: f64 = 4.0;
-/// Nobody tries something that takes longer than this, seconds.
-const TRY_MAX_S: f64 = 3600.0;
 
 /// Said of a session that is being measured.
-pub const GOES_ON: &str = "the session goes on; nothing is proven before its look";
+pub const GOES_ON: &str = "the session goes on; nothing is proven before the moment at which it is judged";
 
 /// What to do next: a command, where there is one, and what it may bring. A copy of a session goes on where it was begun,
 /// and not here.
@@ -24,7 +22,11 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             return vec!["it was interrupted where it was measured, and goes on only there".into()];
         }
         SessionStatus::Incomplete => {
-            return vec![resume(view), "goes on where it stopped; until then nothing more is proven".into()];
+            let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
+            let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
+            let command = [resume(view)].into_iter().chain(until.into_iter().map(str::to_owned));
+            let command = command.collect::<Vec<_>>().join(" ");
+            return vec![command, "goes on where it stopped; until then nothing more is proven".into()];
         }
         SessionStatus::Complete | SessionStatus::Imported => {}
     }
@@ -68,7 +70,10 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         let doctor = "bytegauge doctor".to_owned();
         // Those of others cannot be ended.
         return match rest_of_looks(view, &open, imported) {
-            None => vec![doctor, format!("{says}, which helps more than time does")],
+            None => {
+                let says = format!("{says}, which helps more than time does");
+                [doctor, says].into_iter().chain(again_with(view, None)).collect()
+            }
             Some([command, may]) => vec![doctor, format!("{says}; if they cannot:"), command, may],
         };
     }
@@ -77,7 +82,17 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             Some(_) => "less at once (fewer --values), or give a run more to do",
             None => "less at once (one --transport, one --placement, fewer levels)",
         };
-        vec![format!("more time alone would hardly prove more: take the choice with its bound, or ask {less}")]
+        let forecasts = open.iter().filter_map(|group| group.recommendation.more_seconds);
+        let soonest = forecasts.filter(|seconds| *seconds <= FORECAST_MAX_S).reduce(f64::min);
+        let more = match soonest {
+            Some(seconds) => format!(
+                "more time hardly pays: to prove {} may take {} s more",
+                if open.len() == 1 { "it" } else { "one of them" },
+                significant(seconds.ceil(), 2)
+            ),
+            None => "more time alone would hardly prove more".to_owned(),
+        };
+        vec![format!("{more}: take the choice with its bound, or ask {less}")]
     })
 }
 
@@ -91,9 +106,14 @@ fn within(open: &[&GroupView], factor: f64) -> usize {
     times.filter(|times| *times <= factor).count()
 }
 
+/// So many times as many blocks the looks that are left end with; `None` where none is left.
+fn blocks_left(open: &[&GroupView]) -> Option<f64> {
+    open.iter().filter_map(|group| looks_left(group)).reduce(f64::max)
+}
+
 /// The command for the looks that are left, how long they take, and what they may bring; `None` where none is left here.
 fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[String; 2]> {
-    let factor = open.iter().filter_map(|group| looks_left(group)).reduce(f64::max).filter(|_| !imported)?;
+    let factor = blocks_left(open).filter(|_| !imported)?;
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
     let at_most = significant((elapsed_s * (factor - 1.0)).max(1.0).ceil(), 2);
     let (settled, all) = (within(open, factor), open.len());
@@ -112,14 +132,13 @@ fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[St
 /// The looks that are left, where they may prove something; else a longer session, of which nothing is known yet.
 fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
-    let left = open.iter().filter_map(|group| looks_left(group)).reduce(f64::max);
-    if left.is_some_and(|factor| within(open, factor) > 0)
+    if blocks_left(open).is_some_and(|factor| within(open, factor) > 0)
         && let Some(steps) = rest_of_looks(view, open, imported)
     {
         return Some(steps.to_vec());
     }
     let budget_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * LONGER;
-    if within(open, 2.0 * LONGER) == 0 || budget_s > TRY_MAX_S {
+    if within(open, 2.0 * LONGER) == 0 || budget_s > FORECAST_MAX_S {
         return None;
     }
     let anew = "a new session takes no proof over from this one, and may or may not prove more";
@@ -130,7 +149,7 @@ fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String
 
 /// How many times as many blocks as now a group has after the last of its looks.
 fn looks_left(group: &GroupView) -> Option<f64> {
-    Some(group.look.as_ref()?.last_blocks()? as f64 / group.blocks.used.max(1) as f64)
+    Some(group.look.as_ref()?.left_until()? as f64 / group.blocks.used.max(1) as f64)
 }
 
 /// The command that goes on with a session. It needs no flags: what is asked stands in the store.

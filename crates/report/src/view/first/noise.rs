@@ -9,7 +9,10 @@ use super::super::document::{CellView, GroupView, View};
 use super::super::stolen::TOLD_P;
 use super::{Questions, crowd, resource, rows};
 use crate::phrase::rate_unit;
-use crate::sentence::percent;
+use crate::sentence::{at_most, excludes_nothing, measured_twice, percent, up_to_times};
+
+/// Values that failed are named, unless there are more.
+const FAILED_NAMED_MAX: usize = 6;
 
 /// Other programs that took less than this, in CPUs, are not worth a line.
 const FOREIGN_TOLD: f64 = 0.05;
@@ -20,17 +23,17 @@ const RUN_SHORT_NS: f64 = 20e6;
 
 /// What disturbed, and whom.
 pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
-    let mut said = Vec::new();
+    // What speaks against an answer comes before what only may have disturbed: a screen cuts the last.
+    let mut said = twins(view, questions);
+    said.extend(all_trials(view, questions));
+    said.extend(uneven(view, questions));
+    said.extend(once_avoided(view, questions));
+    said.extend(speeds(view, questions));
     let sum = |of: fn(&CellView) -> usize| view.cells.iter().map(of).sum::<usize>();
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     if hit > 0 {
         said.push(format!("the host took CPU in {hit} of the {trials} trials that these numbers come from"));
     }
-    said.extend(all_trials(view, questions));
-    said.extend(once_avoided(view, questions));
-    said.extend(speeds(view, questions));
-    said.extend(uneven(view, questions));
-    said.extend(twins(view, questions));
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         said.push(format!("the control group held the session up for {}", Nanos(us.saturating_mul(1000))));
     }
@@ -39,7 +42,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
         said.push(format!("other programs kept {} CPUs busy meanwhile", significant(cpus, 2)));
     }
     if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
-        said.push(format!("the harness takes {} of the fastest real call", percent(share)));
+        said.push(format!("bytegauge itself takes {} of the fastest real call", percent(share)));
     }
     if let Some(check) = &view.check {
         let runs = |count: usize, what: &str| (count > 0).then(|| format!("after {} {what}", counted(count, "run")));
@@ -52,11 +55,14 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     let measured: HashSet<_> = candidates().filter(|cell| cell.outcome == "measured").map(|cell| &cell.group).collect();
     let failed = candidates().filter(|cell| cell.outcome == "failed" && measured.contains(&cell.group));
     if let Some(reason) = failed.clone().find_map(|cell| cell.reason.as_ref()) {
-        let which = match (&view.check, failed.clone().next()) {
-            (Some(_), Some(cell)) => {
-                format!("{} (of {} in all)", cell.label, counted(failed.clone().count(), "choice"))
+        let which = match view.check {
+            Some(_) => {
+                let named: Vec<&str> = failed.clone().map(|cell| cell.label.as_str()).collect();
+                let more = named.len().saturating_sub(FAILED_NAMED_MAX);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("{}{more}", named[..named.len().min(FAILED_NAMED_MAX)].join(", "))
             }
-            _ => counted(failed.count(), "choice"),
+            None => counted(failed.count(), "choice"),
         };
         said.push(format!("{which} failed: {reason}"));
     }
@@ -67,7 +73,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
             false => "nothing was noticed",
         };
         said.push(match reach {
-            Some(reach) => format!("{nothing}; the same choice measured twice agreed within {}", percent(reach)),
+            Some(reach) => format!("{nothing}; the same choice {}", measured_twice(reach)),
             None => nothing.into(),
         });
     }
@@ -201,10 +207,12 @@ fn twins(view: &View, questions: &Questions) -> Vec<String> {
     }
     if let Some(first) = unsure.first() {
         let bound = first.twin.as_ref().and_then(|twin| twin.exchanged_bound);
-        let bound =
-            bound.map_or_else(String::new, |bound| format!(" ({} more {} at most)", percent(bound), resource(view)));
+        let bound = bound.map_or_else(String::new, |bound| match excludes_nothing(bound) {
+            true => format!(" ({} the best's {})", up_to_times(bound), resource(view)),
+            false => format!(" (at most {} more {})", at_most(bound), resource(view)),
+        });
         said.push(format!(
-            "{}: every block measured one choice twice, and by the second measurement it is not shown{bound}: trust it less",
+            "{}: one choice was measured twice, and by the second measurement it is not shown{bound}: trust it less",
             named(&unsure)
         ));
     }

@@ -9,10 +9,11 @@ use bytegauge_stats::serial::MIN_BLOCKS;
 use super::super::document::{
     AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
 };
+use super::super::relays;
 use super::super::stolen::TOLD_P;
 use super::{Questions, levels, ties, who};
 use crate::phrase::{self, level, rate_unit};
-use crate::sentence::percent;
+use crate::sentence::{excludes_nothing, percent, up_to_times};
 
 /// More rows than this are read no more: then questions with the same answer are one row.
 const ROWS_READ: usize = 12;
@@ -91,7 +92,9 @@ fn memory(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<Stri
         });
         sizes.filter_map(|(column, _)| row.choice.get(&column.factor)?.as_u64()).max()
     };
-    let largest = rows.iter().filter_map(own).max().filter(|bytes| *bytes >= BUFFER_LARGE)?;
+    // Of what is not shown to be good nobody is told the price.
+    let advised = || rows.iter().filter(|row| matches!(row.standing, Standing::Proven | Standing::Open));
+    let largest = advised().filter_map(own).max().filter(|bytes| *bytes >= BUFFER_LARGE)?;
     let all = (largest * CONNECTIONS) as f64;
     // One decimal at most: how many connections there are is not known any better.
     let all = match all < (1_u64 << 29) as f64 {
@@ -99,7 +102,17 @@ fn memory(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<Stri
         false => format!("{} GiB", (all / (1_u64 << 30) as f64 * 10.0).round() / 10.0),
     };
     let each = phrase::compact("read_size", &Level::Number(largest));
-    let ties = if rows.iter().any(|row| row.tied.is_some()) { "; ties: take less" } else { "" };
+    let is_smaller = |row: &UseRow| {
+        let size = |choice: &BTreeMap<String, serde_json::Value>, name: &str| choice.get(name)?.as_u64();
+        ["read_size", "write_size"].iter().any(|name| {
+            let own = size(&row.choice, name).filter(|own| *own == largest);
+            own.is_some_and(|own| row.ties.iter().any(|tie| size(tie, name).is_some_and(|other| other < own)))
+        })
+    };
+    let ties = match advised().any(is_smaller) {
+        true => "; smaller ones may do as well: not told apart",
+        false => "",
+    };
     Some(format!("{each} × {CONNECTIONS} connections: {all}{ties}"))
 }
 
@@ -185,7 +198,8 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
     let (standing, cell, note) = match named {
         None => unnamed(view, group),
         Some(cell) => {
-            let (standing, note) = standing(view, group, cell, own.proven, own.bound, own.survives_exchange);
+            let believed = standing(view, group, cell, own.proven, own.bound, own.survives_exchange);
+            let (standing, note) = with_caveat(cell, believed);
             (standing, Some(cell), note)
         }
     };
@@ -211,12 +225,13 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
             let contradicted = cell.is_some_and(|cell| is_contradicted(view, group, cell));
             matches!(standing, Standing::Proven | Standing::Open) || contradicted
         }),
+        times: times(group, own.bound, note.as_ref()),
         ties: Vec::new(),
         tied: None,
         note,
     };
     let row = cell.map_or(row.clone(), |cell| filled(row, &[cell], columns));
-    match cell.filter(|_| standing == Standing::Open) {
+    match cell.filter(|_| standing == Standing::Open || row.times.is_some()) {
         Some(cell) => ties::fill(view, group, cell, row),
         None => row,
     }
@@ -284,6 +299,13 @@ fn cost(cell: &CellView) -> Option<f64> {
     }
 }
 
+/// With what must be known of a choice however fast it is.
+fn with_caveat(cell: &CellView, (standing, note): (Standing, Option<String>)) -> (Standing, Option<String>) {
+    let caveat = relays::caveat(cell).map(|_| "no back-pressure: RELAYS".to_owned());
+    let notes: Vec<String> = note.into_iter().chain(caveat).collect();
+    (standing, (!notes.is_empty()).then(|| notes.join("; ")))
+}
+
 /// How far a choice is to be believed, and what stands against it.
 fn standing(
     view: &View,
@@ -296,13 +318,18 @@ fn standing(
     let alarm = group.twin.as_ref().filter(|twin| twin.alarm);
     let failing = cell.call.as_ref().and_then(|call| call.failed_share).filter(|share| *share >= FAILING);
     let doubtful = |note: String| (Standing::Doubtful, Some(note));
-    if let Some(twin) = alarm {
+    if let Some(alarmed) = alarm {
         let rate = |id: &CellId| view.cell(id).and_then(|cell| cell.estimate.median);
-        return doubtful(match rate(&twin.twin).zip(rate(&twin.cell)) {
+        return doubtful(match rate(&alarmed.twin).zip(rate(&alarmed.cell)) {
             Some((twin, own)) => {
                 let (divisor, _) = rate_unit(cell.estimate.unit, own.max(twin));
-                let shown = |rate: f64| significant(rate / divisor, 3);
-                format!("the same again had {}, not {}", shown(twin), shown(own))
+                let shown = |twin: f64| significant(twin / divisor, 3);
+                // What was measured twice need not be what is named.
+                let what = match view.cell(&alarmed.cell).filter(|measured| measured.id != cell.id) {
+                    Some(other) => format!("{} once more", other.label),
+                    None => "the same again".to_owned(),
+                };
+                format!("{what} had {}, not {}", shown(twin), shown(own))
             }
             None => "the same again differs".into(),
         });
@@ -325,6 +352,7 @@ fn standing(
             (Standing::Proven, Some("all trials against: NOISE".into()))
         }
         (true, _) => (Standing::Proven, None),
+        (false, Some(bound)) if excludes_nothing(bound) => (Standing::Doubtful, no_answer(group, bound)),
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))
         }
@@ -334,6 +362,18 @@ fn standing(
         (false, Some(_)) => (Standing::Open, None),
         (false, None) => doubtful(why_unjudged(group, view.status == SessionStatus::Running)),
     }
+}
+
+/// What stands beside a choice that may take twice the time of the best: it leads, and nothing is shown of it.
+fn no_answer(group: &GroupView, bound: f64) -> Option<String> {
+    let what = if group.cost.starts_with("cpu_") { "CPU time" } else { "time" };
+    excludes_nothing(bound).then(|| format!("no answer yet: may take {} the best's {what}", up_to_times(bound)))
+}
+
+/// How many times the best's time a choice may take of which nothing else is said.
+fn times(group: &GroupView, bound: Option<f64>, note: Option<&String>) -> Option<f64> {
+    let bound = bound.filter(|bound| note.is_some() && note == no_answer(group, *bound).as_ref())?;
+    Some(1.0 + bound)
 }
 
 /// The confirmed rival for which all trials together speak, slow ones in full, where they do not speak for the choice: by
@@ -403,11 +443,13 @@ fn for_all(
     let of_groups =
         groups.iter().filter_map(|group| Some((*group, *cells.iter().find(|cell| cell.group == group.id)?)));
     let each: Vec<(Standing, Option<String>)> = of_groups
-        .map(|(group, cell)| standing(view, group, cell, own.proven, own.bound, own.survives_exchange))
+        .map(|(group, cell)| (cell, standing(view, group, cell, own.proven, own.bound, own.survives_exchange)))
+        .map(|(cell, believed)| with_caveat(cell, believed))
         .collect();
     // The worst of its groups decides; `Standing` orders so. What stands with a group is not said once more.
     let (standing, note) = each.into_iter().max_by_key(|(standing, note)| (*standing, note.is_some()))?;
-    let said = rows.iter().any(|row| row.note.is_some() && row.note == note);
+    let times = groups.first().and_then(|group| times(group, own.bound, note.as_ref()));
+    let said = times.is_none() && rows.iter().any(|row| row.note.is_some() && row.note == note);
     let note = if said { Some("as above".into()) } else { note };
     let row = UseRow {
         groups: groups.iter().map(|group| group.id.clone()).collect(),
@@ -416,6 +458,7 @@ fn for_all(
         one_for_all: true,
         standing,
         within: own.bound.filter(|_| matches!(standing, Standing::Proven | Standing::Open)),
+        times,
         ties: Vec::new(),
         tied: None,
         note,
@@ -460,6 +503,7 @@ fn join(into: &mut Draft, draft: Draft, name: &str) {
     a.rate = reduce(a.rate, b.rate, f64::min);
     a.rate_all = reduce(a.rate_all, b.rate_all, f64::min);
     a.within = a.within.zip(b.within).map(|(a, b)| a.max(b));
+    a.times = reduce(a.times, b.times, f64::max);
     a.cost = reduce(a.cost, b.cost, f64::max);
     a.p99_ns = reduce(a.p99_ns, b.p99_ns, f64::max);
     a.rough |= b.rough;

@@ -31,7 +31,7 @@ pub fn fill(view: &View, group: &GroupView, named: &CellView, row: UseRow) -> Us
         (0, _) => None,
         (_, [factor]) => Some(range(view, group, named, factor, &cells)),
         (1, _) => Some("1 other".to_owned()),
-        (many, _) => Some(format!("{many} others")),
+        (many, _) => Some(others(view, group, many)),
     };
     UseRow { ties: cells.into_iter().map(choice).collect(), tied, ..row }
 }
@@ -50,9 +50,15 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
         }
     }
     match kept.len() {
-        many if many > LISTED => format!("{many} others"),
+        many if many > LISTED => others(view, group, many),
         _ => kept.iter().map(show).collect::<Vec<_>>().join(", "),
     }
+}
+
+/// `3 others`; `all 5 others` where nothing that was measured is told apart.
+fn others(view: &View, group: &GroupView, many: usize) -> String {
+    let all = if many + 1 == candidates(view, group).count() { "all " } else { "" };
+    format!("{all}{many} others")
 }
 
 fn candidates<'a>(view: &'a View, group: &'a GroupView) -> impl Iterator<Item = &'a CellView> {

@@ -1,15 +1,18 @@
 //! What stands around the table of what to use: what moves more, what to avoid, what limits, what relays are worth.
 
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{significant, significant_down, significant_up};
 use bytegauge_model::{CellKind, GroupId, Level, factor};
 
-use super::super::document::{AvoidLevel, AvoidLine, GroupView, LeverView, Standing, UseView, View};
+use super::super::document::{AvoidLevel, AvoidLine, Factors, GroupView, LeverView, Standing, UseView, View};
 use super::super::relays;
 use super::Questions;
 use crate::phrase;
 
 /// Settings that are told before the answer.
 const LEVERS_TOLD: usize = 2;
+
+/// Of more confirmed choices with a level only the number is said.
+const WITH_MAX: usize = 3;
 
 /// What a level was compared with where it is whichever choice is the best.
 const BEST: &str = "the best";
@@ -24,7 +27,7 @@ pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
                 factor::find(&found.factor).map_or_else(|| level.to_string(), |factor| factor.kind.compact(&level))
             };
             let one = AvoidLevel {
-                level: shown(&found.level),
+                level: shown(&found.level) + &with(&found.with),
                 dearer_lower: found.dearer_lower,
                 dearer_upper: found.dearer_upper,
             };
@@ -51,6 +54,22 @@ pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
     }
     lines.sort_by(|a, b| worst(b).total_cmp(&worst(a)));
     lines
+}
+
+/// ` with 4K, 64K`: what was confirmed of a level of which not all was; in the order of the plan, each once.
+fn with(others: &[Factors]) -> String {
+    let one = |factors: &Factors| {
+        let said = super::levels(factors);
+        let texts: Vec<String> = said.present().map(|(factor, level)| factor.kind.compact(level)).collect();
+        texts.join("/")
+    };
+    let mut texts: Vec<String> = others.iter().map(one).collect();
+    texts.dedup();
+    match texts.len() {
+        0 => String::new(),
+        many if many > WITH_MAX => format!(" with {many} of its choices"),
+        _ => format!(" with {}", texts.join(" and ")),
+    }
 }
 
 /// What a program gains over what it has now, and whether what was advised held there.
@@ -141,10 +160,10 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
         let (divisor, unit) = phrase::rate_unit(cell.estimate.unit, rate);
         format!(" reaches {} {unit},", significant(rate / divisor, 3))
     });
-    let times = |times: f64| significant(times, 2);
+    let least = significant_down(lever.times_lower, 2);
     let range = match lever.times_upper {
-        Some(upper) => format!("{} to {} ×", times(lever.times_lower), times(upper)),
-        None => format!("at least {} ×", times(lever.times_lower)),
+        Some(upper) => format!("{least} to {} ×", significant_up(upper, 2)),
+        None => format!("at least {least} ×"),
     };
     Some(format!(
         "{name} matters more than {what} here: {}{} {range} {} ({})",

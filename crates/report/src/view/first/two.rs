@@ -1,11 +1,12 @@
 //! The first screen of a session that compares two: what limits each, how far the verdict holds, and what to do next.
 
-use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::significant;
+use bytegauge_model::{SessionStatus, session};
 
-use super::super::document::{AnswerView, VersusSideView, VersusView, View};
+use super::super::document::{AnswerView, LookView, VersusSideView, VersusView, View};
 use super::{Questions, head, next, noise, rows};
 use crate::phrase;
+use crate::sentence::FORECAST_MAX_S;
 use crate::sentence::percent;
 
 /// Everything that the first screen says of two.
@@ -38,16 +39,18 @@ fn why(view: &View, versus: &VersusView) -> Vec<String> {
 fn holds(view: &View, versus: &VersusView) -> Vec<String> {
     let group = view.groups.first();
     let looks = group.and_then(|group| group.look.as_ref()).map(|look| format!("look {} of {}", look.done, look.of));
-    let shown = format!(
-        "interval at {} from {} paired blocks{}",
-        percent(versus.level),
-        versus.blocks,
-        looks.map_or_else(String::new, |looks| format!(" ({looks}; all together 95 %)"))
-    );
+    let shown = (versus.blocks > 0).then(|| {
+        format!(
+            "interval at {} from {} paired blocks{}",
+            percent(versus.level),
+            versus.blocks,
+            looks.map_or_else(String::new, |looks| format!(" ({looks}; all together 95 %)"))
+        )
+    });
     let twin = group.and_then(|group| group.twin_reach);
     let twin = twin.map(|reach| format!("the same once more differed by at most {}", percent(reach)));
     let here = "this machine, this boot, now".to_owned();
-    [Some(shown), twin, Some(here)].into_iter().flatten().collect()
+    [shown, twin, Some(here)].into_iter().flatten().collect()
 }
 
 fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
@@ -64,27 +67,94 @@ fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
     if let Some((name, _)) = failed {
         return vec![format!("mend {name}, and measure again")];
     }
-    match (versus.verdict, versus.blocks_more) {
-        ("worse", _) => vec!["keep a; exit code 1 says so to a script".into()],
-        ("better", _) => vec!["take b: it gains more than the margin".into()],
-        ("equivalent", _) => vec!["take either; what differs is smaller than --margin".into()],
-        (_, more) if more.is_none_or(|more| more <= 4 * versus.blocks.max(6) as u64) => {
-            let so_far = versus.blocks;
-            let more = more.map(|more| format!("about {more} more blocks may decide it ({so_far} so far)"));
-            let looks =
-                view.groups.iter().filter_map(|group| group.look.as_ref()).any(|look| look.next_blocks.is_some());
-            let how = match looks && !imported {
-                true => format!("{} --until decided", next::resume(view)),
-                false => "measure again with more --blocks or --budget".into(),
+    match versus.verdict {
+        "worse" => vec!["keep a; exit code 1 says so to a script".into()],
+        "better" => vec!["take b: it gains more than the margin".into()],
+        "equivalent" => vec!["take either; what differs is smaller than --margin".into()],
+        _ => {
+            let outlook = outlook(view, versus);
+            let last = looks(view).and_then(LookView::left_until).filter(|_| !imported);
+            let how = match (&outlook, last) {
+                (Some(outlook), _) if outlook.is_far => "ask for another --margin, or give a run more to do".to_owned(),
+                (Some(outlook), Some(last)) if outlook.blocks <= last as u64 => decided(view),
+                // Of what has no forecast yet the next look tells more.
+                (None, Some(_)) => decided(view),
+                _ => "measure again with more --blocks or --budget".into(),
             };
-            [Some(how), more].into_iter().flatten().collect()
+            [Some(how), outlook.map(|outlook| outlook.text), why_ended(view)].into_iter().flatten().collect()
         }
-        _ => vec![format!(
-            "the difference lies near the margin of {}: more time would hardly decide it; ask for another --margin, or give \
-             a run more to do",
-            percent(versus.margin)
-        )],
     }
+}
+
+/// The command that goes on to the looks that are left.
+fn decided(view: &View) -> String {
+    format!("{} --until decided", next::resume(view))
+}
+
+fn looks(view: &View) -> Option<&LookView> {
+    view.groups.iter().find_map(|group| group.look.as_ref())
+}
+
+/// What more time may bring, where it is not decided.
+struct Outlook {
+    /// Blocks that would likely decide it, those that there are included.
+    blocks: u64,
+    /// More than anybody waits for.
+    is_far: bool,
+    text: String,
+}
+
+/// By the estimates as they are; `None` where it is decided, and where nothing can be told: too few blocks, or a reason that
+/// more of them would not remove.
+fn outlook(view: &View, versus: &VersusView) -> Option<Outlook> {
+    if versus.verdict != "open" || versus.why_open.is_some() || versus.longer.is_none() {
+        return None;
+    }
+    let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used).max(1) as f64;
+    // Of neighbours that were merged each counts.
+    let more = versus.blocks_more.map(|more| (more as f64 * used / versus.blocks.max(1) as f64).ceil());
+    let seconds = |more: f64| view.elapsed_ns.unwrap_or(0) as f64 / 1e9 * more / used;
+    Some(match more.filter(|more| seconds(*more) <= FORECAST_MAX_S) {
+        Some(more) => Outlook {
+            blocks: (used + more) as u64,
+            is_far: false,
+            text: format!(
+                "about {} s more ({} blocks, {used} so far) may decide it if nothing changes",
+                significant(seconds(more).max(1.0).ceil(), 2),
+                more
+            ),
+        },
+        None => Outlook {
+            blocks: u64::MAX,
+            is_far: true,
+            text: format!("{} that to decide it would take more than an hour", hard(versus.longer, versus.margin)),
+        },
+    })
+}
+
+/// What makes it hard to decide: a difference beside the margin, or trials that differ by far more than lies between them.
+fn hard(longer: Option<f64>, margin: f64) -> String {
+    let away = longer.map_or(0.0, |longer| (longer.abs().ln_1p() - margin.ln_1p()).abs());
+    match away <= margin.ln_1p() / NEAR {
+        true => format!("the difference lies so near the margin of {}", percent(margin)),
+        false => "the trials of each differ so much among themselves".to_owned(),
+    }
+}
+
+/// A difference lies near the margin where no more than such a part of the margin is between them.
+const NEAR: f64 = 2.0;
+
+/// Why a session that was to go on until it is decided went no further.
+fn why_ended(view: &View) -> Option<String> {
+    let told = view.notes.iter().rev().find(|note| session::tells_the_end(note))?;
+    Some(format!("it {told}"))
+}
+
+/// What is said of two wherever a recommendation stands: the verdict, and what more time may bring.
+pub fn recommendation(view: &View, versus: &VersusView) -> String {
+    let complete = view.status == SessionStatus::Complete;
+    let outlook = outlook(view, versus).filter(|_| complete).map(|outlook| outlook.text);
+    [Some(versus.text.clone()), outlook].into_iter().flatten().collect::<Vec<_>>().join("; ") + "."
 }
 
 /// CPU time of a unit of a workload, for people.
@@ -94,5 +164,21 @@ pub fn cpu(workload: &str, ns: f64) -> String {
         "call" => format!("{} CPU µs/call", significant(ns / 1e3, 3)),
         "ring" => format!("{} CPU ns/op", significant(ns, 3)),
         _ => format!("{} CPU ms/run", significant(ns / 1e6, 3)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lies_beside_the_margin_is_said_to() {
+        let says = |longer: f64| hard(Some(longer), 0.05);
+        for near in [0.05, -0.05, 0.04, -0.07] {
+            assert!(says(near).contains("near the margin of 5 %"), "{near}: {}", says(near));
+        }
+        for far in [-0.096, 0.0, 0.3] {
+            assert!(says(far).starts_with("the trials of each differ"), "{far}: {}", says(far));
+        }
     }
 }

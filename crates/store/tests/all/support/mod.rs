@@ -93,6 +93,7 @@ pub fn plain_trial(n: u64) -> Trial {
     let flow = FlowReport {
         queued_bytes: None,
         datagrams: None,
+        back: false,
         bytes: 200_000_000 + n,
         calls: 3_000 + n,
         short_calls: n % 50,
@@ -195,6 +196,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
         |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
             queued_bytes: queued_ns.filter(|ns| ns % 2 == 0),
             datagrams: socket_memory.map(datagrams),
+            back: n[0] % 2 == 0,
             queued_ns,
             bytes: n[0],
             calls: n[1],

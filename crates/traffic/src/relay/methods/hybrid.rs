@@ -41,8 +41,6 @@ impl Hybrid {
 }
 
 impl Hands for Hybrid {
-    const SHORT_IS_EMPTY: bool = false;
-
     fn new(setup: &RelaySetup) -> Result<Hybrid, Fault> {
         let copies = ReadWrite::new(setup)?;
         Ok(Hybrid { setup: setup.clone(), copies, splices: None, full: 0, is_short_of_pipes: false })
@@ -69,11 +67,53 @@ impl Hands for Hybrid {
         }
     }
 
+    fn may_leave_some(&self, taken: usize) -> bool {
+        // What was spliced lies in the pipe.
+        self.copies.held() == 0 || self.copies.may_leave_some(taken)
+    }
+
     fn held(&self) -> usize {
         self.copies.held() + self.splices.as_ref().map_or(0, Hands::held)
     }
 
     fn pipe_size(&self) -> Option<usize> {
         self.splices.as_ref().and_then(Hands::pipe_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use bytegauge_model::RelayMethod;
+
+    use super::*;
+
+    #[test]
+    fn a_message_that_was_copied_is_known_to_be_all_and_what_was_spliced_is_not() {
+        const ROOM: usize = 1024;
+        let (mut says, from) = UnixStream::pair().unwrap();
+        let (to, mut hears) = UnixStream::pair().unwrap();
+        let setup = RelaySetup { buffer: Some(ROOM), ..RelaySetup::new(RelayMethod::Hybrid) };
+        let mut hands = Hybrid::new(&setup).unwrap();
+        let mut passes = |bytes: &[u8]| {
+            says.write_all(bytes).unwrap();
+            let taken = hands.take(from.as_fd()).unwrap();
+            let leaves = hands.may_leave_some(taken);
+            while hands.held() > 0 {
+                hands.give(to.as_fd()).unwrap();
+            }
+            hears.read_exact(&mut vec![0; bytes.len()]).unwrap();
+            (taken, leaves, hands.pipe_size().is_some())
+        };
+        assert_eq!(passes(&[1; ROOM - 1]), (ROOM - 1, false, false));
+        for _ in 0..FULL_READS {
+            assert_eq!(passes(&[1; ROOM]), (ROOM, true, false));
+        }
+        // By a pipe, which was short: copies again.
+        assert_eq!(passes(&[1; ROOM - 1]), (ROOM - 1, true, true));
+        assert_eq!(passes(&[1; ROOM - 1]), (ROOM - 1, false, true));
     }
 }

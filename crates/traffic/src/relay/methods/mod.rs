@@ -7,6 +7,7 @@ pub(super) mod hybrid;
 pub(super) mod pipe;
 pub(super) mod read_write;
 pub(super) mod readv_writev;
+pub(super) mod sockmap;
 pub(super) mod splice;
 pub(super) mod std_copy;
 pub(super) mod tokio;

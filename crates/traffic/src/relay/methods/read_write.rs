@@ -17,8 +17,6 @@ pub(in crate::relay) struct ReadWrite {
 }
 
 impl Hands for ReadWrite {
-    const SHORT_IS_EMPTY: bool = true;
-
     fn new(setup: &RelaySetup) -> Result<ReadWrite, Fault> {
         Ok(ReadWrite { buffer: vec![0; setup.buffer()], from: 0, to: 0 })
     }

@@ -21,8 +21,6 @@ pub(in crate::relay) struct Vectored {
 }
 
 impl Hands for Vectored {
-    const SHORT_IS_EMPTY: bool = true;
-
     fn new(setup: &RelaySetup) -> Result<Vectored, Fault> {
         let part = setup.buffer().div_ceil(PARTS);
         Ok(Vectored { buffer: vec![0; setup.buffer()], part, from: 0, to: 0 })

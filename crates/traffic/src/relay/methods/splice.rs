@@ -34,9 +34,6 @@ impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
 }
 
 impl<const BY_SENDFILE: bool> Hands for Splice<BY_SENDFILE> {
-    // A pipe counts fragments: it may be full with a few bytes.
-    const SHORT_IS_EMPTY: bool = false;
-
     fn new(setup: &RelaySetup) -> Result<Self, Fault> {
         let (reader, writer) = pipe::anonymous().map_err(|error| lacking(&error))?;
         let size = match setup.pipe_size {
@@ -63,6 +60,10 @@ impl<const BY_SENDFILE: bool> Hands for Splice<BY_SENDFILE> {
         let n = splice::splice(self.reader.as_fd(), to, self.held, false)?;
         self.held -= n;
         Ok(n)
+    }
+
+    fn may_leave_some(&self, _taken: usize) -> bool {
+        true
     }
 
     fn held(&self) -> usize {

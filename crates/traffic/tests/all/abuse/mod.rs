@@ -27,8 +27,22 @@ enum Change {
 }
 
 /// What decoders trip over.
-const WORDS: &[&str] =
-    &["-1", "18446744073709551616", "null", "[", "{}", "\"", "1e999", "\\u0000", "w ", "\nc\n", "\nx\n", "$T", "$S"];
+const WORDS: &[&str] = &[
+    "-1",
+    "18446744073709551616",
+    "null",
+    "[",
+    "{}",
+    "\"",
+    "1e999",
+    "\\u0000",
+    "w ",
+    "\nc\n",
+    "\nx\n",
+    "$T",
+    "$S",
+    "$D",
+];
 
 fn change() -> impl Strategy<Value = Change> {
     let at = any::<usize>;

@@ -11,7 +11,7 @@
 //! x         hangs up, and waits until the other side has
 //! ```
 //!
-//! `$T` stands for the ticket of the session that was begun last, `$S` for what a trial is set to.
+//! `$T` stands for the ticket of the session that was begun last, `$S` for what a trial is set to, `$D` for one of datagrams.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -122,13 +122,19 @@ fn steps(input: &[u8]) -> Vec<(u8, Vec<u8>)> {
 
 fn replaced(bytes: &[u8], ticket: &str) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
-    let text = text.replace("$T", ticket);
-    if text.contains("$S") { text.replace("$S", &setup()).into_bytes() } else { text.into_bytes() }
+    let setups = [("$S", "tcp", "blocking"), ("$D", "udp", "mmsg")];
+    let named = setups.iter().filter(|(name, ..)| text.contains(name));
+    let text = named.fold(text.replace("$T", ticket), |text, (name, transport, engine)| {
+        text.replace(name, &setup(transport, engine))
+    });
+    text.into_bytes()
 }
 
 /// What a trial is set to, as an agent lets it in.
-fn setup() -> String {
-    let levels = Levels::from([("transport", "tcp".into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
+fn setup(transport: &str, engine: &str) -> String {
+    let levels = [("transport", transport.into()), ("engine", engine.into())];
+    let levels =
+        levels.into_iter().chain([("read_size", 4096.into()), ("write_size", 4096.into())]).collect::<Levels>();
     let mut setup = Setup::of(&levels).expect("a setup");
     let ticket = Ticket::fresh().expect("random bytes");
     setup.path_mut().expect("a path").far =

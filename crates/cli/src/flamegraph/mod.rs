@@ -1,0 +1,155 @@
+//! `--flamegraph DIR`: where each relay spends its CPU time, as folded stacks and as a flame graph.
+//!
+//! perf(1) samples each relay in a trial of its own, when the session's own trials are over: what is judged is never sampled.
+//! Where that cannot be done it is said, with what to do, and the session is what it is without.
+
+mod fold;
+mod perf;
+mod scratch;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_harness::sampled;
+use bytegauge_model::relay_program::short_relay_name;
+use bytegauge_model::unit::counted;
+use bytegauge_model::{Cell, CellKind, Level};
+use bytegauge_plan::Plan;
+use bytegauge_report::View;
+use clap::ArgMatches;
+
+use crate::exit::Failure;
+use crate::flamegraph::scratch::Scratch;
+use crate::print;
+
+/// Who samples, and where to.
+pub struct Flames {
+    folder: PathBuf,
+    program: PathBuf,
+    quiet: bool,
+}
+
+impl Flames {
+    /// What was asked for, if it was. Whether perf may sample here is tried before a minute is spent on measuring.
+    ///
+    /// # Errors
+    /// When no relay would be measured, or nothing can be written there.
+    pub fn asked(matches: &ArgMatches, plan: &Plan, program: &Path) -> Result<Option<Flames>, Failure> {
+        let Ok(Some(folder)) = matches.try_get_one::<PathBuf>("flamegraph") else { return Ok(None) };
+        if !plan.cells.iter().any(has_relay) {
+            return Err(Failure::usage("--flamegraph means nothing without --relay METHOD: it samples relays"));
+        }
+        if matches.get_flag("dry-run") {
+            return Ok(None);
+        }
+        let unwritten = |error| {
+            Failure::usage(format!("--flamegraph {}: {error}: name a folder that can be written", folder.display()))
+        };
+        fs::create_dir_all(folder).map_err(unwritten)?;
+        scratch::remove_abandoned(folder);
+        // The data of a trial lies there for a moment, too.
+        let scratch = Scratch::within(folder).map_err(unwritten)?;
+        match perf::tried(scratch.path()) {
+            Ok(()) => {
+                let quiet = matches.get_flag("quiet");
+                Ok(Some(Flames { folder: folder.clone(), program: program.to_owned(), quiet }))
+            }
+            Err(reason) => {
+                say(&format!("no flame graphs: {reason}; the session goes on without them"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Samples each relay that was measured, in its fastest cell, and writes what came of it.
+    pub fn draw(&self, plan: &Plan, view: &View, stop: &AtomicBool) {
+        let (mut written, cells) = (Vec::new(), fastest(plan, view));
+        if !self.quiet {
+            say(&format!("sampling {}, each in a trial of its own", counted(cells.len(), "relay")));
+        }
+        for cell in cells {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let relay = cell.factors.get("relay").to_string();
+            match self.one(plan, cell, &format!("session-{}-{}", view.session, file_name(&relay)), stop) {
+                Ok(svg) => written.push(svg.display().to_string()),
+                Err(reason) => say(&format!("no flame graph of {}: {reason}", short_relay_name(&relay))),
+            }
+        }
+        if !written.is_empty() {
+            say(&format!("flame graphs, of trials of their own (the folded stacks beside): {}", written.join(" ")));
+        }
+    }
+
+    /// One relay's. The picture's path.
+    fn one(&self, plan: &Plan, cell: &Cell, name: &str, stop: &AtomicBool) -> Result<PathBuf, String> {
+        let scratch = Scratch::within(&self.folder).map_err(|error| error.to_string())?;
+        let data = scratch.path().join("perf.data");
+        let sample = |pids: &[u32]| perf::Sampling::of(pids, &data, stop);
+        sampled::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
+            .map_err(|error| error.to_string())?;
+        let folded = fold::folded(&perf::script(&data, stop)?)?;
+        let picture = fold::drawn(&folded, &title(cell))?;
+        let path = |ending: &str| self.folder.join(format!("{name}.{ending}"));
+        let write = |path: PathBuf, bytes: &[u8]| {
+            fs::write(&path, bytes).map(|()| path.clone()).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        write(path("folded"), &folded)?;
+        write(path("svg"), &picture)
+    }
+}
+
+fn say(text: &str) {
+    anstream::eprintln!("{}", print::in_locale(text.to_owned()));
+}
+
+fn has_relay(cell: &Cell) -> bool {
+    let relay = cell.factors.get("relay");
+    *relay != Level::Absent && relay.name() != Some("direct")
+}
+
+/// Of each relay that came to a number the cell with the highest rate, in the order of the plan.
+fn fastest<'a>(plan: &'a Plan, view: &View) -> Vec<&'a Cell> {
+    let rate = |cell: &Cell| view.cells.iter().find(|seen| seen.id == cell.id).and_then(|seen| seen.estimate.median);
+    let is_asked = |cell: &&Cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none() && has_relay(cell);
+    let measured: Vec<(&Cell, f64)> =
+        plan.cells.iter().filter(is_asked).filter_map(|cell| Some((cell, rate(cell)?))).collect();
+    let mut seen = BTreeSet::new();
+    let relays =
+        measured.iter().map(|(cell, _)| cell.factors.get("relay")).filter(|relay| seen.insert((*relay).clone()));
+    let best = |relay: &Level| {
+        let of_relay = measured.iter().filter(|(cell, _)| cell.factors.get("relay") == relay);
+        of_relay.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| *cell)
+    };
+    relays.filter_map(best).collect()
+}
+
+/// The relay, and what else was chosen of it.
+fn title(cell: &Cell) -> String {
+    let named = cell.factors.present().filter(|(factor, level)| factor.name.starts_with("relay") && !level.is_auto());
+    let words: Vec<String> =
+        named.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(level))).collect();
+    words.join(", ")
+}
+
+/// A relay as part of a file's name: nothing that a shell or a browser would take for something else.
+fn file_name(relay: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = relay.chars().take(60).map(safe).collect();
+    name.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relays_name_files_that_need_no_quotes() {
+        assert_eq!(file_name("read-write"), "read-write");
+        assert_eq!(file_name("cmd:./my proxy -l {listen}"), "cmd-my-proxy-l-listen");
+        assert_eq!(file_name("addr:127.0.0.1:9000=127.0.0.1:9001"), "addr-127-0-0-1-9000-127-0-0-1-9001");
+    }
+}

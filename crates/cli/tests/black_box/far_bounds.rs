@@ -1,0 +1,222 @@
+//! An agent whose caller has the key and means it harm: what its ends move is bounded, whatever the caller says or leaves unsaid.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{EndRole, Ends, Levels};
+use bytegauge_traffic::far::Link;
+use bytegauge_traffic::path::FarPath;
+use bytegauge_traffic::ticket::{SHOWN, Ticket};
+use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
+use bytegauge_wire::Key;
+
+use crate::bench::{BINARY, Bench, signal};
+use crate::far::{agent, ends, stopped, until_no_end};
+
+/// What is over by then hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an end may move by the agent's word, and what nobody takes for that any more: a lap, or what is moved until somebody looks,
+/// is far less.
+const ALLOWED: &str = "--max-bytes 1M";
+const TOO_MUCH: usize = 1 << 30;
+
+/// Somebody who has an agent's key, and its end of one trial.
+struct Caller {
+    link: Arc<Link>,
+    cast: Cast,
+    role: EndRole,
+    setup: Setup,
+    ticket: Ticket,
+}
+
+impl Caller {
+    fn of(bench: &Bench, place: &str, role: EndRole, levels: &Levels) -> Caller {
+        let key = Key::read(&bench.path("key")).unwrap();
+        let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
+        Caller::over(link, role, levels)
+    }
+
+    fn over(link: Arc<Link>, role: EndRole, levels: &Levels) -> Caller {
+        let ticket = Ticket::fresh().unwrap();
+        let far = FarPath { agent: link.agent(), side: role.side(), ticket };
+        let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
+        cast.between(Some(far));
+        let mut setup = Setup::of(levels).unwrap();
+        setup.path_mut().unwrap().far = Some(far);
+        (setup.window_ns, setup.grace_ns) = (100_000_000, 200_000_000);
+        Caller { link, cast, role, setup, ticket }
+    }
+
+    fn tell(&mut self, command: Command) {
+        self.cast.end(self.role).unwrap().send(command).unwrap();
+    }
+
+    fn hear(&mut self) -> Reply {
+        self.cast.end(self.role).unwrap().reply(PATIENCE).unwrap()
+    }
+
+    fn open(&mut self, connects_to: Option<SocketAddr>) -> Reply {
+        let setup = Box::new(self.setup.clone());
+        self.tell(Command::Open(self.role, setup, connects_to.map(Address::Ip)));
+        self.hear()
+    }
+
+    /// What an agent says of an end that has moved as much as it may, and to the next trial.
+    fn refused_more(mut self) {
+        self.tell(Command::Stop);
+        let hears_why = |reply: Reply| match reply {
+            Reply::Skipped(reason) => assert!(reason.contains("--max-bytes"), "{reason}"),
+            other => panic!("{other:?}"),
+        };
+        hears_why(self.hear());
+        hears_why(self.open(Some(([127, 0, 0, 1], 9).into())));
+    }
+}
+
+fn stream(transport: &str, engine: &str) -> Levels {
+    Levels::from([
+        ("transport", transport.into()),
+        ("engine", engine.into()),
+        ("read_size", 65_536.into()),
+        ("write_size", 16_384.into()),
+    ])
+}
+
+/// Bytes of datagrams from a source at an agent until it says that there is no more.
+fn datagrams(caller: &mut Caller) -> usize {
+    let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+    here.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert_eq!(caller.open(Some(here.local_addr().unwrap())), Reply::Ready);
+    caller.tell(Command::Go);
+    let (mut came, mut bytes, deadline) = (0, vec![0; 65_536], Instant::now() + PATIENCE);
+    loop {
+        assert!(came < TOO_MUCH && Instant::now() < deadline, "it goes on");
+        // The agent hears of us all the time, but never that it is enough.
+        assert!(caller.link.used_ns().is_some());
+        for _ in 0..1000 {
+            match here.recv_from(&mut bytes) {
+                Ok((SHOWN, source)) => drop(here.send_to(&[1], source)),
+                Ok((0, source)) => {
+                    here.send_to(&[], source).unwrap();
+                    return came;
+                }
+                Ok((len, _)) => came += len,
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_of_datagrams_that_nobody_stops_ends_with_the_bytes_that_are_allowed() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, ALLOWED);
+    for engine in ["plain", "mmsg", "gso"] {
+        let mut caller = Caller::of(&bench, &place, EndRole::Source, &stream("udp", engine));
+        caller.setup.window_ns = PATIENCE.as_nanos() as u64;
+        assert!(datagrams(&mut caller) > 0, "{engine}");
+        caller.refused_more();
+    }
+    stopped(agent);
+}
+
+#[test]
+fn a_source_that_nobody_stops_ends_soon_after_its_trial() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let mut levels = stream("udp", "plain");
+    levels.set("rate", 1_000_000.into());
+    let mut caller = Caller::of(&bench, &place, EndRole::Source, &levels);
+    assert!(datagrams(&mut caller) > 0);
+    caller.tell(Command::Stop);
+    assert!(matches!(caller.hear(), Reply::Done(_)));
+    stopped(agent);
+}
+
+#[test]
+fn a_source_of_bytes_that_nobody_stops_ends_with_those_that_are_allowed() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, ALLOWED);
+    for engine in ["blocking", "epoll", "tokio", "uring:plain"] {
+        let mut caller = Caller::of(&bench, &place, EndRole::Source, &stream("tcp", engine));
+        caller.setup.window_ns = PATIENCE.as_nanos() as u64;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        match caller.open(Some(listener.local_addr().unwrap())) {
+            Reply::Ready => {}
+            Reply::Skipped(reason) if engine == "uring:plain" && !reason.is_empty() => continue,
+            other => panic!("{engine}: {other:?}"),
+        }
+        caller.tell(Command::Go);
+        let (mut reads, mut came, mut bytes) = (listener.accept().unwrap().0, 0, vec![0; 65_536]);
+        reads.set_read_timeout(Some(PATIENCE)).unwrap();
+        while let Ok(n @ 1..) = reads.read(&mut bytes) {
+            came += n;
+            assert!(came < TOO_MUCH, "{engine}: it goes on");
+        }
+        if came > SHOWN {
+            caller.refused_more();
+        } else {
+            // No ring can be made there.
+            assert_eq!(engine, "uring:plain");
+        }
+    }
+    stopped(agent);
+}
+
+#[test]
+fn a_server_answers_no_more_than_is_allowed_although_nothing_was_begun() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, ALLOWED);
+    for engine in ["blocking", "epoll", "tokio"] {
+        let levels = Levels::from([
+            ("transport", "tcp".into()),
+            ("server_engine", engine.into()),
+            ("request", 16_384.into()),
+            ("response", 16_384.into()),
+        ]);
+        let mut caller = Caller::of(&bench, &place, EndRole::Server, &levels);
+        let Reply::Listening(Address::Ip(at)) = caller.open(None) else { panic!("{engine}") };
+        assert_eq!(caller.hear(), Reply::Ready);
+        let mut calls = TcpStream::connect(at).unwrap();
+        calls.set_read_timeout(Some(PATIENCE)).unwrap();
+        calls.write_all(&caller.ticket.shown_by(0)).unwrap();
+        let (mut came, mut bytes) = (0, vec![7; 16_384]);
+        while calls.write_all(&bytes).is_ok() && calls.read_exact(&mut bytes).is_ok() {
+            came += bytes.len();
+            assert!(came < TOO_MUCH, "{engine}: it goes on");
+        }
+        assert!(came > 0, "{engine}");
+        caller.refused_more();
+    }
+    stopped(agent);
+}
+
+#[test]
+fn what_ends_moved_that_were_let_die_counts() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, ALLOWED);
+    let mut caller = Caller::of(&bench, &place, EndRole::Source, &stream("tcp", "blocking"));
+    caller.setup.window_ns = PATIENCE.as_nanos() as u64;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = Some(listener.local_addr().unwrap());
+    assert_eq!(caller.open(at), Reply::Ready);
+    caller.tell(Command::Go);
+    listener.accept().unwrap().0.read_exact(&mut [0; SHOWN + 1]).unwrap();
+    let link = Arc::clone(&caller.link);
+    for end in ends(&bench) {
+        assert!(signal(end, "KILL"));
+    }
+    drop(caller);
+    let mut caller = Caller::over(link, EndRole::Source, &stream("tcp", "blocking"));
+    match caller.open(at) {
+        Reply::Skipped(reason) => assert!(reason.contains("--max-bytes"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    drop(caller);
+    until_no_end(&bench);
+    stopped(agent);
+}

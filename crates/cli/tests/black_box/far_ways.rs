@@ -1,0 +1,128 @@
+//! What goes to and from a far host beside a stream of bytes one way: datagrams, and bytes both ways at once.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran};
+use crate::far::{STREAM, agent, check_cells, ends_of, stopped};
+use crate::raw::{Raw, number};
+
+/// A stream of datagrams, by every engine that joins or cuts none by itself, and one that does.
+pub const DATAGRAMS: &str = "stream --transport udp --profile drain --read-size 64K --write-size 1000 \
+                      --engine plain,mmsg,gso --duration 100ms --blocks 3 --looks 1 --audit off --budget 6s --seed 1 --quiet \
+                      --format json";
+
+/// Of every trial that was measured both ways each has its bytes, and the rate of a cell is that of both.
+#[track_caller]
+fn check_both_ways(ran: &Ran, bench: &Bench) {
+    let document = ran.json();
+    let raw = Raw::of(bench, document["session"].as_i64().unwrap());
+    raw.check_sound();
+    let both = |trial: &&Value| trial["cell"] == "c1" && trial["outcome"]["kind"] == "measured";
+    assert!(raw.trials.iter().any(|trial| both(&trial)));
+    for trial in raw.trials.iter().filter(both) {
+        for back in [false, true] {
+            let of = |role: &str, count: &str| -> u64 {
+                let flows = trial["ends"][role]["flows"].as_array().unwrap().iter();
+                flows
+                    .filter(|flow| flow["back"].as_bool().unwrap_or(false) == back)
+                    .map(|flow| number(&flow[count]))
+                    .sum()
+            };
+            assert_eq!(of("source", "total_bytes"), of("sink", "total_bytes"), "{trial}");
+            assert!(of("sink", "bytes") > 0, "{trial}");
+        }
+    }
+    let cell = document["cells"].as_array().unwrap().iter().find(|cell| cell["id"] == "c1").unwrap();
+    for name in ["to_bytes_per_second", "from_bytes_per_second", "near_cpus", "far_cpus"] {
+        assert!(cell["more"][name]["median"].as_f64() > Some(0.0), "{name}: {cell}");
+    }
+}
+
+#[test]
+fn streams_go_both_ways_at_once_over_the_same_connections() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3"] {
+        let ran = bench.run(&format!("{STREAM} --host {place} --key-file key --direction both {flags}")).exits(0);
+        check_cells(&ran, &place, ["source", "sink"], &bench);
+        check_both_ways(&ran, &bench);
+    }
+    bench.run("report --full").exits(0).prints(&[
+        "TCP to and from the host",
+        "there and",
+        "the end that connected used",
+    ]);
+    assert_eq!(ends_of(&bench), 0);
+    stopped(agent);
+    let ran = bench.run(&format!("{STREAM} --transport tcp --direction both")).exits(0);
+    check_both_ways(&ran, &bench);
+}
+
+/// Of every cell of datagrams each number is accounted for, by what both ends counted.
+#[track_caller]
+pub fn check_datagrams(document: &Value) {
+    let cells = document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate");
+    let measured: Vec<&Value> = cells.filter(|cell| cell["outcome"] == "measured").collect();
+    assert!(!measured.is_empty(), "{document}");
+    for cell in measured {
+        let of = |name: &str| number(&cell["datagrams"][name]);
+        assert!(of("arrived") > 0, "{cell}");
+        assert_eq!(of("sent"), of("arrived") - of("duplicated") + of("lost"), "{cell}");
+        assert_eq!(of("lost"), of("lost_at_socket") + of("lost_unknown"), "{cell}");
+    }
+}
+
+#[test]
+fn datagrams_go_to_and_from_a_far_host_and_every_one_is_accounted_for() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    for flags in ["--verify", "--direction from --flows 3", "--flows 3 --ends processes"] {
+        let ran = bench.run(&format!("{DATAGRAMS} --host {place} --key-file key {flags}")).exits(0);
+        check_cells(&ran, &place, ["source", "sink"], &bench);
+        check_datagrams(&ran.json());
+    }
+    assert_eq!(ends_of(&bench), 0);
+    let calls = format!("call --transport udp --host {place} --key-file key");
+    bench.run(&calls).exits(2).complains(&["--transport does not go with --host", "only streams"]);
+    stopped(agent);
+    // Of several sessions none has the agent's port.
+    let (agent, place) = crate::far::agent(&bench, "--max-sessions 2");
+    let ran = bench.run(&format!("{DATAGRAMS} --host {place} --key-file key")).exits(0);
+    check_datagrams(&ran.json());
+    stopped(agent);
+}
+
+#[test]
+fn strangers_who_send_to_the_port_of_datagrams_hear_nothing_and_disturb_nobody() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (over, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Nothing, garbage, as much as is shown, one byte more, and more than any of them.
+            let words: [&[u8]; 5] = [&[], b"GET / HTTP/1.1\r\n\r\n", &[7; 36], &[7; 37], &[0; 9000]];
+            while !over.load(Ordering::SeqCst) {
+                for word in words {
+                    let taken = stranger.send_to(word, &place).is_ok();
+                    sent.fetch_add(usize::from(taken), Ordering::SeqCst);
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let ran = bench.run(&format!("{DATAGRAMS} --flows 2 --verify --host {place} --key-file key"));
+        over.store(true, Ordering::SeqCst);
+        let ran = ran.exits(0);
+        check_datagrams(&ran.json());
+        let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
+        assert_eq!(raw.troubles(), Vec::<String>::new());
+    });
+    assert!(sent.load(Ordering::SeqCst) > 0);
+    stranger.set_nonblocking(true).unwrap();
+    assert_eq!(stranger.recv(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    stopped(agent);
+}

@@ -1,0 +1,138 @@
+//! Relays that run already: measured, charged, left alone, and every way in which they are not what was said.
+
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+
+use crate::bench::Bench;
+use crate::contract::check_schema;
+use crate::raw::{Raw, number};
+use crate::relay_programs::{CALL, STREAM, relayed, run};
+
+/// A relay that a test started long before the program.
+struct Running {
+    child: Child,
+    listens: String,
+}
+
+impl Running {
+    /// [`crate::relay_programs::a_relay`] before an address.
+    fn before(upstream: SocketAddr, mode: &str) -> Running {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "relay_programs::a_relay", "--ignored", "--nocapture"]).stdin(Stdio::null());
+        command.envs([
+            ("RELAY_LISTEN", "127.0.0.1:0"),
+            ("RELAY_UPSTREAM", &upstream.to_string()),
+            ("RELAY_MODE", mode),
+        ]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let listens = said.filter_map(|line| Some(line.split_once("listening on ")?.1.to_owned())).next();
+        Running { child, listens: listens.expect("where it listens") }
+    }
+
+    fn level(&self, upstream: SocketAddr) -> String {
+        format!("addr:{}={upstream}", self.listens)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Gone or not, it is waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address of this host at which nobody listens, and which no socket is given by chance (`ip_local_port_range`).
+fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 7000) as u16;
+    let mut ports = (0..7000).map(|_| 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 7000);
+    let address = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()?.local_addr().ok());
+    address.expect("a port that nobody has")
+}
+
+#[test]
+fn one_is_measured_and_charged_and_goes_on() {
+    let upstream = free_address();
+    let mut relay = Running::before(upstream, "honest");
+    // Found by its port, and as it was said.
+    for (workload, owner) in [(&STREAM[..], String::new()), (&CALL[..], format!("@{}", relay.child.id()))] {
+        let bench = Bench::new();
+        let list = format!("direct,read-write,{}{owner}", relay.level(upstream));
+        run(&bench, workload, &list, &["--verify", "--grace", "20s"]).exits(0);
+        let document = bench.run("report --format json").exits(0).json();
+        check_schema(&document);
+        let mut through = relayed(&bench);
+        through.retain(|trial| !trial["ends"]["relay"]["relay_program"].is_null());
+        assert!(!through.is_empty());
+        for trial in &through {
+            let (ends, known) = (&trial["ends"], &trial["ends"]["relay"]["relay_program"]);
+            let charged = known["charged"].as_str().unwrap_or_default();
+            assert!(charged.contains(&format!("(pid {})", relay.child.id())), "{trial}");
+            assert_eq!((number(&known["processes"]), number(&known["left_behind"])), (1, 0), "{trial}");
+            let moved = [&ends["sink"]["total_bytes"], &ends["client"]["call"]["completed"]];
+            assert!(moved.iter().any(|count| count.as_u64() > Some(0)), "{trial}");
+        }
+        let told = document["answer"]["relays"].to_string();
+        assert!(told.contains("which ran already"), "{told}");
+        assert!(relay.child.try_wait().unwrap().is_none(), "nobody ends it");
+    }
+}
+
+/// A relay that fails every trial, and what is said of it.
+fn check_fails(workload: &[&str], level: &str, expected: &[&str]) {
+    let bench = Bench::new();
+    let ran = run(&bench, workload, level, &["--grace", "20s"]).exits(5);
+    assert!(!ran.stderr.contains("panicked"), "{ran}");
+    let raw = Raw::of(&bench, 1);
+    let reasons: Vec<&str> = raw.trials.iter().filter_map(|trial| trial["outcome"]["reason"].as_str()).collect();
+    let said = |reason: &&str| expected.iter().all(|part| reason.contains(part));
+    assert!(reasons.iter().any(said), "{level}: {reasons:?}");
+}
+
+#[test]
+fn one_that_forwards_elsewhere_is_told() {
+    // Who is there takes all and says nothing.
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    let relay = Running::before(elsewhere.local_addr().unwrap(), "honest");
+    let taker = elsewhere.try_clone().unwrap();
+    thread::spawn(move || {
+        for taken in taker.incoming().flatten() {
+            thread::spawn(move || taken.take(1 << 30).read_to_end(&mut Vec::new()));
+        }
+    });
+    let upstream = free_address();
+    check_fails(&CALL, &relay.level(upstream), &[&format!("to {upstream}"), "is that what it forwards to?"]);
+}
+
+#[test]
+fn one_whose_other_side_is_taken_is_told_by_whom() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = taken.local_addr().unwrap();
+    let relay = Running::before(upstream, "honest");
+    let by = format!("port {} is taken by pid {}", upstream.port(), std::process::id());
+    for workload in [&STREAM[..], &CALL[..]] {
+        check_fails(workload, &relay.level(upstream), &[&by, "our end must listen there"]);
+    }
+}
+
+#[test]
+fn one_that_ends_meanwhile_is_told() {
+    let upstream = free_address();
+    let relay = Running::before(upstream, "dies");
+    check_fails(&STREAM, &relay.level(upstream), &["nothing listens at", "start it"]);
+}
+
+#[test]
+fn one_that_is_not_there_is_said_before_anything_is_measured() {
+    let bench = Bench::new();
+    let level = format!("addr:{}={}", free_address(), free_address());
+    let ran = run(&bench, &STREAM, &level, &["--dry-run"]).exits(2);
+    let said = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("nothing listens at") && said.contains("start it"), "{ran}");
+}

@@ -1,0 +1,253 @@
+//! How fast a program goes, by what the kernel counts of it anyway: its reads and writes (proc_pid_io(5)), its CPU time, and
+//! the bytes of its TCP connections (tcp(7), `TCP_INFO`). Read every few milliseconds, whether it is traced or left alone, so
+//! that both are measured alike, and processes and connections that come and go cost no more than their last moment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use bytegauge_sys::tcp_info::tcp_info;
+use bytegauge_sys::{borrow, descendants, process};
+
+/// How often it is read.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Reading takes no more than one part in so many of the time.
+const SHARE: u32 = 20;
+
+/// Connections that are asked: those of many tell no more than so many.
+const CONNECTIONS: usize = 32;
+
+/// Descriptors of a process that are looked through for connections.
+const DESCRIPTORS: usize = 1024;
+
+/// Reads and writes, or TCP bytes, that it takes to compare rates.
+const PROGRESS_MIN: u64 = 200;
+
+/// Reads the counts of a program's processes, and adds up what was done from one reading to the next.
+#[derive(Debug)]
+pub(super) struct Pace {
+    root: u32,
+    processes: Vec<u32>,
+    last: Option<Stand>,
+    next: Instant,
+}
+
+impl Pace {
+    pub(super) fn of(root: u32) -> Pace {
+        Pace { root, processes: vec![root], last: None, next: Instant::now() }
+    }
+
+    /// Begins to count anew, with the processes that there are now.
+    pub(super) fn begin(&mut self) {
+        self.processes = descendants::tree(self.root).map(|all| all.into_iter().collect()).unwrap_or_default();
+        self.last = None;
+        self.read(&mut Progress::default());
+    }
+
+    /// Adds what was done since the last time, should it be time to look.
+    pub(super) fn step(&mut self, progress: &mut Progress) {
+        if Instant::now() >= self.next {
+            self.read(progress);
+        }
+    }
+
+    /// Adds what was done since the last time. Once the program has ended it can no longer be asked, and its last moment is
+    /// left out of its time as well.
+    pub(super) fn read(&mut self, progress: &mut Progress) {
+        let now = Stand::read(&self.processes);
+        self.next = now.at + STEP.max(now.at.elapsed() * SHARE);
+        let now = Some(now).filter(|_| descendants::is_stopped(self.root).is_some());
+        if let (Some(last), Some(now)) = (&self.last, &now) {
+            progress.add(last, now);
+        }
+        self.last = now;
+    }
+}
+
+/// What the processes have done by a moment.
+#[derive(Debug)]
+struct Stand {
+    at: Instant,
+    processes: BTreeMap<u32, Done>,
+    /// By what `/proc/PID/fd` calls a connection: bytes both ways.
+    connections: BTreeMap<String, u64>,
+}
+
+/// What one process has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    calls: u64,
+    bytes: u64,
+    user_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Stand {
+    fn read(pids: &[u32]) -> Stand {
+        let at = Instant::now();
+        let processes = pids.iter().filter_map(|pid| Some((*pid, Done::of(*pid)?))).collect();
+        let mut connections = BTreeMap::new();
+        pids.iter().for_each(|pid| add_connections(*pid, &mut connections));
+        Stand { at, processes, connections }
+    }
+}
+
+impl Done {
+    fn of(pid: u32) -> Option<Done> {
+        // rchar and wchar count what read(2), write(2) and their kin moved, of sockets as well; recv(2) and send(2) are
+        // not among them (proc_pid_io(5)).
+        let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+        let field =
+            |name: &str| -> Option<u64> { io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()) };
+        Some(Done {
+            calls: field("syscr:")? + field("syscw:")?,
+            bytes: field("rchar:")? + field("wchar:")?,
+            user_ns: descendants::user_ns(pid)?,
+            cpu_ns: process::cpu_time_ns(pid).ok()?,
+        })
+    }
+}
+
+/// The TCP connections of a process.
+fn add_connections(pid: u32, connections: &mut BTreeMap<String, u64>) {
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().take(DESCRIPTORS) {
+        if connections.len() >= CONNECTIONS {
+            return;
+        }
+        let link = fs::read_link(entry.path()).unwrap_or_default();
+        let Some(link) = link.to_str().filter(|link| link.starts_with("socket:")) else { continue };
+        let Some(fd) = entry.file_name().to_str().and_then(|fd| fd.parse().ok()) else { continue };
+        let Ok(info) = borrow::descriptor(pid, fd).and_then(|socket| tcp_info(socket.as_fd())) else { continue };
+        connections.insert(link.to_owned(), info.bytes_received.unwrap_or(0) + info.bytes_acked.unwrap_or(0));
+    }
+}
+
+/// What was done in some time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    elapsed_ns: u64,
+    calls: u64,
+    bytes: u64,
+    user_ns: u64,
+    cpu_ns: u64,
+    tcp_bytes: u64,
+    /// Time for which connections were there, all added up: a rate of bytes over it does not depend on how long they last.
+    tcp_ns: u64,
+}
+
+impl Progress {
+    fn add(&mut self, before: &Stand, now: &Stand) {
+        let elapsed_ns = now.at.saturating_duration_since(before.at).as_nanos() as u64;
+        self.elapsed_ns += elapsed_ns;
+        for (pid, done) in &now.processes {
+            let Some(was) = before.processes.get(pid) else { continue };
+            self.calls += done.calls.saturating_sub(was.calls);
+            self.bytes += done.bytes.saturating_sub(was.bytes);
+            self.user_ns += done.user_ns.saturating_sub(was.user_ns);
+            self.cpu_ns += done.cpu_ns.saturating_sub(was.cpu_ns);
+        }
+        for (link, bytes) in &now.connections {
+            let Some(was) = before.connections.get(link) else { continue };
+            self.tcp_bytes += bytes.saturating_sub(*was);
+            self.tcp_ns += elapsed_ns;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Progress) {
+        self.elapsed_ns += other.elapsed_ns;
+        self.calls += other.calls;
+        self.bytes += other.bytes;
+        self.user_ns += other.user_ns;
+        self.cpu_ns += other.cpu_ns;
+        self.tcp_bytes += other.tcp_bytes;
+        self.tcp_ns += other.tcp_ns;
+    }
+
+    /// CPU time in user mode for each byte; of sockets that only TCP counts there may be none.
+    pub(super) fn user_per_byte(&self, by_sockets: bool) -> Option<f64> {
+        match by_sockets {
+            true if self.tcp_bytes < PROGRESS_MIN => None,
+            true => self.user_per(self.bytes + self.tcp_bytes),
+            false => self.user_per(self.bytes),
+        }
+    }
+
+    /// CPU time in user mode from one read or write to the next.
+    pub(super) fn user_per_call(&self) -> Option<f64> {
+        self.user_per(self.calls)
+    }
+
+    fn user_per(&self, count: u64) -> Option<f64> {
+        (count >= PROGRESS_MIN).then(|| self.user_ns as f64 / count as f64)
+    }
+
+    /// CPUs that were kept busy.
+    pub(super) fn cpus(&self) -> Option<f64> {
+        (self.elapsed_ns >= 1_000_000).then(|| self.cpu_ns as f64 / self.elapsed_ns as f64)
+    }
+
+    /// How many times faster this was than `traced`, or why that is not known.
+    pub(super) fn times_faster_than(&self, traced: &Progress, by_sockets: bool) -> Result<f64, &'static str> {
+        if self.elapsed_ns == 0 {
+            return Err("it ended before it was left alone");
+        }
+        if by_sockets && self.tcp_ns == 0 {
+            return Err(
+                "its bytes go by recv and send, of which the kernel counts those over TCP connections that last",
+            );
+        }
+        let (alone, in_samples) = match by_sockets {
+            true => ((self.tcp_bytes, self.tcp_ns), (traced.tcp_bytes, traced.tcp_ns)),
+            false => ((self.calls, self.elapsed_ns), (traced.calls, traced.elapsed_ns)),
+        };
+        if alone.0 < PROGRESS_MIN || in_samples.0 == 0 || in_samples.1 == 0 {
+            return Err("too little to compare");
+        }
+        let rate = |(count, ns): (u64, u64)| count as f64 / ns as f64;
+        Ok(rate(alone) / rate(in_samples))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_much_slower_it_was_needs_something_to_compare() {
+        let of =
+            |calls, tcp_bytes| Progress { elapsed_ns: 1_000, calls, tcp_bytes, tcp_ns: 1_000, ..Progress::default() };
+        assert_eq!(of(1000, 0).times_faster_than(&of(100, 0), false), Ok(10.0));
+        assert_eq!(of(9, 4000).times_faster_than(&of(1, 1000), true), Ok(4.0));
+        assert!(of(3, 0).times_faster_than(&of(1, 0), false).is_err());
+        assert!(of(1000, 0).times_faster_than(&Progress::default(), false).is_err());
+        // What a server reads besides says nothing of its sockets.
+        let unix = Progress { tcp_ns: 0, ..of(1000, 0) };
+        assert!(unix.times_faster_than(&of(100, 0), true).unwrap_err().contains("recv and send"));
+        assert!(Progress::default().times_faster_than(&of(100, 0), false).unwrap_err().contains("ended before"));
+        assert_eq!(Progress { user_ns: 500, ..of(1000, 0) }.user_per_call(), Some(0.5));
+        assert_eq!(Progress { user_ns: 500, bytes: 250, ..of(0, 250) }.user_per_byte(true), Some(1.0));
+        assert_eq!(Progress { user_ns: 500, bytes: 250, ..of(0, 0) }.user_per_byte(true), None);
+    }
+
+    #[test]
+    fn a_process_or_a_connection_that_comes_or_goes_takes_nothing_away() {
+        let at = Instant::now();
+        let stand = |after_ms: u64, calls: &[(u32, u64)], connections: &[(&str, u64)]| Stand {
+            at: at + Duration::from_millis(after_ms),
+            processes: calls.iter().map(|(pid, calls)| (*pid, Done { calls: *calls, ..Done::default() })).collect(),
+            connections: connections.iter().map(|(link, bytes)| ((*link).to_owned(), *bytes)).collect(),
+        };
+        let stands = [
+            stand(0, &[(1, 5), (2, 1000)], &[("a", 900), ("b", 10)]),
+            // One has ended, another has begun.
+            stand(10, &[(1, 8), (3, 70)], &[("a", 1900), ("c", 7)]),
+            stand(20, &[(1, 9), (3, 90)], &[("c", 507)]),
+        ];
+        let mut progress = Progress::default();
+        stands.windows(2).for_each(|pair| progress.add(&pair[0], &pair[1]));
+        assert_eq!((progress.calls, progress.elapsed_ns), (3 + 1 + 20, 20_000_000));
+        assert_eq!((progress.tcp_bytes, progress.tcp_ns), (1000 + 500, 20_000_000));
+    }
+}

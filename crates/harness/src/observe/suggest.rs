@@ -1,0 +1,151 @@
+//! The command that tests an answer on the program itself: one that ends, does the same work whatever the value, and names
+//! `{value}` where the program's command line names the size that it uses. Pure.
+
+use bytegauge_model::Bytes;
+use serde::Serialize;
+
+use super::end::Leads;
+use super::seen::{EndView, Observed};
+
+/// What a factor takes at most (`read_size` and its like).
+pub(super) const SIZE_MAX: u64 = 16 << 20;
+
+/// What dd(1) is to copy where nothing bounds it: a good part of a second of the slowest memory.
+const DD_BYTES: u64 = 1 << 30;
+
+/// A command, and what the user has to add to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Suggested {
+    /// The command.
+    #[serde(rename = "check")]
+    pub command: String,
+    /// What has to be added to it before it measures anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<&'static str>,
+}
+
+impl Suggested {
+    /// The check of the program itself: of an end, with the size that it uses there.
+    pub(super) fn of(observed: &Observed, used: Option<(&EndView, u64)>) -> Suggested {
+        let own = used.map(|(_, own)| own.clamp(1, SIZE_MAX));
+        let is_dd = observed.command.first().is_some_and(|word| word.rsplit('/').next() == Some("dd"));
+        let command = match own {
+            Some(own) if is_dd => dd_words(&observed.command, own),
+            _ => with_value(&observed.command, own),
+        };
+        let command = words(&command);
+        let default = own.map_or_else(String::new, |own| format!(" --default {}", Bytes(own).compact()));
+        let begin = format!("bytegauge check --values 4K..1M{default}");
+        match used.map(|(end, _)| &end.leads) {
+            // A server is told to stop.
+            Some(Leads::Accepted { transport, port }) if transport.starts_with("tcp") => {
+                let start = quoted(&format!("exec {command}"));
+                let lacks = Some("for CLIENT the command of a client that asks it something, and ends");
+                Suggested { command: format!("{begin} --start {start} --ready tcp:{port} -- CLIENT"), lacks }
+            }
+            _ => {
+                let ends = observed.ended || (is_dd && own.is_some());
+                let lacks = "what makes it end by itself (a count, a size, a time): it had not when the look was over";
+                Suggested { command: format!("{begin} -- {command}"), lacks: (!ends).then_some(lacks) }
+            }
+        }
+    }
+}
+
+/// The words with `{value}` in place of the size.
+fn with_value(command: &[String], own: Option<u64>) -> Vec<String> {
+    let place = |(at, word): (usize, &String)| match (at, own) {
+        (1.., Some(own)) => in_place(word, own).map_or_else(|| (word.clone(), false), |changed| (changed, true)),
+        _ => (word.clone(), false),
+    };
+    let (mut words, changed): (Vec<String>, Vec<bool>) = command.iter().enumerate().map(place).unzip();
+    if !changed.contains(&true) {
+        // Where the size stands in its settings only the user knows.
+        words.push("{value}".into());
+    }
+    words
+}
+
+/// dd(1) counts in blocks: of another size it would copy another amount, and without a count never end. With
+/// `iflag=count_bytes` it counts bytes, whatever the block.
+fn dd_words(command: &[String], own: u64) -> Vec<String> {
+    let value = |name: &str| command.iter().skip(1).rev().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let flags: Vec<&str> = value("iflag").into_iter().flat_map(|flags| flags.split(',')).collect();
+    let in_bytes = flags.contains(&"count_bytes");
+    let bytes = match value("count").map(str::parse::<Bytes>) {
+        None => DD_BYTES,
+        Some(Ok(count)) if in_bytes => count.0,
+        Some(Ok(count)) => count.0.saturating_mul(own),
+        // In words that only dd knows (`1xM`): left to the user.
+        Some(Err(_)) => return with_value(command, Some(own)),
+    };
+    let is_ours = |word: &&String| !["count=", "iflag=", "bs=", "ibs="].iter().any(|name| word.starts_with(name));
+    let mut words: Vec<String> = command.iter().filter(is_ours).cloned().collect();
+    let flags: Vec<&str> = flags.into_iter().filter(|flag| *flag != "count_bytes").chain(["count_bytes"]).collect();
+    words.extend(["bs={value}".into(), format!("count={bytes}"), format!("iflag={}", flags.join(","))]);
+    words
+}
+
+/// The word with `{value}` where it names the size, as a number or in short.
+fn in_place(word: &str, size: u64) -> Option<String> {
+    let short = Bytes(size).compact();
+    for written in [size.to_string(), short.clone(), short.to_lowercase(), format!("{short}iB"), format!("{short}B")] {
+        let Some(at) = word.find(&written) else { continue };
+        let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '.');
+        let end = at + written.len();
+        if !is_part(word[..at].chars().next_back()) && !is_part(word[end..].chars().next()) {
+            return Some(format!("{}{{value}}{}", &word[..at], &word[end..]));
+        }
+    }
+    None
+}
+
+fn words(command: &[String]) -> String {
+    command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%{}".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dd_ends_and_copies_the_same_whatever_the_block() {
+        let dd = |line: &str| {
+            let command: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            words(&dd_words(&command, 65_536))
+        };
+        let bounded = "dd if=/dev/zero of=/dev/null bs={value} count=1073741824 iflag=count_bytes";
+        assert_eq!(dd("dd if=/dev/zero of=/dev/null bs=64K"), bounded);
+        assert_eq!(dd("dd if=/dev/zero of=/dev/null"), bounded, "its own default stands nowhere");
+        assert_eq!(dd("dd if=a bs=64K count=3"), "dd if=a bs={value} count=196608 iflag=count_bytes");
+        assert_eq!(
+            dd("dd if=a bs=64K count=3K iflag=direct"),
+            "dd if=a bs={value} count=201326592 iflag=direct,count_bytes"
+        );
+        assert_eq!(dd("dd bs=64K count=1M iflag=count_bytes"), "dd bs={value} count=1048576 iflag=count_bytes");
+        assert_eq!(dd("dd bs=64K count=2x3"), "dd bs={value} count=2x3");
+    }
+
+    #[test]
+    fn a_size_is_found_where_it_stands_alone() {
+        for (word, expected) in [
+            ("bs=65536", Some("bs={value}")),
+            ("64k", Some("{value}")),
+            ("--size=64KiB", Some("--size={value}")),
+            ("165536", None),
+            ("65536.5", None),
+            ("x64K", None),
+        ] {
+            assert_eq!(in_place(word, 65_536).as_deref(), expected, "{word}");
+        }
+    }
+}

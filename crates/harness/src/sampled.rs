@@ -1,0 +1,75 @@
+//! A trial of its own, in which somebody samples the relay's processes: after everything that is judged, so that sampling
+//! costs nothing that is reported. Nothing of it is stored.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bytegauge_model::{Cell, EndRole, Outcome, RunningRelay};
+use bytegauge_plan::Plan;
+use bytegauge_sys::topology::Topology;
+use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::{Cast, Fault, Setup, relay};
+use thiserror::Error;
+
+use crate::surroundings::Watch;
+use crate::{placing, trial};
+
+/// Warm-up of such a trial, nanoseconds: it is sampled as well.
+const WARMUP_NS: u64 = 100_000_000;
+
+/// Its window, nanoseconds: about a thousand samples of every CPU that the relay keeps busy.
+const WINDOW_NS: u64 = 2_000_000_000;
+
+/// Why a relay could not be sampled.
+#[derive(Debug, Error)]
+pub enum SampledError {
+    /// The cell does not resolve: a bug in planning.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Its end cannot be started.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// Nobody may know its processes, or they have gone.
+    #[error("its processes are not to be seen: give the @PID of one that runs already, or run as root")]
+    Unseen,
+    /// Who samples could not begin, or end.
+    #[error("{0}")]
+    Sampler(String),
+    /// The trial came to nothing.
+    #[error("its trial failed: {0}")]
+    Trial(String),
+    /// The user wants to stop.
+    #[error("it was interrupted")]
+    Interrupted,
+}
+
+/// Carries a trial of a cell that has a relay. Before it begins `sample` is told the processes in which, or below which, the
+/// relay will run; what it returns is handed to `finish` when the trial is over, while these still live.
+///
+/// # Errors
+/// [`SampledError`], with what to do.
+pub fn carry<T>(
+    (plan, cell): (&Plan, &Cell),
+    program: &Path,
+    stop: &AtomicBool,
+    sample: impl FnOnce(&[u32]) -> Result<T, String>,
+    finish: impl FnOnce(T) -> Result<(), String>,
+) -> Result<(), SampledError> {
+    let cpus = placing::cpus(&cell.factors, &Topology::read().unwrap_or_default(), false);
+    let (warmup_ns, window_ns, seed) = (WARMUP_NS, WINDOW_NS, plan.seed);
+    let setup = Setup { warmup_ns, window_ns, seed, cpus, ..Setup::of(&cell.factors)? };
+    let mut cast = Cast::new(plan.ends, program);
+    let pids = match cell.factors.get("relay").name().and_then(RunningRelay::of) {
+        Some(running) => relay::processes_of(&running),
+        // What it starts, threads or programs, is sampled with it.
+        None => cast.end(EndRole::Relay)?.process_id().into_iter().collect(),
+    };
+    if pids.is_empty() {
+        return Err(SampledError::Unseen);
+    }
+    let sampler = sample(&pids).map_err(SampledError::Sampler)?;
+    match trial::measure(&mut cast, &setup, stop, &mut Watch::open()).ok_or(SampledError::Interrupted)?.outcome {
+        Outcome::Measured => finish(sampler).map_err(SampledError::Sampler),
+        outcome => Err(SampledError::Trial(outcome.reason().unwrap_or_default().to_owned())),
+    }
+}

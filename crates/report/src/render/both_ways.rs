@@ -1,0 +1,27 @@
+//! What stands beside a table of streams that go both ways at once: the rate of each way, and what each host's CPUs did for it.
+
+use bytegauge_model::unit::byte_rate;
+
+use super::cell_text::number;
+use super::table::Rows;
+use crate::view::document::CellView;
+use crate::view::estimate::{FAR_CPUS, FROM, NEAR_CPUS, TO};
+
+/// More cells than this are for JSON.
+const CELLS_MAX: usize = 6;
+
+/// The lines; none where bytes go one way.
+pub fn lines(rows: &Rows) -> Vec<String> {
+    let all: Vec<String> = rows.cells.iter().filter_map(|cell| line(cell)).collect();
+    let more = all.len().saturating_sub(CELLS_MAX);
+    all.into_iter().take(CELLS_MAX).chain((more > 0).then(|| format!("{more} more: --format json"))).collect()
+}
+
+fn line(cell: &CellView) -> Option<String> {
+    let (to, from) = (cell.median(TO)?, cell.median(FROM)?);
+    let cpus = cell.median(NEAR_CPUS).zip(cell.median(FAR_CPUS));
+    let cpus = cpus.map(|(near, far)| {
+        format!("; the end that connected used {} CPUs, the other one {}", number(Some(near)), number(Some(far)))
+    });
+    Some(format!("{}: {} there and {} back{}", cell.label, byte_rate(to), byte_rate(from), cpus.unwrap_or_default()))
+}

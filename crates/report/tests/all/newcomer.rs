@@ -1,0 +1,207 @@
+//! What a first screen was misread for by people who had nothing but the screen.
+
+use crate::support::{Plan, levels, session};
+use bytegauge_model::{CellKind, Level, SessionId, Stage};
+use bytegauge_report::view::document::{Standing, UseRow};
+use bytegauge_report::{AcrossView, SessionData, Settings, View, render};
+
+fn style() -> render::TerminalStyle {
+    render::TerminalStyle { columns: 80, ..Default::default() }
+}
+
+fn screen(view: &View) -> String {
+    render::screen::render(view, &style())
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn view(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+/// One question about reads of so many sizes, with so much noise.
+fn reads(noise: f64) -> Plan {
+    Plan {
+        transports: vec!["tcp"],
+        profiles: vec!["sum"],
+        read_sizes: vec![16 << 10, 64 << 10, 256 << 10, 1 << 20],
+        write_sizes: vec![64 << 10],
+        finalists: 4,
+        confirm_blocks: 12,
+        noise,
+        ..Plan::default()
+    }
+}
+
+/// The first of planted sessions whose bound is as asked.
+fn bounded(is_wanted: impl Fn(f64) -> bool) -> View {
+    let each = (1..40).map(|step| view(&session(&Plan { seed: step, ..reads(0.04 * step as f64) })));
+    let mut fits = each.filter(|view| view.groups[0].recommendation.bound.is_some_and(&is_wanted));
+    fits.next().expect("some noise has such a bound")
+}
+
+#[test]
+fn a_bound_that_excludes_nothing_is_no_answer() {
+    let view = bounded(|bound| (1.5..8.0).contains(&bound));
+    let row: &UseRow = &view.answer.to_use.rows[0];
+    assert_eq!((row.standing, row.within), (Standing::Doubtful, None), "{row:?}");
+    assert!(row.note.as_ref().is_some_and(|note| note.starts_with("no answer yet: may take up to ")), "{row:?}");
+    // What may be the best as well is still said: it is all that is known.
+    assert_eq!(row.ties.len() + 1, view.groups[0].best_set.len(), "{row:?}");
+    assert!(row.times.is_some_and(|times| times > 2.5), "{row:?}");
+    let text = screen(&view);
+    assert!(text.contains("within: may take up to so many times the time of the best: no answer yet"), "{text}");
+    assert!(
+        text.contains(" ×  ") && text.contains("? no answer yet: may take so many times the best's time"),
+        "{text}"
+    );
+    // Nothing is copied into a program, paid in memory, or told as a precision.
+    assert!(!text.contains("in code:") && !text.contains("connections: ") && !text.contains(" in doubt"), "{text}");
+    let sentence = &view.verdicts[0].recommendation.text;
+    assert!(sentence.contains("no answer yet") && sentence.contains(" × the time of whichever"), "{sentence}");
+    let brief = render::brief::render(&view, 4, 200, "bytegauge").join("\n");
+    assert!(brief.contains("no answer yet") && !brief.contains("within"), "{brief}");
+    // A bound that excludes as much is one.
+    let view = bounded(|bound| (0.3..0.9).contains(&bound));
+    let row = &view.answer.to_use.rows[0];
+    assert!(row.standing == Standing::Open && row.within.is_some(), "{row:?}");
+}
+
+#[test]
+fn nobody_is_told_to_take_less_than_the_choice() {
+    for step in 1..12 {
+        let view = view(&session(&Plan { seed: step, ..reads(0.03 * step as f64) }));
+        let to_use = &view.answer.to_use;
+        let Some(said) = &to_use.memory else { continue };
+        assert!(!said.contains("take less"), "{said}");
+        let row = &to_use.rows[0];
+        let size = |choice: &std::collections::BTreeMap<String, serde_json::Value>| choice["read_size"].as_u64();
+        let is_smaller = row.ties.iter().any(|tie| size(tie) < size(&row.choice));
+        assert_eq!(said.contains("smaller ones may do as well: not told apart"), is_smaller, "{said}: {row:?}");
+    }
+}
+
+#[test]
+fn where_all_is_open_the_survey_names_no_winner() {
+    let view = bounded(|bound| (0.3..0.9).contains(&bound));
+    let row = &view.answer.to_use.rows[0];
+    let tied = row.tied.as_ref().expect("others that may be the best");
+    let brief = render::brief::render(&view, 4, 80, "bytegauge").join("\n");
+    assert!(brief.contains(&format!(" or {tied} (")), "{brief}");
+}
+
+#[test]
+fn a_survey_says_first_that_there_is_no_answer() {
+    let mut view = bounded(|bound| (1.5..8.0).contains(&bound));
+    // Who decides the size in brackets is the peer.
+    view.answer.to_use.rows[0].shown = vec!["256 KiB".into(), "(64 KiB)".into()];
+    let column = view.answer.to_use.choices[0].clone();
+    view.answer.to_use.choices.push(column);
+    let line = |view: &View| render::brief::render(view, 4, 200, "bytegauge").join("\n");
+    let said = line(&view);
+    let (before, behind) = said.split_once("no answer yet: may take up to ").expect("no answer");
+    assert!(!before.contains("256 KiB") && behind.contains("(read 256 KiB or "), "{said}");
+    assert!(!said.contains("(64 KiB)"), "{said}");
+    view.answer.to_use.rows[0].rough = true;
+    let said = line(&view);
+    assert!(said.contains(", about ") && !said.contains("(("), "{said}");
+}
+
+#[test]
+fn a_twin_of_another_choice_is_told_by_its_name() {
+    let mut data = session(&Plan { twin_bias: 0.2, confirm_blocks: 40, ..reads(0.001) });
+    let twin = data.cells.iter().find_map(|row| row.cell.twin_of.clone()).expect("a twin");
+    let is_twin = |cell: &bytegauge_model::CellId| *cell == twin || cell.0 == format!("{twin}t");
+    data.trials.iter_mut().filter(|trial| is_twin(&trial.cell)).for_each(|trial| trial.bytes /= 3);
+    let view = view(&data);
+    assert_ne!(view.groups[0].recommendation.cell.as_ref(), Some(&twin));
+    let note = view.answer.to_use.rows[0].note.clone().expect("a note");
+    assert!(note.starts_with("read 1 MiB once more had "), "{note}");
+}
+
+#[test]
+fn a_line_of_a_survey_ends_with_its_numbers() {
+    let mut view = bounded(|bound| (0.3..0.9).contains(&bound));
+    view.answer.to_use.rows[0].question = "TCP, 2 CPUs, 1000 flows, 1 KiB calls, 20 competing".into();
+    let brief = render::brief::render(&view, 4, 70, "bytegauge").join("\n");
+    assert!(brief.chars().count() <= 70 && brief.ends_with(" %)"), "{brief}");
+    assert!(brief.contains("TCP") && brief.contains('…') && !brief.contains(" 20"), "{brief}");
+}
+
+#[test]
+fn sessions_beside_each_other_say_which_congestion_control_they_had() {
+    let one = |number: u64, name: &str| {
+        let mut data = session(&Plan { seed: number, ..reads(0.02) });
+        data.record.id = SessionId(number as i64);
+        data.record.machine["network"]["congestion_control"] = name.into();
+        data
+    };
+    let text = |sessions: &[SessionData]| {
+        flat(&render::across::render(&AcrossView::of(sessions, &Settings::default()), &style()))
+    };
+    let alike = text(&[one(1, "bbr"), one(2, "bbr"), one(3, "bbr")]);
+    assert!(alike.contains("congestion control, where none is named: bbr in all of them"), "{alike}");
+    let differ = text(&[one(1, "bbr"), one(2, "cubic"), one(3, "bbr")]);
+    assert!(differ.contains("was not the same: bbr in 1, 3; cubic in 2"), "{differ}");
+}
+
+#[test]
+fn who_works_is_the_one_of_the_profile() {
+    let mut data = session(&reads(0.01));
+    // Levels alone may be those of another workload.
+    for factors in data.groups.iter_mut().map(|row| &mut row.group.factors) {
+        factors.set("profile", Level::Name("rpc".into()));
+        factors.set("walk", Level::Number(16 << 10));
+    }
+    let holds = view(&data).answer.holds.join("; ");
+    assert!(holds.contains("the server adds up every request") && !holds.contains("the reader adds"), "{holds}");
+}
+
+#[test]
+fn what_a_call_moves_agrees_with_the_rate_and_the_calls() {
+    let data = session(&Plan { noise: 0.001, ..reads(0.001) });
+    let text = render::terminal::group_alone(&view(&data), "g1", &render::TerminalStyle { columns: 140, ..style() });
+    let text = text.expect("a group");
+    // Trials of 60,000 bytes a read: 58.6 KiB, where 59 would be another rate.
+    assert!(text.contains("58.6 KiB"), "{text}");
+}
+
+/// Reads of two sizes by two congestion controls; the slow one is confirmed with so many of the sizes.
+fn two_controls(confirmed: usize) -> SessionData {
+    let mut data = session(&Plan { read_sizes: vec![64 << 10, 256 << 10], seed: 3, confirm_blocks: 16, ..reads(0.01) });
+    let fast: Vec<_> = data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate).cloned().collect();
+    for row in &mut data.cells {
+        row.cell.factors.set("congestion", levels(&[("congestion", "cubic".into())]).get("congestion").clone());
+    }
+    for (at, row) in fast.iter().enumerate() {
+        let mut slow = row.clone();
+        slow.cell.id.0 = format!("slow{at}");
+        slow.cell.factors.set("congestion", levels(&[("congestion", "bbr".into())]).get("congestion").clone());
+        let own: Vec<_> = data.trials.iter().filter(|trial| trial.cell == row.cell.id).cloned().collect();
+        for mut trial in own.into_iter().filter(|trial| at < confirmed || trial.stage != Stage::Confirm) {
+            trial.cell = slow.cell.id.clone();
+            trial.position += 10;
+            // Of what was screened alone nothing is known: it may be as good.
+            trial.bytes /= if trial.stage == Stage::Confirm { 2 } else { 1 };
+            data.trials.push(trial);
+        }
+        data.cells.push(slow);
+    }
+    data
+}
+
+#[test]
+fn what_was_confirmed_of_a_bad_congestion_control_is_said_and_no_more() {
+    let of_congestion = |data: &SessionData| {
+        let view = view(data);
+        let lines: Vec<_> = view.answer.avoid.iter().filter(|line| line.factor == "congestion").cloned().collect();
+        (lines, screen(&view))
+    };
+    let (all, text) = of_congestion(&two_controls(2));
+    assert_eq!(all.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr"], "{text}");
+    let (some, text) = of_congestion(&two_controls(1));
+    assert_eq!(some.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr with 64K"], "{text}");
+    assert!(text.contains("TCP_CONGESTION bbr with 64K "), "{text}");
+}

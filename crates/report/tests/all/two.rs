@@ -1,0 +1,73 @@
+//! What is said of two where it is not decided: one forecast wherever it stands, and why the session went no further.
+
+use bytegauge_model::{CellKind, SessionStatus};
+use bytegauge_report::{SessionData, Settings, View, render};
+use serde_json::json;
+
+use crate::support::{Plan, session};
+
+/// Two sizes that hardly differ, `noise` apart in every trial, in so many blocks of the first of three looks.
+fn two(noise: f64, blocks: u64) -> SessionData {
+    let plan = Plan {
+        transports: vec!["unix"],
+        profiles: vec!["sum"],
+        read_sizes: vec![512 << 10, 1 << 20],
+        write_sizes: vec![64 << 10],
+        screen_blocks: 0,
+        confirm_blocks: blocks,
+        finalists: 2,
+        noise,
+        ..Plan::default()
+    };
+    let mut data = session(&plan);
+    let cells: Vec<_> =
+        data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate).map(|row| row.cell.id.clone()).collect();
+    let side = |at: usize| json!({ "cell": cells[at], "words": format!("cmd:{at}") });
+    data.record.plan_name = "ab".into();
+    data.record.plan = json!({ "budget_ns": 30_000_000_000u64, "versus": { "a": side(0), "b": side(1) } });
+    for (fact, value) in [("looks", 3), ("blocks_fixed", blocks), ("look", 1)] {
+        data.groups[0].facts.insert(fact.into(), json!(value));
+    }
+    data
+}
+
+fn view(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+fn next(view: &View) -> String {
+    view.answer.next.join(" | ")
+}
+
+#[test]
+fn next_says_what_the_report_says_of_more_time() {
+    let mut data = two(0.12, 12);
+    data.record
+        .notes
+        .push("ended after look 1 of 3: the next would take about 61 s and end beyond --until-max 90 s".into());
+    let view = view(&data);
+    let versus = view.versus.as_ref().expect("two");
+    assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
+    let next = next(&view);
+    assert!(next.contains("ab --resume 12 --until decided") || next.contains("measure again"), "{next}");
+    assert!(next.contains("it ended after look 1 of 3: the next would take"), "{next}");
+    assert!(!next.contains("--until proven") && !next.contains("near the margin"), "{next}");
+    let forecast = next.split(" | ").find(|line| line.starts_with("about ")).expect("a forecast");
+    let markdown = render::markdown::render(&view);
+    assert!(markdown.contains(forecast), "{forecast}: {markdown}");
+    assert!(!markdown.contains("until proven") && !markdown.contains("best so far"), "{markdown}");
+    assert_eq!(
+        markdown.matches("not decided: b may take").count(),
+        2,
+        "once above all, once with its group: {markdown}"
+    );
+}
+
+#[test]
+fn a_session_of_two_that_was_cut_off_forecasts_nothing() {
+    let mut data = two(0.12, 12);
+    data.record.status = SessionStatus::Incomplete;
+    let view = view(&data);
+    assert!(next(&view).contains("ab --resume 12"), "{}", next(&view));
+    assert!(!view.groups[0].recommendation.text.contains("may decide it"), "{}", view.groups[0].recommendation.text);
+}

@@ -1,0 +1,195 @@
+//! The door of a UDP sink between two hosts, one port for all flows: who shows the trial's ticket is given a socket of its own at
+//! that port, connected to it, so that the kernel tells flows apart and lets nobody else in. Who does not is answered nothing.
+//!
+//! Sockets of one port and one user are a group (`SO_REUSEPORT`). A datagram goes to the one that is connected to its source, and
+//! else to one that is connected to nobody (`udp4_lib_lookup2`, net/ipv4/udp.c).
+//!
+//! The ticket goes over the network in the clear, and a source address may be forged: whoever overheard the one might take a flow's
+//! place under any other. So only what comes from the other host's own address, that of the control connection, is heard at all.
+//!
+//! Never sends.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use bytegauge_model::Place;
+use bytegauge_sys::option;
+use socket2::{Domain, Socket, Type};
+
+use crate::address::Address;
+use crate::fault::Fault;
+use crate::path::{FarPath, PathSetup};
+use crate::place::unbindable;
+use crate::ticket::{SHOWN, Shown, Ticket};
+use crate::transport::datagram::prepare_sink;
+use crate::transport::{JOIN_TIMEOUT, Listening};
+
+/// Datagrams that are thrown away at most which came to a socket before it was somebody's: more than fit its buffer.
+const STRANGE_MAX: usize = 1 << 16;
+
+/// A port at which flows are let in.
+pub(super) struct Door {
+    socket: UdpSocket,
+    address: SocketAddr,
+    ticket: Ticket,
+    /// The only host that is heard.
+    other: IpAddr,
+}
+
+impl Door {
+    /// Opens the door of a trial, at the agent's port where that is shared.
+    pub(super) fn open(setup: &PathSetup, far: &FarPath) -> Result<Door, Fault> {
+        let asked = setup.host.any_port(&setup.transport);
+        let socket = shared(asked)?;
+        socket.bind(&asked.into()).map_err(|error| unbindable(&Place::Ip(asked), error))?;
+        let socket: UdpSocket = socket.into();
+        let address = socket.local_addr().map_err(Fault::io("naming a UDP socket"))?;
+        Ok(Door { socket, address, ticket: far.ticket, other: far.agent.ip().to_canonical() })
+    }
+
+    /// A socket at the same port for one source.
+    fn joined(&self, source: SocketAddr, setup: &PathSetup) -> Result<UdpSocket, Fault> {
+        let socket = shared(self.address)?;
+        prepare_sink(&socket, setup)?;
+        socket.bind(&self.address.into()).map_err(Fault::io("binding a UDP socket for a flow"))?;
+        let socket: UdpSocket = socket.into();
+        socket.connect(source).map_err(Fault::io("connecting to the source"))?;
+        // Until it was connected it was anybody's.
+        socket.set_nonblocking(true).map_err(Fault::io("making a UDP socket not block"))?;
+        let _ = (0..STRANGE_MAX).take_while(|_| socket.recv(&mut [0; 1]).is_ok()).count();
+        socket.set_nonblocking(false).map_err(Fault::io("making a UDP socket block"))?;
+        Ok(socket)
+    }
+}
+
+impl Listening for Door {
+    fn address(&self) -> Address {
+        Address::Ip(self.address)
+    }
+
+    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        let mut flows: Vec<Option<UdpSocket>> = (0..setup.flows).map(|_| None).collect();
+        // A byte more than is shown, so that what is longer is seen.
+        let mut said = [0; SHOWN + 1];
+        while flows.iter().any(Option::is_none) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let source = io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "its datagrams did not come in time: does a firewall stand between?",
+                );
+                return Err(Fault::Io { doing: format!("waiting for the other host at UDP {}", self.address), source });
+            }
+            let left = left.max(Duration::from_millis(1));
+            self.socket.set_read_timeout(Some(left)).map_err(Fault::io("bounding a wait"))?;
+            let (len, source) = match self.socket.recv_from(&mut said) {
+                Ok(heard) => heard,
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    continue;
+                }
+                Err(error) => return Err(Fault::io("waiting for the other host's datagrams")(error)),
+            };
+            if source.ip().to_canonical() != self.other {
+                continue;
+            }
+            let flow = <&Shown>::try_from(&said[..len]).ok().and_then(|shown| self.ticket.admits(shown));
+            // A flow comes once: whoever shows its number after it, perhaps what was overheard, is nobody.
+            if let Some(place) = flow.and_then(|flow| flows.get_mut(flow)).filter(|place| place.is_none()) {
+                *place = Some(self.joined(source, setup)?);
+            }
+        }
+        Ok(flows.into_iter().flatten().map(OwnedFd::from).collect())
+    }
+}
+
+/// A socket that may have a port together with others of this user's.
+fn shared(address: SocketAddr) -> Result<Socket, Fault> {
+    let socket =
+        Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(Fault::io("opening a UDP socket"))?;
+    option::set(socket.as_fd(), &option::REUSE_PORT.to(true)).map_err(|error| Fault::Missing(error.to_string()))?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::{Levels, Side};
+
+    use super::*;
+
+    fn path(flows: u64, ticket: Ticket) -> PathSetup {
+        let levels = Levels::from([("transport", "udp".into()), ("flows", flows.into())]);
+        let far = Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+        PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() }
+    }
+
+    /// A socket at some port that is connected to the door, and knocks with these bytes.
+    fn knocking(at: SocketAddr, with: &[u8]) -> UdpSocket {
+        knocking_from("127.0.0.1:0", at, with)
+    }
+
+    fn knocking_from(here: &str, at: SocketAddr, with: &[u8]) -> UdpSocket {
+        let socket = UdpSocket::bind(here).unwrap();
+        socket.connect(at).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.send(with).unwrap();
+        socket
+    }
+
+    #[test]
+    fn who_shows_the_ticket_comes_in_and_nobody_else_is_answered() {
+        let ticket = Ticket::fresh().unwrap();
+        let setup = path(3, ticket);
+        let mut door = Door::open(&setup, &setup.far.unwrap()).unwrap();
+        let at = door.address;
+        let other = Ticket::fresh().unwrap();
+        let long = [&ticket.shown_by(0)[..], &[0]].concat();
+        let mut strangers: Vec<UdpSocket> = [&b"garbage"[..], &[], &[0; 2000], &other.shown_by(0), &long]
+            .into_iter()
+            .chain([&ticket.shown_by(0)[..SHOWN - 1], &ticket.shown_by(3), &ticket.shown_by(usize::MAX)])
+            .map(|with| knocking(at, with))
+            .collect();
+        let flows: Vec<UdpSocket> = [2, 0].into_iter().map(|flow| knocking(at, &ticket.shown_by(flow))).collect();
+        // What another one showed, shown again.
+        strangers.push(knocking(at, &ticket.shown_by(2)));
+        let last = knocking(at, &ticket.shown_by(1));
+        let admitted: Vec<UdpSocket> = door.accept(&setup).unwrap().into_iter().map(UdpSocket::from).collect();
+        let peers: Vec<SocketAddr> = admitted.iter().map(|socket| socket.peer_addr().unwrap()).collect();
+        assert_eq!(peers, [&flows[1], &last, &flows[0]].map(|socket| socket.local_addr().unwrap()));
+        assert!(admitted.iter().all(|socket| socket.local_addr().unwrap() == at), "one port");
+        // Each hears its own source and nobody else, not even what lay there before it was connected.
+        strangers.iter().for_each(|stranger| drop(stranger.send(b"stranger")));
+        for (socket, text) in [(&flows[1], b"a"), (&last, b"b"), (&flows[0], b"c")] {
+            socket.send(text).unwrap();
+        }
+        let heard = |socket: &UdpSocket| {
+            let mut byte = [0; 8];
+            let len = socket.recv(&mut byte).unwrap();
+            byte[..len].to_vec()
+        };
+        assert_eq!(admitted.iter().map(heard).collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+        // All of them were heard before the last one was let in.
+        for stranger in strangers.iter().chain(&flows) {
+            assert_eq!(stranger.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn who_overheard_the_ticket_takes_no_flow_s_place_under_another_address() {
+        let ticket = Ticket::fresh().unwrap();
+        let setup = path(2, ticket);
+        let mut door = Door::open(&setup, &setup.far.unwrap()).unwrap();
+        let forged = (0..2).map(|flow| knocking_from("127.0.0.2:0", door.address, &ticket.shown_by(flow)));
+        let forged: Vec<UdpSocket> = forged.collect();
+        let flows: Vec<UdpSocket> = (0..2).map(|flow| knocking(door.address, &ticket.shown_by(flow))).collect();
+        let admitted: Vec<UdpSocket> = door.accept(&setup).unwrap().into_iter().map(UdpSocket::from).collect();
+        for (admitted, flow) in admitted.iter().zip(&flows) {
+            assert_eq!(admitted.peer_addr().unwrap(), flow.local_addr().unwrap());
+        }
+        for stranger in forged {
+            assert_eq!(stranger.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Streams of datagrams between two ends that take themselves for those of two hosts, over a path that loses words of the handshake
+//! as well as data.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytegauge_model::{EndReport, EndRole, Ends, Levels, Side};
+use bytegauge_traffic::path::FarPath;
+use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::{Address, Cast, Command, Reply, Setup, StreamSetup};
+
+/// Who says nothing for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const FLOWS: usize = 2;
+
+fn setup(engine: &str) -> Setup {
+    let levels = Levels::from([
+        ("transport", "udp".into()),
+        ("engine", engine.into()),
+        ("flows", (FLOWS as u64).into()),
+        ("read_size", 65_536.into()),
+        ("write_size", 1000.into()),
+        ("rate", 10_000_000.into()),
+    ]);
+    let mut stream = StreamSetup::of(&levels).unwrap();
+    let ticket = Ticket::fresh().unwrap();
+    stream.path.far = Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+    let timed = Setup { warmup_ns: 1_000_000, window_ns: 100_000_000, seed: 7, verify: true, ..Setup::to(stream) };
+    timed.any()
+}
+
+/// What a path does with the datagram that goes there, or back, as that one of so many, with so many bytes.
+type Loses = fn(back: bool, number: u64, len: usize) -> bool;
+
+/// A path to a door.
+struct Lossy {
+    at: SocketAddr,
+    over: Arc<AtomicBool>,
+}
+
+impl Lossy {
+    fn to(door: SocketAddr, loses: Loses) -> Lossy {
+        let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+        here.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let (at, over) = (here.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::clone(&over);
+        std::thread::spawn(move || {
+            let mut ways: Vec<(SocketAddr, UdpSocket)> = Vec::new();
+            let (mut bytes, mut there, mut back) = (vec![0; 65_536], 0, 0);
+            while !ends.load(Ordering::Relaxed) {
+                if let Ok((len, source)) = here.recv_from(&mut bytes) {
+                    if ways.iter().all(|(known, _)| *known != source) {
+                        let way = UdpSocket::bind("127.0.0.1:0").unwrap();
+                        way.connect(door).unwrap();
+                        way.set_nonblocking(true).unwrap();
+                        ways.push((source, way));
+                    }
+                    there += 1;
+                    let way = ways.iter().find(|(known, _)| *known == source && !loses(false, there, len));
+                    let _ = way.map(|(_, way)| way.send(&bytes[..len]));
+                }
+                for (source, way) in &ways {
+                    if let Ok(len) = way.recv(&mut bytes) {
+                        back += 1;
+                        let _ = (!loses(true, back, len)).then(|| here.send_to(&bytes[..len], source));
+                    }
+                }
+            }
+        });
+        Lossy { at, over }
+    }
+}
+
+impl Drop for Lossy {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Carries a trial as the harness does: what the source and the sink counted. `None` where this machine lacks the engine.
+fn carried(engine: &str, loses: Loses) -> Option<[EndReport; 2]> {
+    let setup = setup(engine);
+    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let told = |cast: &mut Cast, role: EndRole, command| cast.end(role).unwrap().send(command).unwrap();
+    let heard = |cast: &mut Cast, role: EndRole| cast.end(role).unwrap().reply(PATIENCE).unwrap();
+    told(&mut cast, EndRole::Sink, Command::Open(EndRole::Sink, Box::new(setup.clone()), None));
+    let Reply::Listening(Address::Ip(door)) = heard(&mut cast, EndRole::Sink) else { panic!("no door") };
+    let path = Lossy::to(door, loses);
+    let open = Command::Open(EndRole::Source, Box::new(setup), Some(Address::Ip(path.at)));
+    told(&mut cast, EndRole::Source, open);
+    for role in [EndRole::Source, EndRole::Sink] {
+        match heard(&mut cast, role) {
+            Reply::Ready => {}
+            other => panic!("{role}: {other:?}"),
+        }
+    }
+    for role in [EndRole::Sink, EndRole::Source] {
+        told(&mut cast, role, Command::Go);
+    }
+    let closed = heard(&mut cast, EndRole::Sink);
+    told(&mut cast, EndRole::Source, Command::Stop);
+    let mut reports = [EndRole::Source, EndRole::Sink].map(|role| match (role, heard(&mut cast, role)) {
+        (_, Reply::Done(report)) => Some(*report),
+        (_, Reply::Skipped(reason)) if engine.starts_with("uring") && !reason.is_empty() => None,
+        (_, other) => panic!("{role}: {other:?}"),
+    });
+    let reports = [reports[0].take()?, reports[1].take()?];
+    assert_eq!(closed, Reply::Closed);
+    Some(reports)
+}
+
+/// Every number is accounted for, although some were lost, and nothing but data was counted.
+fn check(engine: &str, loses: Loses) {
+    let Some([source, sink]) = carried(engine, loses) else { return };
+    assert_eq!((source.flows.len(), sink.flows.len()), (FLOWS, FLOWS));
+    let (sent, came) = (source.datagrams.unwrap(), sink.datagrams.unwrap());
+    assert!(came.total > 0 && came.distinct() < sent.total, "{engine}: {sent:?} {came:?}");
+    assert!(came.missing <= sent.total - came.distinct() && came.duplicated == 0, "{engine}: {sent:?} {came:?}");
+    assert_eq!((sink.total_bytes, sink.verified_bytes), (came.total * 1000, came.total * 1000), "{engine}");
+}
+
+#[test]
+fn flows_begin_and_end_over_a_path_that_loses_words_of_the_handshake() {
+    for engine in ["plain", "mmsg", "uring:plain", "uring:multishot"] {
+        // The first knocks of either flow, the first times that it hears of its reader, and one of seven from then on.
+        check(engine, |_, number, _| number <= 4 || number % 7 == 0);
+    }
+}
+
+#[test]
+fn a_source_leaves_although_no_answer_to_its_farewell_ever_comes() {
+    check("plain", |back, number, len| (back && len == 0) || number % 7 == 0);
+}

@@ -1,0 +1,35 @@
+// A scale for which of two takes longer: ratios, so that twice as long lies as far on either side. All its numbers are of one
+// kind, as in the document's words.
+
+import { percent, trimmed } from "../format";
+
+/** From here on the slower of two is told as a multiple, as in the document's words: twice as long, or longer. */
+const MULTIPLE = 1;
+
+/** Where a share stands on a scale of ratios, and what share stands at a place. */
+export const ratio = {
+  place: (share: number): number => Math.sign(share) * Math.log1p(Math.abs(share)),
+  share: (place: number): number => Math.sign(place) * Math.expm1(Math.abs(place)),
+};
+
+/** How much longer the slower one takes, on one scale for all numbers that stand beside each other: percentages, or multiples. */
+export function slower(shares: (number | null)[]): (share: number) => string {
+  const multiples = shares.some((share) => share != null && Math.abs(share) >= MULTIPLE);
+  return (share) => (multiples ? `${trimmed(1 + Math.abs(share))}\u00a0×` : percent(Math.abs(share)));
+}
+
+/** Round shares to both sides of 0 that have room on a scale of ratios from `low` to `top`, as places. */
+export function ratioTicks(low: number, top: number, room: number): number[] {
+  const least = (top - low) / Math.max(room, 2);
+  const steps = top - low > 0.4 ? [0.1, 0.25, 0.5, 1, 2, 4, 9, 19, 49, 99] : [0.01, 0.02, 0.05, 0.1, 0.2];
+  const from = (sign: 1 | -1) => {
+    const found: number[] = [];
+    for (const step of steps) {
+      const at = ratio.place(step);
+      const inside = sign > 0 ? at <= top : -at >= low;
+      if (inside && at - (found.at(-1) ?? 0) >= least) found.push(at);
+    }
+    return found.map((at) => sign * at);
+  };
+  return [...from(-1).reverse(), 0, ...from(1)];
+}
