@@ -45,8 +45,8 @@ use watch::Watch;
 /// the lock and the others run out of time.
 const BUSY_POLL: Duration = Duration::from_millis(2);
 
-/// How long a writer waits, in times that it asks: half a minute, and longer on a machine that is slow to wake it.
-const BUSY_POLLS: i32 = 15_000;
+/// How long a writer waits, in times that it asks: ten seconds, and longer on a machine that is slow to wake it.
+const BUSY_POLLS: i32 = 5_000;
 
 /// An open result file.
 #[derive(Debug)]

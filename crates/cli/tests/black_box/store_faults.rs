@@ -237,7 +237,7 @@ fn a_store_that_another_holds() {
             let mut command = std::process::Command::new("sh");
             command.args([
                 "-c",
-                "{ echo 'BEGIN IMMEDIATE; SELECT 1;'; sleep 20; } | exec sqlite3 data/bytegauge/results.db",
+                "{ echo 'BEGIN IMMEDIATE; SELECT 1;'; sleep 120; } | exec sqlite3 data/bytegauge/results.db",
             ]);
             command
         },
