@@ -44,7 +44,10 @@ pub(super) fn judge(call: &CallSetup, answers: &Answers) -> Outcome {
 
 /// An engine that did not run in the mode that was asked for. One datagram a call may be asked for.
 fn unproven(call: &CallSetup, answers: &Answers) -> Option<Outcome> {
-    if call.modes_are_shown {
+    // Who never came to send a thing showed no mode, and none that is missing.
+    let idle =
+        answers.report(EndRole::Client).and_then(|end| end.call.as_ref()).is_some_and(|calls| calls.completed == 0);
+    if call.modes_are_shown || idle {
         return None;
     }
     let ends = [(call.client_engine, EndRole::Client), (call.server_engine, EndRole::Server)];
@@ -155,5 +158,34 @@ fn nothing_completed(calls: &CallReport) -> String {
     match named.is_empty() {
         true => "no call was completed within the window: use a longer --duration".into(),
         false => format!("no call was completed within the window: {}", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bytegauge_model::{EndReport, Levels};
+
+    use super::*;
+    use crate::trial::Answer;
+
+    #[test]
+    fn who_never_came_to_call_is_blamed_for_no_mode() {
+        let levels = Levels::from([("transport", "tcp".into()), ("engine", "uring:zc".into()), ("request", 64.into())]);
+        let setup = CallSetup::of(&levels).unwrap();
+        let judged = |completed| {
+            let call = Some(CallReport { begun: completed, completed, ..CallReport::default() });
+            let engine = Some(bytegauge_model::EngineReport::default());
+            let report = Some(EndReport { call, engine, ..EndReport::default() });
+            let answer = Answer { report, trouble: None, sound: true, gone: false };
+            let by_role = BTreeMap::from([(EndRole::Client, answer)]);
+            match judge(&setup, &Answers { by_role, relay_is_program: false }) {
+                Outcome::Failed(reason) => reason,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(judged(0), "no call was completed within the window: use a longer --duration");
+        assert!(judged(1).contains("did not run in its mode"));
     }
 }

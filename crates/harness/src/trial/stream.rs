@@ -101,6 +101,12 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
         let (checked, total) = (received.verified_bytes, received.total_bytes);
         return failed(format!("only {checked} of {total} bytes were compared with the pattern"));
     }
+    // Before any mode: who never came to move a byte showed none, and none that is missing.
+    if received.bytes == 0 || received.window_ns == 0 {
+        return failed(
+            "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
+        );
+    }
     let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
     // A sink has nothing to send and a source nothing to receive: together they show the mode.
     let unproven = did.and_then(|did| proof::unproven(stream.engine, &did));
@@ -109,11 +115,6 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
     }
     if let Some(reason) = relay::unproven(&stream.path, answers) {
         return failed(reason);
-    }
-    if received.bytes == 0 || received.window_ns == 0 {
-        return failed(
-            "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
-        );
     }
     None
 }
