@@ -9,6 +9,7 @@ use bytegauge_model::{Bytes, EndRole, Level, Nanos};
 
 use crate::address::{Address, Host};
 use crate::datagram;
+use crate::far::counted::Spent;
 use crate::leash::Bound;
 use crate::message::Command;
 use crate::meter::Schedule;
@@ -71,14 +72,14 @@ pub(super) struct Between {
 }
 
 impl Limits {
-    /// The command as an end here may hear it, in a session that has moved so many bytes here.
+    /// The command as an end here may hear it, in a session that has spent so much here.
     ///
     /// # Errors
     /// What is refused, and what to do, for the caller's user.
-    pub(super) fn admitted(&self, command: Command, between: Between, moved: u64) -> Result<Command, String> {
+    pub(super) fn admitted(&self, command: Command, between: Between, spent: Spent) -> Result<Command, String> {
         let Command::Open(role, mut setup, address) = command else { return Ok(command) };
-        if moved >= self.bytes {
-            return Err(self.used_up());
+        if spent.bytes >= self.bytes {
+            return Err(self.used_up(spent));
         }
         self.allows(role, &setup)?;
         let Some(path) = setup.path_mut() else { return Err(not_made_for("a task without a path")) };
@@ -94,7 +95,7 @@ impl Limits {
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
         // Who measures gives an end up after one grace, and says so; it ends by itself where nobody does.
         let lasts_ns = length_ns(&setup).saturating_add(2 * setup.grace_ns);
-        setup.bound = Some(Bound { bytes: self.bytes - moved, lasts_ns });
+        setup.bound = Some(Bound { bytes: self.bytes - spent.bytes, lasts_ns });
         let address = match (role, address) {
             (EndRole::Sink | EndRole::Server, None) => None,
             // To the caller and nobody else, whatever address it named.
@@ -107,9 +108,17 @@ impl Limits {
     }
 
     /// Why nothing more may move in a session.
-    pub(super) fn used_up(&self) -> String {
+    pub(super) fn used_up(&self, spent: Spent) -> String {
+        let charged = match spent.charged {
+            0 => String::new(),
+            bytes => format!(
+                ", {} of them by ends that died there, or were given up, and may have moved as much without saying so",
+                Bytes(bytes)
+            ),
+        };
         format!(
-            "the agent allows {} a session and they are used up: use a smaller --budget, or start it with a larger --max-bytes",
+            "the agent allows {} a session and they are used up{charged}: use a smaller --budget, or start it with a larger \
+             --max-bytes",
             Bytes(self.bytes)
         )
     }
@@ -244,7 +253,7 @@ mod tests {
 
     fn open(role: EndRole, setup: Setup, address: Option<Address>) -> Result<Command, String> {
         let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
-        Limits::default().admitted(Command::Open(role, Box::new(setup), address), between, 0)
+        Limits::default().admitted(Command::Open(role, Box::new(setup), address), between, Spent::default())
     }
 
     #[test]
@@ -264,7 +273,7 @@ mod tests {
             Limits::default().admitted(
                 Command::Go,
                 Between { here: HERE.into(), peer: PEER.into(), port: 0 },
-                u64::MAX
+                Spent { bytes: u64::MAX, charged: 0 }
             ),
             Ok(Command::Go)
         );
@@ -317,9 +326,9 @@ mod tests {
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
             let mut asked = setup();
             let told = |setup: &Setup| Command::Open(EndRole::Sink, Box::new(setup.clone()), None);
-            assert!(limits.admitted(told(&asked), between, 0).is_ok() || limits.rate.is_some());
+            assert!(limits.admitted(told(&asked), between, Spent::default()).is_ok() || limits.rate.is_some());
             change(&mut asked);
-            let refused = limits.admitted(told(&asked), between, 0).unwrap_err();
+            let refused = limits.admitted(told(&asked), between, Spent::default()).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         };
         let all = Limits::default;
@@ -353,7 +362,7 @@ mod tests {
                 stream.rate = Some(rate);
             }
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
-            slow.admitted(Command::Open(EndRole::Sink, Box::new(asked), None), between, 0)
+            slow.admitted(Command::Open(EndRole::Sink, Box::new(asked), None), between, Spent::default())
         };
         assert!(paced(1000).is_ok() && paced(1001).unwrap_err().contains("--max-rate"));
     }
@@ -365,12 +374,16 @@ mod tests {
         asked.bound = Some(Bound { bytes: u64::MAX, lasts_ns: u64::MAX });
         let limits = Limits { bytes: 1000, ..Limits::default() };
         let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
-        let after =
-            |moved| limits.admitted(Command::Open(EndRole::Sink, Box::new(asked.clone()), None), between, moved);
-        let Ok(Command::Open(_, heard, _)) = after(400) else { panic!() };
+        let after = |bytes, charged| {
+            let open = Command::Open(EndRole::Sink, Box::new(asked.clone()), None);
+            limits.admitted(open, between, Spent { bytes, charged })
+        };
+        let Ok(Command::Open(_, heard, _)) = after(400, 400) else { panic!() };
         assert_eq!(heard.bound, Some(Bound { bytes: 600, lasts_ns: 11 + 2 * GRACE_MAX_NS }));
         assert_eq!(heard.path().unwrap().far.unwrap().agent.ip(), IpAddr::from(PEER), "who comes with datagrams");
-        assert!(after(1000).unwrap_err().contains("--max-bytes"));
+        let refused = |charged| after(1000, charged).unwrap_err();
+        assert!(refused(0).contains("used up: use") && refused(0).contains("--max-bytes"));
+        assert!(refused(600).contains("600 B of them by ends that died there"), "{}", refused(600));
     }
 
     #[test]
