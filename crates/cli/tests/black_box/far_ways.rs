@@ -46,7 +46,7 @@ fn check_both_ways(ran: &Ran, bench: &Bench) {
 fn streams_go_both_ways_at_once_over_the_same_connections() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3"] {
+    for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3", "--engine tokio --verify"] {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key --direction both {flags}")).exits(0);
         check_cells(&ran, &place, ["source", "sink"], &bench);
         check_both_ways(&ran, &bench);
