@@ -82,13 +82,6 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
                 );
             }
         };
-        if carried.is_datagram() && workload == Workload::Call {
-            return refused(
-                "transport",
-                "of datagrams only streams are measured between two hosts, where a server may not answer whoever sends to it: \
-                 leave it out",
-            );
-        }
         set(part, "transport", Level::Name(carried.to_string()));
         let unpinned = Level::Name(Placement::Unpinned.to_string());
         if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
@@ -220,7 +213,7 @@ mod tests {
         check(&[("connect", "127.0.0.1:1")], "--connect does not go with --host");
         check(&[("relay", "splice")], "--relay does not go with --host");
         check(&[("competing_flows", "2")], "--competing-flows does not go with --host");
-        check(&[("transport", "udp")], "--transport does not go with --host: of datagrams only streams");
+        assert!(plan(Workload::Call, &[("host", "192.0.2.7:1"), ("transport", "udp")]).is_ok());
         for others in ["tcp6", "udp6", "unix", "unix-dgram", "tcp,udp"] {
             check(&[("transport", others)], "--transport does not go with --host: between two hosts TCP");
         }

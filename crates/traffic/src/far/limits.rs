@@ -124,28 +124,37 @@ impl Limits {
     }
 
     fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
-        let (path, flows, rate, largest, threads) = match &setup.task {
+        // What each flow keeps room for, and what an end does besides, however many there are.
+        let (path, flows, rate, largest, threads, besides) = match &setup.task {
             Task::Stream(stream) => {
                 let largest = stream.path.read_size.saturating_add(stream.write_size.unwrap_or(0));
                 let at_once = if stream.path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
                 let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
-                (&stream.path, stream.path.flows, stream.rate, largest, 1)
+                (&stream.path, stream.path.flows, stream.rate, largest, 1, 0)
             }
             Task::Call(call) => {
                 let flows = call.path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
                 let message = call.request.saturating_add(call.response);
-                let largest = call.path.read_size.saturating_add(message.saturating_mul(call.depth.max(1)));
+                let (depth, threads) =
+                    (message.saturating_mul(call.depth.max(1)), call.server_threads.max(call.client_threads));
                 let rate = call.rate.map(|calls| calls.saturating_mul(message as u64));
-                (&call.path, flows, rate, largest, call.server_threads.max(call.client_threads))
+                let one = call.path.read_size.saturating_add(message);
+                let at_once = call.batch.max(call.outstanding).saturating_mul(threads);
+                match call.path.transport.is_datagram() {
+                    true => (&call.path, flows, rate, depth, threads, one.saturating_mul(at_once)),
+                    false => (&call.path, flows, rate, call.path.read_size.saturating_add(depth), threads, 0),
+                }
             }
             Task::Ring(_) | Task::Check(_) => return Err(not_made_for("anything but streams and calls")),
         };
         match (&setup.task, path.transport.is_udp()) {
-            (Task::Call(_), true) => return Err(not_made_for("calls over datagrams")),
             (Task::Stream(stream), true) if stream.both => return Err(not_made_for("datagrams both ways at once")),
             (_, true) => {}
             (_, false) if path.transport.is_tcp() => {}
             (_, false) => return Err(not_made_for(&format!("the transport {}", path.transport))),
+        }
+        if matches!(&setup.task, Task::Call(call) if call.until_told) {
+            return Err(not_made_for("clients that go on until they are told"));
         }
         if path.foreign.is_some() || path.relay.is_some() || setup.plant.is_some() {
             return Err(not_made_for("a third party to a path"));
@@ -173,7 +182,12 @@ impl Limits {
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
         let own = (largest as u64).saturating_add(path.walk as u64).saturating_add(bins);
         let each = own.saturating_add(FLOW_BYTES).saturating_add(socket_buffers(path, role));
-        let memory = (flows as u64).saturating_mul(each);
+        // Whoever calls a server of datagrams, its threads have one socket, or each its own.
+        let sockets = match role == EndRole::Server && path.transport.is_datagram() {
+            true => threads,
+            false => flows,
+        };
+        let memory = (sockets as u64).saturating_mul(each).saturating_add(besides as u64);
         if memory > self.memory {
             return Err(format!(
                 "the agent allows {} of memory and this may need {}: use fewer --flows or smaller buffers, or start it with \
@@ -289,7 +303,6 @@ mod tests {
         };
         check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "unix-dgram".parse().unwrap());
-        check(EndRole::Server, None, |setup| *setup = calls_over_udp());
         check(EndRole::Sink, None, |setup| {
             *setup = stream("udp", "plain");
             if let Task::Stream(stream) = &mut setup.task {
@@ -353,6 +366,23 @@ mod tests {
             (|stream| stream.path.flows = 2049, "--max-flows"),
         ] {
             let refused = open(EndRole::Sink, datagrams(change), None).unwrap_err();
+            assert!(refused.contains(named), "{refused}");
+        }
+        let calls = |change: fn(&mut CallSetup)| {
+            let mut asked = calls_over_udp();
+            let Task::Call(call) = &mut asked.task else { panic!("{asked:?}") };
+            change(call);
+            open(EndRole::Server, asked, None)
+        };
+        assert!(calls(|call| call.path.flows = 2000).is_ok(), "one socket, whoever calls");
+        for (change, named) in [
+            ((|call| call.batch = 1 << 20) as fn(&mut CallSetup), "--max-memory"),
+            (|call| call.outstanding = usize::MAX, "--max-memory"),
+            (|call| call.request = usize::MAX, "--max-memory"),
+            (|call| call.path.flows = 2049, "--max-flows"),
+            (|call| call.until_told = true, "until they are told"),
+        ] {
+            let refused = calls(change).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         }
         let slow = Limits { rate: Some(1000), ..all() };
