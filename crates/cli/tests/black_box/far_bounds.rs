@@ -201,6 +201,7 @@ fn calls(side: &'static str) -> Levels {
     Levels::from([
         ("transport", "udp".into()),
         (side, "plain".into()),
+        ("read_size", 65_536.into()),
         ("request", 16_384.into()),
         ("response", 16_384.into()),
     ])
