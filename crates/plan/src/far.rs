@@ -2,7 +2,7 @@
 //!
 //! Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Cell, Direction, Engine, Level, Place, Placement, Transport, Workload, factor};
+use bytegauge_model::{Cell, Direction, Level, Place, Placement, Transport, Workload, factor};
 
 use crate::spec::{Part, PlanError, Spec};
 
@@ -39,13 +39,9 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
     for part in &mut spec.parts {
         let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
         let alone = |name: &str| !part.levels.contains_key(name);
-        // Seen to stall where its tasks write and drain the same connections on a busy machine.
-        let by_tokio =
-            part.levels.get("engine").is_some_and(|levels| levels.contains(&Level::Name(Engine::Tokio.to_string())));
         let over_udp = || part.transports(workload).iter().any(Transport::is_datagram);
-        if both && (by_tokio || workload != Workload::Stream || over_udp() || !(alone("relay") && alone("connect"))) {
-            let needs =
-                "a stream over TCP, without --relay, --connect and --engine tokio: use --direction to or from".into();
+        if both && (workload != Workload::Stream || over_udp() || !(alone("relay") && alone("connect"))) {
+            let needs = "a stream over TCP, without --relay and --connect: use --direction to or from".into();
             return Err(PlanError::Moot { flag: "direction both".into(), needs });
         }
         let places = places(part);
@@ -86,13 +82,6 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
                 );
             }
         };
-        if carried.is_datagram() && workload == Workload::Call {
-            return refused(
-                "transport",
-                "of datagrams only streams are measured between two hosts, where a server may not answer whoever sends to it: \
-                 leave it out",
-            );
-        }
         set(part, "transport", Level::Name(carried.to_string()));
         let unpinned = Level::Name(Placement::Unpinned.to_string());
         if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
@@ -203,7 +192,7 @@ mod tests {
         check(Workload::Stream, &[host, ("transport", "udp"), both], nothing);
         check(Workload::Stream, &[("transport", "tcp"), both, ("relay", "splice")], nothing);
         assert!(of(Workload::Stream, &[("transport", "tcp"), both, ("connect", "127.0.0.1:7")]).is_err());
-        check(Workload::Stream, &[("transport", "tcp"), both, ("engine", "tokio")], nothing);
+        assert!(of(Workload::Stream, &[("transport", "tcp"), both, ("engine", "tokio")]).is_ok());
         check(Workload::Stream, &[("transport", "unix"), both], "--direction fits none of the chosen transports");
         check(Workload::Stream, &[("transport", "tcp"), ("direction", "to,both")], "--host HOST:PORT");
     }
@@ -224,7 +213,7 @@ mod tests {
         check(&[("connect", "127.0.0.1:1")], "--connect does not go with --host");
         check(&[("relay", "splice")], "--relay does not go with --host");
         check(&[("competing_flows", "2")], "--competing-flows does not go with --host");
-        check(&[("transport", "udp")], "--transport does not go with --host: of datagrams only streams");
+        assert!(plan(Workload::Call, &[("host", "192.0.2.7:1"), ("transport", "udp")]).is_ok());
         for others in ["tcp6", "udp6", "unix", "unix-dgram", "tcp,udp"] {
             check(&[("transport", others)], "--transport does not go with --host: between two hosts TCP");
         }

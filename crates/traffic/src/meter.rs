@@ -429,7 +429,9 @@ impl Meter {
         let mark_ns = match (&self.opened, &self.closed) {
             (None, _) => self.open_at_ns,
             (Some(_), None) => self.close_at_ns,
-            (Some(_), Some(_)) => return u64::MAX,
+            (Some(_), Some(_)) if self.until_told => return u64::MAX,
+            // Who comes when a shared window is over has nothing to wait for: the next lap is its last.
+            (Some(_), Some(_)) => return self.close_at_ns,
         };
         if self.bins.len() < self.bins.capacity() { mark_ns.min(self.bin_began_ns + self.bin_aim_ns) } else { mark_ns }
     }
@@ -647,6 +649,18 @@ mod tests {
             // Who comes after it adds nothing to it; a call that lasts longer than it is in it or not.
             assert!(began_ns_ago < 3_000_000 || window.bytes == 0, "{began_ns_ago} {call_ns}: {window:?}");
             assert!(call_ns < 3_000_000 || window.bytes <= 1, "{began_ns_ago} {call_ns}: {window:?}");
+        }
+    }
+
+    #[test]
+    fn who_comes_when_the_shared_window_is_over_is_due_to_leave_and_whoever_waits_to_be_told_is_not() {
+        let told = AtomicBool::new(false);
+        for until_told in [false, true] {
+            let mut meter = Meter::start(&Schedule { warmup_ns: 1000, window_ns: 1000, until_told }, 0);
+            meter.share_window(monotonic_ns() - 1_000_000);
+            // An engine that only looks at the clock asks for a lap when this moment has come.
+            assert_eq!(meter.next_mark_ns() <= monotonic_ns(), !until_told);
+            assert_eq!(meter.lap(&told), until_told);
         }
     }
 

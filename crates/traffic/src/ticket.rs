@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Fault;
 
 /// Bytes of a ticket.
-const LEN: usize = 32;
+pub const LEN: usize = 32;
 
 /// Bytes that a connection shows: the ticket, and the number of its flow (u32, little-endian).
 pub const SHOWN: usize = LEN + 4;
@@ -38,6 +38,11 @@ impl Ticket {
         shown[..LEN].copy_from_slice(&self.0);
         shown[LEN..].copy_from_slice(&(flow as u32).to_le_bytes());
         shown
+    }
+
+    /// What a server of datagrams answers whoever has shown it: less than was shown.
+    pub(crate) fn answer(&self) -> [u8; LEN] {
+        self.0
     }
 
     /// The flow of whoever shows this, if the ticket is this one. Takes as long wherever they differ.

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Ends, Levels};
@@ -195,6 +196,102 @@ fn a_server_answers_no_more_than_is_allowed_although_nothing_was_begun() {
     stopped(agent);
 }
 
+/// Calls of datagrams of 16 KiB.
+fn calls(side: &'static str) -> Levels {
+    Levels::from([
+        ("transport", "udp".into()),
+        (side, "plain".into()),
+        ("read_size", 65_536.into()),
+        ("request", 16_384.into()),
+        ("response", 16_384.into()),
+    ])
+}
+
+#[test]
+fn a_server_of_datagrams_answers_no_more_than_is_allowed_and_nobody_without_the_ticket() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, ALLOWED);
+    let mut caller = Caller::of(&bench, &place, EndRole::Server, &calls("server_engine"));
+    let Reply::Listening(Address::Ip(at)) = caller.open(None) else { panic!() };
+    assert_eq!(caller.hear(), Reply::Ready);
+    let connected = |here: &str| {
+        let socket = UdpSocket::bind(here).unwrap();
+        socket.connect(at).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        socket
+    };
+    let mut bytes = vec![7; 65_536];
+    // Without a ticket, with another one, and with what was overheard, from elsewhere.
+    let strangers = ["127.0.0.1:0", "127.0.0.1:0", "127.0.0.2:0"].map(connected);
+    strangers[1].send(&Ticket::fresh().unwrap().shown_by(0)).unwrap();
+    strangers[2].send(&caller.ticket.shown_by(0)).unwrap();
+    for stranger in &strangers {
+        stranger.send(&bytes[..16_384]).unwrap();
+    }
+    let (guest, deadline) = (connected("127.0.0.1:0"), Instant::now() + PATIENCE);
+    while guest.recv(&mut bytes).is_err() {
+        assert!(Instant::now() < deadline, "it lets nobody in");
+        guest.send(&caller.ticket.shown_by(0)).unwrap();
+    }
+    let (mut came, mut silent) = (0, 0);
+    // Of a server that is over the kernel says so, or the agent says nothing for it.
+    while silent < 20 {
+        let Ok(_) = guest.send(&bytes[..16_384]) else { break };
+        silent += 1;
+        if let Ok(len @ 16_384..) = guest.recv(&mut bytes) {
+            (came, silent) = (came + len, 0);
+        }
+        assert!(came < TOO_MUCH && Instant::now() < deadline, "it goes on");
+    }
+    assert!(came > 0);
+    for stranger in &strangers {
+        stranger.set_nonblocking(true).unwrap();
+        assert_ne!(stranger.recv(&mut bytes).ok(), Some(16_384), "a stranger was answered");
+    }
+    caller.refused_more();
+    stopped(agent);
+}
+
+#[test]
+fn clients_of_datagrams_that_nobody_stops_end_with_the_bytes_that_are_allowed() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, ALLOWED);
+    let mut caller = Caller::of(&bench, &place, EndRole::Client, &calls("client_engine"));
+    caller.setup.window_ns = PATIENCE.as_nanos() as u64;
+    let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+    here.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let (at, ticket) = (here.local_addr().unwrap(), caller.ticket);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let echoes = scope.spawn(|| {
+            let (mut came, mut bytes) = (0, vec![0; 65_536]);
+            let deadline = Instant::now() + 2 * PATIENCE;
+            while !over.load(Ordering::Relaxed) && Instant::now() < deadline {
+                let Ok((len, source)) = here.recv_from(&mut bytes) else { continue };
+                let answers = if len == SHOWN { SHOWN - 4 } else { len };
+                came += if len == SHOWN { 0 } else { len };
+                assert!(len != SHOWN || bytes[..SHOWN] == ticket.shown_by(0));
+                let _ = here.send_to(&bytes[..answers], source);
+            }
+            came
+        });
+        assert_eq!(caller.open(Some(at)), Reply::Ready);
+        caller.tell(Command::Go);
+        let mut said = caller.hear();
+        if said == Reply::Closed {
+            said = caller.hear();
+        }
+        over.store(true, Ordering::Relaxed);
+        let came = echoes.join().unwrap();
+        assert!(came > 0 && came < TOO_MUCH, "{came}");
+        match said {
+            Reply::Skipped(reason) => assert!(reason.contains("--max-bytes"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    });
+    stopped(agent);
+}
+
 #[test]
 fn what_ends_moved_that_were_let_die_counts() {
     let bench = Bench::new();
@@ -213,7 +310,13 @@ fn what_ends_moved_that_were_let_die_counts() {
     drop(caller);
     let mut caller = Caller::over(link, EndRole::Source, &stream("tcp", "blocking"));
     match caller.open(at) {
-        Reply::Skipped(reason) => assert!(reason.contains("--max-bytes"), "{reason}"),
+        // No more than it was bound to.
+        Reply::Skipped(reason) => {
+            assert!(
+                reason.contains("1 MiB of them by ends that died there") && reason.contains("--max-bytes"),
+                "{reason}"
+            );
+        }
         other => panic!("{other:?}"),
     }
     drop(caller);

@@ -46,7 +46,7 @@ fn check_both_ways(ran: &Ran, bench: &Bench) {
 fn streams_go_both_ways_at_once_over_the_same_connections() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3"] {
+    for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3", "--engine tokio --verify"] {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key --direction both {flags}")).exits(0);
         check_cells(&ran, &place, ["source", "sink"], &bench);
         check_both_ways(&ran, &bench);
@@ -86,13 +86,50 @@ fn datagrams_go_to_and_from_a_far_host_and_every_one_is_accounted_for() {
         check_datagrams(&ran.json());
     }
     assert_eq!(ends_of(&bench), 0);
-    let calls = format!("call --transport udp --host {place} --key-file key");
-    bench.run(&calls).exits(2).complains(&["--transport does not go with --host", "only streams"]);
     stopped(agent);
     // Of several sessions none has the agent's port.
     let (agent, place) = crate::far::agent(&bench, "--max-sessions 2");
     let ran = bench.run(&format!("{DATAGRAMS} --host {place} --key-file key")).exits(0);
     check_datagrams(&ran.json());
+    stopped(agent);
+}
+
+/// Calls over datagrams.
+const CALLS: &str = "call --transport udp --work none --timeout 5s --duration 100ms --blocks 3 --looks 1 --audit off --budget 6s \
+                     --seed 1 --quiet --format json";
+
+/// In every trial each request and each reply that came was sent, and each call ended once.
+#[track_caller]
+fn check_calls(ran: &Ran, bench: &Bench) {
+    let raw = Raw::of(bench, ran.json()["session"].as_i64().unwrap());
+    assert_eq!(raw.troubles(), Vec::<String>::new());
+    for trial in raw.trials.iter().filter(|trial| trial["cell"] == "c1" && trial["outcome"]["kind"] == "measured") {
+        let of = |role: &str, count: &str| number(&trial["ends"][role]["call"]["datagrams"][count]);
+        assert!(of("server", "received") <= of("client", "sent"), "{trial}");
+        assert!(of("client", "received") <= of("server", "sent"), "{trial}");
+        assert_eq!(of("client", "strange"), 0, "{trial}");
+    }
+}
+
+#[test]
+fn calls_over_datagrams_are_made_to_and_from_a_far_host() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    for flags in
+        ["--flows 4 --server-engine plain,mmsg --depth 4", "--flows 3 --direction from --verify --ends processes"]
+    {
+        let ran = bench.run(&format!("{CALLS} --host {place} --key-file key {flags}")).exits(0);
+        check_cells(&ran, &place, ["client", "server"], &bench);
+        check_calls(&ran, &bench);
+    }
+    let short = bench.run(&format!("{CALLS} --host {place} --key-file key --read-size 16 --request 8"));
+    assert!(format!("{short}").contains("--read-size of 36 or more"), "{short}");
+    assert_eq!(ends_of(&bench), 0);
+    stopped(agent);
+    // Of several sessions none has the agent's port.
+    let (agent, place) = crate::far::agent(&bench, "--max-sessions 2");
+    let ran = bench.run(&format!("{CALLS} --host {place} --key-file key")).exits(0);
+    check_calls(&ran, &bench);
     stopped(agent);
 }
 
@@ -114,12 +151,15 @@ fn strangers_who_send_to_the_port_of_datagrams_hear_nothing_and_disturb_nobody()
                 std::thread::sleep(Duration::from_micros(200));
             }
         });
-        let ran = bench.run(&format!("{DATAGRAMS} --flows 2 --verify --host {place} --key-file key"));
+        let streams = bench.run(&format!("{DATAGRAMS} --flows 2 --verify --host {place} --key-file key"));
+        // Their server hears the strangers all the time.
+        let calls = bench.run(&format!("{CALLS} --flows 2 --verify --host {place} --key-file key"));
         over.store(true, Ordering::SeqCst);
-        let ran = ran.exits(0);
-        check_datagrams(&ran.json());
-        let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
+        let (streams, calls) = (streams.exits(0), calls.exits(0));
+        check_datagrams(&streams.json());
+        let raw = Raw::of(&bench, streams.json()["session"].as_i64().unwrap());
         assert_eq!(raw.troubles(), Vec::<String>::new());
+        check_calls(&calls, &bench);
     });
     assert!(sent.load(Ordering::SeqCst) > 0);
     stranger.set_nonblocking(true).unwrap();

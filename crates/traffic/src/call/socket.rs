@@ -64,6 +64,8 @@ pub struct Connector {
     transport: Transport,
     foreign: bool,
     options: Vec<SocketOption>,
+    /// The only address that a server of datagrams on another host hears.
+    from: Option<SocketAddr>,
     rotates: bool,
     turn: AtomicU32,
     shown: Option<Shown>,
@@ -93,10 +95,12 @@ impl Connector {
             transport: path.transport.clone(),
             foreign: path.foreign.is_some(),
             options,
-            rotates: v4 && (call.connect_per_call || path.flows + call.idle_flows > PER_ADDRESS),
+            from: (path.far.is_some() && path.transport.is_datagram())
+                .then(|| SocketAddr::new(path.host.any_port(&path.transport).ip(), 0)),
+            rotates: v4 && path.far.is_none() && (call.connect_per_call || path.flows + call.idle_flows > PER_ADDRESS),
             turn: AtomicU32::new(0),
-            // A server serves whoever comes in: which flow it is, it need not know.
-            shown: path.shown_by(0),
+            // A server serves whoever comes in: which flow it is, it need not know. Datagrams are let in apart.
+            shown: path.shown_by(0).filter(|_| !path.transport.is_datagram()),
         })
     }
 
@@ -139,6 +143,9 @@ impl Connector {
     fn bind(&self, socket: &Socket) -> io::Result<()> {
         if self.transport == Transport::UnixDatagram {
             return socket.bind(&abstract_name(&next_name("client")).map_err(io::Error::other)?);
+        }
+        if let Some(from) = self.from {
+            return socket.bind(&from.into());
         }
         if !self.rotates {
             return Ok(());

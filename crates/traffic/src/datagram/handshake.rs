@@ -63,18 +63,27 @@ pub(super) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBoo
     }
 }
 
-/// Waits until the reader runs, or nobody wants what would be sent.
-pub(super) fn await_reader(run: Run<'_>, shown: Option<&Shown>) {
+/// Waits until the reader runs. `false`: nobody wants what would be sent.
+pub(super) fn await_reader(run: Run<'_>, shown: Option<&Shown>) -> bool {
     let Run { fd, abort, told, leash } = run;
     let is_let = || leash.is_none_or(|leash| leash.lets(0, monotonic_ns()));
-    while !abort.load(Ordering::Relaxed) && !told.load(Ordering::Relaxed) && is_let() {
-        shown.iter().for_each(|shown| knock(fd, shown));
-        if let Ok(Some(_)) = socket::wait(fd, Until::Readable, LOOK_NS) {
-            // What was said is not the answer to a farewell; an error shows again at the first send.
-            let _ = sys_io::read(fd, &mut [0; 1]);
-            return;
+    while !abort.load(Ordering::Relaxed) && is_let() {
+        // Who got the CPU so late may have been answered all the same.
+        let is_told = told.load(Ordering::Relaxed);
+        shown.iter().filter(|_| !is_told).for_each(|shown| knock(fd, shown));
+        if let Ok(Some(_)) = socket::wait(fd, Until::Readable, if is_told { 0 } else { LOOK_NS }) {
+            match sys_io::read(fd, &mut [0; 1]) {
+                // That nobody was there says nothing of who reads: another host is sent no more than the next knock, in its time.
+                Err(_) if shown.is_some() => std::thread::sleep(KNOCKS_EVERY),
+                // What was said is not the answer to a farewell; an error shows again at the first send.
+                _ => return true,
+            }
+        }
+        if is_told {
+            break;
         }
     }
+    false
 }
 
 /// Says that there is no more, until the sink has heard it, is gone, or the watchdog ends this.
@@ -209,8 +218,40 @@ mod tests {
             });
             ends(|abort| {
                 let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: None };
-                await_reader(run, Some(&shown));
+                assert!(await_reader(run, Some(&shown)));
             });
+        });
+    }
+
+    #[test]
+    fn a_source_that_is_told_to_stop_knocks_no_more_and_hears_only_what_was_said_before() {
+        let (source, sink) = joined();
+        let shown = Ticket::fresh().unwrap().shown_by(0);
+        sink.set_nonblocking(true).unwrap();
+        for says in [false, true] {
+            if says {
+                sink.send(BEGUN).unwrap();
+            }
+            ends(|abort| {
+                let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(true), leash: None };
+                assert_eq!(await_reader(run, Some(&shown)), says);
+            });
+            assert!(sink.recv(&mut [0; SHOWN]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_host_where_nobody_listens_has_not_said_that_it_reads() {
+        let (source, sink) = joined();
+        drop(sink);
+        let shown = Ticket::fresh().unwrap().shown_by(0);
+        // Loopback says at once that nobody is there.
+        assert!(source.send(&shown).is_ok());
+        ends(|abort| {
+            let leash = Leash::new(Bound { bytes: u64::MAX, lasts_ns: 100_000_000 });
+            leash.begin(monotonic_ns());
+            let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: Some(&leash) };
+            assert!(!await_reader(run, Some(&shown)));
         });
     }
 
@@ -222,7 +263,7 @@ mod tests {
         leash.begin(monotonic_ns());
         ends(|abort| {
             let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: Some(&leash) };
-            await_reader(run, Some(&shown));
+            assert!(!await_reader(run, Some(&shown)));
         });
     }
 

@@ -66,9 +66,9 @@ impl Source {
         self.shown.iter().for_each(|shown| handshake::knock(run.fd, shown));
     }
 
-    /// Waits until the sink's reader runs.
-    pub(crate) fn await_reader(&self, run: Run<'_>) {
-        handshake::await_reader(run, self.shown.as_ref());
+    /// Waits until the sink's reader runs. `false`: nobody wants what would be sent.
+    pub(crate) fn await_reader(&self, run: Run<'_>) -> bool {
+        handshake::await_reader(run, self.shown.as_ref())
     }
 
     /// Sends until told to stop.

@@ -51,10 +51,14 @@ impl ClientEnd {
         let join = |count: usize| -> Result<Vec<OwnedFd>, Fault> {
             connector.iter().flat_map(|connector| (0..count).map(|_| connector.join())).collect()
         };
+        let (idle, joined) = (join(call.idle_flows)?, join(if call.connect_per_call { 0 } else { flows })?);
+        if let (true, Some(far)) = (call.path.transport.is_datagram(), call.path.far) {
+            datagram::let_in(&joined, &far.ticket)?;
+        }
         Ok(ClientEnd {
             role,
-            idle: join(call.idle_flows)?,
-            joined: join(if call.connect_per_call { 0 } else { flows })?,
+            idle,
+            joined,
             setup: Arc::clone(setup),
             connector,
             threads: if alone { 1 } else { threads(call.client_engine, call.client_threads).min(flows.max(1)) },

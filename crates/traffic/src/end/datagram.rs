@@ -63,9 +63,13 @@ impl Flow<'_> {
         };
         let Some(began_ns) = begun else { return Ok(Part::default()) };
         let mut source = prepared?;
-        source.await_reader(run);
+        let is_heard = source.await_reader(run);
         let mut meter = meter(setup, path.flows, true, (began_ns, &flags));
-        let stopped = source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter);
+        let stopped = match is_heard {
+            true => source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter),
+            // What nobody is known to read is sent to nobody, and least of all to another host.
+            false => Ok(Stop::Aborted),
+        };
         meter.close_early();
         if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
             // A sink that hears it does not wait in vain for what cannot be sent.

@@ -8,7 +8,8 @@ use bytegauge_model::{CallDatagrams, CallReport, EndRole, Engine};
 use bytegauge_sys::limit;
 
 use crate::astray;
-use crate::call::{CallSetup, Desk, Samples, Servers, datagram, listen};
+use crate::call::datagram::{self, GuestList};
+use crate::call::{CallSetup, Desk, Samples, Servers, listen};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
@@ -18,6 +19,7 @@ use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::setup::Setup;
+use crate::ticket::SHOWN;
 
 /// Descriptors that an end needs beside its connections.
 const OTHER_FILES: u64 = 64;
@@ -28,6 +30,8 @@ pub(super) struct ServerEnd {
     body: Body,
     /// Held by the threads alone once they run: a server that dies listens no more.
     listeners: Vec<Arc<OwnedFd>>,
+    /// Of datagrams of another host's: who is answered.
+    guests: Option<Arc<GuestList>>,
     desks: Vec<Arc<Desk>>,
     abort: Arc<AtomicBool>,
 }
@@ -40,7 +44,14 @@ impl ServerEnd {
         body: Body,
     ) -> Result<Option<ServerEnd>, Fault> {
         let call = &setup.task;
+        let mut guests = None;
         let (listeners, address) = if call.path.transport.is_datagram() {
+            guests = GuestList::of(&call.path);
+            if guests.is_some() && call.path.read_size < SHOWN {
+                return Err(Fault::Missing(format!(
+                    "what a client on another host shows has {SHOWN} B: use a --read-size of {SHOWN} or more"
+                )));
+            }
             // One socket, or one a thread, whoever calls.
             datagram::bind(call)?
         } else {
@@ -54,6 +65,7 @@ impl ServerEnd {
             setup: Arc::clone(setup),
             body,
             listeners: listeners.into_iter().map(Arc::new).collect(),
+            guests,
             desks: Vec::new(),
             abort: Arc::default(),
         }))
@@ -83,6 +95,7 @@ impl Duty for ServerEnd {
         let hand = ServerHand {
             setup: Arc::clone(&self.setup),
             desk,
+            guests: self.guests.clone(),
             thread,
             // Of sockets that threads share the first of them tells.
             tells_of_it: thread < self.listeners.len(),
@@ -130,6 +143,7 @@ impl Duty for ServerEnd {
 pub(super) struct ServerHand {
     setup: Arc<Setup<CallSetup>>,
     desk: Arc<Desk>,
+    guests: Option<Arc<GuestList>>,
     listener: Arc<OwnedFd>,
     tells_of_it: bool,
     thread: usize,
@@ -146,7 +160,7 @@ impl Hand for ServerHand {
     type Part = Served;
 
     fn carry(self, mut post: Post<Served>) -> Served {
-        let ServerHand { setup, desk, listener, tells_of_it, thread } = self;
+        let ServerHand { setup, desk, guests, listener, tells_of_it, thread } = self;
         let call = &setup.task;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
@@ -157,7 +171,8 @@ impl Hand for ServerHand {
         let Flags { abort, told, .. } = &post.flags;
         let (driven, refused, samples, seen) = if call.path.transport.is_datagram() {
             let flags = (&**told, &**abort);
-            let (served, mut seen) = datagram::serve(call, &desk, listener.as_fd(), flags, &mut meter);
+            let (served, mut seen) =
+                datagram::serve(call, (&desk, guests.as_ref()), listener.as_fd(), flags, &mut meter);
             meter.close_early();
             let mut samples = Samples::new(&setup);
             if tells_of_it {

@@ -9,6 +9,7 @@ use bytegauge_model::{Bytes, EndRole, Level, Nanos};
 
 use crate::address::{Address, Host};
 use crate::datagram;
+use crate::far::counted::Spent;
 use crate::leash::Bound;
 use crate::message::Command;
 use crate::meter::Schedule;
@@ -71,14 +72,14 @@ pub(super) struct Between {
 }
 
 impl Limits {
-    /// The command as an end here may hear it, in a session that has moved so many bytes here.
+    /// The command as an end here may hear it, in a session that has spent so much here.
     ///
     /// # Errors
     /// What is refused, and what to do, for the caller's user.
-    pub(super) fn admitted(&self, command: Command, between: Between, moved: u64) -> Result<Command, String> {
+    pub(super) fn admitted(&self, command: Command, between: Between, spent: Spent) -> Result<Command, String> {
         let Command::Open(role, mut setup, address) = command else { return Ok(command) };
-        if moved >= self.bytes {
-            return Err(self.used_up());
+        if spent.bytes >= self.bytes {
+            return Err(self.used_up(spent));
         }
         self.allows(role, &setup)?;
         let Some(path) = setup.path_mut() else { return Err(not_made_for("a task without a path")) };
@@ -94,7 +95,7 @@ impl Limits {
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
         // Who measures gives an end up after one grace, and says so; it ends by itself where nobody does.
         let lasts_ns = length_ns(&setup).saturating_add(2 * setup.grace_ns);
-        setup.bound = Some(Bound { bytes: self.bytes - moved, lasts_ns });
+        setup.bound = Some(Bound { bytes: self.bytes - spent.bytes, lasts_ns });
         let address = match (role, address) {
             (EndRole::Sink | EndRole::Server, None) => None,
             // To the caller and nobody else, whatever address it named.
@@ -107,36 +108,53 @@ impl Limits {
     }
 
     /// Why nothing more may move in a session.
-    pub(super) fn used_up(&self) -> String {
+    pub(super) fn used_up(&self, spent: Spent) -> String {
+        let charged = match spent.charged {
+            0 => String::new(),
+            bytes => format!(
+                ", {} of them by ends that died there, or were given up, and may have moved as much without saying so",
+                Bytes(bytes)
+            ),
+        };
         format!(
-            "the agent allows {} a session and they are used up: use a smaller --budget, or start it with a larger --max-bytes",
+            "the agent allows {} a session and they are used up{charged}: use a smaller --budget, or start it with a larger \
+             --max-bytes",
             Bytes(self.bytes)
         )
     }
 
     fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
-        let (path, flows, rate, largest, threads) = match &setup.task {
+        // What each flow keeps room for, and what an end does besides, however many there are.
+        let (path, flows, rate, largest, threads, besides) = match &setup.task {
             Task::Stream(stream) => {
                 let largest = stream.path.read_size.saturating_add(stream.write_size.unwrap_or(0));
                 let at_once = if stream.path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
                 let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
-                (&stream.path, stream.path.flows, stream.rate, largest, 1)
+                (&stream.path, stream.path.flows, stream.rate, largest, 1, 0)
             }
             Task::Call(call) => {
                 let flows = call.path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
                 let message = call.request.saturating_add(call.response);
-                let largest = call.path.read_size.saturating_add(message.saturating_mul(call.depth.max(1)));
+                let (depth, threads) =
+                    (message.saturating_mul(call.depth.max(1)), call.server_threads.max(call.client_threads));
                 let rate = call.rate.map(|calls| calls.saturating_mul(message as u64));
-                (&call.path, flows, rate, largest, call.server_threads.max(call.client_threads))
+                let one = call.path.read_size.saturating_add(message);
+                let at_once = call.batch.max(call.outstanding).saturating_mul(threads);
+                match call.path.transport.is_datagram() {
+                    true => (&call.path, flows, rate, depth, threads, one.saturating_mul(at_once)),
+                    false => (&call.path, flows, rate, call.path.read_size.saturating_add(depth), threads, 0),
+                }
             }
             Task::Ring(_) | Task::Check(_) => return Err(not_made_for("anything but streams and calls")),
         };
         match (&setup.task, path.transport.is_udp()) {
-            (Task::Call(_), true) => return Err(not_made_for("calls over datagrams")),
             (Task::Stream(stream), true) if stream.both => return Err(not_made_for("datagrams both ways at once")),
             (_, true) => {}
             (_, false) if path.transport.is_tcp() => {}
             (_, false) => return Err(not_made_for(&format!("the transport {}", path.transport))),
+        }
+        if matches!(&setup.task, Task::Call(call) if call.until_told) {
+            return Err(not_made_for("clients that go on until they are told"));
         }
         if path.foreign.is_some() || path.relay.is_some() || setup.plant.is_some() {
             return Err(not_made_for("a third party to a path"));
@@ -164,7 +182,12 @@ impl Limits {
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
         let own = (largest as u64).saturating_add(path.walk as u64).saturating_add(bins);
         let each = own.saturating_add(FLOW_BYTES).saturating_add(socket_buffers(path, role));
-        let memory = (flows as u64).saturating_mul(each);
+        // Whoever calls a server of datagrams, its threads have one socket, or each its own.
+        let sockets = match role == EndRole::Server && path.transport.is_datagram() {
+            true => threads,
+            false => flows,
+        };
+        let memory = (sockets as u64).saturating_mul(each).saturating_add(besides as u64);
         if memory > self.memory {
             return Err(format!(
                 "the agent allows {} of memory and this may need {}: use fewer --flows or smaller buffers, or start it with \
@@ -244,7 +267,7 @@ mod tests {
 
     fn open(role: EndRole, setup: Setup, address: Option<Address>) -> Result<Command, String> {
         let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
-        Limits::default().admitted(Command::Open(role, Box::new(setup), address), between, 0)
+        Limits::default().admitted(Command::Open(role, Box::new(setup), address), between, Spent::default())
     }
 
     #[test]
@@ -264,7 +287,7 @@ mod tests {
             Limits::default().admitted(
                 Command::Go,
                 Between { here: HERE.into(), peer: PEER.into(), port: 0 },
-                u64::MAX
+                Spent { bytes: u64::MAX, charged: 0 }
             ),
             Ok(Command::Go)
         );
@@ -280,7 +303,6 @@ mod tests {
         };
         check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "unix-dgram".parse().unwrap());
-        check(EndRole::Server, None, |setup| *setup = calls_over_udp());
         check(EndRole::Sink, None, |setup| {
             *setup = stream("udp", "plain");
             if let Task::Stream(stream) = &mut setup.task {
@@ -317,9 +339,9 @@ mod tests {
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
             let mut asked = setup();
             let told = |setup: &Setup| Command::Open(EndRole::Sink, Box::new(setup.clone()), None);
-            assert!(limits.admitted(told(&asked), between, 0).is_ok() || limits.rate.is_some());
+            assert!(limits.admitted(told(&asked), between, Spent::default()).is_ok() || limits.rate.is_some());
             change(&mut asked);
-            let refused = limits.admitted(told(&asked), between, 0).unwrap_err();
+            let refused = limits.admitted(told(&asked), between, Spent::default()).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         };
         let all = Limits::default;
@@ -346,6 +368,23 @@ mod tests {
             let refused = open(EndRole::Sink, datagrams(change), None).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         }
+        let calls = |change: fn(&mut CallSetup)| {
+            let mut asked = calls_over_udp();
+            let Task::Call(call) = &mut asked.task else { panic!("{asked:?}") };
+            change(call);
+            open(EndRole::Server, asked, None)
+        };
+        assert!(calls(|call| call.path.flows = 2000).is_ok(), "one socket, whoever calls");
+        for (change, named) in [
+            ((|call| call.batch = 1 << 20) as fn(&mut CallSetup), "--max-memory"),
+            (|call| call.outstanding = usize::MAX, "--max-memory"),
+            (|call| call.request = usize::MAX, "--max-memory"),
+            (|call| call.path.flows = 2049, "--max-flows"),
+            (|call| call.until_told = true, "until they are told"),
+        ] {
+            let refused = calls(change).unwrap_err();
+            assert!(refused.contains(named), "{refused}");
+        }
         let slow = Limits { rate: Some(1000), ..all() };
         let paced = |rate: u64| {
             let mut asked = datagrams(|_| {});
@@ -353,7 +392,7 @@ mod tests {
                 stream.rate = Some(rate);
             }
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
-            slow.admitted(Command::Open(EndRole::Sink, Box::new(asked), None), between, 0)
+            slow.admitted(Command::Open(EndRole::Sink, Box::new(asked), None), between, Spent::default())
         };
         assert!(paced(1000).is_ok() && paced(1001).unwrap_err().contains("--max-rate"));
     }
@@ -365,12 +404,16 @@ mod tests {
         asked.bound = Some(Bound { bytes: u64::MAX, lasts_ns: u64::MAX });
         let limits = Limits { bytes: 1000, ..Limits::default() };
         let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
-        let after =
-            |moved| limits.admitted(Command::Open(EndRole::Sink, Box::new(asked.clone()), None), between, moved);
-        let Ok(Command::Open(_, heard, _)) = after(400) else { panic!() };
+        let after = |bytes, charged| {
+            let open = Command::Open(EndRole::Sink, Box::new(asked.clone()), None);
+            limits.admitted(open, between, Spent { bytes, charged })
+        };
+        let Ok(Command::Open(_, heard, _)) = after(400, 400) else { panic!() };
         assert_eq!(heard.bound, Some(Bound { bytes: 600, lasts_ns: 11 + 2 * GRACE_MAX_NS }));
         assert_eq!(heard.path().unwrap().far.unwrap().agent.ip(), IpAddr::from(PEER), "who comes with datagrams");
-        assert!(after(1000).unwrap_err().contains("--max-bytes"));
+        let refused = |charged| after(1000, charged).unwrap_err();
+        assert!(refused(0).contains("used up: use") && refused(0).contains("--max-bytes"));
+        assert!(refused(600).contains("600 B of them by ends that died there"), "{}", refused(600));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! program of the user's, no file, no address but the caller's own.
 
 mod agent;
+mod counted;
 mod limits;
 mod link;
 mod post;

@@ -7,7 +7,7 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -20,6 +20,7 @@ use bytegauge_wire::{LineError, Receiver, accept};
 use crate::astray;
 use crate::end::Channel;
 use crate::far::agent::{HEARING, Office};
+use crate::far::counted::Counted;
 use crate::far::limits::{Between, length_ns, nanos};
 use crate::far::post::Post;
 use crate::far::slots::Slot;
@@ -29,44 +30,8 @@ use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, VERSION, Welcom
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
-/// What an end is taken to have moved in a second that never said how much it did, bytes: more than a machine can.
-const MOST_PER_SECOND: u64 = 32 << 30;
-
 /// How long nothing may be said between trials: a report is written, or other cells are measured.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// What the words of a session count.
-#[derive(Default)]
-struct Counted {
-    trials: AtomicU64,
-    bytes: AtomicU64,
-    /// Since when bytes may move of which nothing was said yet.
-    moves: Mutex<Option<Instant>>,
-    /// CPU time of ends that have left, nanoseconds.
-    cpu_ns: AtomicU64,
-}
-
-impl Counted {
-    /// Bytes may move from now on.
-    fn begins(&self) {
-        self.moves.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
-    }
-
-    /// An end said how many bytes it moved; or it cannot say so any more, or leaves it unsaid, and whoever lets ends die
-    /// may not move more than others.
-    fn settles(&self, said: Option<u64>) {
-        let began = self.moves.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let most = || began.map_or(0, |began| most_in(began.elapsed()));
-        let add = said.unwrap_or_else(most);
-        let sum = |bytes: u64| Some(bytes.saturating_add(add));
-        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
-    }
-}
-
-fn most_in(time: Duration) -> u64 {
-    let bytes = u128::from(MOST_PER_SECOND) * time.as_micros() / 1_000_000;
-    bytes.min(u128::from(u64::MAX)) as u64
-}
 
 /// Hears a caller out, and lets it measure. What it did, for the log.
 pub(super) fn carry(office: &Arc<Office>, number: u64, caller: (TcpStream, &[u8]), peer: SocketAddr) -> String {
@@ -132,12 +97,11 @@ fn meet(
     };
     let over = session.serve(receiver);
     session.end = None;
-    let (trials, bytes) = (&session.counted.trials, &session.counted.bytes);
     let did = format!(
         "left after {} and {} trials with {} here ({over})",
         nanos(began.elapsed()),
-        trials.load(Ordering::Relaxed),
-        Bytes(bytes.load(Ordering::Relaxed))
+        session.counted.trials.load(Ordering::Relaxed),
+        Bytes(session.counted.spent().bytes)
     );
     let Session { outbox, stand, .. } = session;
     drop(stand);
@@ -322,13 +286,16 @@ impl Session<'_> {
             Command::Open(_, setup, _) => Some(Duration::from_nanos(length_ns(setup))),
             _ => None,
         };
-        let moved = self.counted.bytes.load(Ordering::Relaxed);
-        match self.office.setup.limits.admitted(command, self.between, moved) {
+        match self.office.setup.limits.admitted(command, self.between, self.counted.spent()) {
             Err(reason) => self.say(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
-                // A server serves before anybody says `Go`.
-                if matches!(command, Command::Go | Command::Open(EndRole::Server, ..)) {
-                    self.counted.begins();
+                match &command {
+                    // A server serves before anybody says `Go`.
+                    Command::Open(role, setup, _) => {
+                        setup.bound.iter().for_each(|bound| self.counted.opens(*bound, *role == EndRole::Server));
+                    }
+                    Command::Go => self.counted.goes(),
+                    Command::Stop | Command::Quit => {}
                 }
                 if let Some(end) = &mut self.end {
                     end.trial = trial.unwrap_or(end.trial);
@@ -393,11 +360,9 @@ impl Passing {
             Reply::Skipped(_) => self.counted.settles(None),
             Reply::Hello(_) | Reply::Listening(_) | Reply::Ready | Reply::Closed => {}
         }
-        let limits = &self.office.setup.limits;
+        let (limits, spent) = (&self.office.setup.limits, self.counted.spent());
         match reply {
-            Reply::Failed(..) if self.counted.bytes.load(Ordering::Relaxed) >= limits.bytes => {
-                Reply::Skipped(limits.used_up())
-            }
+            Reply::Failed(..) if spent.bytes >= limits.bytes => Reply::Skipped(limits.used_up(spent)),
             reply => reply,
         }
     }

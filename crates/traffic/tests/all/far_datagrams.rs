@@ -135,3 +135,27 @@ fn flows_begin_and_end_over_a_path_that_loses_words_of_the_handshake() {
 fn a_source_leaves_although_no_answer_to_its_farewell_ever_comes() {
     check("plain", |back, number, len| (back && len == 0) || number % 7 == 0);
 }
+
+#[test]
+fn a_source_that_was_never_let_in_sends_nothing_but_its_ticket() {
+    for engine in ["plain", "mmsg", "gso"] {
+        let setup = setup(engine);
+        let shown = setup.path().unwrap().far.unwrap().ticket;
+        let door = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+        let source = cast.end(EndRole::Source).unwrap();
+        let at = Address::Ip(door.local_addr().unwrap());
+        source.send(Command::Open(EndRole::Source, Box::new(setup), Some(at))).unwrap();
+        assert_eq!(source.reply(PATIENCE).unwrap(), Reply::Ready);
+        source.send(Command::Go).unwrap();
+        // Whoever should hear it has given up.
+        source.send(Command::Stop).unwrap();
+        let Reply::Done(report) = source.reply(PATIENCE).unwrap() else { panic!("{engine}") };
+        assert_eq!((report.total_bytes, report.datagrams.unwrap().total), (0, 0), "{engine}");
+        door.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 2000];
+        let said: Vec<_> = std::iter::from_fn(|| door.recv(&mut bytes).ok().map(|len| bytes[..len].to_vec())).collect();
+        assert!(!said.is_empty(), "{engine}: it knocks until it is told to go");
+        assert!(said.iter().all(|said| (0..FLOWS).any(|flow| *said == shown.shown_by(flow))), "{engine}: {said:?}");
+    }
+}

@@ -14,6 +14,7 @@ mod engines_calls;
 mod engines_exhausted;
 mod engines_relay;
 mod engines_storm;
+mod far_calls;
 mod far_datagrams;
 mod relays;
 mod support;

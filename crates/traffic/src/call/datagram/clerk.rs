@@ -4,6 +4,7 @@
 //! as every echo does, and counted. Moves no byte, except for the replies that a planted fault spoils, loses,
 //! doubles or holds back.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use bytegauge_model::CallDatagrams;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, PeerAddress, To};
 
+use crate::call::datagram::guests::{Comes, GuestList, Guests};
 use crate::call::server::{Desk, Planted};
 use crate::engine::Stop;
 use crate::plant::Plant;
@@ -35,6 +37,8 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Clerk {
     desk: Arc<Desk>,
+    /// Who is answered, where not everybody is.
+    guests: Option<Guests>,
     pub(super) seen: CallDatagrams,
     /// Replies that a planted fault keeps until this moment, nanoseconds.
     held: Vec<(u64, Reply)>,
@@ -46,8 +50,9 @@ pub(super) struct Clerk {
 type Reply = (PeerAddress, Vec<u8>);
 
 impl Clerk {
-    pub(super) fn new(desk: &Arc<Desk>) -> Clerk {
-        Clerk { desk: Arc::clone(desk), seen: CallDatagrams::default(), held: Vec::new(), is_stuck: false }
+    pub(super) fn new(desk: &Arc<Desk>, guests: Option<&Arc<GuestList>>) -> Clerk {
+        let guests = guests.map(|list| Guests::new(Arc::clone(list)));
+        Clerk { desk: Arc::clone(desk), guests, seen: CallDatagrams::default(), held: Vec::new(), is_stuck: false }
     }
 
     /// Bytes of a reply that is no echo.
@@ -67,9 +72,26 @@ impl Clerk {
         self.desk.terms().write_head(head, reply);
     }
 
-    /// A request arrived, as much of it as the buffer held.
+    /// A request arrived, as much of it as the buffer held. `None`: it is none, and counts for nothing.
     #[inline]
-    pub(super) fn takes(&mut self, request: &[u8], truncated: bool, from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
+    pub(super) fn takes(
+        &mut self,
+        request: &[u8],
+        truncated: bool,
+        from: &PeerAddress,
+        fd: BorrowedFd<'_>,
+    ) -> Option<Answer> {
+        if let Some(guests) = &mut self.guests {
+            match guests.comes(request, from) {
+                Comes::ToCall => {}
+                Comes::ToBeLetIn => {
+                    // Whoever does not hear it asks again.
+                    let _ = sent(fd, from, &guests.answer());
+                    return None;
+                }
+                Comes::Uninvited => return None,
+            }
+        }
         self.seen.received += 1;
         self.seen.truncated += u64::from(truncated);
         let terms = *self.desk.terms();
@@ -79,14 +101,14 @@ impl Clerk {
         }
         let served = self.desk.serves(request);
         if let Some(plant) = self.desk.plant() {
-            return self.planted(plant, served, request, from, fd);
+            return Some(self.planted(plant, served, request, from, fd));
         }
         if from.is_none() {
             // A Unix socket without a name: nobody can be told.
             self.seen.unsent += 1;
-            return Answer::Nothing;
+            return Some(Answer::Nothing);
         }
-        if terms.echo { Answer::Echo } else { Answer::Made(head) }
+        Some(if terms.echo { Answer::Echo } else { Answer::Made(head) })
     }
 
     /// Carries out a planted fault: the reply is sent from here, spoiled, or kept.
@@ -122,10 +144,7 @@ impl Clerk {
         }
         let due: Vec<(u64, Reply)> = due;
         for (peer, bytes) in replies.into_iter().chain(due.into_iter().map(|(_, reply)| reply)) {
-            let mut outbox = Outbox::new(1, bytes.len());
-            outbox.bytes(0).copy_from_slice(&bytes);
-            outbox.set(0, To { len: bytes.len(), peer: Some(&peer), segment: None });
-            match outbox.send_one(fd, 0) {
+            match sent(fd, &peer, &bytes) {
                 Ok(_) => self.seen.sent += 1,
                 Err(_) => self.seen.unsent += 1,
             }
@@ -145,6 +164,14 @@ impl Clerk {
             std::thread::sleep(LOOK_AROUND);
         }
     }
+}
+
+/// Sends one datagram there.
+fn sent(fd: BorrowedFd<'_>, peer: &PeerAddress, bytes: &[u8]) -> io::Result<usize> {
+    let mut outbox = Outbox::new(1, bytes.len());
+    outbox.bytes(0).copy_from_slice(bytes);
+    outbox.set(0, To { len: bytes.len(), peer: Some(peer), segment: None });
+    outbox.send_one(fd, 0)
 }
 
 fn spoil(plant: Plant, reply: &mut Vec<u8>) {

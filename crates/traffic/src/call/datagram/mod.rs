@@ -7,6 +7,7 @@ mod clerk;
 mod client;
 mod floor;
 mod flow;
+mod guests;
 mod ring;
 mod server;
 mod socket;
@@ -29,17 +30,18 @@ pub use flow::DatagramFlow;
 pub use socket::{bind, dropped_at};
 
 pub(crate) use floor::carry as carry_alone;
+pub(crate) use guests::{GuestList, let_in};
 
-/// Serves requests at a bound socket until told. What this thread saw, however it ended.
+/// Serves requests at a bound socket until told, where there is a list those of its guests alone. What this thread saw, however it ended.
 pub(crate) fn serve(
     call: &CallSetup,
-    desk: &Arc<Desk>,
+    (desk, guests): (&Arc<Desk>, Option<&Arc<GuestList>>),
     fd: BorrowedFd<'_>,
     flags: (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
     let read_size = call.path.read_size;
-    let mut clerk = Clerk::new(desk);
+    let mut clerk = Clerk::new(desk, guests);
     let served = match call.server_engine {
         Engine::Plain => server::serve(&mut clerk, fd, (read_size, 1), flags, meter),
         Engine::Mmsg => server::serve(&mut clerk, fd, (read_size, call.batch), flags, meter),

@@ -183,8 +183,11 @@ impl Server<'_> {
         let (arrived, from) = (self.ring.arrived(id, moved), self.ring.source(id));
         let Some(bytes) = self.ring.message(id) else { return };
         let len = arrived.len.min(bytes.len());
-        self.meter.count(len, len);
-        let answer = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
+        let taken = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
+        if taken.is_some() {
+            self.meter.count(len, len);
+        }
+        let answer = taken.unwrap_or(Answer::Nothing);
         if !self.send(index, answer, len, &from) {
             self.receive(index);
         }
@@ -234,8 +237,11 @@ impl Server<'_> {
         self.ring.give_back(taken);
         let Some(bytes) = self.ring.message(self.messages[index]) else { return };
         let len = arrived.len.min(bytes.len());
-        self.meter.count(len, len);
-        let answer = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
+        let taken = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
+        if taken.is_some() {
+            self.meter.count(len, len);
+        }
+        let answer = taken.unwrap_or(Answer::Nothing);
         if !self.send(index, answer, len, &from) {
             self.free.push(index);
         }

@@ -97,8 +97,11 @@ impl Server<'_> {
         for slot in 0..self.inbox.filled() {
             let (arrived, from) = (self.inbox.arrived(slot), self.inbox.source(slot));
             let request = &*self.inbox.bytes(slot);
-            self.meter.count(request.len(), request.len());
-            let answer = self.clerk.takes(request, arrived.truncated, &from, self.fd);
+            let taken = self.clerk.takes(request, arrived.truncated, &from, self.fd);
+            if taken.is_some() {
+                self.meter.count(request.len(), request.len());
+            }
+            let answer = taken.unwrap_or(Answer::Nothing);
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
                 self.clerk.address(outbox.bytes(slot), head);
                 let len = outbox.bytes(slot).len();

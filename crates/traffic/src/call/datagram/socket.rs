@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use bytegauge_model::Place;
 use bytegauge_model::option::Setter;
 use bytegauge_sys::socket_memory::socket_memory;
 
@@ -9,6 +10,7 @@ use crate::address::Address;
 use crate::call::setup::CallSetup;
 use crate::call::socket::{listens_alone, open, told, unbound};
 use crate::fault::Fault;
+use crate::place::unbindable;
 use crate::transport::datagram::enlarge;
 use crate::transport::options::{Moment, set_all, wanted};
 
@@ -27,7 +29,14 @@ pub fn bind(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
         set_all(&socket, &options)?;
         // What it got is read back and reported.
         let _ = enlarge(socket.as_fd(), path);
-        socket.bind(&address).map_err(Fault::io("binding the server's socket"))?;
+        match path.shares_port() {
+            // Another program may have the agent's port of UDP.
+            true => {
+                let asked = path.host.any_port(&path.transport);
+                socket.bind(&address).map_err(|error| unbindable(&Place::Ip(asked), error))?;
+            }
+            false => socket.bind(&address).map_err(Fault::io("binding the server's socket"))?,
+        }
         // The next socket of the group takes the port that this one got.
         address = socket.local_addr().map_err(Fault::io("reading the port"))?;
         sockets.push(socket.into());
