@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import { fileOf, inBrowser, open } from "./browser";
+import { place, REACH } from "../src/bound";
 import { cell, grid, session } from "./planted";
 
 inBrowser("the answers in a browser", () => {
@@ -214,6 +215,59 @@ inBrowser("the answers in a browser", () => {
       "▸ leads so far, and is not shown to be good; 28.5 % of its calls fail",
     );
     expect(trouble).toEqual([]);
+  });
+
+  test("a bound of twice the time and more is drawn, and told as times", async () => {
+    const view = session(
+      ["g1", "g2", "g3"].map((group) =>
+        cell({ id: group, group, factors: { transport: group, read_size: 1024, write_size: 1024 } }),
+      ),
+    );
+    for (const [at, times] of [4.53, 12, null].entries()) {
+      const row = view.answer.use.rows[at];
+      if (row) Object.assign(row, { standing: "doubtful", within: null, times, rate: 1e9, shown: ["64 KiB"] });
+    }
+    const { page } = await open(fileOf([view]));
+    const answer = (at: number) => page.locator("#answers .answer:not(.heading)").nth(at);
+    const text = async (at: number) => (await answer(at).locator(".within").textContent())?.replaceAll("\u00a0", " ");
+    expect(await text(0)).toContain("up to 4.6 ×");
+    expect(await text(1)).toContain("over 10 ×");
+    expect(await text(2)).toBe("nothing shown");
+    const bar = (at: number) => answer(at).locator(".bound .bar.open");
+    expect([await bar(0).count(), await bar(1).count(), await bar(2).count()]).toEqual([1, 1, 0]);
+    expect(Number(await bar(0).getAttribute("width"))).toBeCloseTo(place(3.53) - place(0), 3);
+    expect(await answer(0).locator(".bound").getAttribute("aria-label")).toBe(
+      "no answer yet: may take up to 4.6\u00a0× the time of the best confirmed",
+    );
+    expect(await answer(0).locator(".bound .beyond").count()).toBe(0);
+    expect(await answer(1).locator(".bound .beyond").count(), "beyond the scale").toBe(1);
+  });
+
+  test("what to avoid has the width of the page, and a picture of how much more it takes", async () => {
+    const view = grid(3, 3);
+    const levels = [
+      { level: "1K", dearer_lower: 0.25, dearer_upper: 1 },
+      { level: "2K", dearer_lower: 14.6, dearer_upper: null },
+    ];
+    const line = {
+      question: "g1 unix",
+      group: "g1",
+      factor: "read_size",
+      heading: "read",
+      against: "the best",
+      levels,
+    };
+    view.answer.avoid = [line];
+    const { page } = await open(fileOf([view]));
+    const [own, whole] = await page
+      .locator("#avoid .table")
+      .evaluate((frame) => [frame.querySelector("table")?.clientWidth ?? 0, frame.clientWidth] as const);
+    expect(own).toBeGreaterThanOrEqual(whole - 1);
+    const bar = (at: number) => page.locator("#avoid tbody .bound").nth(at).locator(".dearer");
+    expect(Number(await bar(0).getAttribute("x"))).toBeCloseTo(place(0.25), 3);
+    expect(Number(await bar(0).getAttribute("width"))).toBeCloseTo(place(1) - place(0.25), 3);
+    expect(Number(await bar(1).getAttribute("x")), "at the end of the scale").toBeCloseTo(place(REACH), 3);
+    expect(await page.locator("#avoid tbody .beyond").count()).toBe(1);
   });
 
   test("what to avoid is seen whole on a phone, and a table that is cut off shows it", async () => {

@@ -28,6 +28,40 @@ inBrowser("the figures in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("every tile of a phone's map has its number, which stands within it", async () => {
+    for (const [across, down, text] of [
+      [4, 3, /^\(?[\d.]{3,5}\)?$/],
+      [8, 6, /^[\d.]{3,5}$/],
+      [11, 8, /^\d(\.\d)?$/],
+    ] as const) {
+      const { page } = await open(fileOf([grid(across, down)]), { viewport: { width: 360, height: 800 } });
+      const map = page.locator("#heatmap .board svg").first();
+      const found = await map.evaluate((drawing) => {
+        const tiles = [...drawing.querySelectorAll("rect")].map((each) => each.getBoundingClientRect());
+        const within = (box: DOMRect) =>
+          tiles.some(({ left, right, top, bottom }) => {
+            return box.left >= left && box.right <= right && box.top >= top - 2 && box.bottom <= bottom + 2;
+          });
+        return [...drawing.querySelectorAll("g[stroke-width] text")].map((each) => {
+          const own = each as SVGTextElement;
+          return {
+            text: own.textContent ?? "",
+            within: within(own.getBoundingClientRect()),
+            size: Number.parseFloat(getComputedStyle(own).fontSize),
+          };
+        });
+      });
+      expect(found.length, `${across} across`).toBe(across * down);
+      for (const { text: number, within, size } of found) {
+        expect(number).toMatch(text);
+        expect(within, `${number} of ${across}`).toBe(true);
+        expect(size).toBeGreaterThanOrEqual(11);
+      }
+      expect(await map.locator("[fill^='url(']").count(), "hatched all the same").toBeGreaterThan(0);
+      await page.context().close();
+    }
+  });
+
   test("any factor may be the axis, and the choice keeps the focus", async () => {
     const { page, trouble } = await open(fileOf([grid(5, 4)]));
     const across = page.locator("#sweep select").first();

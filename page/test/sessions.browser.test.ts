@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { brotliDecompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { inBrowser, open, PATIENCE_MS } from "./browser";
-import type { View } from "../src/data";
+import { level, type View } from "../src/data";
 
 const binary = process.env["BYTEGAUGE"];
 
@@ -114,24 +114,38 @@ inBrowser(
       expect(trouble).toEqual([]);
     });
 
-    test("latency against the rate: a line for each engine, crossed where its load was not reached", async () => {
+    test("an offered load: each engine's cost, latency and share of it, crossed where it was not answered", async () => {
       const { page, trouble, view } = await page_of("load");
-      const timed = view.cells.filter((each) => each.kind === "candidate" && each.more["total_p99_ns"]?.median != null);
-      const short = timed.filter(
-        (each) => (each.estimate.median ?? 0) < Number((each.factors as Record<string, unknown>)["call_rate"]) * 0.98,
-      );
-      expect(short.length, "the fixture has its knee").toBeGreaterThan(0);
+      const calls = view.cells.filter((each) => each.kind === "candidate" && each.estimate.median != null);
+      const timed = calls.filter((each) => each.more["total_p99_ns"]?.median != null);
+      const offered = (each: (typeof calls)[number]) => Number(level(each, "call_rate"));
+      const short = (each: (typeof calls)[number]) => (each.estimate.median ?? 0) < offered(each) * 0.98;
+      expect(timed.filter(short).length, "the fixture has its knee").toBeGreaterThan(0);
+      const leads = (each: (typeof calls)[number]) =>
+        view.groups.some(({ recommendation: { cell } }) => cell === each.id);
       const figure = page.locator("#load");
       await figure.locator(".data summary").click();
-      await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(timed.length);
-      const named = plain(await figure.locator("svg text").allTextContents());
-      expect(named).toEqual(expect.arrayContaining(["epoll", "blocking", "calls per second, reached"]));
-      const crosses = figure.locator('svg g[stroke-width="2"] path, svg path[stroke-width="2"]');
-      expect(await crosses.count()).toBeGreaterThanOrEqual(short.length);
-      await figure.locator("select").selectOption("total_p50_ns");
-      expect(await page.locator("#load h3").textContent()).toBe(
-        "Latency (p50 of the calls) against the rate that was reached",
+      await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(calls.length);
+      expect(await figure.locator("h3").textContent()).toBe("Which server under which offered load");
+      const panels = figure.locator(".side svg");
+      const titles = ["Server CPU time per call, µs", "Latency, p99 of the calls, ms", "Answered of what was offered"];
+      expect(await panels.count()).toBe(titles.length);
+      for (const [at, title] of titles.entries()) {
+        const panel = panels.nth(at);
+        const said = plain(await panel.locator("text").allTextContents());
+        expect(said, title).toEqual(expect.arrayContaining([title, "calls per second, offered", "2k", "60k"]));
+        const drawn = at === 1 ? timed : calls;
+        const crosses = panel.locator('g[stroke-width="2"] path[transform], path[stroke-width="2"][transform]');
+        expect(await crosses.count(), title).toBe(drawn.filter(short).length);
+        const rings = panel.locator('[stroke-dasharray="3 2.5"] circle, circle[stroke-dasharray="3 2.5"]');
+        expect(await rings.count(), title).toBe(drawn.filter(leads).length);
+      }
+      const key = plain(await figure.locator(".drawing > svg text").allTextContents());
+      expect(key).toEqual(
+        expect.arrayContaining(["server", "epoll", "blocking", "leads there, not shown", "answered less than 98 %"]),
       );
+      await figure.locator("select").selectOption("total_p50_ns");
+      expect(plain(await panels.nth(1).locator("text").allTextContents())).toContain("Latency, p50 of the calls, ms");
       expect(trouble).toEqual([]);
     });
 

@@ -101,7 +101,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
             inset: 6,
           },
           marks: [
-            Plot.text([`${capital(metric)}: the trials, and the curve`], {
+            Plot.text([`${capital(metric)}: trials and curve`], {
               frameAnchor: "top-left",
               dy: -36,
               textAnchor: "start",

@@ -49,7 +49,7 @@ export function slice(
         ? logarithmic(
             points.map((point) => Number(point.x)),
             (value) => named(value, factor),
-            width / (Math.max(...points.map((point) => named(point.x, factor).length), 1) * 6.6 + 18),
+            (width - 108) / (Math.max(...points.map((point) => named(point.x, factor).length), 1) * 6.6 + 10),
           )
         : {
             type: "point",

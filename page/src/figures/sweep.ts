@@ -294,7 +294,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       x: {
         ...(numeric
           ? {
-              ...logarithmic(xs.map(Number), tick, width / (longest + 18)),
+              ...logarithmic(xs.map(Number), tick, (width - 114) / (longest + 10)),
               // All panels have all levels: where one of them was not measured there is a gap.
               domain: [Math.log2(Math.min(...xs.map(Number))), Math.log2(Math.max(...xs.map(Number)))],
             }
