@@ -1,6 +1,6 @@
 // The first screen: the same answers as the terminal's, each with its bound as a picture, and where its evidence is.
 
-import { inWords, picture, scale } from "./bound";
+import { inWords, picture, scale, shownDearer } from "./bound";
 import {
   type CellView,
   cellOf,
@@ -13,8 +13,8 @@ import {
   type View,
 } from "./data";
 import { h, table } from "./dom";
-import { capital, costName, digits, duration, moreOf, percent, range, sentence, upTo } from "./format";
-import { hinted, words } from "./words";
+import { capital, costName, digits, duration, manyTimes, moreOf, percent, range, sentence, upTo } from "./format";
+import { hinted, type Told, words } from "./words";
 
 type Mark = UseRow["standing"] | "contested";
 
@@ -69,12 +69,13 @@ export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: numbe
 
 export function answers(view: View, open: (group: string) => void): HTMLElement {
   const { use, lever, avoid, why, holds, audit, noise, next, more, relays = [] } = view.answer;
-  const bounded = use.rows.some((row) => row.within != null);
+  const bounded = use.rows.some((row) => row.within != null || row.times != null);
   const costs = [...new Set(view.groups.map((group) => costName(group.cost)))].join(", or ");
   const marks = [...new Set(use.rows.map(marked))];
   const said = view.versus || view.check ? null : summary(use.rows, use.margin);
   // Of two the verdict stands above, at the level of its looks: the same by another level beside it would be another number.
   const two = view.versus != null;
+  const explained: Told = new Set();
   const kinds = ["answers", !bounded && "unbounded", use.rows.length > FEW && "many"];
   const list = h(
     "ol",
@@ -89,13 +90,13 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       bounded && h("span", { class: "picture" }, h("span", {}, `more ${costs}, at most`, scale(use.margin))),
       h("span", {}, "limited by"),
     ),
-    ...use.rows.map((row, at) => answer(view, row, at, bounded, open)),
+    ...use.rows.map((row, at) => answer(view, row, at, bounded, open, explained)),
   );
   return h(
     "section",
     { id: "answers", "aria-labelledby": "answers-title" },
     h("h2", { id: "answers-title" }, two ? "What stands behind it" : "What to use"),
-    said && h("p", { class: "summary" }, said),
+    said && h("p", { class: "summary" }, ...hinted(said, explained)),
     lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, sentence(line)))),
     bounded &&
       !two &&
@@ -104,6 +105,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
         { class: "reading" },
         ...hinted(
           `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not. The scale is a root scale: what is small has more room.`,
+          explained,
         ),
       ),
     !two &&
@@ -111,7 +113,10 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       h(
         "p",
         { class: "reading" },
-        "Where a load is offered it is the CPU time that choices are compared by, and not the rate: another one may answer more of a load that is too high, for more CPU time.",
+        ...hinted(
+          "Where a load is offered it is the CPU time that choices are compared by, and not the rate: another one may answer more of a load that is too high, for more CPU time.",
+          explained,
+        ),
       ),
     use.rows.length > 0 && words(),
     use.grid ? overview(view, open) : null,
@@ -127,23 +132,24 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
             "li",
             {},
             h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]),
-            ` ${MARKS[standing][1]}`,
+            " ",
+            ...hinted(MARKS[standing][1], explained),
           ),
         ),
         use.rows.some((row) => row.shown.some((level) => level.startsWith("("))) &&
           h("li", {}, "(size) is the peer's choice: the answer is for a peer with that one"),
         use.rows.some((row) => row.rough) && h("li", {}, "(rate) is only roughly known"),
       ),
-    use.one && use.one.length > 0 ? told("With one constant", use.one) : null,
-    avoid.length > 0 && toAvoid(view, open),
+    use.one && use.one.length > 0 ? told("With one constant", use.one, explained) : null,
+    avoid.length > 0 && toAvoid(view, open, explained),
     h(
       "div",
       { class: "told-grid" },
-      told("Why: what limits", why),
-      told("What relays are worth", relays),
-      told("Holds for", holds),
-      told("Audit in long trials", audit, "audit-told"),
-      told("Noise", [...noise, ...stolen(view)], "noise"),
+      told("Why: what limits", why, explained),
+      told("What relays are worth", relays, explained),
+      told("Holds for", holds, explained),
+      told("Audit in long trials", audit, explained, "audit-told"),
+      told("Noise", [...noise, ...stolen(view)], explained, "noise"),
     ),
     next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next)),
     more.length > 0 &&
@@ -184,14 +190,14 @@ function unfold(question: string): HTMLElement {
   );
 }
 
-function told(heading: string, lines: string[], id?: string): HTMLElement | false {
+function told(heading: string, lines: string[], explained: Told, id?: string): HTMLElement | false {
   return (
     lines.length > 0 &&
     h(
       "section",
       { class: "told", ...(id ? { id } : {}) },
-      h("h3", {}, heading),
-      ...lines.map((line) => h("p", {}, sentence(line))),
+      h("h3", {}, ...hinted(heading, explained)),
+      ...lines.map((line) => h("p", {}, ...hinted(sentence(line), explained))),
     )
   );
 }
@@ -209,7 +215,7 @@ function steps(next: string[]): Node[] {
 }
 
 /** What to avoid: by how much each level is shown to take more, and than what. */
-function toAvoid(view: View, open: (group: string) => void): HTMLElement {
+function toAvoid(view: View, open: (group: string) => void, explained: Told): HTMLElement {
   const { avoid } = view.answer;
   const least = avoid.some((line) => line.against === BEST);
   const named = avoid.some((line) => line.against !== BEST);
@@ -220,6 +226,11 @@ function toAvoid(view: View, open: (group: string) => void): HTMLElement {
         {},
         h("td", {}, at === 0 ? h("a", { href: "#evidence", onclick: () => open(line.group) }, line.question) : ""),
         h("td", {}, h("b", {}, `${line.heading} ${level.level}`)),
+        h(
+          "td",
+          { class: "picture" },
+          shownDearer(level.dearer_lower, level.dearer_upper ?? Number.POSITIVE_INFINITY, view.answer.use.margin),
+        ),
         h(
           "td",
           {},
@@ -239,11 +250,20 @@ function toAvoid(view: View, open: (group: string) => void): HTMLElement {
     "section",
     { class: "told", id: "avoid" },
     h("h3", {}, "Avoid"),
-    h("p", { class: "reading" }, reading.filter((line) => line).join(" ")),
+    h("p", { class: "reading" }, ...hinted(reading.filter((line) => line).join(" "), explained)),
     folded(
       rows.length > 2 * FEW,
       `All ${rows.length} of them`,
-      table("What to avoid", ["under these conditions", "avoid", costs], rows),
+      table(
+        "What to avoid",
+        [
+          "under these conditions",
+          "avoid",
+          scale(view.answer.use.margin),
+          h("span", {}, `${costs}, at least and at most`),
+        ],
+        rows,
+      ),
     ),
   );
 }
@@ -295,6 +315,7 @@ function answer(
   /** Whether any answer has a bound: a column of none says nothing. */
   bounded: boolean,
   open: (group: string) => void,
+  explained: Told,
 ): HTMLElement {
   const { use } = view.answer;
   const group = row.groups[0];
@@ -305,6 +326,7 @@ function answer(
   const bound = {
     lower,
     upper: row.within ?? null,
+    times: row.times ?? null,
     second,
     margin: use.margin,
     proven: row.standing === "proven",
@@ -340,9 +362,9 @@ function answer(
       ...(shown.length > 0
         ? shown.map(([heading, level]) => h("span", { class: "pair" }, h("small", {}, heading), h("b", {}, level)))
         : ["–"]),
-      row.tied ? h("small", {}, `or ${row.tied}: not told apart`) : null,
+      row.tied ? h("small", {}, ...hinted(`or ${row.tied}: not told apart`, explained)) : null,
       // What speaks against a choice stands with it, and a choice in doubt is not called for in bold.
-      row.note ? h("span", { class: "note" }, ...noted(row.note)) : null,
+      row.note ? h("span", { class: "note" }, ...noted(row.note, explained)) : null,
     ),
     use.rows.length > FEW && unfold(row.question),
     h("span", { class: "rate number" }, ...rates(row, use.rate_divisor, use.rate_unit, use.cost_unit ?? null)),
@@ -350,12 +372,13 @@ function answer(
       h(
         "span",
         { class: "picture" },
-        row.within == null ? null : picture(bound, `hatch-${at}`),
+        row.within == null && row.times == null ? null : picture(bound, `hatch-${at}`),
         h(
           "span",
           { class: "within" },
-          row.within == null ? "nothing shown" : upTo(row.within),
+          row.within != null ? upTo(row.within) : row.times != null ? manyTimes(row.times) : "nothing shown",
           h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
+          row.times == null ? null : h("small", {}, `the best's ${more.replace("more ", "")}`),
           second == null ? null : h("small", {}, "second trials", h("br", {}), upTo(second)),
         ),
       ),
@@ -391,16 +414,16 @@ function contradicting(view: View, row: UseRow): number | null {
 }
 
 /** A note with the sections that it names as places to go to. */
-function noted(note: string): (Node | string)[] {
+function noted(note: string, explained: Told): (Node | string)[] {
   const places: [string, string, string][] = [
     ["NOISE", "#noise", "Noise"],
     ["AUDIT", "#audit-told", "Audit"],
   ];
   for (const [word, href, name] of places) {
     const at = note.indexOf(word);
-    if (at >= 0) return [note.slice(0, at), h("a", { href }, name), note.slice(at + word.length)];
+    if (at >= 0) return [...hinted(note.slice(0, at), explained), h("a", { href }, name), note.slice(at + word.length)];
   }
-  return [note];
+  return hinted(note, explained);
 }
 
 /** What limits the cells of an answer, each with what says so; where nothing stands out, how busy both were. */

@@ -2,7 +2,7 @@
 // 100 % are both seen; what reaches beyond the end of the scale has an arrow.
 
 import { svg } from "./dom";
-import { atMost, percent } from "./format";
+import { atMost, manyTimes, percent } from "./format";
 
 export const REACH = 4;
 const WIDTH = 178;
@@ -19,6 +19,8 @@ export function place(share: number): number {
 export interface Bound {
   lower: number | null;
   upper: number | null;
+  /** How many times the best's time it may take, where that is so much that it is no answer yet, and no `upper`. */
+  times?: number | null;
   /** The bound by second trials, where those contradict the first. */
   second?: number | null;
   margin: number;
@@ -28,7 +30,9 @@ export interface Bound {
 }
 
 /** The bound in words, for who does not see it. */
-export function inWords({ lower, upper, second, margin, proven, more }: Bound): string {
+export function inWords({ lower, upper, times, second, margin, proven, more }: Bound): string {
+  if (upper == null && times != null)
+    return `no answer yet: may take ${manyTimes(times)} the ${more.replace("more ", "")} of the best confirmed`;
   if (upper == null) return "no bound: nothing is shown of it";
   const told = (share: number) =>
     atMost(share).startsWith(">") ? `maybe ${atMost(share)}` : `at most ${atMost(share)}`;
@@ -38,41 +42,59 @@ export function inWords({ lower, upper, second, margin, proven, more }: Bound): 
   return `takes ${takes} ${more} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
 }
 
+/** The margin and the line that a bound is drawn on. */
+function ground(margin: number, attributes: Record<string, string>): SVGSVGElement {
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "bound", ...attributes },
+    svg("rect", { x: place(0), y: 2, width: place(margin) - place(0), height: HEIGHT - 4, class: "margin" }),
+    svg("line", { x1: place(0), x2: WIDTH - RIGHT, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "axis" }),
+    svg("line", { x1: place(margin), x2: place(margin), y1: 2, y2: HEIGHT - 2, class: "margin-line" }),
+  );
+}
+
+/** From where to where a bar reaches; one of no length is seen all the same. */
+const bar = (from: number, to: number) => ({
+  x: place(from),
+  y: 8,
+  width: Math.max(place(to) - place(from), 2.5),
+  height: HEIGHT - 16,
+  rx: 2,
+});
+
+const arrow = (): SVGPathElement => svg("path", { d: `M${place(REACH)},6 l9,7 l-9,7 z`, class: "beyond" });
+
+/** How much more is shown to be taken: a solid bar from the least of it to the most. Its numbers stand beside it. */
+export function shownDearer(lower: number, upper: number, margin: number): SVGSVGElement {
+  const root = ground(margin, { "aria-hidden": "true" });
+  root.append(svg("rect", { ...bar(Math.min(lower, REACH), upper), class: "bar dearer" }));
+  if (upper > REACH) root.append(arrow());
+  return root;
+}
+
 /** The picture. `id` names its hatching. */
 export function picture(bound: Bound, id: string): SVGSVGElement {
-  const { lower, upper, second, margin, proven } = bound;
-  const root = svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-    class: "bound",
-    role: "img",
-    "aria-label": inWords(bound),
-  });
+  const { lower, times, second, margin, proven } = bound;
+  const upper = bound.upper ?? (times == null ? null : times - 1);
+  const root = ground(margin, { role: "img", "aria-label": inWords(bound) });
   const pattern = svg(
     "pattern",
     { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     svg("rect", { width: 6, height: 6, class: "hatch-paper" }),
     svg("rect", { width: 2.5, height: 6, class: "hatch-ink" }),
   );
-  root.append(
-    svg("defs", {}, pattern),
-    svg("rect", { x: place(0), y: 2, width: place(margin) - place(0), height: HEIGHT - 4, class: "margin" }),
-    svg("line", { x1: place(0), x2: WIDTH - RIGHT, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "axis" }),
-    svg("line", { x1: place(margin), x2: place(margin), y1: 2, y2: HEIGHT - 2, class: "margin-line" }),
-  );
+  root.prepend(svg("defs", {}, pattern));
   if (upper != null) {
-    const [from, to] = [place(lower ?? 0), place(upper)];
-    const bar = { x: from, y: 8, width: Math.max(to - from, 2.5), height: HEIGHT - 16, rx: 2 };
-    root.append(
-      svg("rect", { ...bar, class: proven ? "bar proven" : "bar open", ...(proven ? {} : { fill: `url(#${id})` }) }),
-    );
+    const look = proven ? { class: "bar proven" } : { class: "bar open", fill: `url(#${id})` };
+    root.append(svg("rect", { ...bar(lower ?? 0, upper), ...look }));
     if (second != null) {
-      const end = place(second);
+      const [to, end] = [place(upper), place(second)];
       root.append(
         svg("line", { x1: to, x2: end, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "second" }),
         svg("line", { x1: end, x2: end, y1: 7, y2: HEIGHT - 7, class: "second" }),
       );
     }
-    if (upper > REACH) root.append(svg("path", { d: `M${to},6 l9,7 l-9,7 z`, class: "beyond" }));
+    if (upper > REACH) root.append(arrow());
   }
   return root;
 }

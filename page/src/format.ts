@@ -112,6 +112,13 @@ export function upTo(share: number): string {
   return most.startsWith(">") ? most : `≤ ${most}`;
 }
 
+/** So many times as much, rounded up to two digits as on the terminal: `up to 4.6 ×`. */
+export function manyTimes(times: number): string {
+  if (times >= 1 + BOUND_MAX) return `over ${1 + BOUND_MAX}\u00a0×`;
+  const parts = 10 ** (1 - Math.floor(Math.log10(times)));
+  return `up to ${trimmed(Math.ceil(times * parts - 1e-9) / parts)}\u00a0×`;
+}
+
 /** How much more something takes, from its bound from below to that from above. */
 export const range = (lower: number | null | undefined, upper: number): string =>
   upper >= BOUND_MAX ? `at least ${percent(lower ?? 0)}` : `${percent(lower ?? 0)} to ${atMost(upper)}`;

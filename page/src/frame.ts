@@ -38,7 +38,7 @@ export function headed(id: string, title: string, files: [name: string, save: ()
   return h(
     "div",
     { class: "figure-head" },
-    h("h3", { id: `${id}-title` }, title),
+    h("h3", { id: `${id}-title` }, ...hinted(title)),
     h(
       "div",
       { class: "save", role: "group", "aria-label": `Save “${title}”` },
@@ -98,7 +98,7 @@ export function tableOf({ columns, rows }: Table, name: string): HTMLElement {
     h("td", typeof value === "number" ? { class: "number" } : {}, text(value));
   return laidOut(
     name,
-    columns,
+    columns.map((column) => (column === "" ? "" : h("span", {}, ...hinted(column)))),
     shown.map((row) => h("tr", {}, ...row.map(value))),
     { foot: more > 0 ? h("tr", {}, h("td", { colspan: columns.length }, `… ${more} rows more: save the CSV`)) : null },
   );

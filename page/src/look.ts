@@ -56,6 +56,10 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   return drawn;
 }
 
+/** What a panel shows, above it and from the left edge of the drawing on; `left` is the margin there. */
+export const heading = (text: string, left: number, dy: number): Plot.Markish =>
+  Plot.text([text], { frameAnchor: "top-left", dx: 4 - left, dy, textAnchor: "start", fontWeight: 600, fill: ink() });
+
 /** At most so many of a kind in one picture: more can no longer be told apart. */
 export const SERIES_MAX = SYMBOLS.length;
 
@@ -119,7 +123,7 @@ export function valueAxis(
       grid: true,
       label: null,
     };
-    return { axis, name: "", place: (value) => Math.log2(known(value)) };
+    return { axis, name: "log scale", place: (value) => Math.log2(known(value)) };
   }
   return { ...fromZero(unit, top), place: known };
 }
@@ -130,7 +134,9 @@ const FAR_APART = 20;
 export interface Entry {
   name: string;
   /** Nothing of what is drawn like many others. */
-  series: number | null;
+  series?: number | null;
+  /** It is one mark that looks so, of whatever series. */
+  look?: Plot.DotOptions;
   hollow?: boolean;
   /** Its marks stand alone, without a line. */
   loose?: boolean;
@@ -155,11 +161,11 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
     y: { axis: null, domain: [0, high], range: [0, high] },
     marks: [
       Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
-      ...entries.flatMap(({ name, series, hollow, loose, line }, at) => {
+      ...entries.flatMap(({ name, series, hollow, loose, line, look }, at) => {
         const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
         const stroke = series == null ? faint() : (tone[series % tone.length] ?? ink());
         return [
-          loose
+          loose || look
             ? null
             : Plot.ruleY([y], {
                 x1: x,
@@ -170,12 +176,15 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
               } as Plot.RuleYOptions),
           line != null
             ? null
-            : Plot.dot([[x + 14, y]], {
-                symbol: SYMBOLS[series ?? 0] as Plot.SymbolType,
-                r: 4.5,
-                fill: hollow ? paper() : stroke,
-                stroke,
-              }),
+            : Plot.dot(
+                [[x + 14, y]],
+                look ?? {
+                  symbol: SYMBOLS[series ?? 0] as Plot.SymbolType,
+                  r: 4.5,
+                  fill: hollow ? paper() : stroke,
+                  stroke,
+                },
+              ),
           Plot.text([name], {
             x: x + 36,
             y,

@@ -245,9 +245,15 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
       view.groups.length > 1 &&
         h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
     ),
-    h("p", { class: "verdict" }, recommended(group)),
+    h("p", { class: "verdict" }, ...hinted(recommended(group))),
     known &&
-      h("p", { class: "known" }, h("span", { class: `mark ${known.mark}` }, signOf(known.mark)), ` ${known.text}`),
+      h(
+        "p",
+        { class: "known" },
+        h("span", { class: `mark ${known.mark}` }, signOf(known.mark)),
+        " ",
+        ...hinted(known.text),
+      ),
     h(
       "p",
       { class: "reading" },

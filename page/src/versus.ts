@@ -8,6 +8,7 @@ import { axisUnit, digits, duration, percent, withInterval } from "./format";
 import type { Figure } from "./frame";
 import { costOf } from "./measure";
 import type { Looking } from "./state";
+import { hinted } from "./words";
 
 const VERDICTS = {
   worse: ["✗", "b is worse"],
@@ -44,7 +45,7 @@ function two(view: View, versus: NonNullable<View["versus"]>): HTMLElement {
       { class: `result ${versus.verdict}` },
       h("span", { class: "mark", role: "img", "aria-label": meaning, title: meaning }, mark),
       " ",
-      versus.text,
+      ...hinted(versus.text),
     ),
     side("a", versus.a),
     side("b", versus.b),
@@ -94,7 +95,7 @@ function program(check: NonNullable<View["check"]>): HTMLElement | null {
     "section",
     { id: "verdict", class: "told", "aria-labelledby": "verdict-title" },
     h("h2", { id: "verdict-title" }, `What is gained in ${check.program}`),
-    ...lines.map((line) => h("p", { class: "result" }, line)),
+    ...lines.map((line) => h("p", { class: "result" }, ...hinted(line))),
     ...bad.map((line) => h("p", { class: "reading" }, line)),
     h(
       "p",

@@ -2,7 +2,7 @@
 
 import { h } from "./dom";
 
-interface Word {
+export interface Word {
   word: string;
   /** How texts say it beside the word itself. */
   forms?: string[];
@@ -34,8 +34,15 @@ export const WORDS: readonly Word[] = [
   },
   {
     word: "second trials",
+    forms: ["twin", "twins"],
     meaning:
       "the leading choice is measured twice in every block, as if it were two (its twin): what the two differ by is chance and disturbance",
+  },
+  { word: "A/A test", meaning: "the same measured against itself, which tells how far chance alone reaches" },
+  {
+    word: "paired",
+    forms: ["paired blocks", "paired trials"],
+    meaning: "compared within a block: each trial with those that were measured beside it, under the same disturbance",
   },
   { word: "look", meaning: "a moment, declared beforehand, at which all blocks so far are judged" },
   {
@@ -53,27 +60,91 @@ export const WORDS: readonly Word[] = [
     word: "margin",
     meaning: "the difference that is taken to matter; a choice is shown when its bound lies within it",
   },
+  {
+    word: "confidence",
+    meaning: "how often such a claim is right, if the same were measured many times over: 95 % is 19 times in 20",
+  },
+  { word: "rival", forms: ["rivals"], meaning: "a confirmed choice beside the one that is named" },
+  {
+    word: "told apart",
+    meaning: "shown to differ: what is not told apart may be as good, or better, or worse",
+  },
   { word: "audit", meaning: "trials far longer than those that chose: does what was chosen last?" },
   {
     word: "profile",
     meaning: "what goes on around the bytes, such as what the reader does with them, or how many connections idle",
   },
   {
+    word: "flow",
+    forms: ["flows"],
+    meaning: "one connection that is busy, or one stream of datagrams; several of them run at the same time",
+  },
+  { word: "goodput", meaning: "what arrived, and not what was sent" },
+  {
+    word: "percentile",
+    forms: ["percentiles", "p50", "p90", "p99", "p99.9", "p99.99"],
+    meaning: "p99 is the time within which 99 of 100 calls are answered; p50 is the middle one",
+  },
+  { word: "tail", meaning: "the slowest of all calls" },
+  { word: "median", forms: ["medians"], meaning: "the middle one of all values: half of them lie above it" },
+  {
+    word: "offered load",
+    forms: ["offered", "open loop"],
+    meaning:
+      "calls begin at a rate that is given, whether the last ones were answered or not (an open loop): time spent waiting for their turn counts",
+  },
+  {
+    word: "objective",
+    meaning: "the latency that must be kept, such as p99 within 2 ms",
+  },
+  { word: "probe", forms: ["probes"], meaning: "a short run at one offered rate, by which a search finds the knee" },
+  {
     word: "closed loop",
     meaning: "each flow sends its next call when the reply to the last one has come: as fast as the server answers",
   },
   { word: "knee", meaning: "the highest offered rate at which a search saw the latency objective kept" },
   { word: "may be the best", meaning: "no other confirmed choice is shown to take less" },
+  { word: "warm-up", meaning: "what is left out at the beginning of a trial, until its rate has settled" },
+  {
+    word: "drift",
+    meaning: "a machine that becomes faster or slower during the session; blocks keep it out of comparisons",
+  },
+  {
+    word: "harness",
+    meaning: "bytegauge itself: what its own loop and its clock cost, measured without moving a byte",
+  },
+  { word: "throttled", meaning: "kept from the CPU by a limit of its control group" },
+  { word: "root scale", meaning: "places are square roots: what is small has more room than on an even scale" },
+  { word: "log scale", forms: ["logarithmic scale"], meaning: "equal steps are equal factors" },
+  {
+    word: "standard deviation",
+    forms: ["sd"],
+    meaning: "how far trials typically lie from their mean; it is no interval of the mean",
+  },
+  {
+    word: "NOP",
+    forms: ["NOPs"],
+    meaning: "an io_uring operation that does nothing: submitted, completed, and taken",
+  },
+  { word: "relay", forms: ["relays"], meaning: "a program between the two ends that passes bytes on" },
+  { word: "session", forms: ["sessions"], meaning: "one execution of a plan, as it is kept and reported" },
   { word: "steal", meaning: "time in which a CPU of this machine had work, and the host let others run on it" },
 ];
 
-const FORMS = new Map(WORDS.flatMap((each) => [each.word, ...(each.forms ?? [])].map((form) => [form, each] as const)));
-// The longest first: it holds shorter ones.
-const FOUND = new RegExp(`\\b(${[...FORMS.keys()].sort((a, b) => b.length - a.length).join("|")})\\b`, "gi");
+const FORMS = new Map(
+  WORDS.flatMap((each) => [each.word, ...(each.forms ?? [])].map((form) => [form.toLowerCase(), each] as const)),
+);
+// The longest first: it holds shorter ones. What is a flag, or a part of another word, is none.
+const FOUND = new RegExp(
+  `(?<![-\\w])(${[...FORMS.keys()].sort((a, b) => b.length - a.length).join("|")})(?![-\\w])`,
+  "gi",
+);
+
+/** What was explained already, where several texts stand together. */
+export type Told = Set<Word>;
 
 /** A text in its pieces: each word of the list with its meaning where it is used first. */
-export function pieces(text: string): { text: string; meaning?: string }[] {
-  const told = new Set<Word>();
+export function pieces(text: string, told: Told = new Set()): { text: string; meaning?: string }[] {
   const found: { text: string; meaning?: string }[] = [];
   let from = 0;
   for (const { 0: form, index } of text.matchAll(FOUND)) {
@@ -87,8 +158,8 @@ export function pieces(text: string): { text: string; meaning?: string }[] {
 }
 
 /** A text whose words say what they mean when they are pointed at; the list says it to everybody. */
-export function hinted(text: string): (Node | string)[] {
-  return pieces(text).map(({ text, meaning }) => (meaning == null ? text : h("abbr", { title: meaning }, text)));
+export function hinted(text: string, told?: Told): (Node | string)[] {
+  return pieces(text, told).map(({ text, meaning }) => (meaning == null ? text : h("abbr", { title: meaning }, text)));
 }
 
 /** All of them, folded away. */

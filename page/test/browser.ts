@@ -7,14 +7,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import type { Between, View } from "../src/data";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/** The browser's program; undefined where there is none, and browser tests are skipped. */
-export const program = process.env["CHROMIUM"] ?? PLACES.find((place) => existsSync(place));
+/** The browser's program; undefined where there is none. */
+const program = process.env["CHROMIUM"] ?? PLACES.find((place) => existsSync(place));
 
-export const start = (): Promise<Browser> =>
+const start = (): Promise<Browser> =>
   chromium.launch({
     executablePath: program ?? "",
     timeout: PATIENCE_MS,
@@ -31,6 +32,25 @@ export const start = (): Promise<Browser> =>
 
 /** How long a busy machine may take for one thing. Nothing is said by it: only what never comes is told from what is late. */
 export const PATIENCE_MS = 120_000;
+
+let browser: Browser;
+
+/** Tests in a browser of their own; skipped where there is none, or what they need as well is missing. */
+export function inBrowser(name: string, tests: () => void, has = true): void {
+  describe.skipIf(!program || !has)(name, () => {
+    beforeAll(async () => {
+      browser = await start();
+    });
+    // A page that is left open goes on taking its share of a machine.
+    afterEach(async () => {
+      for (const context of browser.contexts()) await context.close();
+    });
+    afterAll(async () => {
+      await browser?.close();
+    });
+    tests();
+  });
+}
 
 const folder = mkdtempSync(join(tmpdir(), "page-"));
 let files = 0;
@@ -95,7 +115,7 @@ export interface Opened {
 }
 
 /** Opens a file, or what is served at an address, and waits until the figures are drawn. */
-export async function open(browser: Browser, place: string, options: BrowserContextOptions = {}): Promise<Opened> {
+export async function open(place: string, options: BrowserContextOptions = {}): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();

@@ -104,7 +104,8 @@ export function contours(
   dense: boolean,
 ): SVGGElement {
   const [thick, halo] = dense ? [FINE_LINE, FINE_HALO] : [LINE, HALO];
-  const lines = drawn(dense).flatMap(({ share, dash }) => {
+  // Where several run along one edge the closest one is seen: what lies within it lies within all.
+  const lines = [...drawn(dense)].reverse().flatMap(({ share, dash }) => {
     const inside = near(values, less, share);
     const d = path(edges(dense ? cleared(inside) : inside), x, y);
     const line = (stroke: string, width: number) =>

@@ -118,16 +118,27 @@ export function differences(
   const meets = more !== "" && zero > less.length * LETTER && wide - zero + marginRight > more.length * LETTER;
   const side = (text: string, dx: number, textAnchor: "start" | "middle" | "end") =>
     Plot.text([text], { x: 0, frameAnchor: "bottom", dy: 34, dx, textAnchor, fill: ink() });
+  // Where they have no room beside each other they stand in two lines.
+  const stacked = !meets && more !== "" && label.length * LETTER > wide + 2 * Math.min(left, marginRight);
+  const line = (text: string, dy: number, textAnchor: "start" | "end") =>
+    Plot.text([text], {
+      frameAnchor: textAnchor === "start" ? "bottom-left" : "bottom-right",
+      dy,
+      textAnchor,
+      lineAnchor: "middle",
+      fill: ink(),
+    });
+  const below = stacked ? 58 : 40;
   return draw(width, {
-    height: 62 + height,
+    height: 22 + below + height,
     marginLeft: left,
     marginRight,
     marginTop: 8,
-    marginBottom: 40,
+    marginBottom: below,
     x: {
       domain: [low, top],
       grid: true,
-      label: meets ? null : label,
+      label: meets || stacked ? null : label,
       labelArrow: "none",
       labelAnchor: "center",
       ticks: times
@@ -146,6 +157,7 @@ export function differences(
         fillOpacity: 0.12,
       }),
       Plot.ruleX([0], { stroke: faint() }),
+      ...(stacked ? [line(less, 34, "start"), line(more, 50, "end")] : []),
       ...(meets ? [side(less, -7, "end"), side("·", 0, "middle"), side(more, 7, "start")] : []),
       names,
       Plot.ruleY(

@@ -17,7 +17,7 @@ import { named } from "../levels";
 import { factorOf } from "../data";
 import { csv, save, type Table } from "../save";
 import type { Looking } from "../state";
-import { hinted } from "../words";
+import { hinted, type Told } from "../words";
 
 /** A table in a frame of its own; `null` where there is nothing to tell. */
 function panel(id: string, title: string, reading: string, table: Table): HTMLElement | null {
@@ -248,12 +248,13 @@ export function merged(notes: string[]): string[] {
 
 /** What a reader must know beside the numbers. */
 export function notes(view: View): HTMLElement | null {
+  const explained: Told = new Set();
   return view.notes.length > 0
     ? h(
         "section",
         { class: "told", id: "notes" },
         h("h3", {}, "Notes"),
-        h("ul", {}, ...merged(view.notes).map((note) => h("li", {}, note))),
+        h("ul", {}, ...merged(view.notes).map((note) => h("li", {}, ...hinted(note, explained)))),
       )
     : null;
 }

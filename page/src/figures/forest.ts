@@ -241,14 +241,20 @@ export function forest(looking: Looking): Figure | null {
                 insetTop: 2,
                 insetBottom: 2,
               }),
-              Plot.text(cells, {
-                y: "id",
-                x: (cell: CellView) => cost.of(cell)?.mid ?? null,
-                text: (cell: CellView) => digits((cost.of(cell)?.mid ?? 0) / axisUnit(cost.unit, dearest).divisor),
-                textAnchor: "end",
-                dx: -5,
-                fill: ink(),
-              }),
+              // Within a bar that has room for it, else behind its end.
+              ...[true, false].map((inside) =>
+                Plot.text(
+                  cells.filter((cell) => (cost.of(cell)?.mid ?? 0) > dearest * ROOMY === inside),
+                  {
+                    y: "id",
+                    x: (cell: CellView) => cost.of(cell)?.mid ?? null,
+                    text: (cell: CellView) => digits((cost.of(cell)?.mid ?? 0) / axisUnit(cost.unit, dearest).divisor),
+                    textAnchor: inside ? "end" : "start",
+                    dx: inside ? -5 : 5,
+                    fill: ink(),
+                  },
+                ),
+              ),
               Plot.ruleX([0], { stroke: faint() }),
             ]
           : [];
@@ -317,6 +323,8 @@ export function rootTicks(reach: number, place: (share: number) => number): numb
   }
   return found;
 }
+/** From which share of the longest bar on a bar has room for its number. */
+const ROOMY = 0.25;
 /** How much farther than its farthest end a scale goes. */
 const ROOM = 1.35;
 /** A bold letter's width; from which width on limits stand beside the panels, and the most room that they have; pixels. */

@@ -14,10 +14,10 @@ import {
   limitName,
 } from "../data";
 import { h, svg } from "../dom";
-import { atMost, axisUnit, capital, digits, withInterval } from "../format";
+import { atMost, axisUnit, capital, digits, manyTimes, moreOf, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { draw, faint, ink, isDark, paper, thinned } from "../look";
+import { draw, faint, ink, isDark, NARROW, paper, thinned } from "../look";
 import { measures } from "../measure";
 import type { Looking, State } from "../state";
 import { contourKey, contours, outline } from "./contours";
@@ -33,14 +33,26 @@ interface Wish {
 }
 const wishes = new Map<string, Wish>();
 
-const TILE_WITH_TEXT = 46;
-const TILE_WITH_LARGE_TEXT = 58;
+/**
+ * How a number may stand in its tile, from what says most to what needs the least room: with digits of its own, or with as
+ * many places as the highest value has in so many digits.
+ */
+const WRITINGS = [
+  { digits: 3, own: true, brackets: true, size: 12 },
+  { digits: 3, own: true, brackets: true, size: 11 },
+  { digits: 3, own: true, brackets: false, size: 11 },
+  { digits: 3, own: false, brackets: false, size: 11 },
+  { digits: 2, own: false, brackets: false, size: 11 },
+] as const;
+type Writing = (typeof WRITINGS)[number];
+/** How wide a digit is, and a dot or a bracket, of the font's size. */
+const [DIGIT, DOT] = [0.64, 0.38];
 const CELLS_WITH_TIP = 2000;
 const BESIDE = 900;
 /** More levels than this in a row or column: tiles are small, and hatching them would hide their colours. */
 const DENSE = 24;
-/** How high a map of many rows is, and the least that a row has of it; pixels. */
-const [HIGH, ROW] = [560, 22];
+/** How high a map of many rows is, the least that a row has of it, and on a phone, where tiles are narrow; pixels. */
+const [HIGH, ROW, PHONE_ROW] = [560, 22, 30];
 /** The narrowest that a line through the map may be. */
 const LINE = 300;
 
@@ -120,9 +132,13 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
     const standing = isConfirmed(cell) ? `confirmed in ${trials}` : `screened in ${trials}, not confirmed`;
     const { above_best_upper: upper } = cell;
-    const most = upper == null ? "" : atMost(upper);
+    const more = moreOf(group.cost);
     const above =
-      upper == null ? [] : [`takes ${most.startsWith(">") ? "maybe" : "at most"} ${most} more time than the best`];
+      upper == null
+        ? []
+        : upper < 1
+          ? [`takes at most ${atMost(upper)} ${more} than the best`]
+          : [`may take ${manyTimes(1 + upper)} the best's ${more.replace("more ", "")}`];
     const limit =
       cell.limit.name === "unknown" ? limitName(cell.limit.name) : `limited by ${limitName(cell.limit.name)}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
@@ -137,7 +153,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       screened &&
         (dense
           ? "Framed: confirmed; all others were screened only, so roughly known."
-          : "Hatched and in brackets: screened only, so roughly known."),
+          : "Hatched, and in brackets where there is room: screened only, so roughly known."),
       screened &&
         "Of many that were tried briefly the brightest is so partly by luck: compare those that were confirmed.",
       `Lines surround what comes close to the brightest, as far as it was seen${dense ? ", but for single tiles" : ""}.`,
@@ -168,11 +184,15 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const xs = levels(cells, wish.x);
       const ys = levels(cells, wish.y).reverse();
       if (cells.length === 0) return [nothing("No cell lies in this plane.")];
-      const left = 74;
+      const narrow = width < NARROW;
+      const longest = Math.max(...ys.map((value) => named(value, fy).length)) * 6.8;
+      // On a phone the name of the axis stands above it, and its levels have the room.
+      const left = narrow ? Math.max(34, longest + 12) : Math.max(74, longest + 34);
       const beside = width >= BESIDE && !dense;
       const wide = Math.min(beside ? width * 0.6 : width, Math.max(360, left + 30 + xs.length * 84));
       const tile = (wide - left - 10) / xs.length;
-      const high = Math.max(Math.min(tile * 0.62, ys.length > 8 ? 36 : 54), Math.min(ROW, HIGH / ys.length));
+      const row = Math.min(narrow ? PHONE_ROW : ROW, HIGH / ys.length);
+      const high = Math.max(Math.min(tile * 0.62, ys.length > 8 ? 36 : 54), row);
       const seen = (cell: CellView) => isMeasured(cell) && measure.of(cell) != null;
       const measured = cells.filter(seen);
       const values = measured.map((cell) => measure.of(cell)?.mid ?? 0);
@@ -185,7 +205,14 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const bright = (cell: CellView) =>
         measure.less ? 1 - share(measure.of(cell)?.mid ?? 0) : share(measure.of(cell)?.mid ?? 0);
       const hatch = `heat-hatch`;
-      const roomy = tile >= TILE_WITH_TEXT && high >= 20;
+      const order = Math.floor(Math.log10(top / unit.divisor));
+      const number = (cell: CellView, { digits: many, own, brackets }: Writing) => {
+        const value = (measure.of(cell)?.mid ?? 0) / unit.divisor;
+        const text = own ? digits(value, many) : value.toFixed(Math.max(0, Math.min(many - 1 - order, 9)));
+        return brackets && !isConfirmed(cell) ? `(${text})` : text;
+      };
+      const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tile);
+      const roomy = writing?.brackets ?? false;
       const uncertain = measured.filter((cell) => !isConfirmed(cell));
       const drawing = draw(wide, {
         height: 62 + ys.length * high,
@@ -207,6 +234,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           domain: ys,
           label: axisName(fy),
           labelArrow: "none",
+          labelAnchor: narrow ? "top" : "center",
+          labelOffset: narrow ? left - 4 : undefined,
           tickFormat: (value: Level) => named(value, fy),
           ticks: thinned(ys, (ys.length * high) / 16),
           padding: dense ? 0 : 0.06,
@@ -229,18 +258,15 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             { ...place, fill: "none", stroke: ink(), ...(dense ? { strokeWidth: 2 } : { strokeWidth: 2.5, inset: 1 }) },
           ),
           // The halo in the tile's own colour keeps the hatching away from the number; brackets as on the terminal's screen.
-          roomy
+          writing
             ? Plot.text(measured, {
                 ...place,
-                text: (cell: CellView) => {
-                  const value = digits((measure.of(cell)?.mid ?? 0) / unit.divisor);
-                  return isConfirmed(cell) ? value : `(${value})`;
-                },
+                text: (cell: CellView) => number(cell, writing),
                 fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"),
                 stroke: bright,
-                strokeWidth: 7,
-                // Four digits in brackets stand within their tile.
-                fontSize: tile < TILE_WITH_LARGE_TEXT ? 10.5 : 12,
+                // Of a small tile the hatching has to be seen beside its number.
+                strokeWidth: roomy ? 7 : 3,
+                fontSize: writing.size,
               } as Plot.TextOptions)
             : null,
           // Above the halo, which would hide it.
@@ -248,9 +274,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             cells.filter((cell) => best.has(cell.id)),
             {
               ...place,
+              // In the corner, where it hides no number.
               r: roomy ? 3 : Math.min(2.5, high / 4),
-              dx: roomy ? tile / 2 - 8 : 0,
-              dy: roomy ? -high / 2 + 7 : 0,
+              dx: writing ? tile / 2 - (roomy ? 8 : 6) : 0,
+              dy: writing ? -high / 2 + (roomy ? 7 : 6) : 0,
               fill: "#fff",
               stroke: "#000",
             } as Plot.DotOptions,
@@ -411,6 +438,12 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       return [beside ? h("div", { class: "side map" }, map, through) : h("div", {}, map, through)];
     },
   };
+}
+
+/** The first writing whose longest number stands within a tile; nothing where none does. */
+export function written(texts: (how: Writing) => string[], tile: number): Writing | undefined {
+  const wide = (text: string) => [...text].reduce((sum, letter) => sum + (/[.()]/.test(letter) ? DOT : DIGIT), 0);
+  return WRITINGS.find((how) => Math.max(...texts(how).map(wide)) * how.size + (how.brackets ? 6 : 0) <= tile);
 }
 
 type Scale = { apply(value: unknown): unknown; bandwidth?: number };

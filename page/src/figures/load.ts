@@ -1,16 +1,57 @@
-// What a load costs in latency: a percentile of the calls against the rate that was reached.
+// Which choice to make under an offered load: for each load what every choice costs, how long calls take, and how much of the
+// load is answered. All three against the load, which is the same for all choices: what each of them reached is not.
 
 import * as Plot from "@observablehq/plot";
-import { axisName, factorOf, isMeasured, level } from "../data";
+import { axisName, type CellView, factorOf, groupOf, type Interval, isMeasured, level } from "../data";
 import { h } from "../dom";
-import { duration, logTicks, quantity } from "../format";
+import { capital, count, percent, quantity } from "../format";
 import { type Figure, select } from "../frame";
-import { along, held, follows, levels, named, varying } from "../levels";
-import { colours, DASHES, draw, ink, legend, logarithmic, NARROW, paper, SERIES_MAX, SYMBOLS } from "../look";
+import { along, follows, held, levels, named, varying } from "../levels";
+import {
+  colours,
+  DASHES,
+  draw,
+  type Entry,
+  faint,
+  heading,
+  ink,
+  legend,
+  logarithmic,
+  NARROW,
+  paper,
+  SERIES_MAX,
+  SYMBOLS,
+  valueAxis,
+} from "../look";
+import { costOf, nameOf } from "../measure";
 import type { Looking } from "../state";
 import { percentileOf } from "./percentiles";
 
 let percentile = "total_p99_ns";
+
+/** A load is answered when no more of it is missing. */
+const SHORT = 0.02;
+/** From here on three panels stand beside each other; pixels. */
+const WIDE = 840;
+
+interface Point {
+  cell: CellView;
+  series: number;
+  offered: number;
+  reached: number;
+  /** Whether it is what to use at this load (`shown`), or what leads there. */
+  chosen: "shown" | "leads" | null;
+}
+interface Panel {
+  title: string;
+  unit: string;
+  /** What fell short of its load is crossed, since a queue makes it what it is. */
+  crossed?: boolean;
+  of(point: Point): Interval | null;
+}
+
+const late = (point: Point) => point.reached < point.offered * (1 - SHORT);
+const short = (key: string) => nameOf(key).replace("latency ", "");
 
 export function load({ view, cell }: Looking, redraw: () => void): Figure | null {
   const calls = view.cells.filter((each) => each.kind === "candidate" && isMeasured(each) && each.call);
@@ -22,175 +63,200 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
   const free = varying(calls, view.plan.varied).filter(
     (factor) => factor !== "call_rate" && !follows(calls, factor, ["call_rate"]),
   );
-  const colour = free[0] ?? "";
+  // What is chosen comes before what life imposes.
+  const role = (factor: string) => (factorOf(view, factor).role === "choice" ? 0 : 1);
+  const colour = free.sort((a, b) => role(a) - role(b))[0] ?? "";
   const near = along(calls, cell, view.plan.varied, ["call_rate", ...(colour ? [colour] : [])]);
   const series = colour ? levels(near, colour).slice(0, SERIES_MAX) : [null];
   const factor = factorOf(view, colour);
-  const points = near
-    .map((each) => ({
-      each,
-      s: colour ? series.indexOf(level(each, colour)) : 0,
-      rate: each.estimate.median,
-      offered: level(each, "call_rate"),
-      time: each.more[percentile],
-    }))
-    .filter((point) => point.s >= 0 && point.rate != null && point.time?.median != null)
-    .map((point) => ({
-      ...point,
-      rate: point.rate as number,
-      mid: point.time?.median as number,
-      lower: point.time?.lower ?? null,
-      upper: point.time?.upper ?? null,
-    }))
-    .sort((a, b) => Number(a.offered) - Number(b.offered));
-  const name = percentile
-    .replace(/^total_/, "")
-    .replace(/_ns$/, "")
-    .replace("_", ".");
-  const late = (point: (typeof points)[number]) =>
-    typeof point.offered === "number" && point.rate < point.offered * 0.98;
+  const points = near.flatMap((each): Point[] => {
+    const [offered, reached] = [level(each, "call_rate"), each.estimate.median];
+    const at = colour ? series.indexOf(level(each, colour)) : 0;
+    if (typeof offered !== "number" || reached == null || at < 0) return [];
+    const own = groupOf(view, each.group)?.recommendation;
+    const chosen = own?.cell !== each.id ? null : own.proven ? "shown" : "leads";
+    return [{ cell: each, series: at, offered, reached, chosen: series.length > 1 ? chosen : null }];
+  });
+  points.sort((a, b) => a.offered - b.offered);
+  const cost = costOf(near);
+  const panels = [
+    cost && { title: cost.label, unit: cost.unit, of: ({ cell }: Point) => cost.of(cell) },
+    keys.length > 0 && {
+      title: `latency, ${short(percentile)} of the calls`,
+      unit: "ns",
+      crossed: true,
+      of: ({ cell: { more } }: Point) => {
+        const time = more[percentile];
+        return time?.median == null ? null : { mid: time.median, lower: time.lower ?? null, upper: time.upper ?? null };
+      },
+    },
+    {
+      title: "answered of what was offered",
+      unit: "share",
+      of: ({ cell: { estimate }, offered, reached }: Point) => ({
+        mid: reached / offered,
+        lower: estimate.lower == null ? null : estimate.lower / offered,
+        upper: estimate.upper == null ? null : estimate.upper / offered,
+      }),
+    },
+  ].filter((panel): panel is Panel => Boolean(panel));
+  const without = points.filter((point) => keys.length > 0 && panels.some((panel) => panel.of(point) == null)).length;
+  const bars = points.some((point) => panels.some((panel) => panel.of(point)?.lower != null));
+
   return {
     id: "load",
     holds: held(view, calls, cell, ["call_rate", colour]),
-    title: `Latency (${name} of the calls) against the rate that was reached`,
-    reading: `Each mark is an offered load${points.some((point) => point.lower != null) ? "; the bars are intervals" : ""}. A crossed mark fell short of its load by more than 2\u00a0%: beyond the knee, latency is a queue.`,
-    controls: h(
-      "div",
-      { class: "controls" },
-      select(
-        "percentile",
-        keys.map((value) => ({
-          value,
-          text: value
-            .replace(/^total_/, "")
-            .replace(/_ns$/, "")
-            .replace("_", "."),
-        })),
-        percentile,
-        (value) => {
-          percentile = value;
-          redraw();
-        },
-      ),
-    ),
+    title: colour ? `Which ${axisName(factor)} under which offered load` : "What an offered load costs",
+    reading: [
+      bars && "Vertical lines are intervals.",
+      points.some(late) &&
+        `Where less than ${percent(1 - SHORT)} of a load was answered its latency is crossed: calls queue there, and it is mostly waiting.`,
+      without > 0 && `${without} of the ${points.length} marks are missing where too few calls were made.`,
+    ]
+      .filter((line) => line)
+      .join(" "),
+    controls:
+      keys.length > 1
+        ? h(
+            "div",
+            { class: "controls" },
+            select(
+              "percentile",
+              keys.map((value) => ({ value, text: short(value) })),
+              percentile,
+              (value) => {
+                percentile = value;
+                redraw();
+              },
+            ),
+          )
+        : null,
     table: () => ({
-      columns: [colour || "series", "offered", "reached", percentile, "lower", "upper"],
-      rows: points.map((point) => [
-        named(series[point.s] ?? null, factor),
-        point.offered as string | number,
-        point.rate,
-        point.mid,
-        point.lower,
-        point.upper,
-      ]),
+      columns: ["offered", colour || "series", "chosen", "reached", cost?.key ?? "cost", percentile, "lower", "upper"],
+      rows: points.map((point) => {
+        const time = point.cell.more[percentile];
+        return [
+          point.offered,
+          named(series[point.series] ?? null, factor),
+          point.chosen ?? "",
+          point.reached,
+          cost?.of(point.cell)?.mid ?? null,
+          time?.median ?? null,
+          time?.lower ?? null,
+          time?.upper ?? null,
+        ];
+      }),
     }),
     draw(width) {
-      const tone = colours();
-      const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
-      const narrow = width < NARROW;
-      const right =
-        colour && !narrow
-          ? Math.min(180, Math.max(...series.map((value) => named(value, factor).length)) * 7 + 26)
-          : 20;
-      return [
-        draw(width, {
-          height: 340,
-          marginLeft: 62,
-          marginRight: right,
-          marginTop: 20,
-          marginBottom: 42,
-          x: {
-            zero: true,
-            label: "calls per second, reached",
-            labelArrow: "none",
-            labelAnchor: "center",
-            grid: true,
-            ticks: Math.floor(width / 110),
-            tickFormat: (value: number) => quantity(value, null),
-            insetRight: 10,
-          },
-          y: {
-            ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 8),
-            grid: true,
-            label: null,
-            inset: 10,
-          },
-          marks: [
-            ...series.flatMap((value, s) => {
-              const own = points.filter((point) => point.s === s);
-              const stroke = tone[s % tone.length] ?? ink();
-              return [
-                Plot.line(own, {
-                  x: "rate",
-                  y: (point) => Math.log2(point.mid),
-                  stroke,
-                  strokeWidth: 2,
-                  strokeDasharray: DASHES[s] || undefined,
-                } as Plot.LineOptions),
-                Plot.ruleX(
-                  own.filter((point) => point.lower != null),
-                  {
-                    x: "rate",
-                    y1: (point) => Math.log2(point.lower ?? point.mid),
-                    y2: (point) => Math.log2(point.upper ?? point.mid),
-                    stroke,
-                    strokeWidth: 1.5,
-                  },
-                ),
-                Plot.dot(own, {
-                  x: "rate",
-                  y: (point) => Math.log2(point.mid),
-                  symbol: SYMBOLS[s],
-                  r: 4.5,
-                  fill: stroke,
-                  stroke,
-                } as Plot.DotOptions),
-                Plot.dot(own.filter(late), {
-                  x: "rate",
-                  y: (point) => Math.log2(point.mid),
-                  symbol: "times",
-                  r: 8,
-                  stroke: ink(),
-                  strokeWidth: 2,
-                }),
-                colour && !narrow
-                  ? Plot.text(own.slice(-1), {
-                      x: "rate",
-                      y: (point) => Math.log2(point.mid),
-                      dx: 12,
-                      text: () => named(value, factor),
-                      textAnchor: "start",
-                      fill: stroke,
-                      stroke: paper(),
-                      strokeWidth: 5,
-                      fontWeight: 600,
-                    })
-                  : null,
-              ];
-            }),
-            Plot.tip(
-              points,
-              Plot.pointer({
-                x: "rate",
-                y: (point) => Math.log2(point.mid),
-                title: (point) =>
-                  `${point.each.label}\noffered ${named(point.offered, factorOf(view, "call_rate"))}, reached ${quantity(point.rate, "calls/s")}\n${name} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`,
-                fill: paper(),
-                lineHeight: 1.3,
-              }),
-            ),
-          ],
-        }),
-        ...(colour && narrow
-          ? [
-              legend(
-                axisName(factor),
-                series.map((value, s) => ({ name: named(value, factor), series: s })),
-                width,
-              ),
-            ]
+      const columns = width >= WIDE ? panels.length : width >= NARROW ? 2 : 1;
+      const each = width / columns - (columns > 1 ? 8 : 0);
+      const entries: Entry[] = [
+        ...(colour ? series.map((value, at) => ({ name: named(value, factor), series: at })) : []),
+        ...(points.some(({ chosen }) => chosen === "shown")
+          ? [{ name: "what to use there", look: ring("shown") }]
           : []),
+        ...(points.some(({ chosen }) => chosen === "leads")
+          ? [{ name: "leads there, not shown", look: ring("leads") }]
+          : []),
+        ...(points.some(late) ? [{ name: `answered less than ${percent(1 - SHORT)}`, look: cross() }] : []),
+      ];
+      return [
+        h("div", { class: "side" }, ...panels.map((panel) => drawn(panel, each))),
+        ...(entries.length > 0 ? [legend(colour ? axisName(factor) : "", entries, width)] : []),
       ];
     },
   };
+
+  function drawn({ title, unit, crossed, of }: Panel, width: number): SVGSVGElement {
+    const known = points.flatMap((point) => {
+      const value = of(point);
+      return value ? [{ ...point, value }] : [];
+    });
+    type Known = (typeof known)[number];
+    const ends = known.flatMap(({ value: { mid, lower, upper } }) => [lower ?? mid, mid, upper ?? mid]);
+    const [least, most] = [Math.min(...ends), Math.max(...ends)];
+    const { axis, name, place } = valueAxis(unit, least, unit === "share" ? Math.max(1, most) : most);
+    const loads = levels(near, "call_rate").filter((rate) => typeof rate === "number");
+    const x = (point: { offered: number }) => Math.log2(point.offered);
+    const y = (point: Known) => place(point.value.mid);
+    const tone = colours();
+    return draw(width, {
+      height: 280,
+      marginLeft: 62,
+      marginRight: 22,
+      marginTop: 34,
+      marginBottom: 42,
+      ariaLabel: title,
+      x: {
+        ...logarithmic(loads, (rate) => count(rate), (width - 112) / 28),
+        // All panels have all loads: where too few calls were made there is a gap.
+        domain: [Math.log2(Math.min(...loads)), Math.log2(Math.max(...loads))],
+        label: "calls per second, offered",
+        inset: 14,
+      },
+      y: {
+        ticks: 5,
+        ...axis,
+        ...(unit === "share" ? { tickFormat: (share: number) => percent(share) } : {}),
+        insetTop: 8,
+      },
+      marks: [
+        heading(capital(name && unit !== "share" ? `${title}, ${name}` : title), 62, -28),
+        unit === "share" ? Plot.ruleY([1], { stroke: faint(), strokeDasharray: "4 3" }) : null,
+        ...series.flatMap((_, at) => {
+          const own = known.filter((point) => point.series === at);
+          const stroke = tone[at % tone.length] ?? ink();
+          return [
+            Plot.line(own, {
+              x,
+              y,
+              stroke,
+              strokeWidth: 2,
+              strokeDasharray: DASHES[at] || undefined,
+            } as Plot.LineOptions),
+            Plot.ruleX(
+              own.filter((point) => point.value.lower != null),
+              {
+                x,
+                y1: (point: Known) => place(point.value.lower),
+                y2: (point: Known) => place(point.value.upper),
+                stroke,
+                strokeWidth: 1.5,
+              },
+            ),
+            Plot.dot(own, { x, y, symbol: SYMBOLS[at], r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+          ];
+        }),
+        ...(["shown", "leads"] as const).map((how) =>
+          Plot.dot(
+            known.filter(({ chosen }) => chosen === how),
+            { x, y, ...ring(how) },
+          ),
+        ),
+        crossed ? Plot.dot(known.filter(late), { x, y, ...cross() }) : null,
+        Plot.tip(
+          known,
+          Plot.pointer({
+            x,
+            y,
+            title: (point: Known) =>
+              `${point.cell.label}\n${quantity(point.offered, "calls/s")} offered, ${quantity(point.reached, "calls/s")} answered\n${title}: ${quantity(point.value.mid, unit)}`,
+            fill: paper(),
+            lineHeight: 1.3,
+          }),
+        ),
+      ],
+    });
+  }
 }
+
+/** Around what to use: dashed where nothing is shown of it. */
+const ring = (how: "shown" | "leads"): Plot.DotOptions => ({
+  r: 9,
+  stroke: ink(),
+  strokeWidth: 1.6,
+  strokeDasharray: how === "leads" ? "3 2.5" : undefined,
+  fill: "none",
+});
+
+const cross = (): Plot.DotOptions => ({ symbol: "times", r: 7, stroke: ink(), strokeWidth: 2 });

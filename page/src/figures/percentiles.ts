@@ -5,7 +5,7 @@ import { type CellView, candidates, isMeasured } from "../data";
 import { h } from "../dom";
 import { capital, duration, logTicks } from "../format";
 import { type Figure, select } from "../frame";
-import { colours, DASHES, draw, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
+import { colours, DASHES, draw, heading, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -125,7 +125,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
         height: 340,
         marginLeft: 62,
         marginRight: right,
-        marginTop: 16,
+        marginTop: 30,
         marginBottom: 40,
         x: {
           ...logarithmic(
@@ -143,6 +143,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
           inset: INSET,
         },
         marks: [
+          heading("Time of a call, log scale", 62, -24),
           ...marks,
           width < 640 ? null : labels(last, tail, right),
           Plot.tip(
@@ -176,7 +177,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     const tone = colours();
     const low = Math.log(Math.min(...points.map((point) => point.lower ?? point.mid)));
     const top = Math.log(Math.max(...points.map((point) => point.upper ?? point.mid)));
-    const least = ((top - low) / (284 - 2 * INSET)) * 15;
+    const least = ((top - low) / (270 - 2 * INSET)) * 15;
     const sorted = [...last].sort((a, b) => a.mid - b.mid);
     let before = Number.NEGATIVE_INFINITY;
     const placed = sorted.map((point) => {

@@ -1,0 +1,369 @@
+// What single figures draw, and what they do when they are asked.
+
+import { expect, test } from "vitest";
+import { fileOf, inBrowser, open, PATIENCE_MS } from "./browser";
+import { cell, grid, long, overTime, session } from "./planted";
+
+inBrowser("the figures in a browser", () => {
+  test("a click and the arrow keys change the slices", async () => {
+    const { page, trouble } = await open(fileOf([grid(5, 4)]));
+    const said = () => page.locator("#heatmap .said").textContent();
+    const before = await said();
+    await page.locator("#heatmap .board").focus();
+    await page.keyboard.press("ArrowRight");
+    const right = await said();
+    expect(right).not.toBe(before);
+    expect(right?.replaceAll("\u00a0", " ")).toContain("read 2 KiB");
+    await page.keyboard.press("ArrowUp");
+    expect((await said())?.replaceAll("\u00a0", " ")).toContain("write 2 KiB");
+    expect((await page.locator("#heatmap .slices").textContent())?.replaceAll("\u00a0", " ")).toContain("write 2 KiB");
+    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowLeft");
+    expect((await said())?.replaceAll("\u00a0", " "), "the edge holds").toContain("read 1 KiB");
+    await page.locator("#heatmap .board svg").scrollIntoViewIfNeeded();
+    const box = await page.locator("#heatmap .board svg").boundingBox();
+    if (!box) throw new Error("a heat map has a place");
+    await page.mouse.click(box.x + box.width - 30, box.y + 40);
+    expect((await said())?.replaceAll("\u00a0", " ")).toContain("read 5 KiB, write 4 KiB");
+    expect(trouble).toEqual([]);
+  });
+
+  test("every tile of a phone's map has its number, which stands within it", async () => {
+    for (const [across, down, text] of [
+      [4, 3, /^\(?[\d.]{3,5}\)?$/],
+      [8, 6, /^[\d.]{3,5}$/],
+      [11, 8, /^\d(\.\d)?$/],
+    ] as const) {
+      const { page } = await open(fileOf([grid(across, down)]), { viewport: { width: 360, height: 800 } });
+      const map = page.locator("#heatmap .board svg").first();
+      const found = await map.evaluate((drawing) => {
+        const tiles = [...drawing.querySelectorAll("rect")].map((each) => each.getBoundingClientRect());
+        const within = (box: DOMRect) =>
+          tiles.some(({ left, right, top, bottom }) => {
+            return box.left >= left && box.right <= right && box.top >= top - 2 && box.bottom <= bottom + 2;
+          });
+        return [...drawing.querySelectorAll("g[stroke-width] text")].map((each) => {
+          const own = each as SVGTextElement;
+          return {
+            text: own.textContent ?? "",
+            within: within(own.getBoundingClientRect()),
+            size: Number.parseFloat(getComputedStyle(own).fontSize),
+          };
+        });
+      });
+      expect(found.length, `${across} across`).toBe(across * down);
+      for (const { text: number, within, size } of found) {
+        expect(number).toMatch(text);
+        expect(within, `${number} of ${across}`).toBe(true);
+        expect(size).toBeGreaterThanOrEqual(11);
+      }
+      const hidden = await map.evaluate((drawing) => {
+        const boxes = (all: string) => [...drawing.querySelectorAll(all)].map((each) => each.getBoundingClientRect());
+        const numbers = boxes("g[stroke-width] text");
+        return boxes("circle").filter((dot) => {
+          const [x, y] = [(dot.left + dot.right) / 2, (dot.top + dot.bottom) / 2];
+          return numbers.some(({ left, right, top, bottom }) => x > left && x < right && y > top + 3 && y < bottom);
+        }).length;
+      });
+      expect(hidden, "no dot on a number").toBe(0);
+      expect(await map.locator("[fill^='url(']").count(), "hatched all the same").toBeGreaterThan(0);
+      await page.context().close();
+    }
+  });
+
+  test("any factor may be the axis, and the choice keeps the focus", async () => {
+    const { page, trouble } = await open(fileOf([grid(5, 4)]));
+    const across = page.locator("#sweep select").first();
+    await across.focus();
+    await across.selectOption("write_size");
+    expect(await page.locator("#sweep h3").textContent()).toContain("write");
+    expect(await page.evaluate("document.activeElement === document.querySelector('#sweep select')")).toBe(true);
+    await page.locator("#sweep select").nth(3).selectOption("mean");
+    await page.locator("#sweep select").nth(4).selectOption("cpu");
+    expect(await page.locator("#sweep .drawing svg").count()).toBeGreaterThan(1);
+    expect(trouble).toEqual([]);
+  });
+
+  test("another factor for x, colour and panels, of any plan", async () => {
+    // Three factors with two, three and two levels, each cell with a rate of its own.
+    const cells = ["unix", "tcp"].flatMap((transport) =>
+      [1, 4, 16].flatMap((read) =>
+        ["cubic", "bbr"].map((congestion) =>
+          cell({
+            id: `${transport}-${read}-${congestion}`,
+            factors: { transport, read_size: read * 1024, write_size: 1024, congestion },
+            rate: 1e9 + read * 1e7 + (transport === "tcp" ? 1e6 : 0) + (congestion === "bbr" ? 1e5 : 0),
+          }),
+        ),
+      ),
+    );
+    const names = { transport: "transport", read_size: "read size", congestion: "cc" };
+    const levels = {
+      transport: ["unix", "tcp"],
+      read_size: ["1 KiB", "4 KiB", "16 KiB"],
+      congestion: ["cubic", "bbr"],
+    };
+    type Name = keyof typeof names;
+    const all = Object.keys(names) as Name[];
+    const { page, trouble } = await open(fileOf([session(cells, { varied: all })]));
+    const list = (at: number) => page.locator("#sweep select").nth(at);
+    const texts = async (place: string) =>
+      (await page.locator(place).allTextContents()).map((text) => text.replaceAll("\u00a0", " "));
+    for (const x of all) {
+      for (const colour of all.filter((name) => name !== x)) {
+        const facet = all.find((name) => name !== x && name !== colour) as Name;
+        await list(2).selectOption("");
+        await list(1).selectOption("");
+        await list(0).selectOption(x);
+        await list(1).selectOption(colour);
+        await list(2).selectOption(facet);
+        const what = `${x} by ${colour} in ${facet}`;
+        expect(await page.locator("#sweep h3").textContent(), what).toBe(`Throughput by ${names[x]}`);
+        expect(await page.locator("#sweep .side svg").count(), what).toBe(levels[facet].length);
+        const panels = await texts("#sweep .side svg text");
+        for (const level of levels[x]) expect(panels, what).toContain(level);
+        for (const level of levels[facet])
+          expect(panels.join(" | "), what).toContain(`${names[facet].replace(" size", "")} ${level}`);
+        const key = (await texts("#sweep .drawing > svg text")).filter((text) => text !== "");
+        expect(key, what).toEqual([names[colour], ...levels[colour]]);
+        // Each cell has its mark, filled since all were confirmed.
+        await page.locator("#sweep .data summary").click();
+        await expect.poll(() => page.locator("#sweep tbody tr").count(), { timeout: PATIENCE_MS }).toBe(cells.length);
+        expect((await texts("#sweep thead th")).slice(0, 3), what).toEqual([x, colour, facet]);
+        await page.locator("#sweep .data summary").click();
+      }
+    }
+    // What is chosen for one place is offered for no other.
+    await list(0).selectOption("congestion");
+    expect(
+      await list(1)
+        .locator("option")
+        .evaluateAll((each) => each.map((one) => (one as HTMLOptionElement).value)),
+    ).toEqual(expect.not.arrayContaining(["congestion"]));
+    expect(trouble).toEqual([]);
+  });
+
+  test("panels beside each other have all levels, also where one of them knows fewer", async () => {
+    const sized = (size: number) =>
+      cell({ id: `c${size}`, factors: { transport: "unix", read_size: size * 1024, write_size: 1024 } });
+    const cells = [1, 4, 16, 64].map(sized);
+    // How long a call takes is known of the largest sizes alone.
+    for (const each of cells.slice(2))
+      each.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
+    const { page, trouble } = await open(fileOf([session(cells, { varied: ["read_size"] })]));
+    expect(await page.locator("#sweep h3").textContent()).toBe("Throughput and time per call by read size");
+    const panels = await page.locator("#sweep .side svg").evaluateAll((all) =>
+      all.map((panel) => {
+        const { left, right } = panel.getBoundingClientRect();
+        return [...panel.querySelectorAll("text")]
+          .filter((text) => /KiB$/.test(text.textContent ?? ""))
+          .map((text) => text.getBoundingClientRect())
+          .map((box) => box.left >= left && box.right <= right + 1);
+      }),
+    );
+    expect(panels).toEqual([Array(4).fill(true), Array(4).fill(true)]);
+    expect(trouble).toEqual([]);
+  });
+
+  test("a break of the cost model beyond all that was measured has no place in its drawing", async () => {
+    const broken = async (at_bytes: number) => {
+      const view = long(grid(5, 4));
+      for (const { cost_model: model } of view.groups)
+        for (const each of model.reader?.breaks ?? []) each.at_bytes = at_bytes;
+      const { page } = await open(fileOf([view]));
+      return (await page.locator("#cost svg text").allTextContents()).filter((text) => text.startsWith("break at"));
+    };
+    expect(await broken(2048)).toHaveLength(1);
+    expect(await broken(1 << 20)).toEqual([]);
+  });
+
+  test("a bound at nothing is seen, and so are the margin and what lies beyond the scale", async () => {
+    const cells = [
+      cell({ id: "c1", factors: { transport: "unix", read_size: 1024, write_size: 1024 }, bound: [0, 0] }),
+      cell({ id: "c2", factors: { transport: "unix", read_size: 2048, write_size: 1024 }, bound: [0.25, 3.8] }),
+      cell({ id: "c3", factors: { transport: "unix", read_size: 4096, write_size: 1024 }, bound: [14.6, 30] }),
+    ];
+    const { page, trouble } = await open(fileOf([session(cells)]));
+    const forest = page.locator("#forest .side svg").first();
+    const [margin] = await forest.locator("rect").evaluateAll((all) => all.map((each) => each.getBoundingClientRect()));
+    expect(margin?.width, "5 % where bars reach to 900 %").toBeGreaterThan(10);
+    const ends = forest.locator('g[stroke-width="2.5"] line');
+    expect(await ends.count()).toBe(2);
+    expect(await forest.locator("text").allTextContents()).toContain("at least 1460\u00a0%");
+    expect(trouble).toEqual([]);
+  });
+
+  test("a difference without an interval has nothing that looks like one", async () => {
+    const view = long(grid(3, 1));
+    for (const group of view.groups) {
+      group.audit = null;
+      if (group.twin) Object.assign(group.twin, { difference: 0.12, lower: null, upper: null });
+    }
+    const { page, trouble } = await open(fileOf([view]));
+    const drawing = page.locator("#twins .drawing svg").first();
+    const guide = drawing.locator('g[stroke-dasharray="1 5"] line');
+    expect(await guide.count()).toBe(1);
+    const [from = 0, to = 0] = await guide.evaluate((line) =>
+      [line.getAttribute("x1"), line.getAttribute("x2")].map(Number),
+    );
+    const [first = 0, last = 0] = await drawing
+      .locator("g line[x1]")
+      .evaluateAll((all) => all.map((each) => Number(each.getAttribute("x1"))).sort((a, b) => a - b))
+      .then((all) => [all[0] ?? 0, all.at(-1) ?? 0]);
+    expect(from, "from end to end").toBeLessThanOrEqual(first);
+    expect(to).toBeGreaterThanOrEqual(last);
+    expect(trouble).toEqual([]);
+  });
+
+  test("a logarithmic scale of colours says so, and every line has its entry", async () => {
+    const view = grid(30, 30);
+    for (const [at, each] of view.cells.entries()) each.estimate.median = 1e7 * 1.01 ** at;
+    const { page } = await open(fileOf([view]));
+    const keys = await page.locator("#heatmap svg.key text").allTextContents();
+    expect(keys).toEqual(expect.arrayContaining(["may be the best", "confirmed"]));
+    expect(keys.join(" ")).toContain("on a logarithmic scale");
+    const even = await open(fileOf([grid(5, 4)]));
+    expect((await even.page.locator("#heatmap svg.key text").allTextContents()).join(" ")).not.toContain("logarithmic");
+  });
+
+  test("how a long trial went: each flow thin, their sum bold, of many flows no more than can be seen", async () => {
+    const view = long(grid(3, 2));
+    const { page, trouble } = await open(fileOf([view]));
+    const figure = page.locator("#over-time");
+    expect(await figure.locator("h3").textContent()).toBe("Throughput over time, in one long trial");
+    expect(await figure.locator(".reading").textContent()).toContain("Above all 3 flows together, below each of them");
+    const lines = (panel: number, thick: number) =>
+      `.drawing > svg:nth-child(${panel}) g[stroke-width="${thick}"] path`;
+    expect(await figure.locator(lines(1, 2.6)).count()).toBe(1);
+    expect(await figure.locator(lines(2, 1.2)).count(), "on a scale of their own").toBe(3);
+    const said = () => figure.locator(".drawing svg text").allTextContents();
+    expect(await said()).toEqual(expect.arrayContaining(["all flows together", "flow 1", "flow 3"]));
+    await figure.locator(".data summary").click();
+    await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(40);
+    expect(await figure.locator("thead th").allTextContents()).toEqual([
+      "from_ns",
+      "to_ns",
+      "rate",
+      "flow_1",
+      "flow_2",
+      "flow_3",
+    ]);
+    for (const group of view.groups) group.over_time = overTime(view.cells[0]?.id ?? "", 64, 1000);
+    const many = await open(fileOf([view]), { viewport: { width: 360, height: 800 } });
+    const texts = await many.page.locator("#over-time .drawing svg text").allTextContents();
+    expect(texts).toContain("each of 64 flows");
+    expect(texts).not.toContain("flow 1");
+    expect(await many.page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
+    expect(await many.elements()).toBeLessThan(6_000);
+    const none = await open(fileOf([grid(3, 2)]));
+    expect(await none.page.locator("#over-time").count()).toBe(0);
+    expect([...trouble, ...many.trouble]).toEqual([]);
+  });
+
+  test.each([
+    [30, 1280],
+    [30, 390],
+    [100, 1280],
+    [100, 390],
+  ])(
+    "a map of %d levels each way on %d pixels: labels apart, no hatching, no higher than a screen",
+    async (many, wide) => {
+      const { page, trouble } = await open(fileOf([grid(many, many)]), {
+        viewport: { width: wide, height: 900 },
+      });
+      expect(await page.locator("#heatmap [fill^='url(']").count()).toBe(0);
+      expect(await page.locator("#heatmap .reading").textContent()).toContain("Framed: confirmed");
+      expect(await page.locator("#heatmap .frames").getAttribute("d"), "a line around what was confirmed").toMatch(
+        /^M/,
+      );
+      const map = await page.locator("#heatmap .board svg").first().boundingBox();
+      expect(map?.height).toBeLessThan(720);
+      const boxes = await page.locator("#heatmap .board svg text").evaluateAll((all) =>
+        all
+          .filter((each) => /\d.[KM]iB$/.test(each.textContent ?? ""))
+          .map((each) => each.getBoundingClientRect())
+          .map(({ left, right, top, bottom }) => ({ left, right, top, bottom })),
+      );
+      const lowest = Math.max(...boxes.map((box) => box.top));
+      const across = boxes.filter((box) => box.top > lowest - 2).sort((a, b) => a.left - b.left);
+      const down = boxes.filter((box) => box.top <= lowest - 2).sort((a, b) => a.top - b.top);
+      expect(Math.min(across.length, down.length)).toBeGreaterThan(2);
+      across.slice(1).forEach((box, at) => expect(box.left).toBeGreaterThan(across[at]?.right ?? 0));
+      // The boxes of letters have room of their own above and below.
+      down.slice(1).forEach((box, at) => expect(box.top).toBeGreaterThan((down[at]?.bottom ?? 0) - 3));
+      expect(trouble).toEqual([]);
+    },
+  );
+
+  test.each([1280, 360])("texts of figures are large enough and stay within them on %d pixels", async (wide) => {
+    const view = long(grid(5, 4));
+    const confirmed = view.cells.filter((each) => each.stage === "confirm");
+    // One bar beside which the others are hardly seen.
+    for (const [at, each] of confirmed.entries()) each.cpu.ends_s_per_gib = at === 0 ? 40 : 0.2;
+    const [group] = view.groups;
+    // What is said of both sides of nothing has no room beside each other.
+    if (group?.twin) Object.assign(group.twin, { lower: -0.6, upper: 0.04 });
+    const { page } = await open(fileOf([view]), { viewport: { width: wide, height: 900 } });
+    const texts = await page.locator("figure .drawing svg text").evaluateAll((all) =>
+      all.flatMap((each) => {
+        const [text, own] = [each.textContent ?? "", each.getBoundingClientRect()];
+        const figure = each.closest("figure");
+        const edge = figure?.getBoundingClientRect();
+        const drawing = each.closest(".drawing > svg, .drawing svg");
+        if (!figure || !edge || !(drawing instanceof SVGSVGElement) || text === "") return [];
+        const zoom = drawing.getBoundingClientRect().width / (drawing.viewBox.baseVal.width || 1);
+        const size = Number.parseFloat(getComputedStyle(each).fontSize) * zoom;
+        return [
+          { name: `${figure.id}: ${text}`, small: size < 10.9, out: own.left < edge.left || own.right > edge.right },
+        ];
+      }),
+    );
+    expect(new Set(texts.map(({ name }) => name.split(":")[0])).size, "figures").toBeGreaterThan(7);
+    expect(texts.filter(({ small }) => small).map(({ name }) => name)).toEqual([]);
+    expect(texts.filter(({ out }) => out).map(({ name }) => name)).toEqual([]);
+  });
+
+  test("where contours run along one edge the closest is seen", async () => {
+    const { page } = await open(
+      fileOf([
+        session(
+          [1, 2, 3, 4].map((at) =>
+            cell({
+              id: `c${at}`,
+              factors: { transport: "unix", read_size: 1024 * (1 + (at % 2)), write_size: 1024 * (1 + (at >> 1)) },
+              rate: at === 1 ? 9e9 : 1e9,
+            }),
+          ),
+        ),
+      ]),
+    );
+    const dashes = await page
+      .locator("#heatmap .contours path")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("stroke-dasharray")));
+    expect(dashes.at(-1), "the last one lies above").toBe(null);
+    expect(new Set(dashes).size).toBe(3);
+  });
+
+  test("marks at the ends of their axes are seen whole", async () => {
+    const sizes = [1, 4].map((size) =>
+      cell({ id: `c${size}`, factors: { transport: "unix", read_size: size * 1024, write_size: 1024 } }),
+    );
+    for (const [at, each] of sizes.entries())
+      for (const [part, ns] of Object.entries({ p50: 2e4, p90: 5e4, p99: 9e4 }))
+        each.more[`total_${part}_ns`] = { metric: part, unit: "ns", median: ns * (at + 1), lower: null, upper: null };
+    const { page, trouble } = await open(fileOf([session(sizes, { varied: ["read_size"] })]));
+    const cut = await page.locator("#percentiles .drawing > svg").evaluate((drawing) => {
+      const { left, bottom } = drawing.getBoundingClientRect();
+      const marks = [...drawing.querySelectorAll("g:not([aria-hidden]) > :is(circle, path[transform])")].map((each) =>
+        each.getBoundingClientRect(),
+      );
+      // The margins of the drawing.
+      return {
+        marks: marks.length,
+        cut: marks.filter((box) => box.left < left + 62 || box.bottom > bottom - 40).length,
+      };
+    });
+    expect(cut).toEqual({ marks: 6, cut: 0 });
+    expect(trouble).toEqual([]);
+  });
+});
