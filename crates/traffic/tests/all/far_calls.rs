@@ -112,7 +112,7 @@ fn a_server_says_nothing_to_who_has_not_shown_its_ticket_or_shows_it_from_elsewh
         let mut heard = vec![0; 2000];
         for _ in 0..3 {
             guest.send(&ticket.shown_by(3)).unwrap();
-            assert_eq!(hears(&guest, &mut heard), ticket.shown_by(3)[..ANSWER]);
+            assert_eq!(hears(&guest, &mut heard), &ticket.shown_by(3)[..ANSWER]);
         }
         // Who shows the number of a flow that has come is nobody, and so is what it sends.
         let late = caller("127.0.0.1:0", at);
