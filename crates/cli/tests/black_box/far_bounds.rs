@@ -42,7 +42,7 @@ impl Caller {
 
     fn over(link: Arc<Link>, role: EndRole, levels: &Levels) -> Caller {
         let ticket = Ticket::fresh().unwrap();
-        let far = FarPath { agent: link.agent(), side: role.side(), ticket };
+        let far = FarPath::to(link.agent(), role.side(), ticket);
         let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
         cast.between(Some(far));
         let mut setup = Setup::of(levels).unwrap();

@@ -82,14 +82,14 @@ impl Limits {
         }
         self.allows(role, &setup)?;
         let Some(path) = setup.path_mut() else { return Err(not_made_for("a task without a path")) };
-        let far = path.far.filter(|far| far.ticket != Ticket::default());
-        if far.is_none_or(|far| far.side != role.side()) {
-            return Err(not_made_for("a path without a ticket"));
-        }
+        let far = path.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
+        let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
         // Listeners among which the kernel chooses share a port with nobody else.
         let port = if *path.options.get("reuseport") == Level::Switch(true) { 0 } else { between.port };
         path.host = Host { port, ..Host::at(between.here) };
-        path.far = far.map(|far| FarPath { agent: SocketAddr::new(between.peer, 0), ..far });
+        let caller = SocketAddr::new(between.peer, 0);
+        path.far =
+            Some(FarPath { end: far.end.map(|(_, side)| (caller, side)), relay: far.relay.and(Some(caller)), ..far });
         setup.cpus.clear();
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
         // Who measures gives an end up after one grace, and says so; it ends by itself where nobody does.
@@ -236,8 +236,7 @@ mod tests {
     }
 
     fn between_hosts(mut setup: Setup) -> Setup {
-        let far =
-            FarPath { agent: SocketAddr::new(HERE.into(), 1), side: Side::Sink, ticket: Ticket::fresh().unwrap() };
+        let far = FarPath::to(SocketAddr::new(HERE.into(), 1), Side::Sink, Ticket::fresh().unwrap());
         setup.path_mut().unwrap().far = Some(far);
         setup
     }
@@ -255,8 +254,12 @@ mod tests {
         let Command::Open(_, heard, None) = open(EndRole::Sink, asked.clone(), None).unwrap() else { panic!() };
         assert_eq!(heard.path().unwrap().host, Host { v4: HERE.into(), port: 7, ..Host::default() });
         assert!(heard.cpus.is_empty());
-        assert_eq!(heard.path().unwrap().far.unwrap().agent.ip(), IpAddr::from(PEER), "who comes with datagrams");
-        asked.path_mut().unwrap().far.as_mut().unwrap().side = Side::Source;
+        assert_eq!(
+            heard.path().unwrap().far.unwrap().faces().unwrap().ip(),
+            IpAddr::from(PEER),
+            "who comes with datagrams"
+        );
+        asked.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
         let elsewhere = Address::Ip(([203, 0, 113, 5], 80).into());
         let Command::Open(_, _, address) = open(EndRole::Source, asked, Some(elsewhere)).unwrap() else { panic!() };
         assert_eq!(address, Some(Address::Ip((PEER, 80).into())));
@@ -297,7 +300,7 @@ mod tests {
             check(role, None, |_| {});
         }
         let mut from = setup();
-        from.path_mut().unwrap().far.as_mut().unwrap().side = Side::Source;
+        from.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
         assert!(open(EndRole::Source, from, Some(Address::Path(PathBuf::from("/run/x")))).is_err());
         let run = serde_json::json!({"check": {"command": ["true"], "prepare": null, "server": null, "metric": "wall",
             "timeout_ns": 1}});
@@ -369,7 +372,11 @@ mod tests {
             |moved| limits.admitted(Command::Open(EndRole::Sink, Box::new(asked.clone()), None), between, moved);
         let Ok(Command::Open(_, heard, _)) = after(400) else { panic!() };
         assert_eq!(heard.bound, Some(Bound { bytes: 600, lasts_ns: 11 + 2 * GRACE_MAX_NS }));
-        assert_eq!(heard.path().unwrap().far.unwrap().agent.ip(), IpAddr::from(PEER), "who comes with datagrams");
+        assert_eq!(
+            heard.path().unwrap().far.unwrap().faces().unwrap().ip(),
+            IpAddr::from(PEER),
+            "who comes with datagrams"
+        );
         assert!(after(1000).unwrap_err().contains("--max-bytes"));
     }
 

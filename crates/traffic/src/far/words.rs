@@ -8,7 +8,7 @@ use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
 /// The version of these words and of the line. An agent of another one is not spoken to.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The longest message that an agent takes, bytes: a command with every CPU of a large machine.
 pub(super) const COMMAND_MAX: usize = 64 << 10;

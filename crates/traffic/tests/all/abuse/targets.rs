@@ -138,7 +138,7 @@ fn setup(transport: &str, engine: &str) -> String {
     let mut setup = Setup::of(&levels).expect("a setup");
     let ticket = Ticket::fresh().expect("random bytes");
     setup.path_mut().expect("a path").far =
-        Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+        Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
     serde_json::to_string(&setup).expect("its text")
 }
 
