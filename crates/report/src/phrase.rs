@@ -16,6 +16,12 @@ pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_
 
 /// The transport as the subject of a sentence.
 pub fn transport(levels: &Levels) -> String {
+    let relayed = levels.relay_host().map_or_else(String::new, |place| format!(", relayed at {place}"));
+    ends_joined(levels) + &relayed
+}
+
+/// How its two ends are joined.
+fn ends_joined(levels: &Levels) -> String {
     if let Some((place, direction)) = levels.far() {
         let protocol = if levels.transport().is_some_and(|of| of.is_udp()) { "UDP" } else { "TCP" };
         let direction = match direction {
@@ -25,6 +31,7 @@ pub fn transport(levels: &Levels) -> String {
         return format!("{protocol} {direction} the host {place}");
     }
     match levels.transport() {
+        Some(Transport::Tcp | Transport::Tcp6) if levels.relay_host().is_some() => "TCP".into(),
         Some(Transport::Unix) => "Unix sockets".into(),
         Some(Transport::UnixDatagram) => "Unix datagrams".into(),
         Some(Transport::Tcp) => "TCP over loopback".into(),

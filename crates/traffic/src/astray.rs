@@ -6,10 +6,10 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use bytegauge_sys::{listening, option, shared_port, socket};
+use bytegauge_sys::{io as sys_io, listening, option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 
 use crate::fault::Fault;
@@ -55,7 +55,7 @@ fn refused(error: io::Error, port: u16) -> io::Error {
 }
 
 /// Passes a connection on if a caller may begin with what it has said so far, and closes it otherwise.
-pub(crate) fn pass_on(connection: &OwnedFd, said: &[u8]) {
+pub(crate) fn pass_on(connection: impl AsFd, said: &[u8]) {
     if may_open(said) {
         let bytes = [&[said.len() as u8], said].concat();
         // An agent that takes no more of them has enough.
@@ -63,8 +63,12 @@ pub(crate) fn pass_on(connection: &OwnedFd, said: &[u8]) {
     }
 }
 
-/// Passes on who came to a listener that does not block and is about to close.
+/// Passes on who came to a listener that is about to close.
 pub(crate) fn pass_on_rest(listener: BorrowedFd<'_>) {
+    // An engine that waits for connections in the kernel has had it block.
+    if sys_io::set_nonblocking(listener, true).is_err() {
+        return;
+    }
     for _ in 0..LATE_MAX {
         match socket::accept(listener, false) {
             Ok(connection) => pass_on(&connection, &[]),

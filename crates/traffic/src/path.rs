@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bytegauge_model::{Levels, Place, Side, Transport, Work, option};
+use bytegauge_model::{EndRole, Levels, Place, Side, Transport, Work, option};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
@@ -34,7 +34,7 @@ pub struct PathSetup {
     /// Where a server listens that is not ours: then only the end that writes or calls is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Address>,
-    /// The end that is on another host, where one is.
+    /// Who is on another host, where somebody is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarPath>,
     /// How what is said is passed on, where a relay stands between the ends.
@@ -50,6 +50,7 @@ impl PathSetup {
     pub(crate) fn of(levels: &Levels, read_size: usize) -> Result<PathSetup, Fault> {
         let number = |name: &str| levels.get(name).number();
         let foreign = levels.foreign().map(|at| Address::of(&at)).transpose()?;
+        let relay = Between::of(levels)?;
         Ok(PathSetup {
             transport: levels
                 .transport()
@@ -62,8 +63,8 @@ impl PathSetup {
             options: option::requested(levels),
             host: Host::default(),
             foreign,
-            far: FarPath::of(levels)?,
-            relay: Between::of(levels)?,
+            far: FarPath::of(levels, relay.as_ref())?,
+            relay,
         })
     }
 
@@ -83,23 +84,48 @@ impl PathSetup {
     }
 }
 
-/// Of two ends on two hosts: where the far one is, which it is, and what data connections show.
+/// Of a path over several hosts: who is at which agent, and what data connections show.
+///
+/// To an end at an agent every other host is who called it: of those that it is told of, the address counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FarPath {
-    /// The agent there; to an end at an agent, who called it: of the other host, whoever is told of it, the address counts.
-    pub agent: SocketAddr,
-    /// The side of the path that is there.
-    pub side: Side,
+    /// The agent of one of the two ends, and that end's side of the path.
+    #[serde(default)]
+    pub end: Option<(SocketAddr, Side)>,
+    /// The agent of the relay between them.
+    #[serde(default)]
+    pub relay: Option<SocketAddr>,
     /// The trial's, once it begins.
     pub ticket: Ticket,
 }
 
 impl FarPath {
-    fn of(levels: &Levels) -> Result<Option<FarPath>, Fault> {
-        let Some((place, direction)) = levels.far() else { return Ok(None) };
-        let Place::Ip(agent) = place else {
-            return Err(Fault::Impossible(format!("{place} was never looked up")));
+    /// A path of which one end is at an agent.
+    pub fn to(agent: SocketAddr, side: Side, ticket: Ticket) -> FarPath {
+        FarPath { end: Some((agent, side)), relay: None, ticket }
+    }
+
+    /// The agent of whoever has this role; `None`: it is on this host.
+    pub fn agent(&self, role: EndRole) -> Option<SocketAddr> {
+        match role {
+            EndRole::Relay => self.relay,
+            role => self.end.filter(|(_, side)| *side == role.side()).map(|(agent, _)| agent),
+        }
+    }
+
+    /// The agent of whom the ends on this host talk to: both are joined to the relay, where there is one.
+    pub fn faces(&self) -> Option<SocketAddr> {
+        self.relay.or(self.end.map(|(agent, _)| agent))
+    }
+
+    fn of(levels: &Levels, relay: Option<&Between>) -> Result<Option<FarPath>, Fault> {
+        let agent = |place: Place| match place {
+            Place::Ip(agent) => Ok(agent),
+            place => Err(Fault::Impossible(format!("{place} was never looked up"))),
         };
-        Ok(Some(FarPath { agent, side: direction.far_side(), ticket: Ticket::default() }))
+        let end = levels.far().map(|(place, direction)| Ok((agent(place)?, direction.far_side()))).transpose()?;
+        // The path without a relay is one between its two ends.
+        let relay = levels.relay_host().filter(|_| relay.is_some()).map(agent).transpose()?;
+        Ok((end.is_some() || relay.is_some()).then_some(FarPath { end, relay, ticket: Ticket::default() }))
     }
 }

@@ -63,7 +63,7 @@ pub fn stopped(agent: Running) -> Ran {
     agent.wait().exits(0)
 }
 
-fn trials(running: &Running) -> usize {
+pub fn trials(running: &Running) -> usize {
     running.stdout().lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
@@ -79,7 +79,7 @@ fn long(bench: &Bench, place: &str, words: &str) -> Running {
 }
 
 /// Measures as soon as the agent has a place for it.
-fn measured_once_free(bench: &Bench, place: &str) -> Ran {
+pub fn measured_once_free(bench: &Bench, place: &str) -> Ran {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
@@ -229,8 +229,8 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
         // An agent that hears enough of them hangs up.
         let _ = match round % 4 {
             0 => stream.write_all(b"GET / HTTP/1.1\r\n\r\n"),
-            1 => stream.write_all(&b"bgfar\0\0\x02"[..usize::from(round) % 8]),
-            2 => stream.write_all(&[&b"bgfar\0\0\x02"[..], &[round; 48]].concat()),
+            1 => stream.write_all(&b"bgfar\0\0\x03"[..usize::from(round) % 8]),
+            2 => stream.write_all(&[&b"bgfar\0\0\x03"[..], &[round; 48]].concat()),
             _ => Ok(()),
         };
         silent.push(stream);
@@ -259,7 +259,7 @@ fn an_agent_of_another_version_is_named() {
         let _ = caller.read_to_end(&mut Vec::new());
     });
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
-    ran.exits(5).complains(&["version 65534", "this one 2", "one version of bytegauge on both hosts"]);
+    ran.exits(5).complains(&["version 65534", "this one 3", "one version of bytegauge on both hosts"]);
     other.join().unwrap();
 }
 
@@ -432,7 +432,7 @@ fn an_agent_is_not_made_to_hold_memory_by_whatever_comes() {
     std::thread::scope(|scope| (0..24).for_each(|_| drop(scope.spawn(|| first_word(wire::MESSAGE_MAX - 2)))));
     // Callers who say a byte now and then, more of them than are heard, for as long as they are.
     let mut slow: Vec<TcpStream> = (0..150).filter_map(|_| TcpStream::connect(&place).ok()).collect();
-    for byte in b"bgfar\0\0\x02xxxx" {
+    for byte in b"bgfar\0\0\x03xxxx" {
         slow.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -473,7 +473,7 @@ fn the_ends_of_an_agent_tell_what_they_use() {
     let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
     assert_eq!(link.used_ns(), Some(0));
     let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
-    cast.between(Some(FarPath { agent: link.agent(), side: Side::Sink, ticket: Ticket::default() }));
+    cast.between(Some(FarPath::to(link.agent(), Side::Sink, Ticket::default())));
     cast.end(EndRole::Sink).unwrap();
     let used_ns = link.used_ns().unwrap();
     assert!(used_ns > 0);

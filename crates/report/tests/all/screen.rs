@@ -382,7 +382,7 @@ fn a_program_s_words_are_quoted_for_a_shell() {
 }
 
 /// A group's choice.
-fn choice_of(view: &View, group: &str) -> bytegauge_model::CellId {
+fn choice_of(view: &View, group: &str) -> CellId {
     let group = view.groups.iter().find(|one| one.id.0 == group).expect("a group");
     group.recommendation.cell.clone().expect("a choice")
 }

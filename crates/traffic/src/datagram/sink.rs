@@ -343,7 +343,7 @@ mod tests {
         let levels: Levels = [("transport", "udp".into())].into_iter().chain(sizes).collect();
         let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
         let ticket = Ticket::fresh().unwrap();
-        setup.task.path.far = Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+        setup.task.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         (setup, ticket)
     }
 

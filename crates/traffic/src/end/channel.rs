@@ -87,7 +87,7 @@ pub struct Cast {
     ends: Ends,
     program: PathBuf,
     links: Vec<Arc<Link>>,
-    /// The end of the trial at hand that is on another host.
+    /// Who of the trial at hand is on another host.
     far: Option<FarPath>,
     /// By role and, of those on another host, its agent.
     channels: BTreeMap<(EndRole, Option<SocketAddr>), Channel>,
@@ -115,15 +115,15 @@ impl Cast {
     /// # Errors
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
-        let far = self.far.filter(|far| far.side == role.side());
-        let place = (role, far.map(|far| far.agent));
-        let link = || {
-            let link = self.far.and_then(|far| self.links.iter().find(|link| link.agent() == far.agent));
+        let agent = self.far.and_then(|far| far.agent(role));
+        let place = (role, agent);
+        let link = |agent| {
+            let link = self.links.iter().find(|link| Some(link.agent()) == agent);
             link.ok_or(ChannelError::Far { end: role, why: FarError::NoLink })
         };
         let mut channel = match self.channels.remove(&place) {
             Some(channel) => channel,
-            None if far.is_some() => Channel::far(role, link()?)?.greeted()?,
+            None if agent.is_some() => Channel::far(role, link(agent)?)?.greeted()?,
             None if self.ends == Ends::Threads
                 && !matches!(role, EndRole::Competitor | EndRole::Relay | EndRole::Command) =>
             {
@@ -131,9 +131,12 @@ impl Cast {
             }
             None => Channel::process(role, &self.program)?.greeted()?,
         };
-        if self.far.is_some() {
+        if let Some(far) = self.far {
             // Each end binds where the other host sees this one, and the other is told where this one sees it.
-            channel.host = if far.is_some() { Host::at(link()?.agent().ip()) } else { Host::at(link()?.near()) };
+            channel.host = match agent {
+                Some(agent) => Host::at(agent.ip()),
+                None => Host::at(link(far.faces())?.near()),
+            };
         }
         Ok(self.channels.entry(place).or_insert(channel))
     }

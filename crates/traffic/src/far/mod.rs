@@ -6,6 +6,7 @@
 
 mod agent;
 mod counted;
+mod forward;
 mod limits;
 mod link;
 mod post;
@@ -16,6 +17,7 @@ mod watch;
 mod words;
 
 pub use agent::{Agent, AgentSetup};
+pub use forward::Forward;
 pub use limits::Limits;
 pub use link::{FarError, FarFacts, Link};
 pub use words::VERSION;

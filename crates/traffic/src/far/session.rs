@@ -116,7 +116,8 @@ fn meet(
 /// What a session, or another line of it, begins with.
 fn welcome(office: &Office, session: Ticket) -> ToHome {
     let (program, machine) = (env!("CARGO_PKG_VERSION").into(), (office.setup.machine)());
-    ToHome::Welcome(Box::new(Welcome { program, machine, session }))
+    let missing_relays = office.missing_relays.clone();
+    ToHome::Welcome(Box::new(Welcome { program, machine, missing_relays, session }))
 }
 
 /// A place for a session, if it may have one.
@@ -290,9 +291,11 @@ impl Session<'_> {
             Err(reason) => self.say(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
                 match &command {
-                    // A server serves before anybody says `Go`.
+                    // A server and a relay serve before anybody says `Go`.
                     Command::Open(role, setup, _) => {
-                        setup.bound.iter().for_each(|bound| self.counted.opens(*bound, *role == EndRole::Server));
+                        setup.bound.iter().for_each(|bound| {
+                            self.counted.opens(*bound, matches!(role, EndRole::Server | EndRole::Relay));
+                        });
                     }
                     Command::Go => self.counted.goes(),
                     Command::Stop | Command::Quit => {}

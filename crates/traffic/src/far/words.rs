@@ -1,5 +1,7 @@
 //! What is said over the line between this host and an agent. Every word comes in a [`Said`], which numbers it.
 
+use std::collections::BTreeMap;
+
 use bytegauge_wire::MESSAGE_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +10,7 @@ use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
 /// The version of these words and of the line. An agent of another one is not spoken to.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The longest message that an agent takes, bytes: a command with every CPU of a large machine.
 pub(super) const COMMAND_MAX: usize = 64 << 10;
@@ -71,6 +73,9 @@ pub(super) struct Welcome {
     pub(super) program: String,
     /// Its machine, as sessions record one.
     pub(super) machine: Value,
+    /// Methods of a relay that it does not have, and why.
+    #[serde(default)]
+    pub(super) missing_relays: BTreeMap<String, String>,
     /// What to name when the line broke and the session is to go on.
     pub(super) session: Ticket,
 }

@@ -126,7 +126,7 @@ impl Waiting {
     /// Who shows no ticket may have come to see the agent.
     fn go_elsewhere(self, setup: &PathSetup) {
         if setup.shares_port() {
-            pass_on(&self.socket.into(), &self.shown[..self.have]);
+            pass_on(&self.socket, &self.shown[..self.have]);
         }
     }
 }

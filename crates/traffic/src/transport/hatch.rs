@@ -41,12 +41,13 @@ pub(super) struct Door {
 impl Door {
     /// Opens the door of a trial, at the agent's port where that is shared.
     pub(super) fn open(setup: &PathSetup, far: &FarPath) -> Result<Door, Fault> {
+        let other = far.faces().ok_or_else(|| Fault::Impossible("a door between two hosts on one".into()))?;
         let asked = setup.host.any_port(&setup.transport);
         let socket = shared(asked)?;
         socket.bind(&asked.into()).map_err(|error| unbindable(&Place::Ip(asked), error))?;
         let socket: UdpSocket = socket.into();
         let address = socket.local_addr().map_err(Fault::io("naming a UDP socket"))?;
-        Ok(Door { socket, address, ticket: far.ticket, other: far.agent.ip().to_canonical() })
+        Ok(Door { socket, address, ticket: far.ticket, other: other.ip().to_canonical() })
     }
 
     /// A socket at the same port for one source.
@@ -121,7 +122,7 @@ mod tests {
 
     fn path(flows: u64, ticket: Ticket) -> PathSetup {
         let levels = Levels::from([("transport", "udp".into()), ("flows", flows.into())]);
-        let far = Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+        let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() }
     }
 

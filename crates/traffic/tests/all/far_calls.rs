@@ -29,7 +29,7 @@ fn setup(server: Engine, client: &str) -> Setup<CallSetup> {
     let call = call(&mut setup);
     (call.server_engine, call.timeout_ns, call.path.read_size) = (server, 5_000_000_000, 64 << 10);
     let ticket = Ticket::fresh().unwrap();
-    call.path.far = Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+    call.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
     setup
 }
 

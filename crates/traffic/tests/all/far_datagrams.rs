@@ -28,7 +28,7 @@ fn setup(engine: &str) -> Setup {
     ]);
     let mut stream = StreamSetup::of(&levels).unwrap();
     let ticket = Ticket::fresh().unwrap();
-    stream.path.far = Some(FarPath { agent: ([127, 0, 0, 1], 1).into(), side: Side::Sink, ticket });
+    stream.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
     let timed = Setup { warmup_ns: 1_000_000, window_ns: 100_000_000, seed: 7, verify: true, ..Setup::to(stream) };
     timed.any()
 }

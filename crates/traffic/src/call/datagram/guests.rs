@@ -55,10 +55,9 @@ struct Place {
 impl GuestList {
     /// The list of a trial, where clients are on another host.
     pub(crate) fn of(path: &PathSetup) -> Option<Arc<GuestList>> {
-        path.far.map(|far| {
-            let places = Mutex::new(vec![Place::default(); path.flows]);
-            Arc::new(GuestList { ticket: far.ticket, other: far.agent.ip().to_canonical(), places })
-        })
+        let far = path.far?;
+        let places = Mutex::new(vec![Place::default(); path.flows]);
+        Some(Arc::new(GuestList { ticket: far.ticket, other: far.faces()?.ip().to_canonical(), places }))
     }
 
     /// Whether so much shown from there lets somebody in, or in again.
@@ -184,7 +183,7 @@ mod tests {
 
     fn list(ticket: Ticket) -> Arc<GuestList> {
         let levels = Levels::from([("transport", "udp".into()), ("flows", FLOWS.into())]);
-        let far = Some(FarPath { agent: ([192, 0, 2, 7], 1).into(), side: Side::Sink, ticket });
+        let far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, ticket));
         GuestList::of(&PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() }).unwrap()
     }
 
