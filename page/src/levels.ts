@@ -12,7 +12,9 @@ export function named(value: Level, factor: FactorView): string {
   // What a program of the user's takes has no unit: where it looks like a size it is told as one, as in the answers.
   if (factor.name === "value" && factor.unit == null)
     return value >= 1024 && value % 1024 === 0 ? bytes(value) : `${value}`;
-  return factor.unit == null ? count(value) : quantity(value, factor.unit);
+  if (factor.unit != null) return quantity(value, factor.unit);
+  // A level is told as it was asked for: 1024 entries are not 1.02k.
+  return Number.isInteger(value) && value % 1000 !== 0 ? `${value}` : count(value);
 }
 
 /** The levels that occur, names first in their order of appearance, then numbers ascending; absent ones last. */

@@ -56,6 +56,10 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   return drawn;
 }
 
+/** What a panel shows, above it and from the left edge of the drawing on; `left` is the margin there. */
+export const heading = (text: string, left: number, dy: number): Plot.Markish =>
+  Plot.text([text], { frameAnchor: "top-left", dx: 4 - left, dy, textAnchor: "start", fontWeight: 600, fill: ink() });
+
 /** At most so many of a kind in one picture: more can no longer be told apart. */
 export const SERIES_MAX = SYMBOLS.length;
 

@@ -56,7 +56,8 @@ export function nameOf(key: string): string {
     .replace(/(^|_)ns_per_/, "$1time per ")
     .replace(/_ns$/, "")
     .replaceAll("_", " ")
-    .replace("cpu", "CPU");
+    .replace("cpu", "CPU")
+    .replace(/\bnop\b/, "NOP");
 }
 
 /** Everything that the cells have a number for, the rate first. */

@@ -34,10 +34,11 @@ export const WORDS: readonly Word[] = [
   },
   {
     word: "second trials",
-    forms: ["twin", "twins", "A/A test"],
+    forms: ["twin", "twins"],
     meaning:
-      "the leading choice is measured twice in every block, as if it were two (its twin, an A/A test): what the two differ by is chance and disturbance",
+      "the leading choice is measured twice in every block, as if it were two (its twin): what the two differ by is chance and disturbance",
   },
+  { word: "A/A test", meaning: "the same measured against itself, which tells how far chance alone reaches" },
   {
     word: "paired",
     forms: ["paired blocks", "paired trials"],
@@ -133,8 +134,11 @@ export const WORDS: readonly Word[] = [
 const FORMS = new Map(
   WORDS.flatMap((each) => [each.word, ...(each.forms ?? [])].map((form) => [form.toLowerCase(), each] as const)),
 );
-// The longest first: it holds shorter ones.
-const FOUND = new RegExp(`\\b(${[...FORMS.keys()].sort((a, b) => b.length - a.length).join("|")})\\b`, "gi");
+// The longest first: it holds shorter ones. What is a flag, or a part of another word, is none.
+const FOUND = new RegExp(
+  `(?<![-\\w])(${[...FORMS.keys()].sort((a, b) => b.length - a.length).join("|")})(?![-\\w])`,
+  "gi",
+);
 
 /** What was explained already, where several texts stand together. */
 export type Told = Set<Word>;

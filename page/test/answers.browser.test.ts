@@ -286,6 +286,9 @@ inBrowser("the answers in a browser", () => {
     const [needed, has] = await page
       .locator("#avoid .table")
       .evaluate((table) => [table.scrollWidth, table.clientWidth] as const);
+    const line = page.locator("#avoid tbody tr").first();
+    expect(await line.evaluate((row) => getComputedStyle(row).borderBottomStyle), "lines are told apart").toBe("solid");
+    expect(await line.locator(".picture").isVisible()).toBe(false);
     expect(needed).toBeLessThanOrEqual(has);
     expect(await page.locator("#cells .table").evaluate((table) => getComputedStyle(table).backgroundImage)).toContain(
       "linear-gradient",

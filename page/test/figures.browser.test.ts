@@ -57,6 +57,15 @@ inBrowser("the figures in a browser", () => {
         expect(within, `${number} of ${across}`).toBe(true);
         expect(size).toBeGreaterThanOrEqual(11);
       }
+      const hidden = await map.evaluate((drawing) => {
+        const boxes = (all: string) => [...drawing.querySelectorAll(all)].map((each) => each.getBoundingClientRect());
+        const numbers = boxes("g[stroke-width] text");
+        return boxes("circle").filter((dot) => {
+          const [x, y] = [(dot.left + dot.right) / 2, (dot.top + dot.bottom) / 2];
+          return numbers.some(({ left, right, top, bottom }) => x > left && x < right && y > top + 3 && y < bottom);
+        }).length;
+      });
+      expect(hidden, "no dot on a number").toBe(0);
       expect(await map.locator("[fill^='url(']").count(), "hatched all the same").toBeGreaterThan(0);
       await page.context().close();
     }
@@ -285,6 +294,55 @@ inBrowser("the figures in a browser", () => {
       expect(trouble).toEqual([]);
     },
   );
+
+  test.each([1280, 360])("texts of figures are large enough and stay within them on %d pixels", async (wide) => {
+    const view = long(grid(5, 4));
+    const confirmed = view.cells.filter((each) => each.stage === "confirm");
+    // One bar beside which the others are hardly seen.
+    for (const [at, each] of confirmed.entries()) each.cpu.ends_s_per_gib = at === 0 ? 40 : 0.2;
+    const [group] = view.groups;
+    // What is said of both sides of nothing has no room beside each other.
+    if (group?.twin) Object.assign(group.twin, { lower: -0.6, upper: 0.04 });
+    const { page } = await open(fileOf([view]), { viewport: { width: wide, height: 900 } });
+    const texts = await page.locator("figure .drawing svg text").evaluateAll((all) =>
+      all.flatMap((each) => {
+        const [text, own] = [each.textContent ?? "", each.getBoundingClientRect()];
+        const figure = each.closest("figure");
+        const edge = figure?.getBoundingClientRect();
+        const drawing = each.closest(".drawing > svg, .drawing svg");
+        if (!figure || !edge || !(drawing instanceof SVGSVGElement) || text === "") return [];
+        const zoom = drawing.getBoundingClientRect().width / (drawing.viewBox.baseVal.width || 1);
+        const size = Number.parseFloat(getComputedStyle(each).fontSize) * zoom;
+        return [
+          { name: `${figure.id}: ${text}`, small: size < 10.9, out: own.left < edge.left || own.right > edge.right },
+        ];
+      }),
+    );
+    expect(new Set(texts.map(({ name }) => name.split(":")[0])).size, "figures").toBeGreaterThan(7);
+    expect(texts.filter(({ small }) => small).map(({ name }) => name)).toEqual([]);
+    expect(texts.filter(({ out }) => out).map(({ name }) => name)).toEqual([]);
+  });
+
+  test("where contours run along one edge the closest is seen", async () => {
+    const { page } = await open(
+      fileOf([
+        session(
+          [1, 2, 3, 4].map((at) =>
+            cell({
+              id: `c${at}`,
+              factors: { transport: "unix", read_size: 1024 * (1 + (at % 2)), write_size: 1024 * (1 + (at >> 1)) },
+              rate: at === 1 ? 9e9 : 1e9,
+            }),
+          ),
+        ),
+      ]),
+    );
+    const dashes = await page
+      .locator("#heatmap .contours path")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("stroke-dasharray")));
+    expect(dashes.at(-1), "the last one lies above").toBe(null);
+    expect(new Set(dashes).size).toBe(3);
+  });
 
   test("marks at the ends of their axes are seen whole", async () => {
     const sizes = [1, 4].map((size) =>

@@ -8,6 +8,7 @@ import {
   digits,
   duration,
   logTicks,
+  manyTimes,
   atMost,
   percent,
   quantity,
@@ -121,6 +122,12 @@ describe("words beside numbers", () => {
   });
   test("a bound is rounded up wherever it stands, and one that says nothing has no number", () => {
     expect([upTo(0.06228), upTo(15.77)].map(plain)).toEqual(["≤ 6.3 %", ">900 %"]);
+    expect([2, 2.81, 9.95, 10].map(manyTimes).map(plain)).toEqual([
+      "up to 2 ×",
+      "up to 2.9 ×",
+      "up to 10 ×",
+      "over 10 ×",
+    ]);
     expect([range(null, 0.06228), range(0.77, 1.851), range(0.08, 44)].map(plain)).toEqual([
       "0 % to 6.3 %",
       "77 % to 186 %",

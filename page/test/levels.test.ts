@@ -25,6 +25,16 @@ describe("levels", () => {
     const shown = [65_536, 8, 1500, "fast"].map((value) => named(value, factor).replaceAll("\u00a0", " "));
     expect(shown).toEqual(["64 KiB", "8", "1500", "fast"]);
   });
+  test("a count is told as it was asked for", () => {
+    const factor = { name: "entries", heading: "entries", summary: "", role: "choice" as const, unit: null };
+    expect([1, 1024, 4096, 20_000, 1_500_000].map((value) => named(value, factor))).toEqual([
+      "1",
+      "1024",
+      "4096",
+      "20k",
+      "1.5M",
+    ]);
+  });
   test("a factor varies if two cells differ in it", () => {
     expect(varying(grid(3, 1).cells, ["transport", "read_size", "write_size"])).toEqual(["read_size"]);
   });

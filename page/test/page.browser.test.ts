@@ -240,6 +240,17 @@ inBrowser("the page in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("a choice that no other session bounds is told in a line, without an empty drawing", async () => {
+    const [first, other] = [grid(5, 4), grid(4, 4)];
+    other.session = 2;
+    const both = between(first, other);
+    for (const choice of both.choices) Object.assign(choice, { lower: null, upper: null, finding: "absent" });
+    const { page, trouble } = await open(fileOf([first, other], both));
+    expect(await page.locator("#travelled").evaluate((line) => line.tagName)).toBe("P");
+    expect(await page.locator("#travelled").textContent()).toContain("none of them has a bound of it");
+    expect(trouble).toEqual([]);
+  });
+
   test("a page that is served follows its session, and leaves the reader where he is", async () => {
     const of = (status: "running" | "complete", text: string) => {
       const view = grid(3, 3);

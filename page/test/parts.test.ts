@@ -12,13 +12,13 @@ import { failing, flat, mayBeBest, merged, notTheFirst, ranked } from "../src/fi
 import { corners } from "../src/figures/over-time";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { percentileOf } from "../src/figures/percentiles";
-import { called, same } from "../src/figures/sessions";
+import { byWorth, called, same } from "../src/figures/sessions";
 import { axes, told, topOf } from "../src/figures/sweep";
 import { halves, rootTicks } from "../src/figures/forest";
 import { logarithmic } from "../src/look";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
-import { pieces, WORDS } from "../src/words";
+import { pieces, type Told, WORDS } from "../src/words";
 import { between, cell, grid, session } from "./planted";
 
 describe("a bound", () => {
@@ -123,6 +123,17 @@ test("a rate is a step as long as its interval", () => {
   ]);
 });
 
+test("cells of other sessions: what was confirmed comes first, however far its bound reaches", () => {
+  const planted = (id: string, stage: "confirm" | "screen", bound: [number, number] | null) =>
+    cell({ id, factors: {}, stage, bound });
+  const all = [
+    planted("screened", "screen", null),
+    planted("far", "confirm", [0, 1e12]),
+    planted("near", "confirm", [0, 0.1]),
+  ];
+  expect(all.sort(byWorth).map(({ id }) => id)).toEqual(["near", "far", "screened"]);
+});
+
 describe("words", () => {
   test("are explained where they are used first, and leave the text as it was", () => {
     const text = "Trials of a block: second trials, screened only, and blocks; looked at.";
@@ -135,6 +146,15 @@ describe("words", () => {
       "screened only",
     ]);
     expect(pieces("nothing of it")).toEqual([{ text: "nothing of it" }]);
+    const capitals = pieces("an A/A test of nops");
+    expect(capitals.filter((piece) => piece.meaning).map((piece) => piece.text)).toEqual(["A/A test", "nops"]);
+    expect(pieces("--profile sum, a block-device, flow_2"), "flags and parts of words").toHaveLength(1);
+  });
+  test("are explained once in texts that stand together", () => {
+    const told: Told = new Set();
+    const hinted = (text: string) => pieces(text, told).flatMap(({ text, meaning }) => (meaning ? [text] : []));
+    expect(hinted("a block of trials")).toEqual(["block", "trials"]);
+    expect(hinted("blocks and their margin")).toEqual(["margin"]);
   });
   test("are a list of different ones", () => {
     expect(new Set(WORDS.map(({ word }) => word)).size).toBe(WORDS.length);
@@ -227,7 +247,10 @@ describe("how many answers are how well known", () => {
 
 test("of many lines a few are drawn, that of the cell looked at among them", () => {
   const all = Array.from({ length: 12 }, (_, at) => 2 ** at);
-  expect(told(all.slice(0, 8), 4)).toEqual(all.slice(0, 8));
+  expect(told(all.slice(0, 6), 4)).toEqual(all.slice(0, 6));
+  expect(told(all.slice(0, 8), 4)).toHaveLength(5);
+  const names = ["epoll", "blocking", "tokio", "uring", "splice", "plain", "mmsg", "gso"];
+  expect(told(names, "gso"), "names stand for themselves").toEqual(names);
   const few = told(all, 2);
   expect(few).toEqual([1, 2, 8, 64, 256, 2048]);
   expect(told(all, 2048)).toHaveLength(5);
@@ -237,6 +260,7 @@ describe("measures", () => {
   test("names for people", () => {
     expect(nameOf("total_p99_9_ns")).toBe("latency p99.9");
     expect(nameOf("first_byte_p50_ns")).toBe("first byte p50");
+    expect(nameOf("cpu_ns_per_nop")).toBe("CPU time per NOP");
     expect(nameOf("server_cpu_ns_per_call")).toBe("server CPU time per call");
     expect(nameOf("ns_per_call")).toBe("time per call");
   });

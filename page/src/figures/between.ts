@@ -3,7 +3,7 @@
 import type { BetweenChoice, BetweenDifference } from "../data";
 import { questionOf } from "../data";
 import { capital, moreOf, percent } from "../format";
-import type { Figure } from "../frame";
+import type { Figure, Lacking } from "../frame";
 import type { Looking, State } from "../state";
 import { differences } from "./differences";
 
@@ -47,9 +47,9 @@ export function apart({ view, group }: Looking, state: State): Figure | null {
   const few = all.some(({ found }) => found.sessions_first < needed);
   const guessed = arms.filter((arm) => arm.stated_only).map((arm) => arm.name);
   const reading = [
-    `How much ${moreOf(question.cost)} each choice takes ${arms.length === 2 ? `with ${named(1)} ` : ""}than with ${first}. The shade is the margin of ${percent(margin)}${bars ? `; thick bars are intervals at ${percent(level)} with sessions as replicates` : ""}${single ? "; dashed ones tell how far apart two single runs were, and not why" : ""}. “Open” is what shows neither more, nor less, nor that it is within the margin.`,
+    `How much ${moreOf(question.cost)} each choice takes ${arms.length === 2 ? `with ${named(1)} ` : ""}than with ${first}. The shade is the margin of ${percent(margin)}${bars ? `; thick bars are intervals at ${percent(level)} with sessions as replicates` : ""}${single ? "; dashed bars tell how far apart two single runs were, and not why" : ""}. “Open” is what shows neither more, nor less, nor that it is within the margin.`,
     few &&
-      `Nothing is claimed before there are ${needed} sessions of ${first}: hours and boots differ by more than the trials of a session know.`,
+      `Nothing is claimed before ${first} has grown to ${needed} sessions: hours and boots differ by more than the trials of a session know.`,
     guessed.length > 0 && `What ${guessed.join(" and ")} does not state is taken to be as in the others.`,
     all.length > rows.length && `The first ${ROWS_MAX} of ${all.length} rows; the data has all.`,
   ];
@@ -98,7 +98,7 @@ export const FINDINGS: Record<BetweenChoice["finding"], string> = {
 };
 
 /** What one session chose, among the cells of another: which needs no history, for it is asked of that one's own blocks. */
-export function travelled({ view, group }: Looking, state: State): Figure | null {
+export function travelled({ view, group }: Looking, state: State): Figure | Lacking | null {
   const { between } = state;
   const question = questionOf(between, view, group);
   if (!between || !question) return null;
@@ -115,9 +115,16 @@ export function travelled({ view, group }: Looking, state: State): Figure | null
     alarm: choice.finding === "contradicted",
     more: FINDINGS[choice.finding],
   }));
+  const title = `Does the choice of session ${view.session} hold in the others?`;
+  if (rows.every((row) => row.lower == null && row.upper == null))
+    return {
+      id: "travelled",
+      title,
+      needs: "none of them has a bound of it, which takes confirmed trials of it there.",
+    };
   return {
     id: "travelled",
-    title: `Does the choice of session ${view.session} hold in the others?`,
+    title,
     reading: `What session ${view.session} chose, against the best of each other one's own group: how much ${moreOf(group.cost)} it takes there, by the bounds of that session; no bar where it has none. The shade is the margin of ${percent(between.margin)}: a bar that ends within it shows that the choice holds, one that begins beyond it contradicts the choice.`,
     table: () => ({
       columns: ["choice", "of_session", "in_session", "dearer_lower", "dearer_upper", "finding"],

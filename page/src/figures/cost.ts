@@ -5,7 +5,7 @@ import { candidates, type CellView, type GroupView, type Slice } from "../data";
 import { h } from "../dom";
 import { bytes, capital, digits, duration, logTicks, percent, trimmed } from "../format";
 import { type Figure, nothing, select } from "../frame";
-import { accent, draw, faint, ink, logarithmic, warn } from "../look";
+import { accent, draw, faint, heading, logarithmic, warn } from "../look";
 import type { Looking } from "../state";
 
 let end: "reader" | "writer" = "reader";
@@ -101,13 +101,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
             inset: 6,
           },
           marks: [
-            Plot.text([`${capital(metric)}: trials and curve`], {
-              frameAnchor: "top-left",
-              dy: -36,
-              textAnchor: "start",
-              fontWeight: 600,
-              fill: ink(),
-            }),
+            heading(`${capital(metric)}: the trials, and the curve`, 62, -36),
             Plot.ruleX(breaks, { x: (each) => Math.log2(each.at_bytes), stroke: warn(), strokeDasharray: "4 3" }),
             Plot.text(breaks, {
               x: (each) => Math.log2(each.at_bytes),
@@ -148,13 +142,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
             tickFormat: (ln: number) => `${ln < 0 ? "÷" : "×"} ${trimmed(Math.exp(Math.abs(ln)))}`,
           },
           marks: [
-            Plot.text(["Each trial against the curve"], {
-              frameAnchor: "top-left",
-              dy: -18,
-              textAnchor: "start",
-              fontWeight: 600,
-              fill: ink(),
-            }),
+            heading("Each trial against the curve", 62, -18),
             Plot.ruleY([0], { stroke: accent(), strokeWidth: 2 }),
             Plot.dot(points, {
               x: (point) => Math.log2(point.size),

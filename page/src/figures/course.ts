@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { capital, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { colours, draw, fromZero, ink, legend, paper, SERIES_MAX, SYMBOLS, warn } from "../look";
+import { colours, draw, fromZero, heading, ink, legend, paper, SERIES_MAX, SYMBOLS, warn } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
 
@@ -81,13 +81,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
           x: { ...x, ...(most > 0 ? { label: null } : since) },
           y: { ...axis, ticks: 5 },
           marks: [
-            Plot.text([capital(`${RATES[metric] ?? "rate"}, ${unitName}`)], {
-              frameAnchor: "top-left",
-              dy: -20,
-              textAnchor: "start",
-              fontWeight: 600,
-              fill: ink(),
-            }),
+            heading(capital(`${RATES[metric] ?? "rate"}, ${unitName}`), 66, -20),
             ...cells.flatMap((one, s) => {
               const own = points.filter((point) => point.s === s);
               const stroke = tone[s % tone.length] ?? ink();
@@ -121,8 +115,8 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
         drawings.push(
           draw(width, {
             ...shared,
-            height: 96,
-            marginTop: 20,
+            height: 106,
+            marginTop: 30,
             marginBottom: 38,
             x: { ...x, ...since },
             y: {
@@ -133,13 +127,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
               tickFormat: (share: number) => percent(share),
             },
             marks: [
-              Plot.text(["CPU time taken by the host (steal)"], {
-                frameAnchor: "top-left",
-                dy: -16,
-                textAnchor: "start",
-                fontWeight: 600,
-                fill: ink(),
-              }),
+              heading("CPU time taken by the host (steal)", 66, -24),
               Plot.ruleX(steal, {
                 x: "at",
                 y1: 0,

@@ -14,7 +14,7 @@ import {
   limitName,
 } from "../data";
 import { h, svg } from "../dom";
-import { atMost, axisUnit, capital, digits, withInterval } from "../format";
+import { atMost, axisUnit, capital, digits, manyTimes, moreOf, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, isDark, NARROW, paper, thinned } from "../look";
@@ -34,17 +34,16 @@ interface Wish {
 const wishes = new Map<string, Wish>();
 
 /**
- * How a number may stand in its tile, from what says most to what needs the least room: its own digits, or as many places as
- * the highest value has with so few.
+ * How a number may stand in its tile, from what says most to what needs the least room: with digits of its own, or with as
+ * many places as the highest value has in so many digits.
  */
 const WRITINGS = [
-  { digits: 3, brackets: true, size: 12 },
-  { digits: 3, brackets: true, size: 11 },
-  { digits: 3, brackets: false, size: 11 },
-  { digits: null, brackets: false, size: 11 },
+  { digits: 3, own: true, brackets: true, size: 12 },
+  { digits: 3, own: true, brackets: true, size: 11 },
+  { digits: 3, own: true, brackets: false, size: 11 },
+  { digits: 3, own: false, brackets: false, size: 11 },
+  { digits: 2, own: false, brackets: false, size: 11 },
 ] as const;
-/** Digits of the highest value where all have as many places. */
-const PLACES_OF = 2;
 type Writing = (typeof WRITINGS)[number];
 /** How wide a digit is, and a dot or a bracket, of the font's size. */
 const [DIGIT, DOT] = [0.64, 0.38];
@@ -133,9 +132,13 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
     const standing = isConfirmed(cell) ? `confirmed in ${trials}` : `screened in ${trials}, not confirmed`;
     const { above_best_upper: upper } = cell;
-    const most = upper == null ? "" : atMost(upper);
+    const more = moreOf(group.cost);
     const above =
-      upper == null ? [] : [`takes ${most.startsWith(">") ? "maybe" : "at most"} ${most} more time than the best`];
+      upper == null
+        ? []
+        : upper < 1
+          ? [`takes at most ${atMost(upper)} ${more} than the best`]
+          : [`may take ${manyTimes(1 + upper)} the best's ${more.replace("more ", "")}`];
     const limit =
       cell.limit.name === "unknown" ? limitName(cell.limit.name) : `limited by ${limitName(cell.limit.name)}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
@@ -202,10 +205,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const bright = (cell: CellView) =>
         measure.less ? 1 - share(measure.of(cell)?.mid ?? 0) : share(measure.of(cell)?.mid ?? 0);
       const hatch = `heat-hatch`;
-      const places = Math.max(0, PLACES_OF - 1 - Math.floor(Math.log10(top / unit.divisor)));
-      const number = (cell: CellView, { digits: many, brackets }: Writing) => {
+      const order = Math.floor(Math.log10(top / unit.divisor));
+      const number = (cell: CellView, { digits: many, own, brackets }: Writing) => {
         const value = (measure.of(cell)?.mid ?? 0) / unit.divisor;
-        const text = many == null ? value.toFixed(Math.min(places, 9)) : digits(value, many);
+        const text = own ? digits(value, many) : value.toFixed(Math.max(0, Math.min(many - 1 - order, 9)));
         return brackets && !isConfirmed(cell) ? `(${text})` : text;
       };
       const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tile);
@@ -271,9 +274,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             cells.filter((cell) => best.has(cell.id)),
             {
               ...place,
+              // In the corner, where it hides no number.
               r: roomy ? 3 : Math.min(2.5, high / 4),
-              dx: roomy ? tile / 2 - 8 : 0,
-              dy: roomy ? -high / 2 + 7 : 0,
+              dx: writing ? tile / 2 - (roomy ? 8 : 6) : 0,
+              dy: writing ? -high / 2 + (roomy ? 7 : 6) : 0,
               fill: "#fff",
               stroke: "#000",
             } as Plot.DotOptions,

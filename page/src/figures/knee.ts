@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { duration, logTicks, quantity } from "../format";
 import type { Figure } from "../frame";
 import { follows, named, varying } from "../levels";
-import { accent, draw, faint, ink, logarithmic, NARROW, paper, rows as laidOut, warn } from "../look";
+import { accent, draw, faint, heading, ink, logarithmic, NARROW, paper, rows as laidOut, warn } from "../look";
 import type { Looking } from "../state";
 
 export function knee({ view }: Looking): Figure | null {
@@ -177,13 +177,7 @@ function searched({ name, each, knee }: Row, width: number, top: number, [low, h
       label: null,
     },
     marks: [
-      Plot.text([`${name}: ${knee.percentile} of every probe`], {
-        frameAnchor: "top-left",
-        dy: -24,
-        textAnchor: "start",
-        fontWeight: 600,
-        fill: ink(),
-      }),
+      heading(`${name}: ${knee.percentile} of every probe`, 62, -24),
       lower != null && upper != null
         ? Plot.rect([0], {
             x1: lower,

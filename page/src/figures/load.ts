@@ -13,6 +13,7 @@ import {
   draw,
   type Entry,
   faint,
+  heading,
   ink,
   legend,
   logarithmic,
@@ -44,6 +45,8 @@ interface Point {
 interface Panel {
   title: string;
   unit: string;
+  /** What fell short of its load is crossed, since a queue makes it what it is. */
+  crossed?: boolean;
   of(point: Point): Interval | null;
 }
 
@@ -81,6 +84,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     keys.length > 0 && {
       title: `latency, ${short(percentile)} of the calls`,
       unit: "ns",
+      crossed: true,
       of: ({ cell: { more } }: Point) => {
         const time = more[percentile];
         return time?.median == null ? null : { mid: time.median, lower: time.lower ?? null, upper: time.upper ?? null };
@@ -105,7 +109,8 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     title: colour ? `Which ${axisName(factor)} under which offered load` : "What an offered load costs",
     reading: [
       bars && "Vertical lines are intervals.",
-      `A crossed mark answered less than ${percent(1 - SHORT)} of its load: from there on calls queue, and latency is mostly waiting.`,
+      points.some(late) &&
+        `Where less than ${percent(1 - SHORT)} of a load was answered its latency is crossed: calls queue there, and it is mostly waiting.`,
       without > 0 && `${without} of the ${points.length} marks are missing where too few calls were made.`,
     ]
       .filter((line) => line)
@@ -162,7 +167,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     },
   };
 
-  function drawn({ title, unit, of }: Panel, width: number): SVGSVGElement {
+  function drawn({ title, unit, crossed, of }: Panel, width: number): SVGSVGElement {
     const known = points.flatMap((point) => {
       const value = of(point);
       return value ? [{ ...point, value }] : [];
@@ -196,14 +201,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         insetTop: 8,
       },
       marks: [
-        Plot.text([capital(name && unit !== "share" ? `${title}, ${name}` : title)], {
-          frameAnchor: "top-left",
-          dx: -58,
-          dy: -28,
-          textAnchor: "start",
-          fontWeight: 600,
-          fill: ink(),
-        }),
+        heading(capital(name && unit !== "share" ? `${title}, ${name}` : title), 62, -28),
         unit === "share" ? Plot.ruleY([1], { stroke: faint(), strokeDasharray: "4 3" }) : null,
         ...series.flatMap((_, at) => {
           const own = known.filter((point) => point.series === at);
@@ -235,7 +233,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
             { x, y, ...ring(how) },
           ),
         ),
-        Plot.dot(known.filter(late), { x, y, ...cross() }),
+        crossed ? Plot.dot(known.filter(late), { x, y, ...cross() }) : null,
         Plot.tip(
           known,
           Plot.pointer({

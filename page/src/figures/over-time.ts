@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure } from "../frame";
-import { accent, colours, DASHES, draw, type Entry, faint, fromZero, ink, legend, paper } from "../look";
+import { accent, colours, DASHES, draw, type Entry, faint, fromZero, heading, ink, legend, paper } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
 
@@ -78,13 +78,7 @@ export function overTime({ view, group }: Looking): Figure | null {
           },
           y: { ...axis, ticks: 5 },
           marks: [
-            Plot.text([capital(`${title}, ${name}`)], {
-              frameAnchor: "top-left",
-              dy: -24,
-              textAnchor: "start",
-              fontWeight: 600,
-              fill: ink(),
-            }),
+            heading(capital(`${title}, ${name}`), 66, -24),
             warm ? Plot.rectX([warmup], { x1: 0, x2: warmup, fill: faint(), fillOpacity: 0.16 }) : null,
             ...marks,
             Plot.ruleY([0], { stroke: faint() }),

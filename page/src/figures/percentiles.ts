@@ -5,7 +5,7 @@ import { type CellView, candidates, isMeasured } from "../data";
 import { h } from "../dom";
 import { capital, duration, logTicks } from "../format";
 import { type Figure, select } from "../frame";
-import { colours, DASHES, draw, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
+import { colours, DASHES, draw, heading, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -143,13 +143,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
           inset: INSET,
         },
         marks: [
-          Plot.text(["Time of a call, log scale"], {
-            frameAnchor: "top-left",
-            dy: -24,
-            textAnchor: "start",
-            fontWeight: 600,
-            fill: ink(),
-          }),
+          heading("Time of a call, log scale", 62, -24),
           ...marks,
           width < 640 ? null : labels(last, tail, right),
           Plot.tip(

@@ -70,17 +70,19 @@ export function called({ session, plan, started }: View, between: Between | null
   return `${session}: ${what}${started.slice(0, 16).replace("T", " ")}`;
 }
 
+/** What was confirmed comes first, what is bounded closest before the rest: a bound may reach as far as it likes. */
+export const byWorth = (a: CellView, b: CellView): number =>
+  Number(isConfirmed(b)) - Number(isConfirmed(a)) ||
+  (a.above_best_upper ?? Number.MAX_VALUE) - (b.above_best_upper ?? Number.MAX_VALUE);
+
 export function sessions({ view, group }: Looking, state: State): Figure | null {
   const views = state.views.slice(0, SERIES_MAX);
   if (views.length < 2) return null;
   const own = candidates(view, group).filter(isMeasured);
-  const weight = (cell: CellView) => (isConfirmed(cell) ? 0 : 1e6) + (cell.above_best_upper ?? 1e3);
-  const shared = same(
-    views,
-    own.sort((a, b) => weight(a) - weight(b)),
-    questionOf(state.between, view, group),
-    view.session,
-  ).slice(0, ROWS_MAX);
+  const shared = same(views, own.sort(byWorth), questionOf(state.between, view, group), view.session).slice(
+    0,
+    ROWS_MAX,
+  );
   if (shared.length === 0) return null;
   // Sizes are read in their order.
   const numbers = varying(own, view.plan.varied).filter((factor) =>

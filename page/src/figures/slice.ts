@@ -5,7 +5,7 @@ import { axisName, type CellView, type FactorView, isConfirmed, level } from "..
 import { capital, withInterval as told } from "../format";
 import { nothing } from "../frame";
 import { named } from "../levels";
-import { accent, draw, fromZero, ink, logarithmic, paper, thinned } from "../look";
+import { accent, draw, fromZero, heading, ink, logarithmic, paper, thinned } from "../look";
 import type { Measure } from "../measure";
 
 /** More marks than this on a line are small. */
@@ -35,7 +35,7 @@ export function slice(
   const unit = name ? `, ${name}` : "";
   const whole = capital(`${measure.label} at ${title}${unit}`);
   // A name that is longer than its drawing stands in two lines.
-  const lines = whole.length * LETTER < width - LEFT ? [whole] : [capital(`${measure.label}${unit}`), `at ${title}`];
+  const lines = whole.length * LETTER < width ? [whole] : [capital(`${measure.label}${unit}`), `at ${title}`];
   const above = 14 * (lines.length - 1);
   return draw(width, {
     height: 210 + above,
@@ -66,13 +66,7 @@ export function slice(
     } as Plot.ScaleOptions,
     y: { ...axis, ticks: 5 },
     marks: [
-      Plot.text([lines.join("\n")], {
-        frameAnchor: "top-left",
-        dy: -24 - above,
-        textAnchor: "start",
-        fontWeight: 600,
-        fill: ink(),
-      }),
+      heading(lines.join("\n"), LEFT, -24 - above),
       numeric && withInterval.length > 1
         ? Plot.areaY(points, { x: at, y1: "lower", y2: "upper", fill: accent(), fillOpacity: 0.2 })
         : null,

@@ -6,7 +6,20 @@ import { h } from "../dom";
 import { capital, count, percent, quantity, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, held, levels, named, varying } from "../levels";
-import { colours, DASHES, draw, faint, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS, valueAxis } from "../look";
+import {
+  colours,
+  DASHES,
+  draw,
+  faint,
+  heading,
+  ink,
+  legend,
+  logarithmic,
+  paper,
+  SERIES_MAX,
+  SYMBOLS,
+  valueAxis,
+} from "../look";
 import { type Measure, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -27,9 +40,10 @@ const BESIDE = ["total_p99_ns", "ns_per_call"];
 const beside = (cells: CellView[]): string =>
   BESIDE.find((key) => cells.some((cell) => cell.more[key]?.median != null)) ?? NONE;
 
-/** Of more lines than can be told apart a few are drawn, evenly spread, and that of the cell looked at. */
+/** Of more lines than can be followed a few are drawn, evenly spread, and that of the cell looked at. */
 export function told(all: Level[], own: Level): Level[] {
-  if (all.length <= SERIES_MAX) return all;
+  // A size stands between others, which tell of it; a name stands for itself.
+  if (all.length <= (all.every((each) => typeof each === "number") ? SPREAD + 1 : SERIES_MAX)) return all;
   const spread = Array.from({ length: SPREAD }, (_, at) => all[Math.round((at * (all.length - 1)) / (SPREAD - 1))]);
   return all.filter((each) => each === own || spread.includes(each));
 }
@@ -310,13 +324,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       } as Plot.ScaleOptions,
       y: { ticks: 6, ...axis },
       marks: [
-        Plot.text([capital(name ? `${title}, ${name}` : title)], {
-          frameAnchor: "top-left",
-          dy: -28,
-          textAnchor: "start",
-          fontWeight: 600,
-          fill: ink(),
-        }),
+        heading(capital(name ? `${title}, ${name}` : title), 66, -28),
         ...marks,
         points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
         Plot.tip(

@@ -1,7 +1,7 @@
 //! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
 
 use crate::support::{Plan, session};
-use bytegauge_model::{Level, Stage};
+use bytegauge_model::{CellId, Level, Stage};
 use bytegauge_report::view::document::{GridAxis, GridView, Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
@@ -318,21 +318,32 @@ fn groups_are_named_where_they_are_spoken_of() {
     assert!(audit.iter().any(|said| said == "not run for g1: no time"), "{audit:?}");
 }
 
-#[test]
-fn two_speeds_are_told_with_their_question() {
+/// The noise line and the full text of a session in which every other trial of some cells of `g1` ran at half the speed.
+fn at_two_speeds(of: impl Fn(&[CellId]) -> Vec<CellId>) -> (String, String) {
     let mut data = session(&Plan { confirm_blocks: 60, ..noisy(0.001) });
-    let is_slow = |at: usize| at.is_multiple_of(2);
     let of_g1: Vec<_> =
         data.cells.iter().filter(|row| row.cell.group.0 == "g1").map(|row| row.cell.id.clone()).collect();
-    let split = &of_g1[of_g1.len() / 2];
-    for (at, trial) in data.trials.iter_mut().filter(|trial| trial.cell == *split).enumerate() {
-        trial.bytes = if is_slow(at) { trial.bytes / 2 } else { trial.bytes };
+    for split in of(&of_g1) {
+        for trial in data.trials.iter_mut().filter(|trial| trial.cell == split).step_by(2) {
+            trial.bytes /= 2;
+        }
     }
     let view = View::of(&data, &Settings::default());
-    let noise = view.answer.noise.join("; ");
-    assert!(noise.contains("g1 Unix: read ") && noise.contains(" has 2 speeds, "), "{noise}");
     let full = render::terminal::render(&view, &render::TerminalStyle { columns: 100, ..Default::default() });
+    (view.answer.noise.join("; "), full)
+}
+
+#[test]
+fn two_speeds_are_told_with_their_question() {
+    let (noise, full) = at_two_speeds(|cells| vec![cells[cells.len() / 2].clone()]);
+    assert!(noise.contains("g1 Unix: read ") && noise.contains(" has 2 speeds, "), "{noise}");
     assert!(full.contains(" has 2 speeds: "), "{full}");
+}
+
+#[test]
+fn how_many_others_have_two_speeds_is_told() {
+    let (noise, _) = at_two_speeds(<[CellId]>::to_vec);
+    assert!(noise.contains(" has 2 speeds, ") && noise.contains(" other choices)"), "{noise}");
 }
 
 #[test]
@@ -371,7 +382,7 @@ fn a_program_s_words_are_quoted_for_a_shell() {
 }
 
 /// A group's choice.
-fn choice_of(view: &View, group: &str) -> bytegauge_model::CellId {
+fn choice_of(view: &View, group: &str) -> CellId {
     let group = view.groups.iter().find(|one| one.id.0 == group).expect("a group");
     group.recommendation.cell.clone().expect("a choice")
 }

@@ -172,7 +172,7 @@ fn speeds(view: &View, questions: &Questions) -> Option<String> {
         .collect();
     let more = match all.len() {
         1 => String::new(),
-        n => format!(" (and {})", counted(n - 1, "choice more")),
+        n => format!(" (and {})", counted(n - 1, "other choice")),
     };
     Some(format!(
         "{}: {} has {} speeds, {unit}: {}{more}",
