@@ -344,6 +344,19 @@ mod tests {
     }
 
     #[test]
+    fn a_path_says_where_its_relays_stand() {
+        let check = |pairs: &[(&str, &str)], expected: &str| assert_eq!(transport(&levels(pairs)), expected);
+        let relayed = ("relay_host", "192.0.2.7:4711");
+        check(&[("transport", "tcp"), relayed], "TCP, relayed at 192.0.2.7:4711");
+        check(&[("transport", "tcp6"), ("relay_host", "[2001:db8::7]:1")], "TCP, relayed at [2001:db8::7]:1");
+        check(
+            &[("transport", "tcp"), ("host", "192.0.2.8:1"), relayed],
+            "TCP to the host 192.0.2.8:1, relayed at 192.0.2.7:4711",
+        );
+        check(&[("transport", "tcp"), ("relay_host", "auto")], "TCP over loopback");
+    }
+
+    #[test]
     fn groups_are_named_by_what_is_not_the_default() {
         let check = |pairs: &[(&str, &str)], label: &str, sentence: &str| {
             let levels = levels(pairs);
