@@ -113,7 +113,7 @@ impl FarPath {
         }
     }
 
-    /// The agent of whom the ends on this host talk to: both are joined to the relay, where there is one.
+    /// The agent of whoever the ends on this host are joined to: the relay's, where there is one.
     pub fn faces(&self) -> Option<SocketAddr> {
         self.relay.or(self.end.map(|(agent, _)| agent))
     }
