@@ -201,7 +201,7 @@ fn tenths(share: f64) -> String {
 fn busy(facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "others";
     let cpus = facts.busy?;
-    let found = format!("other programs kept {cpus:.1} CPUs busy");
+    let found = format!("other programs used {cpus:.1} CPUs");
     Some(match cpus {
         cpus if cpus >= BUSY => {
             mend(NAME, format!("{found}: see which, and end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")

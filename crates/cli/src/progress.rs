@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bytegauge_harness::{Event, Judgement, Observer};
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::Stage;
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{significant, significant_up};
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse, Nanos};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -113,7 +113,10 @@ impl Bar {
                 Some((estimate.median?, estimate, cell))
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let spread = estimate.relative_half_width().map(|share| format!(" ± {} %", significant(share * 100.0, 2)));
+        // As far as the farther end, rounded up: an interval is seldom even.
+        let reach = |(lower, upper): (f64, f64)| (upper - median).max(median - lower) / median;
+        let spread = estimate.lower.zip(estimate.upper).map(reach);
+        let spread = spread.map(|share| format!(" ± {} %", significant_up(share * 100.0, 2)));
         let rate = (cell.factors.workload().row().unit.rate)(median);
         Some(format!("  {rate}{} so far: {}", spread.unwrap_or_default(), describe(cell)))
     }

@@ -9,6 +9,7 @@ pub mod beside;
 mod data;
 pub mod errors;
 pub mod limit;
+mod outward;
 mod phrase;
 pub mod render;
 pub mod sentence;

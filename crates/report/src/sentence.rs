@@ -5,10 +5,11 @@
 //!
 //! Long because its tests spell every sentence out.
 
-use bytegauge_model::unit::{byte_rate, significant, significant_down, significant_up};
+use bytegauge_model::unit::{byte_rate, significant, significant_up};
 use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
+use crate::outward::{BOUND_MAX, at_most, percent_up, range, range_of_times};
 use crate::phrase::{capital, join, profile_phrase, rate_unit};
 
 /// What a verdict sentence is made of.
@@ -328,7 +329,7 @@ impl Verdict {
         let median = self.shown(rate.per_second);
         let Some((lower, upper)) = rate.interval else { return median };
         if self.workload == Workload::Check {
-            return self.with_interval_of_runs(&median, lower, upper);
+            return self.with_interval_of_runs(rate.per_second, lower, upper);
         }
         // Both ends in the unit of the median: `0.25 to 3.58` beside `2.84 GiB/s`.
         let base = match self.workload {
@@ -337,20 +338,20 @@ impl Verdict {
             _ => "bytes/s",
         };
         let (divisor, _) = rate_unit(base, rate.per_second);
-        let (lower, upper) = (significant_down(lower / divisor, 3), significant_up(upper / divisor, 3));
-        format!("{median} ({lower} to {upper})")
+        format!("{median} ({})", range(lower / divisor, upper / divisor))
     }
 
     /// The same of a program's runs, whose time is the rate's inverse.
-    fn with_interval_of_runs(&self, median: &str, lower: f64, upper: f64) -> String {
-        let (from, to) = if self.unit == "runs/s" { (upper, lower) } else { (lower, upper) };
-        let (from, to) = (self.shown(from), self.shown(to));
-        let number = |text: &str, unit: &str| text.strip_suffix(unit).map(|number| number.trim_end().to_owned());
-        let unit = median.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        match (number(&from, unit), number(&to, unit)) {
-            (Some(from), Some(to)) => format!("{median} ({from} to {to})"),
-            _ => format!("{median} ({from} to {to})"),
-        }
+    fn with_interval_of_runs(&self, per_second: f64, lower: f64, upper: f64) -> String {
+        let median = self.shown(per_second);
+        let (divisor, _) = rate_unit(self.unit, per_second);
+        let ends = match self.unit {
+            "runs/s" => range_of_times(1e9 / per_second, 1e9 / upper, 1e9 / lower),
+            "runs/M events" => range(1e6 / upper - 1.0, 1e6 / lower - 1.0),
+            "bytes/s" => range(lower / divisor, upper / divisor),
+            _ => range(lower, upper),
+        };
+        format!("{median} ({ends})")
     }
 
     fn placement_text(&self, placement: &Placement) -> String {
@@ -371,9 +372,6 @@ impl Verdict {
         }
     }
 }
-
-/// Above this, as a share, a bound says nothing but that it is large.
-pub const BOUND_MAX: f64 = 9.0;
 
 /// From here on a bound excludes not even that something takes twice the time of the best, as a share: it is no answer,
 /// however precise it reads.
@@ -404,29 +402,6 @@ pub fn times(times: f64) -> String {
 pub fn shown_age(ns: u64) -> String {
     let to = [1, MS / 10, MS][usize::from(ns >= MS) + usize::from(ns >= 10 * MS)];
     Nanos(ns.saturating_add(to / 2) / to * to).to_string()
-}
-
-/// A share that something is at most, for people: rounded up, so that what is not within 5 % does not read so.
-pub fn at_most(share: f64) -> String {
-    // Nothing is +0: -0 is printed with its sign.
-    let up = |parts: f64| ((share * parts - 1e-9).ceil().max(0.0) + 0.0) / parts * 100.0;
-    match share {
-        share if share >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
-        share if share >= 0.1 => format!("{:.0} %", up(100.0)),
-        _ => format!("{} %", significant(up(1000.0), 2)),
-    }
-}
-
-/// A share that something is at least, for people: rounded down.
-pub fn at_least(share: f64) -> String {
-    let digits = if share.abs() >= 0.1 { 3 } else { 2 };
-    format!("{} %", significant_down(share * 100.0, digits))
-}
-
-/// A share in per cent as [`percent`] has it, rounded up: the upper end of an interval.
-pub fn percent_up(share: f64) -> String {
-    let digits = if share.abs() >= 0.1 { 3 } else { 2 };
-    format!("{} %", significant_up(share * 100.0, digits))
 }
 
 /// How far a choice and its second measurement may be apart: `measured twice: at most 30 % apart`.
@@ -473,7 +448,7 @@ fn settle_text(settle: &Settle) -> String {
     let plural = if settle.blocks == 1 { "block" } else { "blocks" };
     let blocks = settle.blocks;
     let more = match settle.session_s {
-        Some(seconds) => format!("{} s more ({blocks} {plural})", significant(seconds.max(1.0), 2)),
+        Some(seconds) => format!("{} more ({blocks} {plural})", forecast(seconds)),
         None => format!("{blocks} more {plural}"),
     };
     let how = match settle.by_looks {
@@ -481,6 +456,13 @@ fn settle_text(settle: &Settle) -> String {
         false => ", which is more than this session has left",
     };
     format!("about {more} may settle it if nothing changes{how}")
+}
+
+/// How long something may take, rounded up to two digits: nobody knows it any better.
+pub fn forecast(seconds: f64) -> String {
+    let seconds = seconds.max(1.0).ceil();
+    let step = 10f64.powi((seconds.log10().floor() as i32 - 1).max(0));
+    format!("{:.0} s", (seconds / step).ceil() * step)
 }
 
 /// A budget as the flag takes it, rounded up to what a person would type.
@@ -598,12 +580,12 @@ mod tests {
             "Unix sockets, ends on different CPUs: not proven; the best so far is to read with 32 KiB and write with 256 KiB: \
              3.9 GiB/s (3.66 to 4.37); it takes at most 1.7 % more time than whichever confirmed choice is best (shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened); \
-             about 41 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
+             about 42 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
         );
         let settle = Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), by_looks: true };
         assert_eq!(
             settle_text(&settle),
-            "about 41 s more (30 blocks) may settle it if nothing changes: go on with --resume --until proven"
+            "about 42 s more (30 blocks) may settle it if nothing changes: go on with --resume --until proven"
         );
         let settle = Some(Settle { blocks: 1, session_s: None, budget_s: None, by_looks: false });
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
@@ -657,23 +639,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_at_least_is_rounded_down() {
-        let check = |share: f64, expected: [&str; 2]| assert_eq!([at_least(share), percent_up(share)], expected);
-        check(0.1259, ["12.5 %", "12.6 %"]);
-        check(0.0386, ["3.8 %", "3.9 %"]);
-        check(0.05, ["5 %", "5 %"]);
+    fn how_far_two_of_the_same_are_apart_is_rounded_up() {
         assert_eq!((apart(0.3041), apart(2.91)), ("at most 30.5 % apart".into(), "up to 4 × apart".into()));
-    }
-
-    #[test]
-    fn what_is_at_most_is_rounded_up() {
-        let check = |share: f64, expected: &str| assert_eq!(at_most(share), expected);
-        check(0.0504, "5.1 %");
-        check(0.05, "5 %");
-        check(0.017, "1.7 %");
-        check(0.0, "0 %");
-        check(0.321, "33 %");
-        check(12.0, ">900 %");
     }
 
     #[test]
@@ -750,6 +717,14 @@ mod tests {
             &verdict(Answer::Nothing("nothing was measured".into()), Vec::new()),
             "Unix sockets, ends on different CPUs: nothing is recommended: nothing was measured.",
         );
+    }
+
+    #[test]
+    fn a_forecast_has_two_digits() {
+        let cases = [(0.2, "1 s"), (41.2, "42 s"), (99.5, "100 s"), (3225.0, "3300 s"), (120.0, "120 s")];
+        for (seconds, expected) in cases {
+            assert_eq!(forecast(seconds), expected);
+        }
     }
 
     #[test]

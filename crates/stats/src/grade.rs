@@ -84,7 +84,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Steal(share) => write!(f, "steal {:.1} %", share * 100.0),
             Self::Throttled(ns) => write!(f, "cgroup throttled for {:.0} ms", ns / 1e6),
-            Self::ForeignLoad(cpus) => write!(f, "other programs used {cpus:.2} CPU"),
+            Self::ForeignLoad(cpus) => write!(f, "other programs used {cpus:.2} CPUs"),
             Self::StealUnknown => write!(f, "steal unknown"),
             Self::ThrottlingUnknown => write!(f, "cgroup throttling unknown"),
             Self::ForeignLoadUnknown => write!(f, "load of other programs unknown"),
@@ -152,7 +152,7 @@ mod tests {
         check(|e| e.steal_share = None, Grade::B, Some("steal unknown"));
         check(|e| e.steal_share = Some(0.01), Grade::A, None);
         check(|e| e.steal_share = Some(0.02), Grade::C, Some("steal 2.0 %"));
-        check(|e| e.foreign_load_cpus = Some(0.3), Grade::C, Some("other programs used 0.30 CPU"));
+        check(|e| e.foreign_load_cpus = Some(0.3), Grade::C, Some("other programs used 0.30 CPUs"));
         check(|e| e.steal_share = Some(0.06), Grade::D, Some("steal 6.0 %"));
         check(|e| e.throttled_ns = Some(2e6), Grade::D, Some("cgroup throttled for 2 ms"));
     }

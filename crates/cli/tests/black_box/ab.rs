@@ -62,9 +62,9 @@ fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
         ["ab", "--blocks", "3", "--metric", "time:took (.*)", "--a", "cmd:echo took 2", "--b", "cmd:echo took 3"];
     // Three blocks show nothing, six do.
     let decided = bench.run_args(&words.iter().copied().chain(["--until", "decided"]).collect::<Vec<_>>());
-    decided.exits(1).prints(&["b is worse", "look 2 of 3"]);
+    decided.exits(1).prints(&["b is worse", "judgement 2 of at most 3"]);
     bench.run_args(&words).exits(0).prints(&["not decided", "ab --resume 3"]);
-    bench.run("ab --resume 3 --until decided").exits(1).prints(&["b is worse", "look 2 of 3"]);
+    bench.run("ab --resume 3 --until decided").exits(1).prints(&["b is worse", "judgement 2 of at most 3"]);
     bench.run("ab --resume 1").exits(2).complains(&["session 1"]);
     bench.run("ab --until proven --a cmd:true --b cmd:true").exits(2).complains(&["decided"]);
 }

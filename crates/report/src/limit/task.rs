@@ -29,18 +29,18 @@ pub fn find(trials: &[&Trial]) -> LimitView {
         let server_cpus = server_ns / wall_ns;
         evidence.push(("server_cpus", server_cpus));
         // How much of a server's time the kernel had is not kept.
-        ("a run and its server keep", format!("{} of that the server", significant(server_cpus, 2)))
+        ("a run and its server use", format!("{} of that the server", significant(server_cpus, 2)))
     } else {
         let in_kernel = system_ns / cpu_ns;
         evidence.push(("system_share", in_kernel));
-        ("a run keeps", format!("{} of that in the kernel", percent(in_kernel)))
+        ("a run uses", format!("{} of that in the kernel", percent(in_kernel)))
     };
-    let busy = format!("{who} {} CPUs busy", significant(cpus, 2));
+    let used = format!("{who} {} CPUs", significant(cpus, 2));
     let (name, sentence) = match cpus {
-        cpus if cpus >= BUSY => (NAMES[0], format!("{busy}, {part}")),
-        cpus if cpus < WAITS && server_ns > 0.0 => (NAMES[1], format!("{busy}, {part}, and wait the rest of the time")),
-        cpus if cpus < WAITS => (NAMES[1], format!("{busy} and waits the rest of its time")),
-        _ => (UNKNOWN, format!("{busy}, {part}")),
+        cpus if cpus >= BUSY => (NAMES[0], format!("{used}, {part}")),
+        cpus if cpus < WAITS && server_ns > 0.0 => (NAMES[1], format!("{used}, {part}, and wait the rest of the time")),
+        cpus if cpus < WAITS => (NAMES[1], format!("{used} and waits the rest of its time")),
+        _ => (UNKNOWN, format!("{used}, {part}")),
     };
     view(name, Finding { sentence, evidence })
 }
@@ -83,15 +83,15 @@ mod tests {
 
     #[test]
     fn a_server_counts_as_a_part_of_the_run() {
-        check(280, None, NAMES[1], "a run keeps 0.28 CPUs busy and waits the rest of its time");
-        check(970, None, NAMES[0], "a run keeps 0.97 CPUs busy, 50 % of that in the kernel");
-        check(280, Some(360), UNKNOWN, "a run and its server keep 0.64 CPUs busy, 0.36 of that the server");
-        check(280, Some(1_000), NAMES[0], "a run and its server keep 1.3 CPUs busy, 1 of that the server");
+        check(280, None, NAMES[1], "a run uses 0.28 CPUs and waits the rest of its time");
+        check(970, None, NAMES[0], "a run uses 0.97 CPUs, 50 % of that in the kernel");
+        check(280, Some(360), UNKNOWN, "a run and its server use 0.64 CPUs, 0.36 of that the server");
+        check(280, Some(1_000), NAMES[0], "a run and its server use 1.3 CPUs, 1 of that the server");
         check(
             100,
             Some(100),
             NAMES[1],
-            "a run and its server keep 0.2 CPUs busy, 0.1 of that the server, and wait the rest of the time",
+            "a run and its server use 0.2 CPUs, 0.1 of that the server, and wait the rest of the time",
         );
     }
 }

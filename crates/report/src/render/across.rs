@@ -3,7 +3,8 @@
 use anstyle::AnsiColor;
 
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::sentence::{at_most, excludes_nothing, percent, up_to_times};
+use crate::outward::at_most;
+use crate::sentence::{excludes_nothing, percent, up_to_times};
 use crate::view::across::{AcrossAnswer, AcrossQuestion, AcrossView};
 
 /// Room before what belongs to a question.

@@ -5,6 +5,7 @@ use bytegauge_model::unit::{count_rate, significant};
 use bytegauge_model::{Level, Stage, factor};
 
 use crate::View;
+use crate::outward::ends;
 pub use crate::phrase::rate_unit;
 use crate::sentence::percent;
 use crate::view::document::{CellView, Estimate, GroupView, Standing, VerdictView};
@@ -203,21 +204,11 @@ pub fn fixed(value: f64, digits: i32) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The same, rounded to one side: by less than a billionth of the last digit a number may lie beside the one that was meant.
-fn directed(value: f64, digits: i32, round: fn(f64) -> f64) -> String {
-    let scale = 10f64.powi((digits - 1 - value.abs().max(1e-9).log10().floor() as i32).max(0));
-    let parts = value * scale;
-    let near = parts.round();
-    fixed(if (parts - near).abs() < 1e-9 { near } else { round(parts) } / scale, digits)
-}
-
-/// The interval without its unit: `3.85 – 3.99`; nothing without one.
+/// The interval without its unit: `3.85 – 3.99`; nothing without one. Zeros at the end stay, so that columns line up.
 pub fn interval(estimate: &Estimate, (unit, _): RateScale) -> String {
     let (Some(lower), Some(upper)) = (estimate.lower, estimate.upper) else { return String::new() };
-    let (lower, upper) = (lower / unit, upper / unit);
-    // As many digits as tell the two ends apart, which are rounded outwards.
-    let digits = (3..=5).find(|&digits| fixed(lower, digits) != fixed(upper, digits)).unwrap_or(3);
-    format!("{} – {}", directed(lower, digits, f64::floor), directed(upper, digits, f64::ceil))
+    let (ends, digits) = ends(lower / unit, upper / unit);
+    ends.map(|end| end.parse().map_or(end, |end| fixed(end, digits as i32))).join(" – ")
 }
 
 /// The median of another estimate as a count rate: `128 k/s`.

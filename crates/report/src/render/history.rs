@@ -4,7 +4,8 @@ use anstyle::AnsiColor;
 
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::sentence::{at_least, percent, percent_up};
+use crate::outward::Signed;
+use crate::sentence::percent;
 use crate::view::history::{HistoryLine, HistoryView};
 
 /// Room for the name of a section.
@@ -55,15 +56,12 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
 
 fn of_line(line: &HistoryLine) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
-    let signed = |share: f64| format!("{}{}", if share < 0.0 { "−" } else { "+" }, percent(share.abs()));
-    let difference = line.longer.map_or_else(|| "–".into(), |share| format!("time {}", signed(share)));
-    // Outwards, so that what is printed claims no more than was shown.
-    let least =
-        |share: f64| if share < 0.0 { format!("−{}", percent_up(-share)) } else { format!("+{}", at_least(share)) };
-    let most =
-        |share: f64| if share < 0.0 { format!("−{}", at_least(-share)) } else { format!("+{}", percent_up(share)) };
-    let interval = match (line.lower, line.upper) {
-        (Some(lower), Some(upper)) => format!(" ({} to {})", least(lower), most(upper)),
+    let of_time = [line.longer, line.lower, line.upper].map(|longer| longer.map(of_time));
+    let told = Signed::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
+    let [difference, lower, upper] = of_time;
+    let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", told.estimate(share)));
+    let interval = match (lower, upper) {
+        (Some(lower), Some(upper)) => format!(" ({})", told.interval(lower, upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
     };
     let verdict = match line.verdict {
@@ -72,4 +70,34 @@ fn of_line(line: &HistoryLine) -> String {
         other => other,
     };
     format!("{} → {}: {difference}{interval}: {verdict}", shown(line.rate_before), shown(line.rate_after))
+}
+
+/// By which share the time of before changed: who takes half as long takes 50 % less, and before it took 100 % longer.
+fn of_time(longer: f64) -> f64 {
+    if longer < 0.0 { longer / (1.0 - longer) } else { longer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_took_twice_as_long_before_takes_half() {
+        for (longer, expected) in [(0.5, 0.5), (-1.0, -0.5), (-0.25, -0.2), (0.0, 0.0)] {
+            assert!((of_time(longer) - expected).abs() < 1e-12, "{longer}");
+        }
+        let line = HistoryLine {
+            label: "tcp".into(),
+            unit: "bytes/s",
+            rate_before: Some(1e9),
+            rate_after: Some(2e9),
+            sessions_before: 5,
+            sessions_after: 1,
+            longer: Some(-1.0),
+            lower: Some(-1.2041),
+            upper: Some(-0.8013),
+            verdict: "better",
+        };
+        assert!(of_line(&line).ends_with(": time −50 % (−54.7 % to −44.4 %): better"), "{}", of_line(&line));
+    }
 }

@@ -11,8 +11,9 @@ use anstyle::AnsiColor;
 use super::cell_text::{fixed, rounded};
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
-pub(super) use crate::sentence::at_most as bound;
-use crate::sentence::{BOUND_MAX, is_nothing, percent, times};
+pub(super) use crate::outward::at_most as bound;
+use crate::outward::{BOUND_MAX, whole_percents};
+use crate::sentence::{is_nothing, percent, times};
 use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
 use bytegauge_model::factor;
 
@@ -666,6 +667,7 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     let block = block.then(|| "block: every choice once".to_owned());
     let all = rows.iter().any(|row| row.rate_all.is_some());
     let all = all.then(|| format!("all: {} of all trials, slow ones too", to_use.rate_unit));
+    let rough = rows.iter().any(|row| row.rough).then(|| "(rate): of few trials".to_owned());
     let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
         let short = heading(choice);
         let is_left = rows.iter().any(|row| row.shown.get(at).is_some_and(|text| text == "auto"));
@@ -679,6 +681,7 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     best.into_iter()
         .chain(block)
         .chain(all)
+        .chain(rough)
         .chain(ties)
         .chain(to_use.choices.iter().enumerate().filter_map(of_choice))
         .collect()
@@ -741,15 +744,12 @@ pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
 
 /// `g2 TCP, you read: read 4K 90–140 %, 16K 20–60 % above the best`.
 fn avoid_line(line: &AvoidLine, width: usize) -> String {
-    // Outwards, so that a range never claims more than was shown.
-    let least = |share: f64| format!("{:.0}", (share * 100.0 + 1e-9).floor());
-    let most = |share: f64| format!("{:.0}", (share * 100.0 - 1e-9).ceil());
     let end = format!(" above {}", line.against);
     let each = line.levels.iter().enumerate().map(|(at, level)| {
         let range = match level.dearer_upper.filter(|upper| *upper < BOUND_MAX) {
-            Some(upper) => format!("{}–{} %", least(level.dearer_lower), most(upper)),
+            Some(upper) => whole_percents(level.dearer_lower, upper).join("–") + " %",
             _ if level.dearer_lower >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
-            _ => format!("≥ {} %", least(level.dearer_lower)),
+            _ => format!("≥ {} %", whole_percents(level.dearer_lower, level.dearer_lower)[0]),
         };
         format!("{} {} {range}", if at == 0 { "" } else { "," }, level.level)
     });

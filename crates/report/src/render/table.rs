@@ -11,7 +11,7 @@ use crate::phrase;
 use crate::view::document::{CellView, DatagramView, GroupView};
 use crate::view::estimate::{RELAY_SWITCHES, RELAY_SYSTEM_CALLS};
 use crate::view::{View, relays};
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{count_rate, significant};
 use bytegauge_model::{CellKind, Stage, factor};
 
 /// So many of the best looks are shown while nothing is confirmed.
@@ -125,7 +125,7 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns.push(Column::new("a read", true, soon, |cell| bytes_a_call(cell, "calls_per_second")));
     columns.push(Column::new("reads", true, 6, |cell| calls(cell, "calls_per_second")));
     if has_writer {
-        columns.push(Column::new("writes", true, late, |cell| calls(cell, "write_calls_per_second")));
+        columns.push(Column::new("writes", true, late, writes));
     }
     columns.push(Column::new("short", true, 7, |cell| share(cell.counters.short_read_share)));
     if has_relays(view, group) {
@@ -144,6 +144,12 @@ fn bytes_a_call(cell: &CellView, calls: &str) -> String {
     let moved =
         cell.estimate.median.zip(cell.median(calls).filter(|calls| *calls > 0.0)).map(|(rate, calls)| rate / calls);
     moved.map_or_else(|| UNKNOWN.into(), mean_size)
+}
+
+/// Writes a second that the rate beside them takes: what the writer counted in a window of its own may be another number.
+fn writes(cell: &CellView) -> String {
+    let each = cell.counters.bytes_per_write.filter(|bytes| *bytes > 0.0);
+    cell.estimate.median.zip(each).map_or_else(|| UNKNOWN.into(), |(rate, bytes)| count_rate(rate / bytes))
 }
 
 fn has_relays(view: &View, group: &GroupView) -> bool {

@@ -6,7 +6,8 @@ use bytegauge_model::unit::significant;
 use super::cell_text::{fixed, rate};
 use super::paint::{Paint, wrap};
 use crate::View;
-use crate::sentence::percent;
+use crate::outward::range;
+use crate::phrase::rate_unit;
 use crate::view::cpu_of_unit;
 use crate::view::document::{VersusSideView, VersusView};
 
@@ -67,19 +68,26 @@ fn words(name: &str, side: &VersusSideView, width: usize, paint: &Paint) -> Vec<
 fn columns(view: &View, name: &str, side: &VersusSideView) -> [String; 4] {
     let cell = view.cell(&side.cell);
     let estimate = cell.map(|cell| &cell.estimate).filter(|estimate| estimate.median.is_some());
-    let shown = estimate.map_or_else(String::new, |estimate| {
-        let half = estimate.relative_half_width().map_or_else(String::new, |half| format!(" ± {}", percent(half)));
-        format!("{}{half}", rate(estimate.unit, estimate.median.unwrap_or_default()))
-    });
-    let per_run = estimate.filter(|estimate| estimate.unit == "runs/s").and_then(|estimate| estimate.median);
     let events = cell.and_then(|cell| cell.median("events_per_run"));
-    let shown = match per_run {
+    let shown = match estimate.and_then(|estimate| Some((estimate, estimate.median?))) {
         _ if events.is_some() => format!("{} events a run", significant(events.unwrap_or_default(), 4)),
+        None => String::new(),
         // What takes time is read as time.
-        Some(rate) if rate >= 1.0 => format!("{} ms a run, {shown}", fixed(1e3 / rate, 3)),
-        Some(rate) if rate > 0.0 => format!("{} s a run, {shown}", fixed(1.0 / rate, 3)),
-        _ => shown,
+        Some((estimate, rate)) if estimate.unit == "runs/s" && rate > 0.0 => {
+            let (unit, name) = if rate >= 1.0 { (1e3, "ms") } else { (1.0, "s") };
+            let ends = estimate.lower.zip(estimate.upper).map(|(lower, upper)| range(unit / upper, unit / lower));
+            format!("{} {name} a run{}", fixed(unit / rate, 3), in_brackets(ends))
+        }
+        Some((estimate, median)) => {
+            let (divisor, _) = rate_unit(estimate.unit, median);
+            let ends = estimate.lower.zip(estimate.upper).map(|(lower, upper)| range(lower / divisor, upper / divisor));
+            format!("{}{}", rate(estimate.unit, median), in_brackets(ends))
+        }
     };
     let cpu = side.cpu_ns.map_or_else(String::new, |ns| cpu_of_unit(&view.plan.workload, ns));
     [name.to_owned(), shown, cpu, format!("{} trials", side.trials)]
+}
+
+fn in_brackets(ends: Option<String>) -> String {
+    ends.map_or_else(String::new, |ends| format!(" ({ends})"))
 }

@@ -69,7 +69,7 @@ pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Con
         match (audit.finding, audit.strongest(), all) {
             (Finding::Contradicts, Some(rival), _) => {
                 let label = &conditions.cells[group.cell(Some(rival.cell))?].label;
-                let least = crate::sentence::at_least(rival.lower?.exp_m1());
+                let least = crate::outward::at_least(rival.lower?.exp_m1());
                 let what = if group.offered { "CPU time" } else { "time" };
                 Some(format!("in trials of {long} it takes at least {least} more {what} than {label}"))
             }

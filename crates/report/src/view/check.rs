@@ -4,7 +4,6 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the value that is there now was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::unit::{significant, significant_down, significant_up};
 use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
@@ -12,8 +11,9 @@ use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
 use super::settled::Settled;
+use crate::outward::{Signed, at_least, at_most};
 use crate::phrase;
-use crate::sentence::{at_least, at_most, percent};
+use crate::sentence::percent;
 
 /// The factor whose levels are tried.
 const VALUE: &str = "value";
@@ -105,9 +105,10 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
         return Some(said(format!("{value} against {}: {why}", shown(default)), id));
     };
-    let interval = format!("{} to {}", signed_by(lower, significant_down), signed_by(upper, significant_up));
+    let told = Signed::of(&[gain, lower, upper]);
+    let interval = told.interval(lower, upper);
     let how = match (lower > 0.0, upper < 0.0) {
-        (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), signed(gain)),
+        (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), told.estimate(gain)),
         (_, true) => format!("{value} is slower than {}, what you have: {interval}", shown(default)),
         _ => format!("{value} instead of {}: no gain is shown ({interval})", shown(default)),
     };
@@ -128,19 +129,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
 
 /// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.
 pub(crate) fn signed(share: f64) -> String {
-    signed_by(share, significant)
-}
-
-/// The same by a rounding of its own: the ends of an interval are rounded outwards.
-fn signed_by(share: f64, round: fn(f64, usize) -> String) -> String {
-    if share >= 1.0 {
-        return format!("{} ×", round(1.0 + share, 3));
-    }
-    let text = round(share * 100.0, if share.abs() >= 0.1 { 3 } else { 2 });
-    match text.strip_prefix('-') {
-        Some(less) => format!("−{less} %"),
-        None => format!("+{text} %"),
-    }
+    Signed::of(&[share]).estimate(share)
 }
 
 /// What became of what was advised: against the best that was confirmed here.

@@ -194,14 +194,6 @@ pub struct Estimate {
     pub upper: Option<f64>,
 }
 
-impl Estimate {
-    /// Half the interval over the median: the "± 1.8 %", as a share.
-    pub fn relative_half_width(&self) -> Option<f64> {
-        let (median, lower, upper) = (self.median?, self.lower?, self.upper?);
-        (median > 0.0).then(|| (upper - lower) / (2.0 * median))
-    }
-}
-
 /// One cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CellView {

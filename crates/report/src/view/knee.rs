@@ -3,13 +3,14 @@
 //! Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches lose there, so
 //! it is not the rate to plan with. Here stands what the searches saw beside it.
 
-use bytegauge_model::unit::call_rate;
+use bytegauge_model::unit::significant_down;
 use bytegauge_model::{Probe, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::document::{CellView, KneeView, ProbeView};
 use super::settled::Settled;
 use crate::limit::call::Objective;
+use crate::phrase::rate_unit;
 
 /// One search: its closed loop, its knee, and the lowest rate above it that was lost, where there was one.
 struct Searched<'a> {
@@ -48,7 +49,9 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
 
 /// The rate to plan with, in words: where the interval of the searches' median begins; `None` without an interval.
 pub fn planned(cell: &CellView) -> Option<String> {
-    Some(format!("plan with {}, where its interval begins", call_rate(cell.estimate.lower?)))
+    let lower = cell.estimate.lower?;
+    let (divisor, unit) = rate_unit(cell.estimate.unit, lower);
+    Some(format!("plan with {} {unit}, where its interval begins", significant_down(lower / divisor, 3)))
 }
 
 /// What the rules about limits look at.

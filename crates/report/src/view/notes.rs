@@ -10,7 +10,8 @@ use super::options;
 use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
-use crate::sentence::{at_most, percent};
+use crate::outward::at_most;
+use crate::sentence::percent;
 
 /// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.
 const FLOOR_AIM: f64 = 0.01;

@@ -9,8 +9,9 @@ use bytegauge_model::{Bytes, Level, Levels, Role};
 use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::CellView;
+use crate::outward::at_least;
 use crate::phrase::join;
-use crate::sentence::{at_least, percent};
+use crate::sentence::percent;
 
 /// So many times the system calls, or fewer, and the pieces of a request came together.
 const GATHERED: f64 = 0.85;

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, Counted, Level, Levels, Versus, VersusSide, factor};
+use bytegauge_model::unit::{significant, significant_down, significant_up};
+use bytegauge_model::{CellId, Counted, Level, Levels, Versus, VersusSide, Workload, factor};
 use bytegauge_stats::compare::{Comparison, Terms, Verdict, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::serial::merge;
@@ -82,7 +83,7 @@ impl Compared {
 fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
     let verdict = &group.verdict;
     if !group.standing.proves {
-        return Some("the session has not come to its first look".into());
+        return Some("too few pairs were measured to judge by".into());
     }
     if let Some(why) = verdict.inconclusive {
         return Some(why.to_string());
@@ -103,14 +104,22 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
     let side = |side: &VersusSide, own: Option<&Levels>, other: Option<&Levels>| {
         let at = conditions.settled.iter().position(|settled| settled.cell.id == side.cell);
         let cell = at.map(|at| &conditions.cells[at]);
-        let cpu = at.map(|at| conditions.settled[at].trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()));
+        let cpu = at.and_then(|at| {
+            let settled = &conditions.settled[at];
+            let each = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit());
+            match settled.cell.factors.workload() {
+                // As the table of both has it.
+                Workload::Stream => Some(conditions.cells[at].cpu.ends_s_per_gib? * 1e9 / (1_u64 << 30) as f64),
+                _ => median(&each.collect::<Vec<_>>()),
+            }
+        });
         VersusSideView {
             cell: side.cell.clone(),
             words: side.words.clone(),
             differs: differs(own, other),
             trials: cell.map_or(0, |cell| cell.trials),
             rate: cell.and_then(|cell| cell.estimate.median),
-            cpu_ns: cpu.and_then(|cpu| median(&cpu.collect::<Vec<_>>())),
+            cpu_ns: cpu,
             reason: cell.and_then(|cell| cell.reason.clone()),
         }
     };
@@ -229,11 +238,12 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
 fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> String {
     let within = percent(margin);
     let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
-    let scale = Scale::of(&[d, lower, upper], cost);
-    let Cost { verb, .. } = cost;
+    let scale = Scale { multiples: [d, lower, upper].iter().any(|ln| longer(*ln).abs() >= MULTIPLE), margin };
+    let Cost { verb, more, multiple, .. } = cost;
+    let name = if scale.multiples { multiple } else { more };
     let takes = |slower: &str, from: f64, to: f64| {
-        let (size, from, to) = (scale.size(d.abs()), scale.number(from.max(0.0)), scale.number(to));
-        format!("{slower} {verb}s {size} for the same work ({from} to {to})")
+        let (size, from, to) = (scale.estimate(d.abs()), scale.least(from.max(0.0)), scale.most(to));
+        format!("{slower} {verb}s {size} {name} for the same work ({from} to {to})")
     };
     // Where the interval holds no difference at all there is no slower one.
     let slower = match (lower > 0.0, upper < 0.0) {
@@ -241,60 +251,65 @@ fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> 
         (_, true) => Some(takes("a", -upper, -lower)),
         _ => None,
     };
+    let counts = format!("only more than {within} counts (--margin)");
     match verdict {
         Verdict::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
         Verdict::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
         Verdict::Equivalent => {
             let small = slower.map_or_else(String::new, |slower| format!("; {slower}"));
-            format!("as good: neither {verb}s more than {within} {} than the other{small}", cost.more)
+            format!("as good: neither {verb}s more than {within} {more} than the other{small}")
         }
         Verdict::Inconclusive => match slower {
-            Some(slower) => format!("not decided: {slower}, where {within} is the margin"),
+            Some(slower) => format!("not decided: {slower}, and {counts}"),
             None => format!(
-                "not decided: b may {verb} up to {} {than} a, and a up to {} {than} b, where {within} is the margin",
-                scale.size(upper),
-                scale.size(-lower),
-                than = scale.than()
+                "not decided: b may {verb} up to {} {name} {than} a, and a up to {} {name} {than} b; {counts}",
+                scale.most(upper),
+                scale.most(-lower),
+                than = if scale.multiples { "as" } else { "than" }
             ),
         },
     }
 }
 
 /// On which scale the differences of one text are told: nobody compares a percentage with a multiple.
-struct Scale<'a> {
+struct Scale {
     /// As multiples, `3 × as long`, since one of them is large; else as percentages, `5 % longer`.
     multiples: bool,
-    cost: &'a Cost,
+    margin: f64,
 }
 
 /// From here on a difference is a multiple: whoever takes twice as long or more.
 const MULTIPLE: f64 = 1.0;
 
-impl Scale<'_> {
-    /// Of differences that are told beside each other, in ln.
-    fn of<'a>(differences: &[f64], cost: &'a Cost) -> Scale<'a> {
-        let multiples = differences.iter().any(|ln| longer(*ln).abs() >= MULTIPLE);
-        Scale { multiples, cost }
+/// Digits beyond which nobody reads.
+const DIGITS_MAX: usize = 6;
+
+impl Scale {
+    /// A difference between two ends: `5 %`, `3 ×`.
+    fn estimate(&self, ln: f64) -> String {
+        self.shown(ln, 0, significant)
     }
 
-    /// A difference without its name: `5 %`, `3 ×`.
-    fn number(&self, ln: f64) -> String {
+    /// The larger end of an interval.
+    fn most(&self, ln: f64) -> String {
+        self.shown(ln, 0, significant_up)
+    }
+
+    /// The smaller end, to as many digits as show that it lies beyond the margin where it does.
+    fn least(&self, ln: f64) -> String {
+        let is_beyond = ln > self.margin.ln_1p();
+        let mut texts = (0..DIGITS_MAX).map(|more| self.shown(ln, more, significant_down));
+        let at_margin = self.shown(self.margin.ln_1p(), 0, significant);
+        let told = texts.find(|text| !is_beyond || *text != at_margin);
+        told.unwrap_or_else(|| self.shown(ln, 0, significant_down))
+    }
+
+    fn shown(&self, ln: f64, more_digits: usize, round: fn(f64, usize) -> String) -> String {
         match ln.exp_m1() {
             share if !share.is_finite() => "?".into(),
-            share if self.multiples => format!("{} ×", bytegauge_model::unit::significant(1.0 + share, 3)),
-            share => percent(share),
+            share if self.multiples => format!("{} ×", round(1.0 + share, 3 + more_digits)),
+            share => format!("{} %", round(share * 100.0, [2, 3][usize::from(share >= 0.1)] + more_digits)),
         }
-    }
-
-    /// A difference with its name: `5 % longer`, `3 × as long`.
-    fn size(&self, ln: f64) -> String {
-        let name = if self.multiples { self.cost.multiple } else { self.cost.more };
-        format!("{} {name}", self.number(ln))
-    }
-
-    /// What stands before the other one: `5 % longer than`, `3 × as long as`.
-    fn than(&self) -> &'static str {
-        if self.multiples { "as" } else { "than" }
     }
 }
 
@@ -323,22 +338,25 @@ mod tests {
         check(
             [1.0 / 3.36, 0.91, 2.8],
             Verdict::Inconclusive,
-            "not decided: b may take up to 2.8 × as long as a, and a up to 3.36 × as long as b, where 5 % is the margin",
+            "not decided: b may take up to 2.8 × as long as a, and a up to 3.36 × as long as b; only more than 5 % counts \
+             (--margin)",
         );
         check(
             [0.9, 1.0, 2.1],
             Verdict::Inconclusive,
-            "not decided: b may take up to 2.1 × as long as a, and a up to 1.11 × as long as b, where 5 % is the margin",
+            "not decided: b may take up to 2.1 × as long as a, and a up to 1.12 × as long as b; only more than 5 % counts \
+             (--margin)",
         );
         check(
             [0.8, 1.0, 1.5],
             Verdict::Inconclusive,
-            "not decided: b may take up to 50 % longer than a, and a up to 25 % longer than b, where 5 % is the margin",
+            "not decided: b may take up to 50 % longer than a, and a up to 25 % longer than b; only more than 5 % counts \
+             (--margin)",
         );
         check(
             [1.02, 1.06, 1.1],
             Verdict::Inconclusive,
-            "not decided: b takes 6 % longer for the same work (2 % to 10 %), where 5 % is the margin",
+            "not decided: b takes 6 % longer for the same work (2 % to 10 %), and only more than 5 % counts (--margin)",
         );
         check(
             [1.9, 1.95, 2.0],
@@ -350,5 +368,35 @@ mod tests {
             Verdict::Worse,
             "b is worse: b takes 50 % longer for the same work (40 % to 60 %), by more than 5 %",
         );
+        // Outwards, and yet beyond the margin where that is what decides.
+        check(
+            [1.0501, 1.0704, 1.0916],
+            Verdict::Worse,
+            "b is worse: b takes 7 % longer for the same work (5.01 % to 9.2 %), by more than 5 %",
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_interval_of_two_is_printed_outwards(lower in 1e-4f64..1.2, width in 1e-4f64..1.2, margin in 1u32..20) {
+            let margin = f64::from(margin) / 100.0;
+            let time = Cost { name: "time", verb: "take", more: "longer", multiple: "as long" };
+            let (upper, p) = (lower + width, 1.0);
+            let difference = lower + width / 2.0;
+            let verdict = Verdict::Inconclusive;
+            let comparison =
+                Comparison { difference, lower, upper, n: 12, p_any: p, p_beyond: p, p_equivalent: p, verdict };
+            let verdict = comparison.by_interval(margin);
+            let text = said(&comparison, verdict, margin, &time);
+            let (_, ends) = text.split_once('(').expect("an interval");
+            let (from, to) = ends.split_once(" to ").expect("two ends");
+            let ln = |end: &str| {
+                let number: f64 = end.split(' ').next().expect("a number").parse().expect(end);
+                if text.contains(" × as long") { number.ln() } else { (number / 100.0).ln_1p() }
+            };
+            proptest::prop_assert!(ln(from) <= lower + 1e-9 && ln(to) >= upper - 1e-9, "{lower} {upper}: {text}");
+            // What is called worse does not read as if it might be the margin.
+            proptest::prop_assert!(verdict != Verdict::Worse || ln(from) > margin.ln_1p(), "{lower} {margin}: {text}");
+        }
     }
 }

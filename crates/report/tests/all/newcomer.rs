@@ -1,7 +1,8 @@
 //! What a first screen was misread for by people who had nothing but the screen.
 
 use crate::support::{Plan, levels, session};
-use bytegauge_model::{CellKind, Level, SessionId, Stage};
+use bytegauge_model::unit::count_rate;
+use bytegauge_model::{CellKind, EndRole, Level, SessionId, Stage};
 use bytegauge_report::view::document::{Standing, UseRow};
 use bytegauge_report::{AcrossView, SessionData, Settings, View, render};
 
@@ -161,11 +162,20 @@ fn who_works_is_the_one_of_the_profile() {
 
 #[test]
 fn what_a_call_moves_agrees_with_the_rate_and_the_calls() {
-    let data = session(&Plan { noise: 0.001, ..reads(0.001) });
+    let mut data = session(&Plan { noise: 0.001, ..reads(0.001) });
+    // Writers count in a window of their own, in which they may well have been slower.
+    for trial in &mut data.trials {
+        trial.ends.get_mut(EndRole::Source).into_iter().for_each(|end| end.window_ns *= 3);
+    }
     let text = render::terminal::group_alone(&view(&data), "g1", &render::TerminalStyle { columns: 140, ..style() });
     let text = text.expect("a group");
     // Trials of 60,000 bytes a read: 58.6 KiB, where 59 would be another rate.
     assert!(text.contains("58.6 KiB"), "{text}");
+    let view = view(&data);
+    let rate =
+        view.cell(view.groups[0].recommendation.cell.as_ref().expect("a choice")).and_then(|cell| cell.estimate.median);
+    let writes = count_rate(rate.expect("a rate") / 60_000.0);
+    assert_eq!(text.matches(&writes).count(), 2, "reads and writes, {writes}: {text}");
 }
 
 /// Reads of two sizes by two congestion controls; the slow one is confirmed with so many of the sizes.
@@ -201,7 +211,111 @@ fn what_was_confirmed_of_a_bad_congestion_control_is_said_and_no_more() {
     };
     let (all, text) = of_congestion(&two_controls(2));
     assert_eq!(all.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr"], "{text}");
+    // One bound for one thing: what AVOID says is not said with another interval above.
+    assert!(
+        text.contains("matters more than buffers here: cubic reaches") && flat(&text).contains("; bbr: AVOID"),
+        "{text}"
+    );
     let (some, text) = of_congestion(&two_controls(1));
     assert_eq!(some.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr with 64K"], "{text}");
     assert!(text.contains("TCP_CONGESTION bbr with 64K "), "{text}");
+}
+
+#[test]
+fn one_for_all_with_the_higher_median_says_why_the_row_has_another() {
+    let few = |seed| Plan {
+        seed,
+        transports: vec!["unix"],
+        confirm_blocks: 3,
+        noise: 0.3,
+        read_sizes: vec![64 << 10, 256 << 10, 1 << 20],
+        write_sizes: vec![64 << 10],
+        ..Plan::default()
+    };
+    let mut explained = 0;
+    for seed in 1..30 {
+        let view = view(&session(&few(seed)));
+        let rows = &view.answer.to_use.rows;
+        let Some(one) = rows.iter().find(|row| row.one_for_all) else { continue };
+        let median = |row: &UseRow, choice: &UseRow| {
+            let group = &row.groups[0];
+            let mut cells = view.cells_of(group).filter(|cell| cell.kind == CellKind::Candidate);
+            let cell =
+                cells.find(|cell| choice.choice.iter().all(|(name, level)| cell.factors.get(name) == Some(level)));
+            cell.and_then(|cell| cell.estimate.median)
+        };
+        let own = rows.iter().filter(|row| !row.one_for_all);
+        let is_higher = own.clone().any(|row| median(row, one) > row.rate);
+        let note = one.note.clone().unwrap_or_default();
+        assert_eq!(note.contains("its median is higher"), is_higher, "seed {seed}: {note}: {rows:?}");
+        explained += usize::from(is_higher);
+        if is_higher {
+            assert!(flat(&screen(&view)).contains("its median is higher"), "{}", screen(&view));
+        }
+    }
+    assert!(explained > 0, "no planted session has such a row");
+    // Of three questions one has too few blocks: nobody cut the session off.
+    let cut = |seed| {
+        let mut data = session(&Plan { confirm_blocks: 9, ..few(seed) });
+        let last = data.groups[2].group.id.clone();
+        let gone = data.blocks.iter().filter(|block| block.group == last && block.stage == Stage::Confirm).skip(4);
+        let gone: Vec<u64> = gone.map(|block| block.index).collect();
+        data.blocks.retain(|block| !gone.contains(&block.index));
+        data.trials.retain(|trial| !gone.contains(&trial.block));
+        let rows = view(&data).answer.to_use.rows;
+        let one = rows.iter().find(|row| row.one_for_all)?.note.clone().unwrap_or_default();
+        Some((rows, one))
+    };
+    let (rows, note) = (1..30).find_map(cut).expect("one for all");
+    assert!(rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("4 blocks alone"))), "{rows:?}");
+    assert!(
+        !note.contains("cut off") && (note.contains("as above") || note.contains("4 blocks alone")),
+        "{note}: {rows:?}"
+    );
+}
+
+#[test]
+fn what_the_system_chooses_lies_between_no_two_sizes() {
+    let mut data = session(&Plan { seed: 5, ..reads(0.4) });
+    for row in &mut data.cells {
+        let factors = &mut row.cell.factors;
+        let auto = factors.get("read_size").number() == Some(1 << 20);
+        factors.set("rcvbuf", if auto { Level::auto() } else { factors.get("read_size").clone() });
+        factors.set("read_size", Level::Number(64 << 10));
+    }
+    let view = view(&data);
+    let row = &view.answer.to_use.rows[0];
+    assert!(row.ties.iter().any(|tie| tie["rcvbuf"] == "auto") && row.ties.len() > 1, "{row:?}");
+    let tied = row.tied.clone().unwrap_or_default();
+    assert!(tied.ends_with(", auto"), "{tied}: {row:?}");
+}
+
+#[test]
+fn too_few_blocks_beside_other_programs_ask_for_more_time_as_well() {
+    let mut data = session(&Plan { confirm_blocks: 3, ..reads(0.05) });
+    data.record.plan = serde_json::json!({ "budget_ns": 5_000_000_000_u64, "asked": ["stream", "--budget", "5s"] });
+    data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.2));
+    let view = view(&data);
+    let next = view.answer.next.join(" | ");
+    assert!(
+        next.starts_with("bytegauge doctor | ") && next.contains("and longer: so few blocks bound nothing"),
+        "{next}"
+    );
+    assert!(next.contains("bytegauge stream --budget 20s") && !next.contains("more than time does"), "{next}");
+    // Rates in brackets are explained where they stand.
+    let text = screen(&view);
+    assert!(text.contains("(rate): of few trials"), "{text}");
+}
+
+#[test]
+fn nobody_is_told_to_take_a_choice_with_a_bound_that_it_has_not() {
+    let mut told = 0;
+    for seed in 1..40 {
+        let view = view(&session(&Plan { seed, ..reads(0.04 * seed as f64) }));
+        let next = view.answer.next.join("; ");
+        let is_bounded = view.groups[0].recommendation.bound.is_some_and(|bound| bound < 1.0);
+        told += usize::from(next.contains("take the choice with its bound"));
+        assert!(is_bounded || !next.contains("with its bound"), "{seed}: {next}");
+    }
+    assert!(told > 0, "no planted session has such a line");
 }

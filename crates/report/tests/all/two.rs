@@ -1,5 +1,6 @@
 //! What is said of two where it is not decided: one forecast wherever it stands, and why the session went no further.
 
+use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
@@ -49,8 +50,14 @@ fn next_says_what_the_report_says_of_more_time() {
     let versus = view.versus.as_ref().expect("two");
     assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
     let next = next(&view);
-    assert!(next.contains("ab --resume 12 --until decided") || next.contains("measure again"), "{next}");
-    assert!(next.contains("it ended after look 1 of 3: the next would take"), "{next}");
+    assert!(next.contains("ab --resume 12 --until decided") || next.contains("--budget"), "{next}");
+    assert!(next.contains("it ended after judgement 1 of 3: the next would take"), "{next}");
+    assert!(!next.contains("look") && !versus.text.contains("is the margin"), "{next}: {}", versus.text);
+    assert!(
+        view.answer.holds[0].contains("(judgement 1 of at most 3; 95 % for all together)"),
+        "{:?}",
+        view.answer.holds
+    );
     assert!(!next.contains("--until proven") && !next.contains("near the margin"), "{next}");
     let forecast = next.split(" | ").find(|line| line.starts_with("about ")).expect("a forecast");
     let markdown = render::markdown::render(&view);
@@ -70,4 +77,23 @@ fn a_session_of_two_that_was_cut_off_forecasts_nothing() {
     let view = view(&data);
     assert!(next(&view).contains("ab --resume 12"), "{}", next(&view));
     assert!(!view.groups[0].recommendation.text.contains("may decide it"), "{}", view.groups[0].recommendation.text);
+}
+
+#[test]
+fn both_tables_of_two_have_the_same_cpu_time() {
+    let view = view(&two(0.5, 12));
+    let versus = view.versus.as_ref().expect("two");
+    let screen = render::screen::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
+    for side in [&versus.a, &versus.b] {
+        let in_full = view.cell(&side.cell).and_then(|cell| cell.cpu.ends_s_per_gib).expect("CPU time");
+        let said = format!("{} CPU s/GiB", significant(in_full, 3));
+        assert!(screen.contains(&said), "{said}: {screen}");
+    }
+    assert!(screen.contains(" by 12 pairs of a and b, not by the medians") && !screen.contains('±'), "{screen}");
+    // What was measured twice, and the harness's own trials, stand in no table.
+    let mut data = two(0.5, 12);
+    data.trials.iter_mut().for_each(|trial| trial.machine.as_mut().expect("the machine").steal_ns = 10_000_000);
+    let noise = self::view(&data).answer.noise.join("; ");
+    let trials = versus.a.trials + versus.b.trials;
+    assert!(noise.contains(&format!("in {trials} of the {trials} trials that these numbers come from")), "{noise}");
 }

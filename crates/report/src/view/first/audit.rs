@@ -4,7 +4,8 @@ use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus};
 
 use super::super::document::{AuditView, CellView, GroupView, View};
 use super::{Questions, resource};
-use crate::sentence::{at_least, at_most, percent_up, shown_age};
+use crate::outward::{at_least, at_most, percent_up, whole_percents};
+use crate::sentence::{is_nothing, shown_age};
 
 /// Trials of this length need no audit, nanoseconds.
 const LONG_NS: u64 = 250_000_000;
@@ -24,7 +25,7 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
             questions.of_group(group),
             label(&audit.choice),
             label(better),
-            range(less(rival.dearer_lower?), less(rival.dearer_upper?)),
+            whole_percents(less(rival.dearer_lower?), less(rival.dearer_upper?)).join(" to ") + " %",
             resource(view)
         ))
     };
@@ -86,12 +87,12 @@ fn not_run(view: &View, missing: &[&GroupView]) -> Option<String> {
 fn held(view: &View, questions: &Questions, held: &[(&GroupView, &AuditView)], long: Nanos) -> Option<String> {
     let bound = held.iter().filter_map(|(_, audit)| audit.bound).reduce(f64::max)?;
     let groups: Vec<&GroupView> = held.iter().map(|(group, _)| *group).collect();
-    Some(format!(
-        "held in trials of {long}{}: takes at most {} more {} than its rivals there",
-        of(view, questions, &groups),
-        at_most(bound.max(0.0)),
-        resource(view)
-    ))
+    let more = match is_nothing(bound) {
+        true => "no".to_owned(),
+        false => format!("at most {}", at_most(bound)),
+    };
+    let (of_groups, what) = (of(view, questions, &groups), resource(view));
+    Some(format!("held in trials of {long}{of_groups}: takes {more} more {what} than its rivals there"))
 }
 
 /// ` for g2, g6`; nothing where all questions are meant.
@@ -106,10 +107,4 @@ fn of(view: &View, questions: &Questions, groups: &[&GroupView]) -> String {
 /// By so much less a rival takes where the choice takes so much more.
 fn less(dearer: f64) -> f64 {
     dearer / (1.0 + dearer)
-}
-
-/// `12 to 40 %`, `-3 to 7 %`: outwards.
-fn range(lower: f64, upper: f64) -> String {
-    let whole = |percent: f64| format!("{:.0}", percent + 0.0);
-    format!("{} to {} %", whole((lower * 100.0 + 1e-9).floor()), whole((upper * 100.0 - 1e-9).ceil()))
 }

@@ -124,7 +124,7 @@ fn pinned(view: &View) -> Option<String> {
     Some(format!("ends pinned to {where_to} (yours are not? --placement unpinned)"))
 }
 
-fn scope(view: &View) -> String {
+pub fn scope(view: &View) -> String {
     let ages = view.groups.iter().filter_map(|group| group.age_ns);
     let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
     let seconds = view.elapsed_ns.map(|ns| format!("these {}", seconds(ns)));

@@ -1,11 +1,11 @@
 //! What to do next, and the commands that show the rest: each command one line that can be copied.
 
-use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, SessionStatus};
+use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{GroupView, Standing, UseView, View};
 use super::crowd;
-use crate::sentence::{FORECAST_MAX_S, budget};
+use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast};
 
 /// How much longer a new session is worth a try.
 const LONGER: f64 = 4.0;
@@ -70,6 +70,10 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         let doctor = "bytegauge doctor".to_owned();
         // Those of others cannot be ended.
         return match rest_of_looks(view, &open, imported) {
+            None if open.iter().all(|group| group.blocks.used < MIN_BLOCKS) => {
+                let says = format!("{says}, and longer: so few blocks bound nothing");
+                [doctor, says].into_iter().chain(longer(view, &open, imported).into_iter().flatten().take(1)).collect()
+            }
             None => {
                 let says = format!("{says}, which helps more than time does");
                 [doctor, says].into_iter().chain(again_with(view, None)).collect()
@@ -86,13 +90,15 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         let soonest = forecasts.filter(|seconds| *seconds <= FORECAST_MAX_S).reduce(f64::min);
         let more = match soonest {
             Some(seconds) => format!(
-                "more time hardly pays: to prove {} may take {} s more",
+                "more time hardly pays: to prove {} may take {} more",
                 if open.len() == 1 { "it" } else { "one of them" },
-                significant(seconds.ceil(), 2)
+                forecast(seconds)
             ),
             None => "more time alone would hardly prove more".to_owned(),
         };
-        vec![format!("{more}: take the choice with its bound, or ask {less}")]
+        let is_bounded = |group: &&GroupView| group.recommendation.bound.is_some_and(|bound| !excludes_nothing(bound));
+        let take = if open.iter().all(is_bounded) { "take the choice with its bound, or " } else { "" };
+        vec![format!("{more}: {take}ask {less}")]
     })
 }
 
@@ -115,7 +121,7 @@ fn blocks_left(open: &[&GroupView]) -> Option<f64> {
 fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[String; 2]> {
     let factor = blocks_left(open).filter(|_| !imported)?;
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
-    let at_most = significant((elapsed_s * (factor - 1.0)).max(1.0).ceil(), 2);
+    let at_most = forecast(elapsed_s * (factor - 1.0));
     let (settled, all) = (within(open, factor), open.len());
     // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
     let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
@@ -126,7 +132,7 @@ fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[St
         (_, false) if all == 1 => "may prove the open one if the noise stays".to_owned(),
         (_, false) => format!("may prove {settled} of {all} open ones if the noise stays"),
     };
-    Some([format!("{} --until proven", resume(view)), format!("at most about {at_most} s; {what}")])
+    Some([format!("{} --until proven", resume(view)), format!("at most about {at_most}; {what}")])
 }
 
 /// The looks that are left, where they may prove something; else a longer session, of which nothing is known yet.
@@ -161,12 +167,17 @@ pub fn resume(view: &View) -> String {
     match plan {
         _ if view.versus.is_some() => format!("bytegauge ab --resume {}", view.session),
         Some(plan) => format!("bytegauge run {plan} --resume {}", view.session),
-        None => format!("bytegauge {} --resume {}", view.plan.workload, view.session),
+        None => {
+            // `relay` is a command of its own, which asks a stream or calls.
+            let asked = view.plan.asked.as_ref().and_then(|asked| asked.first()).filter(|word| *word != "run");
+            let command = asked.map_or(view.plan.workload.as_str(), String::as_str);
+            format!("bytegauge {command} --resume {}", view.session)
+        }
     }
 }
 
 /// The command that asks the same in a new session, with another budget where one is given; `None` where it is not known.
-fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
+pub fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
     let asked = view.plan.asked.as_deref()?;
     // What stands behind -- is the command of a program.
     let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());

@@ -8,8 +8,9 @@ use bytegauge_model::{CellId, CellKind, Nanos};
 use super::super::document::{CellView, GroupView, View};
 use super::super::stolen::TOLD_P;
 use super::{Questions, crowd, resource, rows};
+use crate::outward::at_most;
 use crate::phrase::rate_unit;
-use crate::sentence::{at_most, excludes_nothing, measured_twice, percent, up_to_times};
+use crate::sentence::{excludes_nothing, measured_twice, percent, up_to_times};
 
 /// Values that failed are named, unless there are more.
 const FAILED_NAMED_MAX: usize = 6;
@@ -29,7 +30,9 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     said.extend(uneven(view, questions));
     said.extend(once_avoided(view, questions));
     said.extend(speeds(view, questions));
-    let sum = |of: fn(&CellView) -> usize| view.cells.iter().map(of).sum::<usize>();
+    // Of what the rows show: second measurements and the harness's own trials stand in no table.
+    let shown = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let sum = |of: fn(&CellView) -> usize| shown().map(of).sum::<usize>();
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     if hit > 0 {
         said.push(format!("the host took CPU in {hit} of the {trials} trials that these numbers come from"));
@@ -39,7 +42,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     }
     let told_above = crowd(view).is_some();
     if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= FOREIGN_TOLD && !told_above) {
-        said.push(format!("other programs kept {} CPUs busy meanwhile", significant(cpus, 2)));
+        said.push(format!("other programs used {} CPUs meanwhile", significant(cpus, 2)));
     }
     if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
         said.push(format!("bytegauge itself takes {} of the fastest real call", percent(share)));

@@ -440,8 +440,11 @@ fn for_all(
     if groups.len() < 2 || cells.len() < groups.len() {
         return None;
     }
-    let of_groups =
-        groups.iter().filter_map(|group| Some((*group, *cells.iter().find(|cell| cell.group == group.id)?)));
+    // Where nothing is bounded over all of them, those say why that have no bound by themselves.
+    let lacks = |group: &GroupView| own.bound.is_none() && group.recommendation.bound.is_none();
+    let any_lacks = groups.iter().any(|group| lacks(group));
+    let of_groups = groups.iter().filter(|group| !any_lacks || lacks(group));
+    let of_groups = of_groups.filter_map(|group| Some((*group, *cells.iter().find(|cell| cell.group == group.id)?)));
     let each: Vec<(Standing, Option<String>)> = of_groups
         .map(|(group, cell)| (cell, standing(view, group, cell, own.proven, own.bound, own.survives_exchange)))
         .map(|(cell, believed)| with_caveat(cell, believed))
@@ -451,6 +454,12 @@ fn for_all(
     let times = groups.first().and_then(|group| times(group, own.bound, note.as_ref()));
     let said = times.is_none() && rows.iter().any(|row| row.note.is_some() && row.note == note);
     let note = if said { Some("as above".into()) } else { note };
+    let led = groups.iter().zip(rows).filter_map(|(group, row)| {
+        let cell = cells.iter().find(|cell| cell.group == group.id)?;
+        cell.estimate.median.zip(row.rate).is_some_and(|(one, own)| one > own).then_some(row.standing)
+    });
+    let note = note.into_iter().chain(higher_median(led)).collect::<Vec<_>>();
+    let note = (!note.is_empty()).then(|| note.join("; "));
     let row = UseRow {
         groups: groups.iter().map(|group| group.id.clone()).collect(),
         profiles: verdict.profiles.clone(),
@@ -465,6 +474,16 @@ fn for_all(
         ..rows.first()?.clone()
     };
     Some(filled(row, &cells, columns))
+}
+
+/// Why the row of a single question does not have the choice for all, whose median there is the higher one: choices are
+/// compared within blocks, where the order may be another, and of those that are shown to do the cheapest is named.
+fn higher_median(standings: impl Iterator<Item = Standing>) -> Option<String> {
+    let why = |standing| match standing {
+        Standing::Proven => "its median is higher; the row's is proven and cheaper",
+        _ => "its median is higher, but blocks decide",
+    };
+    standings.max().map(|standing| why(standing).to_owned())
 }
 
 /// Rows that agree in all but their level of one condition, as one row.

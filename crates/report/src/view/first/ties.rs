@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::super::document::{CellView, GroupView, UseRow, View};
 use super::resource;
+use crate::outward::at_most;
 use crate::phrase;
 use crate::sentence::is_nothing;
 
@@ -36,17 +37,19 @@ pub fn fill(view: &View, group: &GroupView, named: &CellView, row: UseRow) -> Us
     UseRow { ties: cells.into_iter().map(choice).collect(), tied, ..row }
 }
 
-/// `64K–1M` where nothing that was measured between them has left; else one by one.
+/// `64K–1M, auto` where nothing that was measured between the sizes has left; else one by one.
 fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &[&CellView]) -> String {
     let own = named.level(factor);
     let kept: BTreeSet<Level> = tied.iter().map(|cell| cell.level(factor)).collect();
     let show = |level: &Level| phrase::compact(factor, level);
-    let measured: BTreeSet<Level> = candidates(view, group).map(|cell| cell.level(factor)).collect();
-    if let (Some(first), Some(last)) = (kept.first(), kept.last()) {
-        let between = |level: &&Level| *level >= first && *level <= last;
-        let whole = measured.iter().filter(between).all(|level| kept.contains(level) || *level == own);
-        if whole && first < last && first.number().is_some() {
-            return format!("{}–{}", show(first), show(last));
+    // What has no number, as what the system chooses, lies between no two.
+    let (sizes, names): (Vec<&Level>, Vec<&Level>) = kept.iter().partition(|level| level.number().is_some());
+    if let [first, .., last] = sizes[..] {
+        let measured = candidates(view, group).map(|cell| cell.level(factor)).filter(|level| level.number().is_some());
+        let mut between = measured.filter(|level| level >= first && level <= last);
+        if between.all(|level| kept.contains(&level) || level == own) {
+            let range = format!("{}–{}", show(first), show(last));
+            return [range].into_iter().chain(names.into_iter().map(show)).collect::<Vec<_>>().join(", ");
         }
     }
     match kept.len() {
@@ -103,7 +106,7 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
     (bound < BOUND_TOLD).then(|| {
         let more = match is_nothing(bound) {
             true => String::new(),
-            false => format!("; at most {:.0} % more {}", (bound * 100.0).ceil(), resource(view)),
+            false => format!("; at most {} more {}", at_most(bound), resource(view)),
         };
         format!(
             "for all {}: {} {} (shown worse in none{more})",

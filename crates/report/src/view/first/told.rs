@@ -160,6 +160,12 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
         let (divisor, unit) = phrase::rate_unit(cell.estimate.unit, rate);
         format!(" reaches {} {unit},", significant(rate / divisor, 3))
     });
+    // What the rows below say with a bound of their own is not said with another one here.
+    if group.avoid.iter().any(|found| found.factor == lever.factor && found.level == lever.from) {
+        let (to, from, question) = (shown(&lever.to), shown(&lever.from), questions.of_group(group));
+        let reaches = rate.map_or_else(String::new, |rate| rate.trim_end_matches(',').to_owned());
+        return Some(format!("{name} matters more than {what} here: {to}{reaches} ({question}); {from}: AVOID"));
+    }
     let least = significant_down(lever.times_lower, 2);
     let range = match lever.times_upper {
         Some(upper) => format!("{least} to {} ×", significant_up(upper, 2)),

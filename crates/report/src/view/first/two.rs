@@ -1,13 +1,12 @@
 //! The first screen of a session that compares two: what limits each, how far the verdict holds, and what to do next.
 
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, session};
 
 use super::super::document::{AnswerView, LookView, VersusSideView, VersusView, View};
-use super::{Questions, head, next, noise, rows};
+use super::{Questions, head, holds, next, noise, rows};
 use crate::phrase;
-use crate::sentence::FORECAST_MAX_S;
-use crate::sentence::percent;
+use crate::sentence::{FORECAST_MAX_S, budget, forecast, measured_twice, percent};
 
 /// Everything that the first screen says of two.
 pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
@@ -17,7 +16,7 @@ pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
         to_use: rows::to_use(view, &questions),
         gain: vec![versus.text.clone()],
         why: why(view, versus),
-        holds: holds(view, versus),
+        holds: shown(view, versus),
         noise: noise::noise(view, &questions),
         next: next(view, versus, imported),
         more: next::more(view),
@@ -36,21 +35,21 @@ fn why(view: &View, versus: &VersusView) -> Vec<String> {
     }
 }
 
-fn holds(view: &View, versus: &VersusView) -> Vec<String> {
+fn shown(view: &View, versus: &VersusView) -> Vec<String> {
     let group = view.groups.first();
-    let looks = group.and_then(|group| group.look.as_ref()).map(|look| format!("look {} of {}", look.done, look.of));
-    let shown = (versus.blocks > 0).then(|| {
-        format!(
-            "interval at {} from {} paired blocks{}",
-            percent(versus.level),
-            versus.blocks,
-            looks.map_or_else(String::new, |looks| format!(" ({looks}; all together 95 %)"))
-        )
+    let judged = group.and_then(|group| group.look.as_ref());
+    let judged = judged.map(|look| format!(" (judgement {} of at most {}; 95 % for all together)", look.done, look.of));
+    let by_pairs = (versus.blocks > 0).then(|| {
+        let used = group.map_or(versus.blocks, |group| group.blocks.used.max(versus.blocks));
+        let merged = match used > versus.blocks {
+            true => format!(", which resemble their neighbours and count as {}", versus.blocks),
+            false => String::new(),
+        };
+        let (level, pairs) = (percent(versus.level), counted(used, "pair"));
+        format!("shown at {level} by {pairs} of a and b{merged}, not by the medians{}", judged.unwrap_or_default())
     });
-    let twin = group.and_then(|group| group.twin_reach);
-    let twin = twin.map(|reach| format!("the same once more differed by at most {}", percent(reach)));
-    let here = "this machine, this boot, now".to_owned();
-    [shown, twin, Some(here)].into_iter().flatten().collect()
+    let twin = group.and_then(|group| group.twin_reach).map(measured_twice);
+    [by_pairs, twin, Some(holds::scope(view))].into_iter().flatten().collect()
 }
 
 fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
@@ -69,17 +68,25 @@ fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
     }
     match versus.verdict {
         "worse" => vec!["keep a; exit code 1 says so to a script".into()],
-        "better" => vec!["take b: it gains more than the margin".into()],
-        "equivalent" => vec!["take either; what differs is smaller than --margin".into()],
+        "better" => {
+            vec![format!("take b: it gains more than {}, which is what counts (--margin)", percent(versus.margin))]
+        }
+        "equivalent" => vec![format!(
+            "take either: no more than {} lies between them, which does not count (--margin)",
+            percent(versus.margin)
+        )],
         _ => {
             let outlook = outlook(view, versus);
             let last = looks(view).and_then(LookView::left_until).filter(|_| !imported);
             let how = match (&outlook, last) {
-                (Some(outlook), _) if outlook.is_far => "ask for another --margin, or give a run more to do".to_owned(),
+                (Some(outlook), _) if outlook.is_far => format!(
+                    "say what difference counts for you (--margin, {} here), or give a run more to do",
+                    percent(versus.margin)
+                ),
                 (Some(outlook), Some(last)) if outlook.blocks <= last as u64 => decided(view),
                 // Of what has no forecast yet the next look tells more.
                 (None, Some(_)) => decided(view),
-                _ => "measure again with more --blocks or --budget".into(),
+                _ => longer(view, outlook.as_ref()),
             };
             [Some(how), outlook.map(|outlook| outlook.text), why_ended(view)].into_iter().flatten().collect()
         }
@@ -91,6 +98,13 @@ fn decided(view: &View) -> String {
     format!("{} --until decided", next::resume(view))
 }
 
+/// The command for a session that is long enough by the outlook, or four times as long as this one.
+fn longer(view: &View, outlook: Option<&Outlook>) -> String {
+    let elapsed_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
+    let wanted = budget(outlook.and_then(|outlook| outlook.seconds).map_or(4.0 * elapsed_s, |more| elapsed_s + more));
+    next::again_with(view, Some(&wanted)).unwrap_or_else(|| format!("measure again with --budget {wanted}"))
+}
+
 fn looks(view: &View) -> Option<&LookView> {
     view.groups.iter().find_map(|group| group.look.as_ref())
 }
@@ -99,6 +113,8 @@ fn looks(view: &View) -> Option<&LookView> {
 struct Outlook {
     /// Blocks that would likely decide it, those that there are included.
     blocks: u64,
+    /// And how long those take that there are not yet.
+    seconds: Option<f64>,
     /// More than anybody waits for.
     is_far: bool,
     text: String,
@@ -117,15 +133,16 @@ fn outlook(view: &View, versus: &VersusView) -> Option<Outlook> {
     Some(match more.filter(|more| seconds(*more) <= FORECAST_MAX_S) {
         Some(more) => Outlook {
             blocks: (used + more) as u64,
+            seconds: Some(seconds(more)),
             is_far: false,
             text: format!(
-                "about {} s more ({} blocks, {used} so far) may decide it if nothing changes",
-                significant(seconds(more).max(1.0).ceil(), 2),
-                more
+                "about {} more ({more} pairs, {used} so far) may decide it if nothing changes",
+                forecast(seconds(more))
             ),
         },
         None => Outlook {
             blocks: u64::MAX,
+            seconds: None,
             is_far: true,
             text: format!("{} that to decide it would take more than an hour", hard(versus.longer, versus.margin)),
         },
@@ -136,7 +153,7 @@ fn outlook(view: &View, versus: &VersusView) -> Option<Outlook> {
 fn hard(longer: Option<f64>, margin: f64) -> String {
     let away = longer.map_or(0.0, |longer| (longer.abs().ln_1p() - margin.ln_1p()).abs());
     match away <= margin.ln_1p() / NEAR {
-        true => format!("the difference lies so near the margin of {}", percent(margin)),
+        true => format!("the difference lies so near {}, from which on it counts,", percent(margin)),
         false => "the trials of each differ so much among themselves".to_owned(),
     }
 }
@@ -147,7 +164,7 @@ const NEAR: f64 = 2.0;
 /// Why a session that was to go on until it is decided went no further.
 fn why_ended(view: &View) -> Option<String> {
     let told = view.notes.iter().rev().find(|note| session::tells_the_end(note))?;
-    Some(format!("it {told}"))
+    Some(format!("it {}", told.replacen("look", "judgement", 1)))
 }
 
 /// What is said of two wherever a recommendation stands: the verdict, and what more time may bring.
@@ -175,7 +192,7 @@ mod tests {
     fn only_what_lies_beside_the_margin_is_said_to() {
         let says = |longer: f64| hard(Some(longer), 0.05);
         for near in [0.05, -0.05, 0.04, -0.07] {
-            assert!(says(near).contains("near the margin of 5 %"), "{near}: {}", says(near));
+            assert!(says(near).contains("so near 5 %"), "{near}: {}", says(near));
         }
         for far in [-0.096, 0.0, 0.3] {
             assert!(says(far).starts_with("the trials of each differ"), "{far}: {}", says(far));

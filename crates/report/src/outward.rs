@@ -1,0 +1,168 @@
+//! Bounds and the ends of intervals for people: the one rule by which every text has them.
+//!
+//! An upper end is rounded up and a lower end down, so that a printed interval always contains the computed one and a bound
+//! never claims more than was shown. Estimates between them are rounded to the nearest ([`crate::sentence::percent`]).
+
+use bytegauge_model::unit::{significant, significant_down, significant_up};
+
+/// Above this, as a share, a bound says nothing but that it is large.
+pub const BOUND_MAX: f64 = 9.0;
+
+/// From here on a difference is told as a multiple, `3 ×`: nobody reads 459 % as 5.6 times.
+const MULTIPLE: f64 = 1.0;
+
+/// Digits of a share in per cent.
+fn digits(share: f64) -> usize {
+    if share.abs() >= 0.1 { 3 } else { 2 }
+}
+
+/// A share that something is at most, in per cent: `5.1 %`, `33 %`, `>900 %`.
+pub fn at_most(share: f64) -> String {
+    // Nothing is +0: -0 is printed with its sign.
+    let up = |parts: f64| ((share * parts - 1e-9).ceil().max(0.0) + 0.0) / parts * 100.0;
+    match share {
+        share if share >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
+        share if share >= 0.1 => format!("{:.0} %", up(100.0)),
+        _ => format!("{} %", significant(up(1000.0), 2)),
+    }
+}
+
+/// A share that something is at least, in per cent.
+pub fn at_least(share: f64) -> String {
+    format!("{} %", significant_down(share * 100.0, digits(share)))
+}
+
+/// The upper end of an interval in per cent, to as many digits as the estimate beside it.
+pub fn percent_up(share: f64) -> String {
+    format!("{} %", significant_up(share * 100.0, digits(share)))
+}
+
+/// `12` and `40` of `12 to 40 %`: the ends of an interval of shares in whole per cents.
+pub fn whole_percents(lower: f64, upper: f64) -> [String; 2] {
+    [(lower * 100.0 + 1e-9).floor(), (upper * 100.0 - 1e-9).ceil()].map(|percent| format!("{:.0}", percent + 0.0))
+}
+
+/// The ends of an interval, and the significant digits that they have: three, or as many as tell them apart.
+pub fn ends(lower: f64, upper: f64) -> ([String; 2], usize) {
+    let digits = (3..=5).find(|&digits| significant(lower, digits) != significant(upper, digits)).unwrap_or(3);
+    ([significant_down(lower, digits), significant_up(upper, digits)], digits)
+}
+
+/// `3.85 to 3.99`: the ends of an interval in the unit of what stands before it.
+pub fn range(lower: f64, upper: f64) -> String {
+    ends(lower, upper).0.join(" to ")
+}
+
+/// The same of times in nanoseconds, in the unit that the time before it is printed in.
+pub fn range_of_times(ns: f64, lower_ns: f64, upper_ns: f64) -> String {
+    let unit = [1.0, 1e3, 1e6, 1e9].into_iter().rfind(|unit| ns >= *unit).unwrap_or(1.0);
+    range(lower_ns / unit, upper_ns / unit)
+}
+
+/// Differences that stand in one text, with their sign: all in per cent, `+12 %`, or all as multiples where one of them is
+/// large, `3.2 ×`, since nobody compares the one with the other.
+#[derive(Clone, Copy)]
+pub struct Signed {
+    multiples: bool,
+}
+
+impl Signed {
+    /// Of the shares that are told beside each other.
+    pub fn of(shares: &[f64]) -> Signed {
+        Signed { multiples: shares.iter().any(|share| *share >= MULTIPLE) }
+    }
+
+    /// What lies between the ends, to the nearest.
+    pub fn estimate(self, share: f64) -> String {
+        self.by(share, significant)
+    }
+
+    /// `+2 % to +10 %`.
+    pub fn interval(self, lower: f64, upper: f64) -> String {
+        format!("{} to {}", self.by(lower, significant_down), self.by(upper, significant_up))
+    }
+
+    fn by(self, share: f64, round: fn(f64, usize) -> String) -> String {
+        if self.multiples {
+            return format!("{} ×", round(1.0 + share, 3));
+        }
+        let text = round(share * 100.0, digits(share));
+        match text.strip_prefix('-') {
+            Some(less) => format!("−{less} %"),
+            None => format!("+{text} %"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The first number of a text, as a reader takes it.
+    fn number(text: &str) -> f64 {
+        let text = text.replace('−', "-");
+        let digits: String =
+            text.chars().skip_while(|c| !c.is_ascii_digit() && *c != '-').take_while(|c| !" %".contains(*c)).collect();
+        digits.parse().expect(&text)
+    }
+
+    /// The share that a text of either scale says.
+    fn share(text: &str) -> f64 {
+        if text.contains('×') { number(text) - 1.0 } else { number(text) / 100.0 }
+    }
+
+    /// What the last digit of a round number may be beside itself.
+    fn slack(value: f64) -> f64 {
+        1e-9 * value.abs().max(1.0)
+    }
+
+    #[test]
+    fn what_is_at_least_is_rounded_down() {
+        let check = |share: f64, expected: [&str; 2]| assert_eq!([at_least(share), percent_up(share)], expected);
+        check(0.1259, ["12.5 %", "12.6 %"]);
+        check(0.0386, ["3.8 %", "3.9 %"]);
+        check(0.05, ["5 %", "5 %"]);
+    }
+
+    #[test]
+    fn what_is_at_most_is_rounded_up() {
+        let check = |share: f64, expected: &str| assert_eq!(at_most(share), expected);
+        check(0.0504, "5.1 %");
+        check(0.05, "5 %");
+        check(0.017, "1.7 %");
+        check(0.0, "0 %");
+        check(0.321, "33 %");
+        check(12.0, ">900 %");
+    }
+
+    #[test]
+    fn intervals_have_one_scale_and_ends_that_differ() {
+        assert_eq!(range(2.786, 2.894), "2.78 to 2.9");
+        assert_eq!(range(1.00001, 1.00199), "1 to 1.002");
+        assert_eq!(whole_percents(0.0712, 0.3451), ["7", "35"]);
+        let both = Signed::of(&[0.456, 0.352, 1.104]);
+        assert_eq!((both.estimate(0.456), both.interval(0.352, 1.104)), ("1.46 ×".into(), "1.35 × to 2.11 ×".into()));
+        assert_eq!(Signed::of(&[0.05]).interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_interval_contains_the_computed_one(a in -0.99f64..12.0, b in -0.99f64..12.0, shrink in 0u32..6) {
+            let [a, b] = [a, b].map(|value| value / f64::from(10u32.pow(shrink)));
+            let (lower, upper) = (a.min(b), a.max(b));
+            prop_assert!(share(&at_least(lower)) <= lower + slack(lower), "{lower}: {}", at_least(lower));
+            prop_assert!(share(&percent_up(upper)) >= upper - slack(upper), "{upper}: {}", percent_up(upper));
+            if (0.0..BOUND_MAX).contains(&upper) {
+                prop_assert!(share(&at_most(upper)) >= upper - slack(upper), "{upper}: {}", at_most(upper));
+            }
+            let [from, to] = whole_percents(lower, upper);
+            prop_assert!(number(&from) / 100.0 <= lower + slack(lower) && number(&to) / 100.0 >= upper - slack(upper));
+            for text in [range(lower, upper), Signed::of(&[lower, upper]).interval(lower, upper)] {
+                let (from, to) = text.split_once(" to ").expect("two ends");
+                let shares = if text.contains(['%', '×']) { [share(from), share(to)] } else { [number(from), number(to)] };
+                prop_assert!(shares[0] <= lower + slack(lower) && shares[1] >= upper - slack(upper), "{lower} {upper}: {text}");
+            }
+        }
+    }
+}
