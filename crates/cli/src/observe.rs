@@ -9,6 +9,7 @@ use bytegauge_harness::observe::{
 };
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Nanos};
+use bytegauge_report::render;
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -29,6 +30,15 @@ const ENDS_MAX: usize = 4;
 
 /// Files beside each other, should the name be taken.
 const FILES_MAX: u32 = 1000;
+
+/// Room for the name of a section.
+const NAME: usize = 7;
+
+/// By which a line that goes on is set in.
+const FURTHER: usize = 2;
+
+/// Narrower terminals hold no sentence.
+const COLUMNS_MIN: usize = 40;
 
 /// `bytegauge observe`.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -69,7 +79,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (file, asked) = write_plan(matches, &observed)?;
     stored::print(&match args::text(matches, "format") {
         Some("json") => format!("{:#}\n", json!({ "observed": observed, "asked": asked, "plan_file": file })),
-        _ => print::in_locale(screen(&observed, &asked, file.as_deref())),
+        _ => print::in_locale(wrapped(&screen(&observed, &asked, file.as_deref()))),
     })?;
     Ok(if observed.interrupted { INTERRUPTED } else { DONE })
 }
@@ -124,6 +134,25 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
         }
     }
     Err(Failure::failed(format!("there are {FILES_MAX} files {name}-N.toml here: choose a place with --output")))
+}
+
+/// Lines no longer than a terminal is wide; a command stays on its line, so that it can be copied.
+fn wrapped(text: &str) -> String {
+    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(COLUMNS_MIN);
+    let of_line = |line: &str| {
+        if line.chars().count() <= columns || line.contains("bytegauge ") {
+            return line.to_owned() + "\n";
+        }
+        let indent = line.chars().skip(NAME).take_while(|c| *c == ' ').count() + NAME;
+        let (name, told) = line.split_at(indent);
+        let lines = render::wrap(told, columns - indent - FURTHER);
+        let line = |(at, line): (usize, &String)| match at {
+            0 => format!("{name}{line}\n"),
+            _ => format!("{:1$}{line}\n", "", indent + FURTHER),
+        };
+        lines.iter().enumerate().map(line).collect()
+    };
+    text.lines().map(of_line).collect()
 }
 
 fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
@@ -203,7 +232,7 @@ fn told(side: &SideView, moves: &str) -> String {
     text.push_str(&format!(", {moves} {}", sizes(&side.moved)));
     let full = side.full as f64 / side.calls.max(1) as f64 * 100.0;
     if side.asked.is_some() && side.full < side.calls {
-        text.push_str(&format!(", all that it asked for {full:.0} % of the time"));
+        text.push_str(&format!(", all that it asked for {:.0} % of the time", full.floor()));
     }
     if side.pieces_per_call > 1.05 {
         text.push_str(&format!(", {:.1} pieces a call", side.pieces_per_call));
@@ -220,6 +249,7 @@ fn told(side: &SideView, moves: &str) -> String {
 fn sizes(sizes: &SizeSummary) -> String {
     match sizes.least == sizes.largest {
         true => Bytes(sizes.least).to_string(),
+        false if sizes.median == sizes.p90 => format!("{} (nine in ten of them up to that)", Bytes(sizes.p90)),
         false => format!("{} (half of them up to that, nine in ten up to {})", Bytes(sizes.median), Bytes(sizes.p90)),
     }
 }
@@ -246,7 +276,7 @@ fn pace(observed: &Observed) -> Vec<String> {
         ));
     }
     let mut cpus = Vec::new();
-    cpus.extend(observed.cpus.map(|cpus| format!("{cpus:.2} CPUs busy")));
+    cpus.extend(observed.cpus.map(|cpus| format!("{cpus:.2} CPUs used")));
     let at_once = match observed.threads_at_once {
         most if most == observed.threads => String::new(),
         1 => " one after another".into(),

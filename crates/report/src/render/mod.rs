@@ -27,4 +27,4 @@ mod paint;
 mod rings;
 mod table;
 
-pub use paint::TerminalStyle;
+pub use paint::{TerminalStyle, wrap};

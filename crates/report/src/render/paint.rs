@@ -44,7 +44,7 @@ impl Paint {
 }
 
 /// Greedy lines of at most `width` characters; a longer word stands alone.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     // A number stays with its unit.
     for word in bound(text).split('\u{1f}') {
