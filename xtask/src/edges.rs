@@ -43,7 +43,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-wire",
         ],
     ),
-    // The harness for what can only be verified on real sockets, the report for the schema of its document.
+    // The harness for what can only be verified on real sockets, the report for the schema of its document, the
+    // store for the session that the README shows.
     (
         "xtask",
         &[
@@ -52,6 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-plan",
             "bytegauge-report",
             "bytegauge-stats",
+            "bytegauge-store",
             "bytegauge-sys",
         ],
     ),

@@ -2,6 +2,7 @@
 
 mod factors;
 mod plans;
+mod screen;
 
 use std::fs;
 
@@ -22,6 +23,8 @@ struct Document {
 const DOCUMENTS: &[Document] = &[
     Document { path: "docs/factors.md", notice: NOTICE, text: factors::text },
     Document { path: "docs/plans.md", notice: NOTICE, text: plans::text },
+    // Of the README the screen alone.
+    Document { path: "README.md", notice: "", text: screen::readme },
     // JSON knows no comments; where its texts come from, the README says.
     Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(schema::text()) },
     Document { path: "crates/report/schema/between.schema.json", notice: "", text: || Ok(schema::between_text()) },
@@ -86,7 +89,7 @@ mod tests {
         for document in DOCUMENTS {
             let text = made(document).unwrap();
             let title = if document.path.ends_with(".md") { "\n# " } else { "\"title\"" };
-            assert!(text.contains(title), "{} has no title", document.path);
+            assert!(format!("\n{text}").contains(title), "{} has no title", document.path);
             assert_eq!(text, made(document).unwrap());
         }
     }

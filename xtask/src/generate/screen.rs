@@ -1,0 +1,56 @@
+//! The screen that the README shows: what the report prints of the stored session that its pictures were made of.
+
+use std::fs::{self, File};
+
+use anyhow::{Context, Result};
+use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_store::{ImportOptions, Store};
+use flate2::read::GzDecoder;
+
+use crate::cargo;
+
+const README: &str = "README.md";
+/// Made by `bytegauge export`.
+const SESSION: &str = "docs/pictures/session.jsonl.gz";
+/// What stands before and behind the screen.
+const BEGINS: &str = "<!-- the screen: made by `cargo xtask generate` of docs/pictures/session.jsonl.gz -->\n```\n";
+const ENDS: &str = "```\n";
+/// As wide as the pictures.
+const COLUMNS: usize = 80;
+
+/// The README with the screen in its place.
+///
+/// # Errors
+/// When the session cannot be read, or the README has no place for it.
+pub fn readme() -> Result<String> {
+    let readme = fs::read_to_string(cargo::root().join(README)).context("reading the README")?;
+    let missing = || format!("{README} has no lines `{}` and a block of code below it", BEGINS.trim_end());
+    let (before, rest) = readme.split_once(BEGINS).with_context(missing)?;
+    let (_, behind) = rest.split_once(ENDS).with_context(missing)?;
+    Ok(format!("{before}{BEGINS}{}{ENDS}{behind}", screen()?))
+}
+
+fn screen() -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let mut store = Store::open(&folder.path().join("results.db"))?;
+    let session = File::open(cargo::root().join(SESSION)).with_context(|| format!("opening {SESSION}"))?;
+    let imported = store.import(GzDecoder::new(session), &ImportOptions::default())?;
+    let mut data = SessionData::load(&store, imported.session)?;
+    // As it was shown where it was measured.
+    data.record.imported = false;
+    let style = render::TerminalStyle { columns: COLUMNS, ..render::TerminalStyle::default() };
+    Ok(render::screen::render(&View::of(&data, &Settings::default()), &style))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_screen_of_the_readme_is_one() {
+        let screen = screen().unwrap();
+        assert!(screen.starts_with("bytegauge buffer-size · session 1 · ") && screen.contains("\nUSE "), "{screen}");
+        let widest = screen.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(screen.lines().count() <= render::screen::LINES_MAX && widest <= COLUMNS, "{screen}");
+    }
+}
