@@ -73,7 +73,7 @@ fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
 fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let bench = Bench::new();
     let flags =
-        ["--a", "run:stream --transport unix --duration 20ms", "--b", "run:stream --read-size 4K --duration 20ms"];
+        ["--a", "run:stream --transport unix --duration 200ms", "--b", "run:stream --read-size 4K --duration 200ms"];
     let words: Vec<&str> = flags.iter().chain(&["--format", "json"]).copied().collect();
     let ran = ab(&bench, &words);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
@@ -83,7 +83,7 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let document = ran.json();
     assert_eq!(document["groups"].as_array().map(Vec::len), Some(1));
     Raw::of(&bench, 1).check_sound();
-    let call = "run:call --flows 2 --duration 20ms";
+    let call = "run:call --flows 2 --duration 200ms";
     let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
     ran.prints(&["RESULT", "ALIKE", "server-engine blocking"]);
