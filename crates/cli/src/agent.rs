@@ -1,4 +1,4 @@
-//! `bytegauge agent`: runs one end of other hosts' sessions, for whoever has its key, until it is interrupted.
+//! `bytegauge agent`: runs one end, or the relay, of other hosts' sessions, for whoever has its key, until it is interrupted.
 //!
 //! Where it listens goes to standard output, for programs that started it; who measured what goes to standard error.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytegauge_harness::this_machine;
 use bytegauge_model::{Bytes, Nanos, Place};
-use bytegauge_traffic::far::{Agent, AgentSetup, Limits};
+use bytegauge_traffic::far::{Agent, AgentSetup, Forward, Limits};
 use bytegauge_wire::Key;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
@@ -24,7 +24,7 @@ const FLOWS_MAX: u64 = 65_536;
 /// The subcommand.
 pub fn command() -> Command {
     Command::new("agent")
-        .about("Run one end of another host's sessions, for whoever has the same key (docs/far-host.md)")
+        .about("Run one end, or the relay, of another host's sessions, for whoever has the same key (docs/far-host.md)")
         .arg(
             Arg::new("init")
                 .long("init")
@@ -54,6 +54,14 @@ pub fn command() -> Command {
             .default_value("16384G"),
         )
         .arg(valued("max-memory", "SIZE", "Memory that a trial may ask for").default_value("2G"))
+        .arg(
+            valued(
+                "relay-to",
+                "ADDRESS[:PORT]",
+                "Where relays here may connect to beside the callers' own addresses; may be given several times",
+            )
+            .action(ArgAction::Append),
+        )
         .arg(valued("max-rate", "SIZE", "Bytes per second: then only an offered --rate up to it is let in"))
 }
 
@@ -102,6 +110,11 @@ fn log(line: &str) {
     let _ = writeln!(anstream::stderr(), "agent: {line}");
 }
 
+fn relay_to(matches: &ArgMatches) -> Result<Vec<Forward>, Failure> {
+    let named = matches.get_many::<String>("relay-to").into_iter().flatten();
+    named.map(|text| text.parse().map_err(|why| Failure::usage(format!("--relay-to: {why}")))).collect()
+}
+
 fn limits(matches: &ArgMatches) -> Result<Limits, Failure> {
     let usual = Limits::default();
     let count = |name: &str, max: u64| -> Result<usize, Failure> {
@@ -124,5 +137,6 @@ fn limits(matches: &ArgMatches) -> Result<Limits, Failure> {
         bytes: size("max-bytes", usual.bytes)?,
         memory: size("max-memory", usual.memory)?,
         rate: args::parsed(matches, "max-rate")?.map(|Bytes(bytes)| bytes),
+        relay_to: relay_to(matches)?,
     })
 }

@@ -367,7 +367,7 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .help("Both ends as threads of one process, or as two processes"),
         )
         .args(workload.is_none_or(Workload::has_path).then(|| {
-            valued("key-file", "FILE", "The key of --host, which `bytegauge agent --init` made: the same file on both hosts")
+            valued("key-file", "FILE", "The key of --host and --relay-host, which `bytegauge agent --init` made: the same file on both hosts")
                 .value_parser(value_parser!(PathBuf))
         }))
         .arg(

@@ -1,4 +1,4 @@
-//! `--connect` and `--host`: names become addresses, and somebody must listen there, before anything is measured.
+//! `--connect`, `--host` and `--relay-host`: names become addresses, and somebody must listen there, before anything is measured.
 
 use bytegauge_model::{Level, Levels, Place};
 use bytegauge_plan::{Plan, Spec};
@@ -9,10 +9,11 @@ use crate::exit::Failure;
 /// Looks up the names of servers that are not ours and of far hosts, once: a session measures one address, whatever a
 /// name comes to mean meanwhile.
 pub fn look_up(spec: &mut Spec) -> Result<(), Failure> {
-    for factor in ["connect", "host"] {
+    for factor in ["connect", "host", "relay_host"] {
         for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut(factor)).flatten() {
             let Some(named) = level.name().and_then(|name| name.parse::<Place>().ok()) else { continue };
-            let found = place::resolved(&named).map_err(|fault| Failure::usage(format!("--{factor}: {fault}")))?;
+            let found = place::resolved(&named)
+                .map_err(|fault| Failure::usage(format!("--{}: {fault}", factor.replace('_', "-"))))?;
             *level = Level::Name(found.to_string());
         }
     }

@@ -1,10 +1,10 @@
-//! `--host` and `--key-file`: every agent lets us measure before anything is measured.
+//! `--host`, `--relay-host` and `--key-file`: every agent lets us measure before anything is measured.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytegauge_harness::RunOptions;
-use bytegauge_model::Place;
+use bytegauge_model::{Levels, Place};
 use bytegauge_plan::Plan;
 use bytegauge_traffic::far::Link;
 use bytegauge_wire::Key;
@@ -17,17 +17,17 @@ const BEYOND_NS: u64 = 60_000_000_000;
 
 /// The key, if an end is to run on another host.
 pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
-    let is_far = plan.cells.iter().any(|cell| cell.factors.far().is_some());
+    let is_far = plan.cells.iter().any(|cell| cell.factors.spans_hosts());
     let file = matches!(matches.try_get_one::<PathBuf>("key-file"), Ok(Some(_)));
     match (is_far, file) {
         (false, false) => Ok(None),
         (true, false) => Err(Failure::usage(
-            "--host: an agent measures only with who has its key: give the same --key-file as there (`bytegauge agent \
+            "--host, --relay-host: an agent measures only with who has its key: give the same --key-file as there (`bytegauge agent \
              --init --key-file FILE` makes one)",
         )),
-        (false, true) => {
-            Err(Failure::usage("--key-file: no end runs on another host: give --host HOST:PORT, or leave it out"))
-        }
+        (false, true) => Err(Failure::usage(
+            "--key-file: nobody stands on another host: give --host or --relay-host HOST:PORT, or leave it out",
+        )),
         (true, true) => read(matches).map(Some),
     }
 }
@@ -38,6 +38,18 @@ pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
         return Err(Failure::usage("--key-file is missing"));
     };
     Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
+}
+
+/// Skips relays of which their host's agent says that it cannot run them.
+pub fn skip_missing(plan: &mut Plan, links: &[Arc<Link>]) -> Result<(), Failure> {
+    let missing = |levels: &Levels| {
+        let place = levels.relay_host()?;
+        let link = links.iter().find(|link| Place::Ip(link.agent()) == place)?;
+        let facts = link.facts()?;
+        let reason = facts.missing_relays.get(levels.get("relay").name()?)?;
+        Some(format!("at {place}: {reason}"))
+    };
+    plan.skip(missing).map_err(|error| Failure::failed(format!("--relay-host: {error}")))
 }
 
 /// How long a session is expected to take, nanoseconds; 0 where nobody knows.
@@ -53,10 +65,13 @@ pub fn lasts_ns(plan: &Plan, options: &RunOptions) -> u64 {
 /// A session at every agent of the plan.
 pub fn links(plan: &Plan, key: &Key, lasts_ns: u64) -> Result<Vec<Arc<Link>>, Failure> {
     let mut links: Vec<Arc<Link>> = Vec::new();
-    for (place, _) in plan.cells.iter().filter_map(|cell| cell.factors.far()) {
+    let hosts = plan.cells.iter().filter_map(|cell| cell.factors.far()).map(|(place, _)| ("host", place));
+    let relay_hosts = plan.cells.iter().filter_map(|cell| cell.factors.relay_host()).map(|place| ("relay-host", place));
+    for (flag, place) in hosts.chain(relay_hosts) {
         let Place::Ip(agent) = place else { continue };
         if links.iter().all(|link| link.agent() != agent) {
-            let link = Link::open(agent, key, lasts_ns).map_err(|error| Failure::failed(format!("--host: {error}")))?;
+            let link =
+                Link::open(agent, key, lasts_ns).map_err(|error| Failure::failed(format!("--{flag}: {error}")))?;
             links.push(Arc::new(link));
         }
     }

@@ -94,6 +94,7 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     connect::reach(&plan)?;
     if let Some(key) = &key {
         options.links = far::links(&plan, key, far::lasts_ns(&plan, &options))?;
+        far::skip_missing(&mut plan, &options.links)?;
     }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;

@@ -176,6 +176,14 @@ impl Run<'_> {
         if !measured.ends_are_sound {
             self.cast = None;
         }
+        // What goes on where a relay is that is at an agent on this very machine is counted already.
+        let relay_host = setup.path().and_then(|path| path.far?.relay);
+        let is_here = |link: &Arc<Link>| Some(link.agent()) == relay_host && self.is_here(link);
+        if let Some(relay) = measured.ends.get_mut(EndRole::Relay).and_then(|end| end.relay.as_mut())
+            && self.options.links.iter().any(is_here)
+        {
+            relay.host_busy_ns = None;
+        }
         let Setup { warmup_ns, window_ns, .. } = setup;
         let too_short = self.lengthen(task, cell, &measured, window_ns);
         if let (Some(calls), Outcome::Measured) = (too_short, &measured.outcome) {
@@ -296,12 +304,15 @@ impl Run<'_> {
     /// `None` where `/proc` does not tell.
     fn elsewhere_ns(&self) -> Option<u64> {
         let relays = RunningRelay::among(self.plan.cells.iter().filter_map(|cell| cell.factors.get("relay").name()));
-        let here = |link: &&Arc<Link>| {
-            let there = link.facts().and_then(|facts| facts.machine.get("boot_id").cloned());
-            there.is_some_and(|boot| boot.as_str().is_some_and(|id| self.boot_id.as_deref() == Some(id)))
-        };
-        let at_agents_ns: u64 = self.options.links.iter().filter(here).filter_map(|link| link.used_ns()).sum();
+        let here = self.options.links.iter().filter(|link| self.is_here(link));
+        let at_agents_ns: u64 = here.filter_map(|link| link.used_ns()).sum();
         Some(at_agents_ns + relay::used_by_running(&relays).ok()?.cpu_ns)
+    }
+
+    /// Whether an agent is on this machine, perhaps in another network namespace.
+    fn is_here(&self, link: &Link) -> bool {
+        let there = link.facts().and_then(|facts| facts.machine.get("boot_id").cloned());
+        there.is_some_and(|boot| boot.as_str().is_some_and(|id| self.boot_id.as_deref() == Some(id)))
     }
 
     /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and

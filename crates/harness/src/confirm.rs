@@ -304,12 +304,10 @@ fn twin(leader: &Cell) -> Cell {
 fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
     let null = || Level::Name("null".into());
-    if *factors.get("connect") != Level::Absent {
-        factors.set("connect", Level::auto());
-    }
     // It connects to nobody, and stays here.
-    if *factors.get("host") != Level::Absent {
-        factors.set("host", Level::auto());
+    for name in ["connect", "host", "relay_host"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent)
+    {
+        factors.set(name, Level::auto());
     }
     // Every workload has a name for it.
     for name in ["engine", "implementation"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent) {

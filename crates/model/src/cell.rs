@@ -163,6 +163,16 @@ impl Levels {
         Some((place, self.get("direction").name().and_then(|name| name.parse().ok()).unwrap_or_default()))
     }
 
+    /// The place of the agent on whose host relays stand, where that is not this one.
+    pub fn relay_host(&self) -> Option<Place> {
+        self.get("relay_host").name().filter(|name| *name != "auto")?.parse().ok()
+    }
+
+    /// Whether somebody who takes part is on another host, whose CPUs are none of this one's.
+    pub fn spans_hosts(&self) -> bool {
+        self.far().is_some() || self.relay_host().is_some()
+    }
+
     /// The workload whose cell or group this is.
     pub fn workload(&self) -> Workload {
         self.workload.unwrap_or_else(|| self.inferred())

@@ -445,6 +445,16 @@ pub const FACTORS: &[Factor] = &[
         fits: CONNECTIONS,
     },
     Factor {
+        name: "relay_host",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(place_or_auto),
+        defaults: both("auto"),
+        heading: "relay host",
+        summary: "HOST:PORT of an agent on whose host the relays stand (docs/far-host.md), or auto: they are here; needs --relay and --key-file",
+        fits: TCP,
+    },
+    Factor {
         name: "host",
         flag: None,
         role: Role::Condition,

@@ -179,6 +179,11 @@ impl RelayMethod {
         matches!(self, RelayMethod::Zerocopy | RelayMethod::Sockmap)
     }
 
+    /// Whether it needs capabilities, so that an agent never runs it.
+    pub fn needs_privileges(self) -> bool {
+        self == RelayMethod::Sockmap
+    }
+
     /// Whether who takes nothing holds up who sends: without, what is sent fills the kernel's memory.
     pub fn has_back_pressure(self) -> bool {
         self != RelayMethod::Sockmap
@@ -315,6 +320,10 @@ pub struct RelayReport {
     /// Capacity of each of its pipes as the kernel made it, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipe_size: Option<u64>,
+    /// CPU time in which the whole machine of a relay on another host was busy, from before the first byte to after the last,
+    /// nanoseconds (ticks of 10 ms: sum before use); absent where the relay is on this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_busy_ns: Option<u64>,
 }
 
 #[cfg(test)]

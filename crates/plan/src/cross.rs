@@ -146,7 +146,7 @@ mod tests {
     /// on which others depend are among them.
     fn part_of(workload: Workload, given: &BTreeMap<usize, usize>) -> Part {
         let factors: Vec<_> =
-            factor::of(workload).filter(|factor| !matches!(factor.name, "connect" | "host")).collect();
+            factor::of(workload).filter(|factor| !matches!(factor.name, "connect" | "host" | "relay_host")).collect();
         let mut part = Part::default();
         for (index, len) in given {
             let factor = factors[index % factors.len()];

@@ -2,8 +2,9 @@
 //!
 //! Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Cell, Direction, Engine, Level, Place, Placement, Transport, Workload, factor};
+use bytegauge_model::{Cell, Direction, Engine, Level, Place, Placement, RelayMethod, Transport, Workload, factor};
 
+use crate::relay;
 use crate::spec::{Part, PlanError, Spec};
 
 /// Every factor that says something about a far host.
@@ -11,6 +12,9 @@ const OF_FAR_HOSTS: &[&str] = &["host", "direction"];
 
 /// Whether a factor is of far hosts, and the part names none: cells of other plans have no such levels.
 pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
+    if name == "relay_host" {
+        return !part.levels.contains_key(name);
+    }
     OF_FAR_HOSTS.contains(&name)
         && !part.levels.contains_key("host")
         && !(name == "direction" && all_go_both_ways(part))
@@ -25,8 +29,8 @@ fn all_go_both_ways(part: &Part) -> bool {
     part.levels.get("direction").is_some_and(|levels| levels.iter().all(goes_both_ways))
 }
 
-fn places(part: &Part) -> Vec<Place> {
-    let levels = part.levels.get("host").into_iter().flatten();
+fn places(part: &Part, factor: &str) -> Vec<Place> {
+    let levels = part.levels.get(factor).into_iter().flatten();
     levels.filter_map(|level| level.name()?.parse().ok()).collect()
 }
 
@@ -48,25 +52,50 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
                 "a stream over TCP, without --relay, --connect and --engine tokio: use --direction to or from".into();
             return Err(PlanError::Moot { flag: "direction both".into(), needs });
         }
-        let places = places(part);
+        let (hosts, relay_hosts) = (places(part, "host"), places(part, "relay_host"));
+        let with = if relay_hosts.is_empty() { "host" } else { "relay-host" };
+        let refused = |name, why| refused(name, with, why);
+        if part.levels.contains_key("relay_host") && alone("relay") {
+            return Err(PlanError::Moot { flag: "relay-host".into(), needs: "--relay METHOD".into() });
+        }
+        if let Some(place) = relay_hosts.iter().find(|place| hosts.contains(place)) {
+            let needs = format!("an agent of its own: the one at {place} runs an end of --host, and no more than one");
+            return Err(PlanError::Moot { flag: "relay-host".into(), needs });
+        }
+        let places: Vec<Place> = hosts.iter().chain(&relay_hosts).cloned().collect();
         let Some(first) = places.first() else { continue };
-        if part.levels.get("host").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
-            return refused(
-                "host",
-                "a path between two hosts has other settings than one on this host: use two sessions",
-            );
+        for name in ["host", "relay_host"] {
+            if part.levels.get(name).is_some_and(|levels| levels.iter().any(Level::is_auto)) {
+                return refused(
+                    name,
+                    "a path between two hosts has other settings than one on this host: use two sessions",
+                );
+            }
         }
         if places.iter().any(|place| matches!(place, Place::Path(_))) {
-            return refused("host", "a Unix socket is on this host: give HOST:PORT of an agent, or leave it out");
+            return refused(
+                if hosts.is_empty() { "relay_host" } else { "host" },
+                "a Unix socket is on this host: give HOST:PORT of an agent, or leave it out",
+            );
         }
         for (name, why) in [
             ("connect", "a server that is not ours is called from here: leave one of them out"),
-            ("relay", "a relay stands between two ends of one host: leave one of them out"),
             ("competing_flows", "clients that compete are not made there: measure them in a session of their own"),
         ] {
             if part.levels.contains_key(name) {
                 return refused(name, why);
             }
+        }
+        if relay_hosts.is_empty() && part.levels.contains_key("relay") {
+            return refused(
+                "relay",
+                "a relay here would stand between two ends of one host: give --relay-host as well",
+            );
+        }
+        let to = Level::Name(Direction::To.to_string());
+        if !relay_hosts.is_empty() && part.levels.get("direction").is_some_and(|named| named.iter().any(|of| *of != to))
+        {
+            return refused("direction", "an agent's end connects to this host, and to no relay: use --direction to");
         }
         // A name is looked up before its transport is asked for: a plan that is only printed keeps the first guess.
         let transport = first.transport().unwrap_or(Transport::Tcp);
@@ -103,8 +132,8 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
     Ok(spec)
 }
 
-/// What is not seen of the far hosts of these cells.
-pub(crate) fn notes(workload: Workload, cells: &[Cell]) -> Vec<String> {
+/// What is not seen of the far hosts of these cells, and what the path without their relays is.
+pub(crate) fn notes(workload: Workload, cells: &[&Cell]) -> Vec<String> {
     let mut seen: Vec<Place> = Vec::new();
     for (place, _) in cells.iter().filter_map(|cell| cell.factors.far()) {
         if !seen.contains(&place) {
@@ -118,7 +147,26 @@ pub(crate) fn notes(workload: Workload, cells: &[Cell]) -> Vec<String> {
              is not seen, and the clocks of the two hosts are never compared"
         )
     };
-    seen.iter().map(note).collect()
+    seen.iter().map(note).chain(relay_notes(cells)).collect()
+}
+
+fn relay_notes(cells: &[&Cell]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for cell in cells {
+        let Some(place) = cell.factors.relay_host() else { continue };
+        let relay = format!(
+            "the relay at {place} reports its own CPU time and calls, and what its whole machine used, which counts as the \
+             machine's CPU time together with this host's; what other programs do there during a block is not seen"
+        );
+        let direct = "the path without a relay crosses no network: both its ends are on this host, so that it shows what they can \
+                      do, and nothing of the links to the relay";
+        let is_direct = relay::method(&cell.factors) == Some(RelayMethod::Direct) && cell.factors.far().is_none();
+        let note = if is_direct { direct.to_owned() } else { relay };
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 fn set(part: &mut Part, name: &str, level: Level) {
@@ -127,8 +175,8 @@ fn set(part: &mut Part, name: &str, level: Level) {
     }
 }
 
-fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
-    Err(PlanError::OfFarHost { flag: name.replace('_', "-"), why })
+fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, PlanError> {
+    Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why })
 }
 
 #[cfg(test)]
@@ -212,6 +260,61 @@ mod tests {
     fn a_plan_without_a_far_host_says_nothing_of_one() {
         let plan = plan(Workload::Call, &[("transport", "tcp")]).unwrap();
         assert!(plan.cells.iter().all(|cell| OF_FAR_HOSTS.iter().all(|name| *cell.factors.get(name) == Level::Absent)));
+        assert!(plan.cells.iter().all(|cell| *cell.factors.get("relay_host") == Level::Absent));
+    }
+
+    #[test]
+    fn a_relay_on_another_host_says_the_transport_and_stands_beside_the_path_without_it() {
+        for (at, transport) in [("192.0.2.7:4711", "tcp"), ("[2001:db8::7]:4711", "tcp6")] {
+            let flags = [("relay_host", at), ("relay", "direct,splice,sockmap,haproxy,cmd:x {listen} {upstream}")];
+            let plan = plan(Workload::Call, &flags).unwrap();
+            let cells: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
+            for cell in &cells {
+                assert_eq!(cell.factors.relay_host().unwrap().to_string(), at);
+                let named = ["transport", "placement", "relay_placement"].map(|name| cell.factors.get(name).name());
+                assert_eq!(named, [Some(transport), Some("unpinned"), Some("unpinned")]);
+            }
+            // No command of the network's is run anywhere, and nobody is given privileges.
+            let reasons: Vec<&str> = plan.skipped.iter().filter_map(|(_, outcome)| outcome.reason()).collect();
+            assert_eq!(5 * reasons.len(), 3 * cells.len(), "{reasons:?}");
+            assert!(reasons.iter().all(|reason| reason.contains("--relay-host")), "{reasons:?}");
+            let told = |text: &str| plan.notes.iter().any(|note| note.contains(text));
+            assert!(told(&format!("the relay at {at}")) && told("crosses no network"), "{:?}", plan.notes);
+        }
+        let three = [("relay_host", "192.0.2.7:1"), ("host", "192.0.2.8:1"), ("relay", "splice")];
+        let plan = plan(Workload::Stream, &three).unwrap();
+        let places = |cell: &Cell| (cell.factors.relay_host().unwrap(), cell.factors.far().unwrap().0);
+        assert!(plan.cells.iter().all(|cell| places(cell).0 != places(cell).1));
+    }
+
+    #[test]
+    fn what_this_machine_lacks_a_relay_elsewhere_may_have() {
+        let mut spec = Spec::named("a test", Workload::Call);
+        let flags = [("relay_host", "192.0.2.7:1"), ("relay", "uring")];
+        let flags: Vec<_> = flags.map(|(name, text)| (factor::find(name).unwrap(), text.to_owned())).into();
+        spec.set_all(&flags).unwrap();
+        let missing_relays = [("uring".to_owned(), "no io_uring".to_owned())].into();
+        let catalog = Catalog { missing_relays, ..Catalog::default() };
+        assert!(resolve(&spec, &catalog, 1).unwrap().skipped.is_empty());
+    }
+
+    #[test]
+    fn what_a_relay_elsewhere_cannot_do_is_refused() {
+        let check = |flags: &[(&str, &str)], part: &str| {
+            let flags: Vec<_> = [("relay_host", "192.0.2.7:1")].iter().chain(flags).copied().collect();
+            let error = plan(Workload::Call, &flags).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        let relay = ("relay", "splice");
+        check(&[], "--relay-host means nothing without --relay METHOD");
+        check(&[relay, ("connect", "127.0.0.1:1")], "--connect does not go with --relay-host");
+        check(&[relay, ("competing_flows", "2")], "--competing-flows does not go with --relay-host");
+        check(&[relay, ("transport", "unix")], "--transport does not go with --relay-host");
+        check(&[relay, ("host", "192.0.2.7:1")], "an agent of its own");
+        check(&[relay, ("host", "192.0.2.8:1"), ("direction", "from")], "use --direction to");
+        check(&[relay, ("host", "[::1]:1")], "IPv4 and IPv6");
+        check(&[relay, ("relay_placement", "own")], "use --relay-placement unpinned");
+        check(&[("relay", "haproxy")], "no program is run on another host");
     }
 
     #[test]
@@ -222,7 +325,7 @@ mod tests {
             assert!(error.contains(part), "{error}");
         };
         check(&[("connect", "127.0.0.1:1")], "--connect does not go with --host");
-        check(&[("relay", "splice")], "--relay does not go with --host");
+        check(&[("relay", "splice")], "--relay does not go with --host: a relay here");
         check(&[("competing_flows", "2")], "--competing-flows does not go with --host");
         check(&[("transport", "udp")], "--transport does not go with --host: of datagrams only streams");
         for others in ["tcp6", "udp6", "unix", "unix-dgram", "tcp,udp"] {

@@ -42,6 +42,25 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     }
 }
 
+impl Plan {
+    /// Skips cells, for what was learnt of other hosts since the plan was made.
+    ///
+    /// # Errors
+    /// [`PlanError::NothingLeft`] with the first reason if no cell can be measured any more.
+    pub fn skip(&mut self, reason: impl Fn(&Levels) -> Option<String>) -> Result<(), PlanError> {
+        let is_left = |cell: &&Cell| !self.skipped.iter().any(|(id, _)| *id == cell.id);
+        let found =
+            self.cells.iter().filter(is_left).filter_map(|cell| Some((cell.id.clone(), reason(&cell.factors)?)));
+        let found: Vec<_> = found.map(|(id, reason)| (id, Outcome::Skipped(reason))).collect();
+        self.skipped.extend(found);
+        self.screen_what_is_left();
+        match self.skipped.first().filter(|_| self.skipped.len() == self.cells.len()) {
+            Some((_, outcome)) => Err(PlanError::NothingLeft(outcome.reason().unwrap_or_default().to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
 fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if cell.factors.workload() == Workload::Ring {
         let name = |factor: &str| cell.factors.get(factor).name().unwrap_or_default();
@@ -101,6 +120,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
 /// Why a relay of ours cannot hold all connections, if it cannot: it is a process of its own, with the same limit.
 fn lacks_files_of_relay(levels: &Levels, catalog: &Catalog) -> Option<String> {
     let (method, limit) = (relay::method(levels)?, catalog.open_files_max?);
+    if levels.relay_host().is_some() {
+        return None;
+    }
     let threads = levels.get("relay_threads").name().and_then(|name| name.parse().ok()).unwrap_or_default();
     let (all, each) = (connections(levels), method.holds(threads).descriptors);
     let needed = all * each + FILES_BESIDE;

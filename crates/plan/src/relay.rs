@@ -39,8 +39,13 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     if method(levels) == Some(RelayMethod::Direct) {
         return None;
     }
-    if let Some(reason) = catalog.missing_relays.get(name) {
-        return Some(reason.clone());
+    // What another host lacks its agent says.
+    let lacked = match levels.relay_host() {
+        Some(_) => unfit_elsewhere(name, levels),
+        None => catalog.missing_relays.get(name).cloned(),
+    };
+    if lacked.is_some() {
+        return lacked;
     }
     if let Some(relay) = RunningRelay::of(name) {
         let transport = relay.transport();
@@ -77,6 +82,20 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
         )),
         (RelayPlacement::Own, ends) => catalog.missing_relay_cpus.get(&ends.to_string()).cloned(),
         (RelayPlacement::Client | RelayPlacement::Server, _) => None,
+    }
+}
+
+/// Why a relay cannot stand on another host: nobody runs a command, or gives privileges, for who comes over a network.
+fn unfit_elsewhere(name: &str, levels: &Levels) -> Option<String> {
+    match method(levels) {
+        None => Some(format!(
+            "--relay {name}: no program is run on another host: leave out --relay-host, or start one there and \
+                              measure with --connect"
+        )),
+        Some(method) if method.needs_privileges() => Some(format!(
+            "--relay {method} needs privileges, which no agent has: leave out --relay-host, or use another --relay"
+        )),
+        Some(_) => None,
     }
 }
 

@@ -85,7 +85,8 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     note_collapsed(&mut plan, spec);
     engines::note_left_out(&mut plan, spec);
     foreign::note(&mut plan);
-    plan.notes.extend(far::notes(plan.workload, &plan.cells));
+    let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
+    plan.notes.extend(far::notes(plan.workload, &shown));
     skip_what_is_missing(&mut plan, catalog);
     note_artefacts(&mut plan);
     plan.screen_what_is_left();
@@ -99,7 +100,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
 
 impl Plan {
     /// Groups that cannot be measured here screen nothing; if those were all, the others do.
-    fn screen_what_is_left(&mut self) {
+    pub(crate) fn screen_what_is_left(&mut self) {
         let index = Index::of(self);
         let live = |groups: &[GroupId]| -> Vec<GroupId> {
             groups.iter().filter(|group| index.is_live(group)).cloned().collect()

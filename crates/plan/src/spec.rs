@@ -121,10 +121,12 @@ pub enum PlanError {
         why: &'static str,
     },
     /// A factor that has no meaning between two hosts.
-    #[error("--{flag} does not go with --host: {why}")]
+    #[error("--{flag} does not go with --{with}: {why}")]
     OfFarHost {
         /// The factor's flag.
         flag: String,
+        /// The flag that names the other host.
+        with: &'static str,
         /// Why, and what to do.
         why: &'static str,
     },

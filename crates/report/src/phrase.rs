@@ -16,6 +16,12 @@ pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_
 
 /// The transport as the subject of a sentence.
 pub fn transport(levels: &Levels) -> String {
+    let relayed = levels.relay_host().map_or_else(String::new, |place| format!(", relayed at {place}"));
+    ends_joined(levels) + &relayed
+}
+
+/// How its two ends are joined.
+fn ends_joined(levels: &Levels) -> String {
     if let Some((place, direction)) = levels.far() {
         let protocol = if levels.transport().is_some_and(|of| of.is_udp()) { "UDP" } else { "TCP" };
         let direction = match direction {
@@ -25,6 +31,7 @@ pub fn transport(levels: &Levels) -> String {
         return format!("{protocol} {direction} the host {place}");
     }
     match levels.transport() {
+        Some(Transport::Tcp | Transport::Tcp6) if levels.relay_host().is_some() => "TCP".into(),
         Some(Transport::Unix) => "Unix sockets".into(),
         Some(Transport::UnixDatagram) => "Unix datagrams".into(),
         Some(Transport::Tcp) => "TCP over loopback".into(),
@@ -334,6 +341,19 @@ mod tests {
         let levels = levels(&[("connect", "127.0.0.1:7000")]);
         assert_eq!(choice(&levels, &["connect".into()]), "use the server at 127.0.0.1:7000");
         assert_eq!(cell_label(&levels, &["connect".into()]), "server at 127.0.0.1:7000");
+    }
+
+    #[test]
+    fn a_path_says_where_its_relays_stand() {
+        let check = |pairs: &[(&str, &str)], expected: &str| assert_eq!(transport(&levels(pairs)), expected);
+        let relayed = ("relay_host", "192.0.2.7:4711");
+        check(&[("transport", "tcp"), relayed], "TCP, relayed at 192.0.2.7:4711");
+        check(&[("transport", "tcp6"), ("relay_host", "[2001:db8::7]:1")], "TCP, relayed at [2001:db8::7]:1");
+        check(
+            &[("transport", "tcp"), ("host", "192.0.2.8:1"), relayed],
+            "TCP to the host 192.0.2.8:1, relayed at 192.0.2.7:4711",
+        );
+        check(&[("transport", "tcp"), ("relay_host", "auto")], "TCP over loopback");
     }
 
     #[test]

@@ -92,6 +92,10 @@ pub const NOT_SENT_LOW_WATER: Known = int(libc::IPPROTO_TCP, libc::TCP_NOTSENT_L
 /// ends in `ETIMEDOUT`; 0 leaves it to the system (tcp(7)).
 pub const USER_TIMEOUT: Known =
     Known { suffix: "ms", ..int(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT") };
+/// `TCP_DEFER_ACCEPT`, seconds that a connection may say nothing before it can be accepted all the same: until then it is its first
+/// bytes that make it so (tcp(7)).
+pub const DEFER_ACCEPT: Known =
+    Known { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT") };
 /// `SO_KEEPALIVE`: the kernel asks now and then whether a silent peer is still there.
 pub const KEEP_ALIVE: Known = flag(libc::SOL_SOCKET, libc::SO_KEEPALIVE, "SO_KEEPALIVE");
 /// `TCP_KEEPIDLE`, seconds of silence before the first such question.

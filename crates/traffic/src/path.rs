@@ -50,6 +50,7 @@ impl PathSetup {
     pub(crate) fn of(levels: &Levels, read_size: usize) -> Result<PathSetup, Fault> {
         let number = |name: &str| levels.get(name).number();
         let foreign = levels.foreign().map(|at| Address::of(&at)).transpose()?;
+        let relay = Between::of(levels)?;
         Ok(PathSetup {
             transport: levels
                 .transport()
@@ -62,8 +63,8 @@ impl PathSetup {
             options: option::requested(levels),
             host: Host::default(),
             foreign,
-            far: FarPath::of(levels)?,
-            relay: Between::of(levels)?,
+            far: FarPath::of(levels, relay.as_ref())?,
+            relay,
         })
     }
 
@@ -112,16 +113,19 @@ impl FarPath {
         }
     }
 
-    /// The agent of whom the ends on this host talk to: both are joined to the relay, where there is one.
+    /// The agent of whoever the ends on this host are joined to: the relay's, where there is one.
     pub fn faces(&self) -> Option<SocketAddr> {
         self.relay.or(self.end.map(|(agent, _)| agent))
     }
 
-    fn of(levels: &Levels) -> Result<Option<FarPath>, Fault> {
-        let Some((place, direction)) = levels.far() else { return Ok(None) };
-        let Place::Ip(agent) = place else {
-            return Err(Fault::Impossible(format!("{place} was never looked up")));
+    fn of(levels: &Levels, relay: Option<&Between>) -> Result<Option<FarPath>, Fault> {
+        let agent = |place: Place| match place {
+            Place::Ip(agent) => Ok(agent),
+            place => Err(Fault::Impossible(format!("{place} was never looked up"))),
         };
-        Ok(Some(FarPath::to(agent, direction.far_side(), Ticket::default())))
+        let end = levels.far().map(|(place, direction)| Ok((agent(place)?, direction.far_side()))).transpose()?;
+        // The path without a relay is one between its two ends.
+        let relay = levels.relay_host().filter(|_| relay.is_some()).map(agent).transpose()?;
+        Ok((end.is_some() || relay.is_some()).then_some(FarPath { end, relay, ticket: Ticket::default() }))
     }
 }

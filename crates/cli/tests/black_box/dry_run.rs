@@ -42,7 +42,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "implementation") => ["raw", "io-uring"],
         (_, "setup") => ["coop", "default"],
         (_, "connect") => ["unix:/one", "unix:/two"],
-        (_, "host") => ["127.0.0.1:1", "127.0.0.1:2"],
+        (_, "host" | "relay_host") => ["127.0.0.1:1", "127.0.0.1:2"],
         (_, "direction") => ["to", "from"],
         (_, "relay") => ["direct", "read-write"],
         (_, "relay_placement") => ["unpinned", "client"],
@@ -60,7 +60,7 @@ fn transport(factor: &Factor) -> &'static str {
 /// The other factors of such a plan: few cells.
 fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static str)> {
     let mut small = if workload.has_path() { vec![("transport", transport(factor))] } else { Vec::new() };
-    if let "relay_placement" | "relay_threads" | "relay_buffer" | "relay_pipe" = factor.name {
+    if let "relay_host" | "relay_placement" | "relay_threads" | "relay_buffer" | "relay_pipe" = factor.name {
         // A way to pass on that has what the factor sets.
         small.push(("relay", if factor.name == "relay_buffer" { "read-write" } else { "splice" }));
     }

@@ -63,7 +63,7 @@ pub fn stopped(agent: Running) -> Ran {
     agent.wait().exits(0)
 }
 
-fn trials(running: &Running) -> usize {
+pub fn trials(running: &Running) -> usize {
     running.stdout().lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
@@ -79,7 +79,7 @@ fn long(bench: &Bench, place: &str, words: &str) -> Running {
 }
 
 /// Measures as soon as the agent has a place for it.
-fn measured_once_free(bench: &Bench, place: &str) -> Ran {
+pub fn measured_once_free(bench: &Bench, place: &str) -> Ran {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));

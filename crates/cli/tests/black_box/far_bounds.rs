@@ -17,24 +17,24 @@ use crate::bench::{BINARY, Bench, signal};
 use crate::far::{agent, ends, stopped, until_no_end};
 
 /// What is over by then hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What an end may move by the agent's word, and what nobody takes for that any more: a lap, or what is moved until somebody looks,
 /// is far less.
-const ALLOWED: &str = "--max-bytes 1M";
-const TOO_MUCH: usize = 1 << 30;
+pub const ALLOWED: &str = "--max-bytes 1M";
+pub const TOO_MUCH: usize = 1 << 30;
 
 /// Somebody who has an agent's key, and its end of one trial.
-struct Caller {
+pub struct Caller {
     link: Arc<Link>,
     cast: Cast,
     role: EndRole,
-    setup: Setup,
-    ticket: Ticket,
+    pub setup: Setup,
+    pub ticket: Ticket,
 }
 
 impl Caller {
-    fn of(bench: &Bench, place: &str, role: EndRole, levels: &Levels) -> Caller {
+    pub fn of(bench: &Bench, place: &str, role: EndRole, levels: &Levels) -> Caller {
         let key = Key::read(&bench.path("key")).unwrap();
         let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
         Caller::over(link, role, levels)
@@ -42,7 +42,10 @@ impl Caller {
 
     fn over(link: Arc<Link>, role: EndRole, levels: &Levels) -> Caller {
         let ticket = Ticket::fresh().unwrap();
-        let far = FarPath::to(link.agent(), role.side(), ticket);
+        let far = match role {
+            EndRole::Relay => FarPath { end: None, relay: Some(link.agent()), ticket },
+            role => FarPath::to(link.agent(), role.side(), ticket),
+        };
         let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
         cast.between(Some(far));
         let mut setup = Setup::of(levels).unwrap();
@@ -51,22 +54,22 @@ impl Caller {
         Caller { link, cast, role, setup, ticket }
     }
 
-    fn tell(&mut self, command: Command) {
+    pub fn tell(&mut self, command: Command) {
         self.cast.end(self.role).unwrap().send(command).unwrap();
     }
 
-    fn hear(&mut self) -> Reply {
+    pub fn hear(&mut self) -> Reply {
         self.cast.end(self.role).unwrap().reply(PATIENCE).unwrap()
     }
 
-    fn open(&mut self, connects_to: Option<SocketAddr>) -> Reply {
+    pub fn open(&mut self, connects_to: Option<SocketAddr>) -> Reply {
         let setup = Box::new(self.setup.clone());
         self.tell(Command::Open(self.role, setup, connects_to.map(Address::Ip)));
         self.hear()
     }
 
     /// What an agent says of an end that has moved as much as it may, and to the next trial.
-    fn refused_more(mut self) {
+    pub fn refused_more(mut self) {
         self.tell(Command::Stop);
         let hears_why = |reply: Reply| match reply {
             Reply::Skipped(reason) => assert!(reason.contains("--max-bytes"), "{reason}"),

@@ -105,6 +105,62 @@ fn datagrams_to_an_agent_come_to_its_port_of_the_same_number_and_those_it_sends_
     assert!(others.is_empty() && !bound.is_empty(), "{others:?}");
 }
 
+/// Makes a third host, `$THIRD`, with a cable to this one and one to the other host, and starts agents at both.
+const THIRD_HOST: &str = r#"
+unshare -n sleep 100 & third=$!
+trap 'kill $far $third $agent $there $free 2>/dev/null || true' EXIT
+while [ "$(readlink /proc/$third/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+THIRD="nsenter -t $third -n"
+ip link add near1 type veth peer name third0 netns $third
+ip addr add 10.9.1.1/24 dev near1
+ip link set near1 up
+$THIRD sh -c 'ip link set lo up; ip addr add 10.9.1.2/24 dev third0; ip link set third0 up'
+$FAR ip link add far1 type veth peer name third1 netns $third
+$FAR sh -c 'ip addr add 10.9.2.1/24 dev far1; ip link set far1 up'
+$THIRD sh -c 'ip addr add 10.9.2.2/24 dev third1; ip link set third1 up'
+$FAR ip route add 10.9.1.2/32 via 10.9.2.2
+$THIRD $BYTEGAUGE agent --listen 10.9.1.2:4711 --key-file key > there.out 2> there.err & there=$!
+$FAR $BYTEGAUGE agent --listen 10.9.0.2:4712 --key-file key --relay-to 10.9.1.2:4711 > free.out 2> free.err & free=$!
+until grep -q listening there.out && grep -q listening free.out; do sleep 0.01; done
+"#;
+
+/// Relayed here means that its bytes crossed the cable to the relay's host, and from there another one.
+#[test]
+fn a_relay_stands_on_another_host_and_the_server_here_or_on_a_third() {
+    let bench = Bench::new();
+    let calls = "call --profile echo --flows 2 --server-engine epoll --duration 400ms --blocks 3 --looks 1 --audit off \
+                 --budget 8s --quiet --format json";
+    let script = format!(
+        "{THIRD_HOST}\n\
+         $BYTEGAUGE {STREAM} --relay hybrid,epoll --relay-host 10.9.0.2:4711 --key-file key > home.json\n\
+         $BYTEGAUGE {STREAM} --relay hybrid,epoll --relay-host 10.9.0.2:4712 --host 10.9.1.2:4711 --key-file key > third.json\n\
+         $BYTEGAUGE {calls} --relay hybrid,epoll --relay-host 10.9.0.2:4712 --host 10.9.1.2:4711 --key-file key > calls.json\n\
+         $FAR cat /proc/net/dev > dev\n\
+         $BYTEGAUGE {STREAM} --relay epoll --relay-host 10.9.0.2:4711 --host 10.9.1.2:4711 --key-file key --store no.db > no.json || true\n\
+         $BYTEGAUGE export 1 --store no.db > no.jsonl\n\
+         kill $free $there"
+    );
+    let Some(ran) = between_two_hosts(&bench, &script) else { return };
+    for (file, hosts) in [("home.json", 1), ("third.json", 2), ("calls.json", 2)] {
+        let text = std::fs::read_to_string(bench.path(file)).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text} {ran}"));
+        for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] != "floor") {
+            assert_eq!(cell["outcome"], "measured", "{file}: {text}");
+        }
+        let raw = Raw::of(&bench, document["session"].as_i64().unwrap());
+        assert_eq!(raw.session["machine"]["far_hosts"].as_object().unwrap().len(), hosts, "{file}");
+        assert!(raw.trials.iter().any(|trial| !trial["ends"]["relay"]["relay"].is_null()), "{file}");
+    }
+    // The other host has passed bytes on to the third one, whose agent nobody but it could have reached that way.
+    let dev = std::fs::read_to_string(bench.path("dev")).unwrap();
+    let row = dev.lines().find_map(|row| row.trim().strip_prefix("far1:")).unwrap();
+    let sent: u64 = row.split_whitespace().nth(8).unwrap().parse().unwrap();
+    assert!(sent > 1 << 20, "{dev}");
+    // An agent whose owner did not say so goes to nobody but its caller.
+    let refused = std::fs::read_to_string(bench.path("no.jsonl")).unwrap();
+    assert!(refused.contains("--relay-to 10.9.1.2:4711"), "{refused} {ran}");
+}
+
 #[test]
 fn hosts_whose_cables_take_packets_of_other_sizes_measure_all_the_same() {
     let bench = Bench::new();

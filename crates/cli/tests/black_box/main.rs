@@ -21,6 +21,7 @@ mod exchange;
 mod far;
 mod far_bounds;
 mod far_hosts;
+mod far_relay;
 mod far_ways;
 mod faults;
 mod feed;

@@ -34,7 +34,7 @@ pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> O
     }
     let rate = ends[1].as_ref().filter(|_| plain).and_then(|sink| rate_of_calls(trials, sink));
     // Two ends on two hosts have the CPUs of both.
-    let cpus = cpus.filter(|_| levels.far().is_none());
+    let cpus = cpus.filter(|_| !levels.spans_hosts());
     rate.or_else(|| cpu(trials, &ends, cpus?))
 }
 

@@ -3,7 +3,7 @@
 //! Sums over trials first, ratios of sums after: a mean of ratios would give short trials the weight of
 //! long ones. What no trial recorded stays `None`.
 
-use bytegauge_model::{EndReport, Levels, Trial};
+use bytegauge_model::{EndReport, EndRole, Levels, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::document::{Counters, CpuView, EndCpu, PerFlow};
@@ -177,7 +177,8 @@ impl Machine {
         for trial in trials {
             let (Some(machine), Some(sink)) = (&trial.machine, trial.sink_side()) else { continue };
             sums.wall_ns = sums.wall_ns.saturating_add(machine.wall_ns);
-            sums.busy_ns = sums.busy_ns.saturating_add(machine.busy_ns);
+            let relay_host_ns = trial.end(EndRole::Relay).and_then(|end| end.relay?.host_busy_ns).unwrap_or(0);
+            sums.busy_ns = sums.busy_ns.saturating_add(machine.busy_ns).saturating_add(relay_host_ns);
             sums.softirq_ns = sums.softirq_ns.saturating_add(machine.softirq_ns);
             // The machine was watched over warm-up and drain too: so must the bytes be.
             sums.bytes = sums.bytes.saturating_add(sink.total_bytes.max(sink.bytes));

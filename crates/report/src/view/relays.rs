@@ -88,7 +88,17 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
     let told = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
     // Which is the best is told by pairs of trials: a median alone may lead by chance.
     let share = format!("{:.0} %", most / without * 100.0);
-    Some(format!("without a relay {told}; the fastest by its median, {}, keeps {share} of it", name(fastest)))
+    let crossed = crossed(&ceiling.level("relay_host"), &ceiling.level("host"));
+    Some(format!("without a relay{crossed} {told}; the fastest by its median, {}, keeps {share} of it", name(fastest)))
+}
+
+/// What is to be said of the path without a relay where relays stand on another host, and both its ends on this one.
+fn crossed(relay_host: &Level, host: &Level) -> &'static str {
+    match (relay_host.name(), host.name()) {
+        (None | Some("auto"), _) => "",
+        (Some(_), None | Some("auto")) => ", over loopback, which crosses no network,",
+        (Some(_), Some(_)) => ", and not by its host,",
+    }
 }
 
 fn cheapest(relays: &[&CellView]) -> Option<String> {
@@ -145,4 +155,21 @@ fn name(cell: &CellView) -> String {
         (!is_usual).then(|| short_relay_name(&text))
     });
     parts.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_beside_relays_elsewhere_says_what_it_crosses() {
+        let check = |relay_host: &Level, host: &Level, expected: &str| {
+            assert!(crossed(relay_host, host).contains(expected), "{relay_host:?} {host:?}");
+        };
+        let there = Level::from("192.0.2.7:4711");
+        assert_eq!([crossed(&Level::Absent, &Level::Absent), crossed(&Level::auto(), &there)], [""; 2]);
+        check(&there, &Level::Absent, "crosses no network");
+        check(&there, &Level::auto(), "crosses no network");
+        check(&there, &Level::from("192.0.2.8:4711"), "not by its host");
+    }
 }

@@ -52,7 +52,7 @@ pub fn gather(known: &Known) -> Signs {
         same_cpu: levels.get("placement").name() == Some("same-cpu"),
         flows,
         // Two hosts have none in common.
-        cpus: known.cpus.filter(|_| levels.far().is_none()),
+        cpus: known.cpus.filter(|_| !levels.spans_hosts()),
         source_cpus: source.and_then(|end| end.cpus()),
         sink_cpus: sink.and_then(|end| end.cpus()),
         sink_system_share: system_share(sink),
@@ -136,7 +136,7 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     // Pinned to two places each end has half of the CPUs; on one CPU, or wherever the scheduler puts them, they
     // share what there is.
     // Two hosts have none in common, and how many the other has is not known here.
-    let cpus = if levels.far().is_some() { u64::MAX } else { known.cpus.unwrap_or(1).max(1) };
+    let cpus = if levels.spans_hosts() { u64::MAX } else { known.cpus.unwrap_or(1).max(1) };
     let own = |lanes: u64| lanes.min(if pinned { (cpus / 2).max(1) } else { cpus }) as f64;
     let busy = |end: Option<EndSums>, lanes| end.and_then(|end| end.cpus()).map(|used| used / own(lanes));
     let together = if same_cpu { 1.0 } else { (client_lanes + server_lanes).min(cpus) as f64 };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytegauge_model::{EndRole, FlowReport, Workload};
+use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 
 use crate::address::Address;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
@@ -11,6 +12,7 @@ use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
 use crate::end::server::enough_files;
 use crate::fault::Fault;
+use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::path::PathSetup;
@@ -23,6 +25,26 @@ pub(super) struct RelayEnd {
     path: PathSetup,
     relay: RelaySetup,
     hall: Arc<Hall>,
+    /// Of a relay that was sent to this host: what goes on here nobody else sees.
+    host: Option<Host>,
+}
+
+/// The machine's counters, and what they said before the first byte.
+struct Host {
+    probe: MachineProbe,
+    before: MachineSample,
+}
+
+impl Host {
+    fn watched() -> Option<Host> {
+        let mut probe = MachineProbe::open().ok()?;
+        let before = probe.sample().ok()?;
+        Some(Host { probe, before })
+    }
+
+    fn busy_ns(mut self) -> Option<u64> {
+        Some(delta(&self.before, &self.probe.sample().ok()?).busy_ns())
+    }
 }
 
 impl RelayEnd {
@@ -47,8 +69,9 @@ impl RelayEnd {
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);
         }
-        let hall = Arc::new(Hall::new(listener, upstream, expected));
-        Ok(Some(RelayEnd { setup: Arc::new(setup), path, relay, hall }))
+        let hall = Arc::new(Hall::new(listener, upstream, expected).on(&path, path.flows + beside));
+        let host = path.far.and_then(|_| Host::watched());
+        Ok(Some(RelayEnd { setup: Arc::new(setup), path, relay, hall, host }))
     }
 }
 
@@ -76,9 +99,15 @@ impl Duty for RelayEnd {
         Lasting { until_told: true, patience_ns: self.setup.grace_ns, windowed: None }
     }
 
+    fn bound(&self) -> Option<Bound> {
+        self.setup.bound
+    }
+
     fn report(self, left: Left<Part>) -> Ended {
+        self.hall.shuts();
         let (mut report, fault) = summed(left);
-        let (books, wrong) = self.hall.take_books();
+        let (mut books, wrong) = self.hall.take_books();
+        books.host_busy_ns = self.host.and_then(Host::busy_ns);
         report.total_bytes = books.taken_up + books.given_up + books.taken_down + books.given_down;
         report.relay = Some(books);
         Ended { report, fault: fault.or(wrong), ..Ended::default() }
@@ -100,6 +129,7 @@ impl Hand for RelayHand {
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         meter.charge_process();
+        meter.tie(post.flags.leash.clone());
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
         let cues = relay::Cues { abort: &post.flags.abort, told: &post.flags.told };

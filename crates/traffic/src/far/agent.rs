@@ -3,6 +3,7 @@
 //! A caller costs a thread and a few hundred bytes until it has shown that it has the key, for at most
 //! [`HEARING`]; there are never more than [`CALLERS_MAX`] of them.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -20,7 +21,9 @@ use crate::far::session;
 use crate::far::slots::Slots;
 use crate::far::standing::Standing;
 use crate::fault::Fault;
-use bytegauge_model::Place;
+use crate::relay;
+use bytegauge_model::relay::RELAY_METHODS;
+use bytegauge_model::{Place, RelayMethod};
 
 /// How long a caller may take to show that it has the key and to say what it wants.
 pub(super) const HEARING: Duration = Duration::from_secs(10);
@@ -53,6 +56,8 @@ pub(super) struct Office {
     pub(super) standing: Standing,
     /// Where ends listen: at the agent's own port, or 0, at any.
     pub(super) data_port: u16,
+    /// Methods of a relay that this machine does not have, and why.
+    pub(super) missing_relays: BTreeMap<String, String>,
     /// Who is heard or measures.
     callers: AtomicUsize,
     /// Who ever called.
@@ -88,6 +93,7 @@ impl Agent {
             slots: Slots::new(setup.limits.sessions),
             standing: Standing::default(),
             data_port: if shares_port { port } else { 0 },
+            missing_relays: missing_relays(),
             callers: AtomicUsize::new(0),
             called: AtomicU64::new(0),
             setup,
@@ -122,6 +128,14 @@ impl Agent {
             self.office.hear(stream, peer, Vec::new());
         }
     }
+}
+
+fn missing_relays() -> BTreeMap<String, String> {
+    let lacks = |method: RelayMethod| match method.needs_privileges() {
+        true => Some(format!("no agent runs {method}, which needs privileges")),
+        false => relay::lacks(method),
+    };
+    RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), lacks(row.value)?))).collect()
 }
 
 impl Office {

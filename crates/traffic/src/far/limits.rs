@@ -1,6 +1,7 @@
 //! What an agent allows, whoever asks: what it was not made for is refused, and so is what exceeds its caps.
 //!
-//! Of what passes, what the caller has no say in is set here: where the end binds, which addresses it talks to, which CPUs.
+//! Of what passes, what the caller has no say in is set here: where the end binds, which addresses it talks to (a relay's:
+//! `forward`), which CPUs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,10 +10,12 @@ use bytegauge_model::{Bytes, EndRole, Level, Nanos};
 
 use crate::address::{Address, Host};
 use crate::datagram;
+use crate::far::forward::{self, Forward};
 use crate::leash::Bound;
 use crate::message::Command;
 use crate::meter::Schedule;
-use crate::path::FarPath;
+use crate::path::{FarPath, PathSetup};
+use crate::relay::{Between as Middle, RelaySetup};
 use crate::setup::{Setup, Task};
 use crate::ticket::Ticket;
 use crate::transport::socket_buffers;
@@ -44,6 +47,8 @@ pub struct Limits {
     pub memory: u64,
     /// Load that may be offered, bytes per second; `None`: as much as goes.
     pub rate: Option<u64>,
+    /// Where relays may connect to beside the callers' own addresses.
+    pub relay_to: Vec<Forward>,
 }
 
 impl Default for Limits {
@@ -55,6 +60,7 @@ impl Default for Limits {
             bytes: 16 << 40,
             memory: 2 << 30,
             rate: None,
+            relay_to: Vec::new(),
         }
     }
 }
@@ -87,6 +93,10 @@ impl Limits {
         // Listeners among which the kernel chooses share a port with nobody else.
         let port = if *path.options.get("reuseport") == Level::Switch(true) { 0 } else { between.port };
         path.host = Host { port, ..Host::at(between.here) };
+        if role != EndRole::Relay {
+            // Who stands between is no concern of either end's.
+            path.relay = None;
+        }
         let caller = SocketAddr::new(between.peer, 0);
         path.far =
             Some(FarPath { end: far.end.map(|(_, side)| (caller, side)), relay: far.relay.and(Some(caller)), ..far });
@@ -100,6 +110,9 @@ impl Limits {
             // To the caller and nobody else, whatever address it named.
             (EndRole::Source | EndRole::Client, Some(Address::Ip(named))) => {
                 Some(Address::Ip(SocketAddr::new(between.peer, named.port())))
+            }
+            (EndRole::Relay, Some(Address::Ip(named))) => {
+                Some(Address::Ip(forward::admitted(named, between.peer, &self.relay_to)?))
             }
             _ => return Err(not_made_for("such an end")),
         };
@@ -138,9 +151,10 @@ impl Limits {
             (_, false) if path.transport.is_tcp() => {}
             (_, false) => return Err(not_made_for(&format!("the transport {}", path.transport))),
         }
-        if path.foreign.is_some() || path.relay.is_some() || setup.plant.is_some() {
+        if path.foreign.is_some() || setup.plant.is_some() {
             return Err(not_made_for("a third party to a path"));
         }
+        let relay = relay_of(role, path)?;
         if flows > self.flows {
             return Err(format!(
                 "the agent allows {} connections and this needs {flows}: use fewer --flows (of calls also fewer \
@@ -163,7 +177,11 @@ impl Limits {
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: false };
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
         let own = (largest as u64).saturating_add(path.walk as u64).saturating_add(bins);
-        let each = own.saturating_add(FLOW_BYTES).saturating_add(socket_buffers(path, role));
+        let sockets = FLOW_BYTES.saturating_add(socket_buffers(path, role));
+        let each = match relay {
+            None => own.saturating_add(sockets),
+            Some(relay) => relay.memory().saturating_add(sockets.saturating_mul(2)),
+        };
         let memory = (flows as u64).saturating_mul(each);
         if memory > self.memory {
             return Err(format!(
@@ -181,6 +199,22 @@ impl Limits {
                 Bytes(max)
             )),
         }
+    }
+}
+
+/// The relay that an end is to be: one of ours that needs no privilege, on a path of TCP whose relay is here.
+fn relay_of(role: EndRole, path: &PathSetup) -> Result<Option<&RelaySetup>, String> {
+    match &path.relay {
+        None if role == EndRole::Relay => Err(not_made_for("a relay without a method")),
+        None => Ok(None),
+        Some(Middle::Program(_) | Middle::Running(_)) => Err(not_made_for("a program that is a relay")),
+        Some(Middle::Ours(_)) if !path.transport.is_tcp() || path.far.is_none_or(|far| far.relay.is_none()) => {
+            Err(not_made_for("such a relay"))
+        }
+        Some(Middle::Ours(relay)) if relay.method.needs_privileges() => {
+            Err(not_made_for(&format!("the relay {}, which needs privileges", relay.method)))
+        }
+        Some(Middle::Ours(relay)) => Ok((role == EndRole::Relay).then_some(relay)),
     }
 }
 
@@ -273,6 +307,44 @@ mod tests {
         );
     }
 
+    /// A stream with a relay that is to stand here.
+    fn relayed(relay: &str) -> Setup {
+        let mut setup = setup();
+        let path = setup.path_mut().unwrap();
+        path.relay = Middle::of(&Levels::from([("relay", relay.into())])).unwrap();
+        path.far = Some(FarPath { end: None, relay: Some((HERE, 1).into()), ..path.far.unwrap() });
+        setup
+    }
+
+    #[test]
+    fn a_relay_connects_to_the_caller_or_to_what_the_owner_named() {
+        let relay = |limits: &Limits, place: ([u8; 4], u16)| {
+            let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
+            let asked = Command::Open(EndRole::Relay, Box::new(relayed("splice")), Some(Address::Ip(place.into())));
+            limits.admitted(asked, between, 0)
+        };
+        let Ok(Command::Open(_, heard, address)) = relay(&Limits::default(), (PEER, 4000)) else { panic!() };
+        assert_eq!(address, Some(Address::Ip((PEER, 4000).into())));
+        let path = heard.path().unwrap();
+        assert_eq!((path.host.v4, path.host.port, path.relay.is_some()), (HERE.into(), 7, true));
+        assert!(heard.bound.is_some());
+        let elsewhere = ([203, 0, 113, 5], 4000);
+        assert!(relay(&Limits::default(), elsewhere).unwrap_err().contains("--relay-to 203.0.113.5:4000"));
+        assert!(relay(&Limits::default(), (HERE, 4000)).is_err() && relay(&Limits::default(), (PEER, 22)).is_err());
+        let limits = Limits { relay_to: vec!["203.0.113.5".parse().unwrap()], ..Limits::default() };
+        let Ok(Command::Open(_, _, address)) = relay(&limits, elsewhere) else { panic!() };
+        assert_eq!(address, Some(Address::Ip(elsewhere.into())));
+    }
+
+    #[test]
+    fn buffers_of_a_relay_count() {
+        let mut asked = relayed("read-write");
+        let Some(Middle::Ours(relay)) = &mut asked.path_mut().unwrap().relay else { panic!() };
+        relay.buffer = Some(1 << 30);
+        let refused = open(EndRole::Relay, asked, Some(Address::Ip((PEER, 4000).into()))).unwrap_err();
+        assert!(refused.contains("--max-memory"), "{refused}");
+    }
+
     #[test]
     fn what_an_agent_was_not_made_for_is_refused() {
         let check = |role: EndRole, address: Option<Address>, change: fn(&mut Setup)| {
@@ -299,6 +371,22 @@ mod tests {
         for role in [EndRole::Relay, EndRole::Command, EndRole::Ring, EndRole::Competitor] {
             check(role, None, |_| {});
         }
+        let to_caller = || Some(Address::Ip((PEER, 4000).into()));
+        check(EndRole::Relay, to_caller(), |setup| *setup = relayed("sockmap"));
+        check(EndRole::Relay, to_caller(), |setup| *setup = relayed("haproxy"));
+        check(EndRole::Relay, to_caller(), |setup| *setup = relayed("cmd:true {listen} {upstream}"));
+        check(EndRole::Relay, to_caller(), |setup| *setup = relayed("addr:127.0.0.1:9000=127.0.0.1:9001"));
+        check(EndRole::Relay, None, |setup| *setup = relayed("splice"));
+        check(EndRole::Relay, Some(Address::Path(PathBuf::from("/run/x"))), |setup| *setup = relayed("splice"));
+        check(EndRole::Sink, None, |setup| *setup = relayed("splice"));
+        check(EndRole::Relay, to_caller(), |setup| {
+            *setup = relayed("splice");
+            setup.path_mut().unwrap().far.as_mut().unwrap().relay = None;
+        });
+        check(EndRole::Relay, to_caller(), |setup| {
+            *setup = relayed("splice");
+            setup.path_mut().unwrap().transport = "unix".parse().unwrap();
+        });
         let mut from = setup();
         from.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
         assert!(open(EndRole::Source, from, Some(Address::Path(PathBuf::from("/run/x")))).is_err());

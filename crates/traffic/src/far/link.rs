@@ -3,6 +3,7 @@
 //! A line that breaks is taken up again within a moment, and nothing is lost: the session goes on. A link whose session is
 //! over is made anew when an end is asked for the next time: what was measured before is in the store.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +57,8 @@ pub struct FarFacts {
     pub program: String,
     /// Its machine, as sessions record one.
     pub machine: Value,
+    /// Methods of a relay that it does not have, and why.
+    pub missing_relays: BTreeMap<String, String>,
 }
 
 /// One session at an agent.
@@ -233,7 +236,7 @@ impl Link {
             met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
         }
         let Met { sender, receiver, near, welcome, .. } = met?;
-        let Welcome { program, machine, session } = welcome;
+        let Welcome { program, machine, missing_relays, session } = welcome;
         let shared = Arc::new(Shared {
             agent: self.agent,
             key: self.key.clone(),
@@ -245,7 +248,7 @@ impl Link {
         let listener = std::thread::Builder::new().name("far-replies".into());
         let listener =
             listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.agent, error))?;
-        Ok((Live { shared, near, listener: Some(listener) }, FarFacts { program, machine }))
+        Ok((Live { shared, near, listener: Some(listener) }, FarFacts { program, machine, missing_relays }))
     }
 }
 

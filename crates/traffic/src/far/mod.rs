@@ -5,6 +5,7 @@
 //! program of the user's, no file, no address but the caller's own.
 
 mod agent;
+mod forward;
 mod limits;
 mod link;
 mod post;
@@ -15,6 +16,7 @@ mod watch;
 mod words;
 
 pub use agent::{Agent, AgentSetup};
+pub use forward::Forward;
 pub use limits::Limits;
 pub use link::{FarError, FarFacts, Link};
 pub use words::VERSION;

@@ -152,7 +152,8 @@ fn meet(
 /// What a session, or another line of it, begins with.
 fn welcome(office: &Office, session: Ticket) -> ToHome {
     let (program, machine) = (env!("CARGO_PKG_VERSION").into(), (office.setup.machine)());
-    ToHome::Welcome(Box::new(Welcome { program, machine, session }))
+    let missing_relays = office.missing_relays.clone();
+    ToHome::Welcome(Box::new(Welcome { program, machine, missing_relays, session }))
 }
 
 /// A place for a session, if it may have one.
@@ -326,8 +327,8 @@ impl Session<'_> {
         match self.office.setup.limits.admitted(command, self.between, moved) {
             Err(reason) => self.say(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
-                // A server serves before anybody says `Go`.
-                if matches!(command, Command::Go | Command::Open(EndRole::Server, ..)) {
+                // A server and a relay serve before anybody says `Go`.
+                if matches!(command, Command::Go | Command::Open(EndRole::Server | EndRole::Relay, ..)) {
                     self.counted.begins();
                 }
                 if let Some(end) = &mut self.end {

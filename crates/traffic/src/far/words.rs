@@ -1,5 +1,7 @@
 //! What is said over the line between this host and an agent. Every word comes in a [`Said`], which numbers it.
 
+use std::collections::BTreeMap;
+
 use bytegauge_wire::MESSAGE_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -71,6 +73,9 @@ pub(super) struct Welcome {
     pub(super) program: String,
     /// Its machine, as sessions record one.
     pub(super) machine: Value,
+    /// Methods of a relay that it does not have, and why.
+    #[serde(default)]
+    pub(super) missing_relays: BTreeMap<String, String>,
     /// What to name when the line broke and the session is to go on.
     pub(super) session: Ticket,
 }

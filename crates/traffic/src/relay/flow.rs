@@ -204,6 +204,9 @@ impl Party for Pairs<'_> {
     }
 
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half> {
+        if !self.hall.admits(connection) {
+            return None;
+        }
         if let Err(fault) = self.hall.upstream.welcome(connection) {
             self.hall.unconnected(fault);
             return None;

@@ -8,13 +8,18 @@ use bytegauge_model::RelayReport;
 use bytegauge_sys::tcp_info;
 
 use crate::fault::Fault;
+use crate::path::PathSetup;
+use crate::relay::door::Door;
 use crate::relay::socket::Upstream;
+use crate::ticket::SHOWN;
 
 /// A relay's listener and its books.
 #[derive(Debug)]
 pub struct Hall {
     pub(super) listener: OwnedFd,
     pub(super) upstream: Upstream,
+    /// Where the relay stands on another host.
+    door: Option<Door>,
     /// Connections after whose end it is over; absent, it is over when it is told.
     expected: Option<u64>,
     over: AtomicBool,
@@ -51,11 +56,33 @@ impl Hall {
         Hall {
             listener,
             upstream,
+            door: None,
             expected,
             over: AtomicBool::new(false),
             closes: AtomicBool::new(false),
             books: Mutex::default(),
         }
+    }
+
+    /// The same for so many connections of a path, of which a relay on another host lets nobody else in.
+    #[must_use]
+    pub fn on(self, path: &PathSetup, connections: usize) -> Hall {
+        Hall { door: Door::of(path, connections), ..self }
+    }
+
+    /// Whether a connection that was accepted is one to pass on. Any other one is to be closed, and is none of the books'.
+    pub(super) fn admits(&self, connection: impl AsFd) -> bool {
+        self.door.as_ref().is_none_or(|door| door.admits(connection.as_fd(), self.books().ended))
+    }
+
+    /// No connection is accepted any more.
+    pub(crate) fn shuts(&self) {
+        self.door.iter().for_each(|door| door.shuts(self.listener()));
+    }
+
+    /// It is over for all its threads, whoever still comes.
+    pub(super) fn gives_up(&self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 
     /// What was counted, and what was wrong with it.
@@ -113,13 +140,15 @@ impl Hall {
         let Books { report, kernel_is_partial, .. } = &mut *books;
         report.connections += 1;
         report.broken += u64::from(failed && !self.closes.load(Ordering::Relaxed));
-        report.taken_up += up.taken;
-        report.given_up += up.given;
+        // What connections between hosts show first is none of what was sent.
+        let shown = self.door.as_ref().map_or(0, |_| SHOWN as u64);
+        report.taken_up += up.taken.saturating_sub(shown);
+        report.given_up += up.given.saturating_sub(shown);
         report.taken_down += down.taken;
         report.given_down += down.given;
         match kernel[0].filter(|_| in_order) {
             // The end of the stream counts as a byte.
-            Some(bytes) => *report.kernel_up.get_or_insert(0) += bytes.saturating_sub(1),
+            Some(bytes) => *report.kernel_up.get_or_insert(0) += bytes.saturating_sub(1 + shown),
             None => *kernel_is_partial = true,
         }
         self.ends(&mut books);

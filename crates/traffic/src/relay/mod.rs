@@ -12,6 +12,7 @@
 //! Never holds more than its buffers: who is not read from is not listened to. But for `sockmap`, which says so.
 
 mod bell;
+mod door;
 mod flow;
 mod follow;
 mod hall;

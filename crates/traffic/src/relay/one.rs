@@ -87,7 +87,8 @@ trait Watch {
     /// The next moment at which [`look`](Watch::look) has something to do.
     fn next_mark_ns(&self) -> u64;
 
-    fn look(&mut self, now_ns: u64);
+    /// Whether the relay may go on.
+    fn look(&mut self, now_ns: u64) -> bool;
 }
 
 impl Watch for &mut Meter {
@@ -100,11 +101,10 @@ impl Watch for &mut Meter {
         Meter::next_mark_ns(self)
     }
 
-    fn look(&mut self, now_ns: u64) {
-        if now_ns >= Meter::next_mark_ns(self) || self.is_lap_used_up() {
-            // Being told does not end it by itself.
-            self.lap(&AtomicBool::new(false));
-        }
+    fn look(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= Meter::next_mark_ns(self) || self.is_lap_used_up();
+        // Being told does not end it by itself.
+        !is_due || self.lap(&AtomicBool::new(false))
     }
 }
 
@@ -118,7 +118,9 @@ impl Watch for Share {
         u64::MAX
     }
 
-    fn look(&mut self, _now_ns: u64) {}
+    fn look(&mut self, _now_ns: u64) -> bool {
+        true
+    }
 }
 
 struct Desk<'a, H, W, B: Bell> {
@@ -179,7 +181,9 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
     fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
         loop {
             let now_ns = monotonic_ns();
-            self.watch.look(now_ns);
+            if !self.watch.look(now_ns) {
+                self.hall.gives_up();
+            }
             if abort.load(Ordering::Relaxed) || self.hall.is_over(told) {
                 return Ok(());
             }
@@ -231,8 +235,11 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
     }
 
     fn welcome(&mut self, front: OwnedFd) -> Result<(), Fault> {
-        self.report.system_calls += 2;
         let hall = self.hall;
+        if !hall.admits(&front) {
+            return Ok(());
+        }
+        self.report.system_calls += 2;
         let joined = hall.upstream.welcome(&front).and_then(|()| hall.upstream.begin().map_err(unconnected));
         let back = match joined {
             Ok(back) => back,

@@ -9,6 +9,9 @@ use crate::levels::parsed;
 /// Buffer of a direction where no level says: what read(2) and write(2) on loopback need for their best rate.
 const BUFFER: usize = 64 << 10;
 
+/// What a thread's stack needs that carries one direction: there may be thousands of them.
+pub(super) const STACK: usize = 256 << 10;
+
 /// Who stands between the ends of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,6 +65,13 @@ impl RelaySetup {
     /// Bytes of the buffer of one direction.
     pub(super) fn buffer(&self) -> usize {
         self.buffer.unwrap_or(BUFFER)
+    }
+
+    /// Memory that a connection of it may take beside its sockets, bytes: the buffers and pipes of both directions, and the
+    /// stacks of its threads.
+    pub(crate) fn memory(&self) -> u64 {
+        let direction = (self.buffer().max(BUFFER) as u64).saturating_add(self.pipe_size.unwrap_or(BUFFER) as u64);
+        direction.saturating_mul(2).saturating_add(self.method.holds(self.threads).threads * STACK as u64)
     }
 
     /// Resolves a cell's levels; `None` where there is no relay.

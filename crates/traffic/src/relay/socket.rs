@@ -13,9 +13,11 @@ use bytegauge_sys::{errno, socket};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
+use crate::astray;
 use crate::call::{open, sock_addr, told, unbound};
 use crate::fault::Fault;
 use crate::path::PathSetup;
+use crate::relay::door::SILENT_S;
 use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, wanted};
 
@@ -30,9 +32,10 @@ pub fn listen(path: &PathSetup, workload: Workload) -> Result<(OwnedFd, Address)
     let address = unbound(path)?;
     let socket = open(&path.transport, &address)?;
     let (_, theirs) = setters(workload);
-    set_all(&socket, &wanted(&path.options, (theirs, Moment::Listening), &path.transport))?;
-    socket.bind(&address).map_err(Fault::io("binding the relay's listener"))?;
-    socket.listen(BACKLOG).map_err(Fault::io("listening for a relay"))?;
+    let mut options = wanted(&path.options, (theirs, Moment::Listening), &path.transport);
+    options.extend(path.far.map(|_| option::DEFER_ACCEPT.to(SILENT_S)));
+    set_all(&socket, &options)?;
+    astray::listen(&socket, &address, BACKLOG, path.shares_port()).map_err(Fault::io("listening for a relay"))?;
     socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
     let bound = socket.local_addr().map_err(Fault::io("reading the relay's address"))?;
     Ok((socket.into(), told(&bound)?))

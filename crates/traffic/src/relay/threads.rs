@@ -25,11 +25,8 @@ use crate::meter::Meter;
 use crate::relay::follow::Follower;
 use crate::relay::hall::{Hall, Passage};
 use crate::relay::hands::{Carrying, Hands};
-use crate::relay::setup::RelaySetup;
+use crate::relay::setup::{RelaySetup, STACK};
 use crate::tally::{Share, Tally};
-
-/// What a thread's stack needs that carries one direction: there may be thousands of them.
-const STACK: usize = 256 << 10;
 
 /// One direction of a connection, as its thread sees it.
 pub(super) struct Way<'a> {
@@ -148,10 +145,8 @@ fn accept<'s>(
     let never = AtomicBool::new(false);
     loop {
         let now_ns = monotonic_ns();
-        if now_ns >= meter.next_mark_ns() {
-            meter.lap(&never);
-        }
-        if desk.abort.load(Ordering::Relaxed) || hall.is_over(told) {
+        let goes_on = now_ns < meter.next_mark_ns() || meter.lap(&never);
+        if !goes_on || desk.abort.load(Ordering::Relaxed) || hall.is_over(told) {
             return Ok(report);
         }
         let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
@@ -174,6 +169,9 @@ fn accept<'s>(
 impl Desk<'_> {
     /// Connects a connection that was accepted to the other side, and starts its two threads.
     fn welcome<'s>(&'s self, scope: &'s Scope<'s, '_>, fd: OwnedFd, number: u64) -> Result<(), Fault> {
+        if !self.hall.admits(&fd) {
+            return Ok(());
+        }
         let joined = self.hall.upstream.welcome(&fd).and_then(|()| self.hall.upstream.join());
         let upstream = match joined {
             Ok(upstream) => upstream,

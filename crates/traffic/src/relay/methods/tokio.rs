@@ -44,10 +44,8 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         let door = Door::new(hall.listener()).map_err(Fault::io("registering the relay's listener with Tokio"))?;
         loop {
             let now_ns = monotonic_ns();
-            if now_ns >= meter.next_mark_ns() {
-                meter.lap(&never);
-            }
-            if cues.abort.load(Ordering::Relaxed) || hall.is_over(cues.told) {
+            let goes_on = now_ns < meter.next_mark_ns() || meter.lap(&never);
+            if !goes_on || cues.abort.load(Ordering::Relaxed) || hall.is_over(cues.told) {
                 return Ok(());
             }
             let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
@@ -56,6 +54,9 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
                 Some(Ok(stream)) => {
                     report.accepted += 1;
                     report.accepted_at_once = 1;
+                    if !hall.admits(&stream) {
+                        continue;
+                    }
                     tokio::spawn(carry_one(Arc::clone(hall), Leg::new(stream, &tally), Arc::clone(&tally), size));
                 }
                 Some(Err(error)) if socket::is_exhausted(&error) => {

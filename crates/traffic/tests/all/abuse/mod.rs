@@ -42,6 +42,7 @@ const WORDS: &[&str] = &[
     "$T",
     "$S",
     "$D",
+    "$R",
 ];
 
 fn change() -> impl Strategy<Value = Change> {

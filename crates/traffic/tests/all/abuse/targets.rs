@@ -11,7 +11,8 @@
 //! x         hangs up, and waits until the other side has
 //! ```
 //!
-//! `$T` stands for the ticket of the session that was begun last, `$S` for what a trial is set to, `$D` for one of datagrams.
+//! `$T` stands for the ticket of the session that was begun last, `$S` for what a trial is set to, `$D` for one of datagrams, `$R` for
+//! one with a relay.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -122,23 +123,28 @@ fn steps(input: &[u8]) -> Vec<(u8, Vec<u8>)> {
 
 fn replaced(bytes: &[u8], ticket: &str) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
-    let setups = [("$S", "tcp", "blocking"), ("$D", "udp", "mmsg")];
+    let setups =
+        [("$S", "tcp", "blocking", "direct"), ("$D", "udp", "mmsg", "direct"), ("$R", "tcp", "blocking", "epoll")];
     let named = setups.iter().filter(|(name, ..)| text.contains(name));
-    let text = named.fold(text.replace("$T", ticket), |text, (name, transport, engine)| {
-        text.replace(name, &setup(transport, engine))
+    let text = named.fold(text.replace("$T", ticket), |text, (name, transport, engine, relay)| {
+        text.replace(name, &setup(transport, engine, relay))
     });
     text.into_bytes()
 }
 
 /// What a trial is set to, as an agent lets it in.
-fn setup(transport: &str, engine: &str) -> String {
-    let levels = [("transport", transport.into()), ("engine", engine.into())];
+fn setup(transport: &str, engine: &str, relay: &str) -> String {
+    let levels = [("transport", transport.into()), ("engine", engine.into()), ("relay", relay.into())];
     let levels =
         levels.into_iter().chain([("read_size", 4096.into()), ("write_size", 4096.into())]).collect::<Levels>();
     let mut setup = Setup::of(&levels).expect("a setup");
     let ticket = Ticket::fresh().expect("random bytes");
-    setup.path_mut().expect("a path").far =
-        Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
+    let path = setup.path_mut().expect("a path");
+    let agent = Some(([127, 0, 0, 1], 1).into());
+    path.far = Some(match &path.relay {
+        Some(_) => FarPath { end: None, relay: agent, ticket },
+        None => FarPath { end: agent.map(|agent| (agent, Side::Sink)), relay: None, ticket },
+    });
     serde_json::to_string(&setup).expect("its text")
 }
 

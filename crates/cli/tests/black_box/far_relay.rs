@@ -1,0 +1,362 @@
+//! A relay on another host, over loopback: what goes through it, whom it lets in, where it goes, and how it ends.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{EndRole, Levels};
+use bytegauge_traffic::ticket::SHOWN;
+use bytegauge_traffic::{Address, Command, Reply, relay};
+use serde_json::Value;
+
+use crate::bench::{Bench, Running, children, signal};
+use crate::far::{STREAM, agent, ends_of, measured_once_free, stopped, trials, until_no_end};
+use crate::far_bounds::{ALLOWED, Caller, PATIENCE, TOO_MUCH};
+use crate::raw::{Raw, name, number};
+
+const RELAYED: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 200ms --blocks 3 --looks 1 \
+                       --audit off --budget 8s --seed 1 --quiet --format json";
+
+const CALL: &str = "call --work none --flows 4 --server-engine epoll --duration 200ms --blocks 3 --looks 1 --audit off \
+                    --budget 8s --seed 1 --quiet --format json";
+
+/// Of every way in which a relay may take its connections one.
+const WAYS: [&str; 7] = ["read-write", "pipe", "splice", "epoll", "tokio", "uring", "uring-multishot"];
+
+/// Calls through a relay until somebody stops them: it has the agent's port for the whole of each trial.
+const LONG: &str = "call --profile echo --flows 2 --server-engine epoll --relay hybrid,epoll --duration 100ms --blocks 3000 \
+                    --looks 1 --audit off --seed 1 --json-stream";
+
+/// Those that this machine has.
+fn ways() -> impl Iterator<Item = &'static str> {
+    WAYS.into_iter().filter(|way| relay::lacks(way.parse().unwrap()).is_none())
+}
+
+/// Every cell was measured, with its relay at the agent and nothing lost on either side of it.
+#[track_caller]
+fn check_relayed(document: &Value, bench: &Bench, place: &str, connects: bool) {
+    let raw = Raw::of(bench, document["session"].as_i64().unwrap());
+    let machine = &raw.session["machine"];
+    assert_eq!(machine["far_hosts"][place]["machine"]["boot_id"], machine["boot_id"], "the agent is on this machine");
+    let (mut relayed, mut cpu_ns) = (0, 0);
+    for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] != "floor") {
+        let relay = name(&cell["factors"]["relay"]);
+        assert_eq!(cell["factors"]["relay_host"], place, "{cell}");
+        if cell["outcome"] != "measured" {
+            assert!(relay::lacks(relay.parse().unwrap()).is_some(), "{cell}");
+            continue;
+        }
+        let of_cell = raw.trials.iter().filter(|trial| trial["cell"] == cell["id"]);
+        for trial in of_cell.filter(|trial| trial["outcome"]["kind"] == "measured") {
+            let (ends, report) = (&trial["ends"], &trial["ends"]["relay"]["relay"]);
+            assert_eq!(report.is_null(), relay == "direct", "{trial}");
+            if report.is_null() {
+                continue;
+            }
+            relayed += 1;
+            cpu_ns += number(&ends["relay"]["cpu_ns"]);
+            assert_eq!(report["unconnected"], 0, "{trial}");
+            assert!(report["host_busy_ns"].is_null(), "its host is this one, which is seen already: {trial}");
+            if let Some(sent) = ends["source"]["total_bytes"].as_u64() {
+                let counts = ["taken_up", "given_up"].map(|count| number(&report[count]));
+                assert_eq!(counts, [sent; 2], "{trial}");
+                assert_eq!(ends["sink"]["total_bytes"], sent, "{trial}");
+            } else {
+                let completed = number(&ends["client"]["call"]["completed"]);
+                assert!(completed > 0 && number(&ends["server"]["call"]["completed"]) >= completed, "{trial}");
+                assert!(!connects || number(&report["connections"]) >= completed, "{trial}");
+            }
+        }
+    }
+    // A relay may be kept from running for the whole of a short window, and not of all of them.
+    assert!(relayed > 0 && cpu_ns > 0, "{document}");
+}
+
+#[test]
+fn streams_go_through_a_relay_at_an_agent_beside_the_path_without_it() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    for flags in [
+        format!("--relay direct,{} --verify", WAYS.join(",")),
+        "--relay hybrid,splice --relay-threads direction,one,cpus --flows 3 --ends processes".into(),
+    ] {
+        let ran = bench.run(&format!("{RELAYED} --relay-host {place} --key-file key {flags}")).exits(0);
+        check_relayed(&ran.json(), &bench, &place, false);
+    }
+    let plan =
+        bench.run(&format!("{RELAYED} --relay-host {place} --relay direct,splice --key-file key --dry-run")).exits(0);
+    plan.prints(&["the path without a relay crosses no network"]);
+    assert_eq!(ends_of(&bench), 0);
+    stopped(agent).complains(&["measures (bytegauge", "trials with"]);
+}
+
+#[test]
+fn calls_are_made_through_a_relay_at_an_agent() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    for (flags, connects) in [
+        (format!("--relay direct,{} --request 10K", WAYS.join(",")), false),
+        ("--relay read-write,epoll,tokio --verify --request 10K --idle-flows 3".into(), false),
+        ("--relay read-write,epoll,tokio,uring --connect-per-call on --request 512".into(), true),
+    ] {
+        let ran = bench.run(&format!("{CALL} --relay-host {place} --key-file key {flags}")).exits(0);
+        check_relayed(&ran.json(), &bench, &place, connects);
+    }
+    stopped(agent);
+}
+
+#[test]
+fn what_no_agent_runs_is_skipped_and_the_rest_is_measured() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let words = format!("{RELAYED} --relay-host {place} --key-file key --relay");
+    let ran = bench.run_args(
+        &[
+            &words.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>()[..],
+            &["epoll,sockmap,cmd:touch ran {listen} {upstream}"],
+        ]
+        .concat(),
+    );
+    let cells = ran.exits(0).json()["cells"].as_array().unwrap().clone();
+    let outcome = |relay: &str| {
+        let cell = cells.iter().find(|cell| name(&cell["factors"]["relay"]).starts_with(relay)).unwrap();
+        (name(&cell["outcome"]), cell["reason"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(outcome("epoll").0, "measured");
+    assert!(outcome("sockmap").1.contains("needs privileges"), "{cells:?}");
+    assert!(outcome("cmd:").1.contains("no program is run on another host"), "{cells:?}");
+    assert!(!bench.path("ran").exists());
+    stopped(agent);
+}
+
+/// Somebody whose relay at an agent goes on until it is told, or has moved what it may, however busy the machine is.
+fn patient(bench: &Bench, place: &str, relay: &str) -> Caller {
+    let levels = Levels::from([
+        ("transport", "tcp".into()),
+        ("engine", "blocking".into()),
+        ("read_size", 65_536.into()),
+        ("write_size", 16_384.into()),
+        ("relay", relay.into()),
+    ]);
+    let mut caller = Caller::of(bench, place, EndRole::Relay, &levels);
+    (caller.setup.window_ns, caller.setup.grace_ns) = (PATIENCE.as_nanos() as u64, PATIENCE.as_nanos() as u64);
+    caller
+}
+
+/// The next connection of a listener, whose reads do not wait for ever either.
+fn accepted(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match listener.accept() {
+            Ok((connection, _)) => {
+                connection.set_nonblocking(false).unwrap();
+                connection.set_read_timeout(Some(PATIENCE)).unwrap();
+                return connection;
+            }
+            Err(_) => assert!(Instant::now() < deadline, "nobody came"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Opens a relay before a listener: where it listens.
+fn opened(caller: &mut Caller, upstream: SocketAddr) -> Result<SocketAddr, String> {
+    match caller.open(Some(upstream)) {
+        Reply::Listening(Address::Ip(at)) => {
+            assert_eq!(caller.hear(), Reply::Ready);
+            Ok(at)
+        }
+        Reply::Skipped(reason) => Err(reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_relay_that_is_told_to_go_elsewhere_is_refused() {
+    let bench = Bench::new();
+    // The whole of 127.0.0.0/8 is this host, and the agent's caller is 127.0.0.1.
+    let elsewhere = TcpListener::bind("127.0.0.2:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let at = elsewhere.local_addr().unwrap();
+    for (flags, allowed) in
+        [("".to_owned(), false), ("--relay-to 127.0.0.3".into(), false), (format!("--relay-to {at}"), true)]
+    {
+        let (agent, place) = agent(&bench, &flags);
+        let mut caller = patient(&bench, &place, "read-write");
+        match opened(&mut caller, at) {
+            Ok(_) => assert!(allowed, "{flags}"),
+            Err(reason) => {
+                let expected = [&format!("not to {at}"), "127.0.0.1", "--relay-to"];
+                assert!(!allowed && expected.iter().all(|text| reason.contains(text)), "{flags}: {reason}");
+                // Not to a server of this host's system either.
+                let ssh = opened(&mut caller, "127.0.0.1:22".parse().unwrap()).unwrap_err();
+                assert!(ssh.contains("ports from 1024 on"), "{ssh}");
+            }
+        }
+        drop(caller);
+        stopped(agent);
+    }
+    assert_eq!(elsewhere.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "nobody was connected to");
+    bench.run("agent --listen 127.0.0.1:0 --key-file key --relay-to example.com").exits(2).complains(&["--relay-to"]);
+}
+
+/// What a connection hears until it ends.
+fn heard(mut connection: TcpStream) -> Vec<u8> {
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    match connection.read_to_end(&mut bytes) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("a stranger was let in"),
+        _ => bytes,
+    }
+}
+
+#[test]
+fn without_a_ticket_nothing_is_passed_on() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    for relay in ways() {
+        let mut caller = patient(&bench, &place, relay);
+        let at = opened(&mut caller, upstream.local_addr().unwrap()).unwrap();
+        caller.tell(Command::Go);
+        let shown = caller.ticket.shown_by(0);
+        let mut other = shown;
+        other[7] ^= 1;
+        for says in
+            [&b"GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n"[..], &other, &shown[..SHOWN - 1], b"x"]
+        {
+            let mut stranger = TcpStream::connect(at).unwrap();
+            stranger.write_all(says).unwrap();
+            assert_eq!(heard(stranger), b"", "{relay}");
+        }
+        // Who says nothing is not even seen.
+        let silent = TcpStream::connect(at).unwrap();
+        let mut flow = TcpStream::connect(at).unwrap();
+        flow.write_all(&[&shown[..], b"hello"].concat()).unwrap();
+        flow.shutdown(Shutdown::Write).unwrap();
+        // Had any of them been passed on, it would stand before this one.
+        let mut behind = accepted(&upstream);
+        let mut came = Vec::new();
+        behind.read_to_end(&mut came).unwrap();
+        assert_eq!(came, [&shown[..], b"hello"].concat(), "{relay}");
+        drop((behind, silent));
+        assert_eq!(heard(flow), b"", "{relay}");
+        caller.tell(Command::Stop);
+        match caller.hear() {
+            Reply::Done(report) => {
+                let relay = report.relay.unwrap();
+                assert!(relay.host_busy_ns.is_some());
+                assert_eq!((relay.connections, relay.taken_up, relay.given_up, relay.unconnected), (1, 5, 5, 0));
+            }
+            other => panic!("{relay}: {other:?}"),
+        }
+    }
+    stopped(agent);
+}
+
+#[test]
+fn a_relay_that_nobody_stops_ends_with_the_bytes_that_are_allowed() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, ALLOWED);
+    for relay in ways() {
+        let mut caller = patient(&bench, &place, relay);
+        let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = opened(&mut caller, upstream.local_addr().unwrap()).unwrap();
+        caller.tell(Command::Go);
+        let mut flow = TcpStream::connect(at).unwrap();
+        flow.set_write_timeout(Some(PATIENCE)).unwrap();
+        flow.write_all(&caller.ticket.shown_by(0)).unwrap();
+        let mut behind = accepted(&upstream);
+        let over = AtomicBool::new(false);
+        let came = std::thread::scope(|scope| {
+            // Nobody says that it is enough.
+            scope.spawn(|| {
+                let bytes = [7; 16_384];
+                while flow.write_all(&bytes).is_ok() {
+                    if over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let (mut came, mut bytes) = (0, vec![0; 65_536]);
+            while let Ok(n @ 1..) = behind.read(&mut bytes) {
+                came += n;
+                assert!(came < TOO_MUCH, "{relay}: it goes on");
+            }
+            over.store(true, Ordering::Relaxed);
+            came
+        });
+        assert!(came > SHOWN, "{relay}");
+        caller.refused_more();
+    }
+    stopped(agent);
+}
+
+fn under_way(bench: &Bench, place: &str) -> Running {
+    let mut session = bench.start(&format!("{LONG} --relay-host {place} --key-file key"));
+    session.until("trials", |session| trials(session) >= 3);
+    session
+}
+
+#[test]
+fn who_calls_an_agent_whose_relay_has_its_port_is_heard() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let session = under_way(&bench, &place);
+    let others: Vec<Running> =
+        (0..6).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
+    for other in others {
+        other.wait().exits(5).complains(&["the agent is busy until", "with a session of 127.0.0.1"]);
+    }
+    let ran = session.insist("INT").exits(130);
+    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+    assert_eq!(raw.troubles(), Vec::<String>::new());
+    stopped(agent);
+}
+
+#[test]
+fn whoever_measures_through_a_relay_and_is_killed_leaves_the_agent_free() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    under_way(&bench, &place).kill();
+    measured_once_free(&bench, &place);
+    until_no_end(&bench);
+    stopped(agent);
+}
+
+#[test]
+fn an_agent_that_is_killed_with_its_relay_ends_the_session_and_what_was_measured_is_kept() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let session = under_way(&bench, &place);
+    let told = trials(&session);
+    agent.kill();
+    let ran = session.wait();
+    assert!(ran.status.code().is_some(), "{ran}");
+    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+    let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+    assert!(measured >= told, "{measured} of {told}");
+    let troubles = raw.troubles();
+    let tells = |reason: &String| reason.contains("far host") || reason.contains("no agent answers");
+    assert!(troubles.iter().any(tells), "{troubles:?}");
+    until_no_end(&bench);
+}
+
+#[test]
+fn a_relay_that_is_killed_at_its_agent_fails_its_trial_and_the_session_goes_on() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let mut session = under_way(&bench, &place);
+    let deadline = Instant::now() + PATIENCE;
+    let of_agent = || children(agent.id()).into_iter().next();
+    while !of_agent().is_some_and(|id| signal(id, "KILL")) {
+        assert!(Instant::now() < deadline, "no relay runs");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let so_far = trials(&session);
+    session.until("more trials", |session| trials(session) >= so_far + 4);
+    session.insist("INT").exits(130);
+    stopped(agent);
+}

@@ -1,0 +1,116 @@
+//! The door of a relay on another host: who shows the trial's ticket is let in and passed on with what it has shown, so that the
+//! end behind sees it as well. Nothing is connected to, and nothing answered, for anybody else.
+//!
+//! A connection is accepted when its first bytes are there (`TCP_DEFER_ACCEPT`), and what our ends show is their first segment,
+//! whole. So one look tells, which takes nothing and waits for nobody, whatever method of whatever thread has accepted it.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytegauge_sys::socket;
+use bytegauge_wire::may_open;
+
+use crate::astray;
+use crate::path::PathSetup;
+use crate::ticket::{SHOWN, Ticket};
+
+/// How long a connection may say nothing before the kernel lets it be accepted all the same, seconds: a first segment that was lost
+/// is sent again by then.
+pub(super) const SILENT_S: u64 = 5;
+
+/// Connections that may be open beside twice as many as were asked for: a call's next one comes before the last one's end was seen.
+const BESIDE: u64 = 64;
+
+/// Lets connections of a trial in.
+#[derive(Debug)]
+pub(super) struct Door {
+    ticket: Ticket,
+    shares_port: bool,
+    /// Connections at once.
+    room: u64,
+    entered: AtomicU64,
+}
+
+impl Door {
+    /// The door of a relay that stands on another host, for so many connections; `None` where all are on one.
+    pub(super) fn of(path: &PathSetup, connections: usize) -> Option<Door> {
+        let ticket = path.far?.ticket;
+        let room = 2 * connections as u64 + BESIDE;
+        Some(Door { ticket, shares_port: path.shares_port(), room, entered: AtomicU64::new(0) })
+    }
+
+    /// Whether a connection that was accepted is one of the trial's; so many have ended. Who may have come to see the agent goes there.
+    pub(super) fn admits(&self, connection: BorrowedFd<'_>, ended: u64) -> bool {
+        let mut shown = [0; SHOWN];
+        // What cannot be looked at has nothing to show.
+        let have = socket::peek(connection, &mut shown).unwrap_or(0);
+        if have == SHOWN && self.ticket.admits(&shown).is_some() {
+            let open = self.entered.load(Ordering::Relaxed).saturating_sub(ended);
+            if open < self.room {
+                self.entered.fetch_add(1, Ordering::Relaxed);
+            }
+            return open < self.room;
+        }
+        if self.shares_port && may_open(&shown[..have]) {
+            // It is all still there to be read.
+            astray::pass_on(connection, &[]);
+        }
+        false
+    }
+
+    /// Passes on who came last and was not accepted.
+    pub(super) fn shuts(&self, listener: BorrowedFd<'_>) {
+        if self.shares_port {
+            astray::pass_on_rest(listener);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    use bytegauge_model::{Levels, Side};
+
+    use super::*;
+    use crate::path::FarPath;
+
+    #[test]
+    fn who_shows_the_ticket_is_let_in_and_nothing_of_it_is_taken() {
+        let ticket = Ticket::fresh().unwrap();
+        let levels = Levels::from([("transport", "tcp".into()), ("flows", 1.into())]);
+        let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
+        let path = PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() };
+        let door = Door::of(&path, 1).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let shown = ticket.shown_by(3);
+        let says = |bytes: &[u8]| {
+            let mut caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            caller.write_all(bytes).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            // What was said is on its way.
+            if !bytes.is_empty() {
+                accepted.peek(&mut [0]).unwrap();
+            }
+            (caller, accepted)
+        };
+        let other = Ticket::fresh().unwrap().shown_by(0);
+        let strangers: [&[u8]; 5] =
+            [&[], &shown[..SHOWN - 1], &other, b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", &[0; SHOWN]];
+        for stranger in strangers {
+            let (_caller, accepted) = says(stranger);
+            assert!(!door.admits(accepted.as_fd(), 0), "{stranger:?}");
+        }
+        let (_caller, accepted) = says(&[&shown[..], b"more"].concat());
+        assert!(door.admits(accepted.as_fd(), 0));
+        let mut left = [0; SHOWN];
+        assert_eq!((accepted.peek(&mut left).unwrap(), left), (SHOWN, shown));
+        // No more at once than a trial of one connection may have, however often the ticket is shown.
+        let more = (1..100).filter(|_| door.admits(accepted.as_fd(), 0)).count() as u64;
+        assert_eq!(more, 1 + BESIDE);
+        assert!(door.admits(accepted.as_fd(), 1));
+        assert!(Door::of(&PathSetup { far: None, ..path }, 1).is_none());
+    }
+}
