@@ -28,6 +28,9 @@ pub(super) fn broken(stream: &StreamSetup, sent: Option<&EndReport>, received: &
 }
 
 /// What the counts fail to prove of the engine's mode, if anything.
+///
+/// How many datagrams wait for one call of a receiver is the load's doing: one that is faster than its sender finds each
+/// of them alone, with `recvmmsg`(2) as without.
 pub(super) fn unproven(stream: &StreamSetup, sent: &EndReport, received: &EndReport) -> Option<String> {
     let (source, sink) = (sent.datagrams?, received.datagrams?);
     let most = stream.path.transport.datagram_max()? as usize;
@@ -41,9 +44,6 @@ pub(super) fn unproven(stream: &StreamSetup, sent: &EndReport, received: &EndRep
         }
         Engine::Mmsg if stream.batch != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
             Some("no call sent more than one datagram".into())
-        }
-        Engine::Mmsg if stream.batch != Some(1) && received.calls > 1 && received.calls >= sink.datagrams => {
-            Some("no call received more than one datagram".into())
         }
         _ => None,
     }
@@ -103,8 +103,9 @@ mod tests {
         let single = report(end(100, 100));
         let batched = EndReport { calls: 2, ..single.clone() };
         assert!(unproven(&mmsg, &single, &batched).unwrap().contains("no call sent more than one"));
-        assert!(unproven(&mmsg, &batched, &single).unwrap().contains("no call received more than one"));
         assert_eq!(unproven(&mmsg, &batched, &batched), None);
+        let faster_than_its_sender = &single;
+        assert_eq!(unproven(&mmsg, &batched, faster_than_its_sender), None);
         assert_eq!(unproven(&StreamSetup { batch: Some(1), ..mmsg }, &single, &single), None);
     }
 }

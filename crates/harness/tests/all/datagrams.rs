@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::support::{run, run_until};
+use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::trial::Measured;
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
 use bytegauge_model::{DatagramReport, Deaths, EndRole, Engine, Level, Levels, Outcome, Transport, Work};
@@ -36,7 +36,8 @@ fn measured(setup: &Setup<StreamSetup>) -> Option<Measured> {
 }
 
 fn measured_until(setup: &Setup<StreamSetup>, shows: impl Fn(&Measured) -> bool) -> Option<Measured> {
-    let measured = run_until(setup, |measured| measured.outcome != Outcome::Measured || shows(measured));
+    let measured =
+        run_until(setup, |measured| in_mode(measured) && (measured.outcome != Outcome::Measured || shows(measured)));
     if let Outcome::Skipped(reason) = &measured.outcome {
         assert!(!reason.is_empty());
         return None;

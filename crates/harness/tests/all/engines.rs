@@ -1,7 +1,7 @@
 //! Every engine over every transport as every end: either planning refuses or skips it with a reason, or a small trial of
 //! it runs. Never a third thing.
 
-use crate::support::run_until;
+use crate::support::{in_mode, run_until};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::{EndReport, Outcome, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, Spec, resolve};
@@ -77,9 +77,7 @@ fn check(end: EngineEnd, transport: &str, row: &EngineRow) {
         // A submission thread shares the test's CPUs with everything else.
         setup.window_ns = 300_000_000;
     }
-    // On a busy machine nothing may be there at once, which a mode needs to show itself.
-    let in_mode = |reason: &str| !reason.contains("did not run in its mode");
-    let measured = run_until(&setup, |measured| measured.outcome.reason().is_none_or(in_mode));
+    let measured = run_until(&setup, in_mode);
     match &measured.outcome {
         Outcome::Measured => {
             let moved = |end: &EndReport| end.total_bytes > 0 || end.calls > 0;

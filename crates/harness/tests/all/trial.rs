@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use crate::support::{run, run_until};
+use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
@@ -27,11 +27,10 @@ fn setup(transport: &str) -> Setup<StreamSetup> {
 
 /// IPv6 and what some rings need may be missing on the machine that tests; everything else must work.
 fn check_measured(setup: &Setup<StreamSetup>) -> Option<Measured> {
-    // Each end's window is its own, and a busy machine may keep any of them from that, or a mode from showing itself.
+    // Each end's window is its own, and a busy machine may keep any of them from that.
     let measured = run_until(setup, |measured| {
         let ran = |end: &EndReport| end.bytes > 0 && end.cpu_ns > 0;
-        let in_mode = |reason: &str| !reason.contains("did not run in its mode");
-        measured.ends.iter().all(|(_, end)| ran(end)) && measured.outcome.reason().is_none_or(in_mode)
+        measured.ends.iter().all(|(_, end)| ran(end)) && in_mode(measured)
     });
     let may_lack = setup.task.path.transport.to_string() == "tcp6" || matches!(setup.task.engine, Engine::Uring(_));
     if may_lack && matches!(&measured.outcome, Outcome::Skipped(reason) if !reason.is_empty()) {
