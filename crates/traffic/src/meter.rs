@@ -410,6 +410,21 @@ impl Meter {
         }
     }
 
+    /// Ends a lap where one is due: its calls were made, a mark is reached, or the loop was told to stop. `false` when the
+    /// flow's time is up.
+    #[inline]
+    pub fn goes_on(&mut self, now_ns: u64, told: &AtomicBool) -> bool {
+        let is_due = self.is_lap_used_up() || now_ns >= self.next_mark_ns() || told.load(Ordering::Relaxed);
+        !is_due || self.lap(told)
+    }
+
+    /// Ends a lap whose calls were made, between two looks at the clock: a round over many busy connections takes longer
+    /// than a window's marks may wait. `false` when the flow's time is up.
+    #[inline]
+    pub fn goes_on_within_a_round(&mut self, told: &AtomicBool) -> bool {
+        !self.is_lap_used_up() || self.lap(told)
+    }
+
     /// The next moment at which [`lap`](Meter::lap) has something to do (open or close the window, end a bin),
     /// nanoseconds of the monotonic clock; `u64::MAX` if only being told can end the loop. An engine that waits
     /// never waits longer.

@@ -102,9 +102,8 @@ impl Watch for &mut Meter {
     }
 
     fn look(&mut self, now_ns: u64) -> bool {
-        let is_due = now_ns >= Meter::next_mark_ns(self) || self.is_lap_used_up();
         // Being told does not end it by itself.
-        !is_due || self.lap(&AtomicBool::new(false))
+        self.goes_on(now_ns, &AtomicBool::new(false))
     }
 }
 

@@ -145,8 +145,7 @@ fn accept<'s>(
     let never = AtomicBool::new(false);
     loop {
         let now_ns = monotonic_ns();
-        let goes_on = now_ns < meter.next_mark_ns() || meter.lap(&never);
-        if !goes_on || desk.abort.load(Ordering::Relaxed) || hall.is_over(told) {
+        if !meter.goes_on(now_ns, &never) || desk.abort.load(Ordering::Relaxed) || hall.is_over(told) {
             return Ok(report);
         }
         let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);

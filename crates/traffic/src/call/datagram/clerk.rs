@@ -17,6 +17,7 @@ use bytegauge_sys::datagram::{Outbox, PeerAddress, To};
 use crate::call::datagram::guests::{Comes, GuestList, Guests};
 use crate::call::server::{Desk, Planted};
 use crate::engine::Stop;
+use crate::meter::Meter;
 use crate::plant::Plant;
 
 /// How often a server that is planted to stand still looks whether it may leave.
@@ -72,26 +73,28 @@ impl Clerk {
         self.desk.terms().write_head(head, reply);
     }
 
-    /// A request arrived, as much of it as the buffer held. `None`: it is none, and counts for nothing.
+    /// A datagram arrived, as much of it as the buffer held, and counts if it is a request.
     #[inline]
-    pub(super) fn takes(
+    pub(super) fn answers(
         &mut self,
         request: &[u8],
         truncated: bool,
         from: &PeerAddress,
         fd: BorrowedFd<'_>,
-    ) -> Option<Answer> {
+        meter: &mut Meter,
+    ) -> Answer {
         if let Some(guests) = &mut self.guests {
             match guests.comes(request, from) {
                 Comes::ToCall => {}
                 Comes::ToBeLetIn => {
                     // Whoever does not hear it asks again.
                     let _ = sent(fd, from, &guests.answer());
-                    return None;
+                    return Answer::Nothing;
                 }
-                Comes::Uninvited => return None,
+                Comes::Uninvited => return Answer::Nothing,
             }
         }
+        meter.count(request.len(), request.len());
         self.seen.received += 1;
         self.seen.truncated += u64::from(truncated);
         let terms = *self.desk.terms();
@@ -101,14 +104,14 @@ impl Clerk {
         }
         let served = self.desk.serves(request);
         if let Some(plant) = self.desk.plant() {
-            return Some(self.planted(plant, served, request, from, fd));
+            return self.planted(plant, served, request, from, fd);
         }
         if from.is_none() {
             // A Unix socket without a name: nobody can be told.
             self.seen.unsent += 1;
-            return Some(Answer::Nothing);
+            return Answer::Nothing;
         }
-        Some(if terms.echo { Answer::Echo } else { Answer::Made(head) })
+        if terms.echo { Answer::Echo } else { Answer::Made(head) }
     }
 
     /// Carries out a planted fault: the reply is sent from here, spoiled, or kept.

@@ -99,13 +99,13 @@ impl Loop<'_> {
                 return Ok(Stop::Aborted);
             }
             let mut now_ns = monotonic_ns();
-            if now_ns >= self.meter.next_mark_ns() && !self.meter.lap(&never) {
+            if !self.meter.goes_on(now_ns, &never) {
                 return Ok(Stop::Time);
             }
             for _ in 0..self.live {
                 let Some(index) = self.timers.take_due(now_ns) else { break };
                 self.advance(index as usize, now_ns)?;
-                if !self.may_go_on(&never) {
+                if !self.meter.goes_on_within_a_round(&never) {
                     return Ok(Stop::Time);
                 }
                 now_ns = monotonic_ns();
@@ -120,7 +120,7 @@ impl Loop<'_> {
                     for event in 0..count {
                         let (index, ready) = events.at(event);
                         self.on_event(index as usize, ready)?;
-                        if !self.may_go_on(&never) {
+                        if !self.meter.goes_on_within_a_round(&never) {
                             return Ok(Stop::Time);
                         }
                     }
@@ -131,13 +131,6 @@ impl Loop<'_> {
             }
         }
         Ok(Stop::Done)
-    }
-
-    /// Ends a lap whose calls were made: a round over many busy flows takes longer than a window's marks may wait.
-    /// `false` where this host's owner allows no more.
-    #[inline]
-    fn may_go_on(&mut self, never: &AtomicBool) -> bool {
-        !self.meter.is_lap_used_up() || self.meter.lap(never)
     }
 
     fn on_event(&mut self, index: usize, ready: Ready) -> Result<(), Fault> {

@@ -103,8 +103,7 @@ impl Server<'_> {
                 return Ok(Stop::Aborted);
             }
             let now_ns = monotonic_ns();
-            let is_due = self.meter.is_lap_used_up() || told.load(Ordering::Relaxed);
-            if (is_due || now_ns >= self.meter.next_mark_ns()) && !self.meter.lap(told) {
+            if !self.meter.goes_on(now_ns, told) {
                 return Ok(Stop::Time);
             }
             if self.clerk.is_stuck {
@@ -183,11 +182,7 @@ impl Server<'_> {
         let (arrived, from) = (self.ring.arrived(id, moved), self.ring.source(id));
         let Some(bytes) = self.ring.message(id) else { return };
         let len = arrived.len.min(bytes.len());
-        let taken = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
-        if taken.is_some() {
-            self.meter.count(len, len);
-        }
-        let answer = taken.unwrap_or(Answer::Nothing);
+        let answer = self.clerk.answers(&bytes[..len], arrived.truncated, &from, self.fd, self.meter);
         if !self.send(index, answer, len, &from) {
             self.receive(index);
         }
@@ -237,11 +232,7 @@ impl Server<'_> {
         self.ring.give_back(taken);
         let Some(bytes) = self.ring.message(self.messages[index]) else { return };
         let len = arrived.len.min(bytes.len());
-        let taken = self.clerk.takes(&bytes[..len], arrived.truncated, &from, self.fd);
-        if taken.is_some() {
-            self.meter.count(len, len);
-        }
-        let answer = taken.unwrap_or(Answer::Nothing);
+        let answer = self.clerk.answers(&bytes[..len], arrived.truncated, &from, self.fd, self.meter);
         if !self.send(index, answer, len, &from) {
             self.free.push(index);
         }

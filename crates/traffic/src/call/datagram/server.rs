@@ -66,9 +66,7 @@ impl Server<'_> {
             if self.abort.load(Ordering::Relaxed) {
                 return Ok(Stop::Aborted);
             }
-            let is_told = self.told.load(Ordering::Relaxed);
-            let is_due = self.meter.is_lap_used_up() || is_told || monotonic_ns() >= self.meter.next_mark_ns();
-            if is_due && !self.meter.lap(self.told) {
+            if !self.meter.goes_on(monotonic_ns(), self.told) {
                 return Ok(Stop::Time);
             }
             if self.clerk.is_stuck {
@@ -97,11 +95,7 @@ impl Server<'_> {
         for slot in 0..self.inbox.filled() {
             let (arrived, from) = (self.inbox.arrived(slot), self.inbox.source(slot));
             let request = &*self.inbox.bytes(slot);
-            let taken = self.clerk.takes(request, arrived.truncated, &from, self.fd);
-            if taken.is_some() {
-                self.meter.count(request.len(), request.len());
-            }
-            let answer = taken.unwrap_or(Answer::Nothing);
+            let answer = self.clerk.answers(request, arrived.truncated, &from, self.fd, self.meter);
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
                 self.clerk.address(outbox.bytes(slot), head);
                 let len = outbox.bytes(slot).len();

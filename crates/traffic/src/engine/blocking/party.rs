@@ -113,9 +113,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
                 return Ok(Stop::Aborted);
             }
             let now_ns = monotonic_ns();
-            if (now_ns >= self.meter.next_mark_ns() || self.station.told.load(Ordering::Relaxed))
-                && !self.meter.lap(self.station.told)
-            {
+            if !self.meter.goes_on(now_ns, self.station.told) {
                 return Ok(Stop::Time);
             }
             if self.hall.live.load(Ordering::Acquire) == 0 && self.station.listener.is_none() {

@@ -175,10 +175,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
                 return Ok(Stop::Aborted);
             }
             let mut now_ns = monotonic_ns();
-            if (now_ns >= self.meter.next_mark_ns() || self.station.told.load(Ordering::Relaxed))
-                && !self.meter.lap(self.station.told)
-                || !self.looks_at_the_clock()
-            {
+            if !self.meter.goes_on(now_ns, self.station.told) {
                 return Ok(Stop::Time);
             }
             if self.go_on(now_ns)? {
@@ -194,11 +191,10 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         }
     }
 
-    /// Ends a lap whose calls were made: a round over many busy connections takes longer than a window's marks may
-    /// wait. `false` when the time is up.
+    /// Whether the time is not yet up, asked after every event of a round.
     #[inline]
     pub(super) fn looks_at_the_clock(&mut self) -> bool {
-        !self.meter.is_lap_used_up() || self.meter.lap(self.station.told)
+        self.meter.goes_on_within_a_round(self.station.told)
     }
 
     /// Everything that is due without an event. Whether there was anything.

@@ -108,9 +108,7 @@ impl<P: Party> Root<'_, P> {
                 return Err(fault);
             }
             let now_ns = monotonic_ns();
-            if (now_ns >= self.meter.next_mark_ns() || self.station.told.load(Ordering::Relaxed))
-                && !self.meter.lap(self.station.told)
-            {
+            if !self.meter.goes_on(now_ns, self.station.told) {
                 return Ok(Stop::Time);
             }
             if self.answer() {
