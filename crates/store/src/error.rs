@@ -1,7 +1,7 @@
 //! What can go wrong with a store, in words that name the next step.
 //!
-//! SQLite's result codes are translated here and nowhere else. Nothing is retried: a lock is waited for by
-//! our busy handler before an error reaches this file.
+//! SQLite's result codes are translated here and nowhere else. Nothing is retried here: a lock was waited for before an
+//! error reaches this file.
 
 use std::fs::{self, File};
 use std::io;
