@@ -29,6 +29,8 @@ impl Effort {
 pub struct Bench {
     /// The product, built for release.
     pub ours: Ours,
+    /// The product as it once was.
+    pub earlier: Option<PathBuf>,
     /// The CPUs to pin to.
     pub topology: Topology,
     /// How much to run.
@@ -46,7 +48,14 @@ impl Bench {
     /// When it does not build.
     pub fn new(program: Option<PathBuf>, effort: Effort, seed: u64) -> Result<Bench> {
         let program = program.map_or_else(product::built, Ok)?;
-        Ok(Bench { ours: Ours::new(program)?, topology: Topology::read()?, effort, seed, date: today()? })
+        Ok(Bench {
+            ours: Ours::new(program)?,
+            earlier: None,
+            topology: Topology::read()?,
+            effort,
+            seed,
+            date: today()?,
+        })
     }
 
     /// The flags that repeat it.

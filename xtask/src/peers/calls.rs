@@ -3,7 +3,7 @@
 //! A server is alone on a CPU and started anew for every run, its client on another, all its threads together. Servers meet the
 //! same client, ours; clients the same server, the plain one in C, so that no client is at home.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -19,10 +19,12 @@ use super::process::{self, Server};
 const MESSAGE_BYTES: u64 = 512;
 const CONNECTIONS: [u64; 2] = [50, 500];
 /// Who calls the servers that are compared.
-const CLIENT_ENGINE: &str = "epoll";
+pub const CLIENT_ENGINE: &str = "epoll";
 
 /// What is ours among the programs of an arm's words, by its engine.
 const OURS: &str = "ours:";
+/// What stands before the program of another build.
+const BUILD: char = '@';
 
 const RATE: Measure = Measure::rate("1000 calls/s", |rate| format!("{:.1}", rate / 1e3));
 
@@ -67,7 +69,7 @@ fn servers(bench: &Bench) -> Result<Rivals> {
     for connections in &CONNECTIONS[..if bench.effort.quick { 1 } else { CONNECTIONS.len() }] {
         for (name, program, engine) in &rivals {
             let side = |name: &str, server: String| {
-                let client = format!("{OURS}{CLIENT_ENGINE}");
+                let client = ours_by(CLIENT_ENGINE, None);
                 Player::new(
                     name,
                     "server",
@@ -77,7 +79,7 @@ fn servers(bench: &Bench) -> Result<Rivals> {
             found.pairs.push(Rival {
                 what: format!("{connections} connections"),
                 theirs: side(name, program.display().to_string()),
-                ours: side(&format!("bytegauge {engine}"), format!("{OURS}{engine}")),
+                ours: side(&format!("bytegauge {engine}"), ours_by(engine, None)),
                 aims: &[Some(SERVES), Some(SERVES_CHEAPLY)],
             });
         }
@@ -95,12 +97,18 @@ fn clients(bench: &Bench) -> Result<Rivals> {
     let pair = |engine: &str| Rival {
         what: engine.to_owned(),
         theirs: side("C, a thread per connection", threads.clone()),
-        ours: side(&format!("bytegauge {engine}"), format!("{OURS}{engine}")),
+        ours: side(&format!("bytegauge {engine}"), ours_by(engine, None)),
         aims: &[Some(CALLS), Some(CALLS_CHEAPLY)],
     };
     let engines = ["epoll", "uring:multishot"];
     let pairs = engines[..if bench.effort.quick { 1 } else { 2 }].iter().map(|engine| pair(engine)).collect();
     Ok(Rivals { pairs, ..Rivals::default() })
+}
+
+/// The word for a server of ours by an engine, of another build if that is given.
+pub fn ours_by(engine: &str, build: Option<&Path>) -> String {
+    let build = build.map(|program| format!("{BUILD}{}", program.display()));
+    format!("{OURS}{engine}{}", build.unwrap_or_default())
 }
 
 /// Starts a server that returns what it receives, ours by an engine or a program, on a CPU.
@@ -110,7 +118,9 @@ fn clients(bench: &Bench) -> Result<Rivals> {
 pub fn serve(place: &Place, server: &str, cpu: usize) -> Result<Server> {
     let mut command = match server.strip_prefix(OURS) {
         Some(engine) => {
-            let mut command = Command::new(place.ours.program());
+            let (engine, build) =
+                engine.split_once(BUILD).map_or((engine, None), |(engine, build)| (engine, Some(build)));
+            let mut command = Command::new(build.map_or(place.ours.program(), Path::new));
             command.args(["serve", "echo", "--engine", engine]);
             command
         }
@@ -119,8 +129,8 @@ pub fn serve(place: &Place, server: &str, cpu: usize) -> Result<Server> {
     Server::start(&mut command, Some(cpu), "listening on")
 }
 
-/// One run. The words: server, client, connections, seconds.
-fn called(place: &mut Place, words: &[&str], is_server_charged: bool) -> Result<Found> {
+/// One run, of which the server or the client is charged. The words: server, client, connections, seconds.
+pub fn called(place: &mut Place, words: &[&str], is_server_charged: bool) -> Result<Found> {
     let cpus = place.cpus()?;
     let (client, connections, seconds) = (word(words, 1)?, word(words, 2)?, seconds(words, 3)?);
     let server = serve(place, word(words, 0)?, cpus.server)?;

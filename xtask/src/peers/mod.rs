@@ -9,6 +9,7 @@ pub mod arm;
 mod bench;
 mod calls;
 mod compare;
+mod earlier;
 mod engines;
 mod floor;
 pub mod foreign;
@@ -47,7 +48,7 @@ struct Section {
     /// What it compares.
     summary: &'static str,
     /// Installs what it needs; the reason if that cannot be had.
-    prepare: fn() -> Result<(), String>,
+    prepare: fn(&Bench) -> Result<(), String>,
     /// Measures, prints lines for the terminal, and makes the document's part.
     work: Work,
 }
@@ -64,62 +65,68 @@ const SECTIONS: &[Section] = &[
     Section {
         name: "stream",
         summary: "a TCP stream beside iperf3's",
-        prepare: || setup::package("iperf3", "iperf3"),
+        prepare: |_| setup::package("iperf3", "iperf3"),
         work: Work::Pairs(&stream::COMPARISON),
     },
     Section {
         name: "hosts",
         summary: "a TCP stream between two hosts beside iperf3's",
-        prepare: hosts::prepare,
+        prepare: |_| hosts::prepare(),
         work: Work::Pairs(&hosts::COMPARISON),
     },
     Section {
         name: "floor",
         summary: "a stream beside the same loop in C",
-        prepare: foreign::prepare_c,
+        prepare: |_| foreign::prepare_c(),
         work: Work::Pairs(&floor::COMPARISON),
     },
     Section {
         name: "echo",
         summary: "TCP echo servers beside plain ones in C and Rust",
-        prepare: foreign::prepare_c,
+        prepare: |_| foreign::prepare_c(),
         work: Work::Pairs(&calls::SERVERS),
     },
     Section {
         name: "engines",
         summary: "our servers beside each other, where engines differ",
-        prepare: || Ok(()),
+        prepare: |_| Ok(()),
         work: Work::Session(engines::compared),
     },
     Section {
         name: "clients",
         summary: "our clients beside one with a thread per connection",
-        prepare: foreign::prepare_c,
+        prepare: |_| foreign::prepare_c(),
         work: Work::Pairs(&calls::CLIENTS),
     },
     Section {
         name: "sockperf",
         summary: "ping-pong beside sockperf's",
-        prepare: || setup::package("sockperf", "sockperf"),
+        prepare: |_| setup::package("sockperf", "sockperf"),
         work: Work::Pairs(&sockperf::COMPARISON),
     },
     Section {
         name: "ring",
         summary: "io_uring NOPs beside liburing in C and the io-uring crate",
-        prepare: || setup::library("liburing", "liburing-dev"),
+        prepare: |_| setup::library("liburing", "liburing-dev"),
         work: Work::Session(rings::compared),
     },
     Section {
         name: "relays",
         summary: "our relays beside the same copy loops in C",
-        prepare: foreign::prepare_c,
+        prepare: |_| foreign::prepare_c(),
         work: Work::Session(relays::compared),
     },
     Section {
         name: "udp",
         summary: "datagrams one way beside iperf3's",
-        prepare: || setup::package("iperf3", "iperf3"),
+        prepare: |_| setup::package("iperf3", "iperf3"),
         work: Work::Pairs(&udp::COMPARISON),
+    },
+    Section {
+        name: "earlier",
+        summary: "our servers and loops beside those of an earlier build, the program of --earlier",
+        prepare: earlier::prepare,
+        work: Work::Pairs(&earlier::COMPARISON),
     },
 ];
 
@@ -165,6 +172,13 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("A bytegauge that is built already, instead of this one for release"),
         )
+        .arg(
+            Arg::new("earlier")
+                .long("earlier")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help("The bytegauge of an earlier build, which section `earlier` compares this one with"),
+        )
         .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, one block"))
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
 }
@@ -180,12 +194,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         Effort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
     };
-    let bench = Bench::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
+    let mut bench = Bench::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
+    bench.earlier = matches.get_one::<PathBuf>("earlier").cloned();
     let asked: Vec<&String> = matches.get_many("section").into_iter().flatten().collect();
     let chosen = SECTIONS.iter().filter(|section| asked.is_empty() || asked.iter().any(|name| *name == section.name));
     let mut reasons = Vec::new();
     for section in chosen {
-        if let Err(reason) = (section.prepare)() {
+        if let Err(reason) = (section.prepare)(&bench) {
             println!("{}: skipped: {reason}", section.name);
             reasons.push(format!("{}: {reason}", section.name));
             continue;
@@ -208,7 +223,7 @@ pub fn smoke() -> Result<Vec<String>> {
     let bench = Bench::new(None, Effort::QUICK, 1)?;
     let mut reasons = Vec::new();
     for section in SECTIONS {
-        match (section.prepare)() {
+        match (section.prepare)(&bench) {
             Ok(()) => drop(compared(section, &bench)?),
             Err(reason) => reasons.push(format!("{}: {reason}", section.name)),
         }

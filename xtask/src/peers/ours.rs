@@ -83,6 +83,19 @@ impl Ours {
         Session::read(&stored.stdout)
     }
 
+    /// Measures, and returns the trials of confirmation as they were exported: those of an older build have another shape.
+    ///
+    /// # Errors
+    /// With what the program said.
+    pub fn exported(&self, args: &[&str]) -> Result<Vec<Value>> {
+        let output = self.run(args, None)?;
+        let stored = self.stored(&["export"]).with_context(|| complaint(args, &output))?;
+        let lines = serde_json::Deserializer::from_slice(&stored.stdout).into_iter::<Value>();
+        let lines = lines.collect::<Result<Vec<_>, _>>().context("reading bytegauge's export")?;
+        let trials = lines.into_iter().filter(|line| line["kind"] == "trial").map(|mut line| line["trial"].take());
+        Ok(trials.filter(|trial| trial["stage"] == "confirm").collect())
+    }
+
     /// The report of the latest session as JSON.
     ///
     /// # Errors

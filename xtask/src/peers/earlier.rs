@@ -1,0 +1,92 @@
+//! This build beside an earlier one of the product: did a change make what is measured slower?
+//!
+//! The servers meet the same client, this build's. A loop is a stream over the engine, or the null engine, which moves
+//! nothing: the floor of every number. Either build measures itself by its own clock.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::arm::{Found, Place, seconds, word};
+use super::bench::Bench;
+use super::calls::{self, CLIENT_ENGINE, ours_by};
+use super::compare::Aim;
+use super::ours::Ours;
+use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
+
+pub const COMPARISON: Rivalry = Rivalry {
+    heading: "Beside an earlier build",
+    measures: &[
+        Measure::rate("1000 calls/s", |rate| format!("{:.1}", rate / 1e3)),
+        Measure::cost("CPU time a call, ns", |cost_s| format!("{:.0}", cost_s * 1e9)),
+    ],
+    pairs,
+    arms: &[("server", |place, words| calls::called(place, words, true)), ("stream", streamed)],
+    method: "- Servers return 512 B, called by one thread of this build's epoll client, and their CPU time is read from outside. A \
+             stream has an end a core, and its CPU time is the reader's, over its reads; the null engine makes no system call, \
+             so that its loop is the floor below every other number.\n",
+};
+
+const NO_SLOWER: Aim = Aim { text: "no slower than the earlier build", at_least: 0.97 };
+const NO_DEARER: Aim = Aim { text: "the same of calls a CPU second", at_least: 0.97 };
+
+const SERVERS: [(&str, u64); 4] = [("epoll", 50), ("epoll", 500), ("uring:multishot", 50), ("uring:multishot", 500)];
+/// Engines of a stream, with bytes of a read and of a write.
+const STREAMS: [(&str, u64); 5] =
+    [("null", 64), ("epoll", 64), ("epoll", 64 << 10), ("uring:plain", 64), ("uring:plain", 64 << 10)];
+
+/// Sees that there is an earlier build.
+///
+/// # Errors
+/// What to do where there is none.
+pub fn prepare(bench: &Bench) -> Result<(), String> {
+    let program =
+        bench.earlier.as_ref().ok_or("build an earlier commit for release and give its program with --earlier")?;
+    if program.is_file() { Ok(()) } else { Err(format!("--earlier {} is no file", program.display())) }
+}
+
+fn pairs(bench: &Bench) -> Result<Rivals> {
+    let earlier = bench.earlier.as_ref().context("no earlier build was given")?;
+    let earlier: PathBuf = earlier.canonicalize().with_context(|| earlier.display().to_string())?;
+    let rival = |what: String, words: &dyn Fn(Option<&Path>) -> Vec<String>, arm: &str, engine: &str| Rival {
+        what,
+        theirs: Player::new(&format!("earlier {engine}"), arm, &words(Some(&earlier))),
+        ours: Player::new(&format!("this {engine}"), arm, &words(None)),
+        aims: &[Some(NO_SLOWER), Some(NO_DEARER)],
+    };
+    let seconds = bench.effort.seconds.to_string();
+    let servers = SERVERS.iter().map(|(engine, connections)| {
+        let words = |build: Option<&Path>| {
+            vec![ours_by(engine, build), ours_by(CLIENT_ENGINE, None), connections.to_string(), seconds.clone()]
+        };
+        rival(format!("server, {connections} connections"), &words, "server", engine)
+    });
+    let streams = STREAMS.iter().map(|(engine, size)| {
+        let words = |build: Option<&Path>| {
+            let program = build.unwrap_or(bench.ours.program()).display().to_string();
+            vec![program, (*engine).to_owned(), size.to_string(), seconds.clone()]
+        };
+        rival(format!("stream over TCP, {size} B"), &words, "stream", engine)
+    });
+    let pairs = servers.chain(streams).take(if bench.effort.quick { 1 } else { usize::MAX }).collect();
+    Ok(Rivals { pairs, ..Rivals::default() })
+}
+
+/// One run. The words: the program, engine, bytes of a read and of a write, seconds.
+fn streamed(_: &mut Place, words: &[&str]) -> Result<Found> {
+    let (program, engine, size) = (word(words, 0)?, word(words, 1)?, word(words, 2)?);
+    let length = format!("{}s", seconds(words, 3)?);
+    let mut args = vec!["stream", "--transport", "tcp", "--engine", engine, "--read-size", size, "--write-size", size];
+    args.extend(["--placement", "cross-core", "--profile", "drain", "--duration", &length, "--blocks", "1"]);
+    let trials = Ours::new(PathBuf::from(program))?.exported(&args)?;
+    // Older builds had a pair of ends instead of ends by role.
+    let reader =
+        |trial: &Value| [&trial["ends"]["sink"], &trial["sink"]].into_iter().find(|end| end.is_object()).cloned();
+    // The floor's own trials are far shorter.
+    let longest = trials.iter().filter_map(reader).max_by_key(|end| end["window_ns"].as_u64());
+    let sink = longest.context("the reader reported nothing")?;
+    let number = |name: &str| sink[name].as_f64().filter(|number| *number > 0.0).with_context(|| format!("no {name}"));
+    let (calls, window_ns, cpu_ns) = (number("calls")?, number("window_ns")?, number("cpu_ns")?);
+    Ok(Found { rate: calls / (window_ns / 1e9), cost_s: Some(cpu_ns / calls / 1e9) })
+}
