@@ -148,6 +148,12 @@ impl RelayMethod {
         !matches!(self, Direct | StdCopy | Splice | Sendfile | UringSplice | Sockmap)
     }
 
+    /// Bytes that it moves at a time where its user says nothing, if that is less than what the others take: of tokio's
+    /// `copy_bidirectional` and of `std::io::copy` it is their own.
+    pub fn small_buffer(self) -> Option<usize> {
+        matches!(self, RelayMethod::Tokio | RelayMethod::StdCopy).then_some(8 << 10)
+    }
+
     /// Whether it moves bytes through a pipe of the kernel.
     pub fn has_pipe(self) -> bool {
         use RelayMethod::{Hybrid, Sendfile, Splice, UringSplice};

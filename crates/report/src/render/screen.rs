@@ -175,7 +175,7 @@ impl Page<'_> {
             + gain;
         let total = room.unwrap_or(usize::MAX);
         let Some(room) = room.map(|room| room.saturating_sub(around)) else {
-            return self.both(grid, &all, avoid, [0, 0]);
+            return self.both(grid, &all, usize::MAX, [0, 0]);
         };
         if all.len() + avoid <= room {
             return self.both(grid, &all, avoid, [0, 0]);
@@ -388,7 +388,11 @@ impl Page<'_> {
             return vec![format!("{}{}", self.name("AVOID"), worst.trim_start()), self.paint.dim(&more)];
         }
         let mut out = vec![format!("{}{}", self.name("AVOID"), self.paint.dim(&self.cut(&title, self.width - NAME)))];
-        out.extend(lines.iter().take(shown).map(|line| avoid_line(line, self.width)));
+        let told = lines.iter().take(shown);
+        match shown {
+            usize::MAX => out.extend(told.flat_map(|line| avoid_lines(line, self.width))),
+            _ => out.extend(told.map(|line| avoid_line(line, self.width))),
+        }
         if shown < lines.len() {
             out.push(self.paint.dim(&format!("       … {} more: --full", lines.len() - shown)));
         }
@@ -742,9 +746,8 @@ pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
     if row.rough { format!("({text})") } else { text }
 }
 
-/// `g2 TCP, you read: read 4K 90–140 %, 16K 20–60 % above the best`.
-fn avoid_line(line: &AvoidLine, width: usize) -> String {
-    let end = format!(" above {}", line.against);
+/// Each level of a line with its bounds.
+fn avoid_levels(line: &AvoidLine) -> Vec<String> {
     let each = line.levels.iter().enumerate().map(|(at, level)| {
         let range = match level.dearer_upper.filter(|upper| *upper < BOUND_MAX) {
             Some(upper) => whole_percents(level.dearer_lower, upper).join("–") + " %",
@@ -753,7 +756,19 @@ fn avoid_line(line: &AvoidLine, width: usize) -> String {
         };
         format!("{} {} {range}", if at == 0 { "" } else { "," }, level.level)
     });
-    let each: Vec<String> = each.collect();
+    each.collect()
+}
+
+/// The whole of a line, however many it takes.
+fn avoid_lines(line: &AvoidLine, width: usize) -> Vec<String> {
+    let text = format!("{}: {}{} above {}", line.question, line.heading, avoid_levels(line).concat(), line.against);
+    wrap(&text, width - INDENT).into_iter().map(|part| format!("{:INDENT$}{part}", "")).collect()
+}
+
+/// `g2 TCP, you read: read 4K 90–140 %, 16K 20–60 % above the best`, as much of it as one line holds.
+fn avoid_line(line: &AvoidLine, width: usize) -> String {
+    let end = format!(" above {}", line.against);
+    let each = avoid_levels(line);
     // A question may be shortened; the worst level stands in full.
     let behind = format!(": {}{}{end}", line.heading, each.first().map_or("", String::as_str));
     let more = if each.len() > 1 { chars(" … 00 more") } else { 0 };
@@ -815,5 +830,9 @@ mod tests {
             "{}",
             avoid_line(&long, 100)
         );
+        // Where there is room for everything, nothing is counted away.
+        let whole = avoid_lines(&long, 50);
+        assert!(whole.len() > 1 && whole.iter().all(|line| chars(line) <= 50), "{whole:?}");
+        assert!(whole.join(" ").contains("20 competing: server") && !whole.join("").contains('…'), "{whole:?}");
     }
 }

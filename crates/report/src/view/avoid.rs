@@ -1,7 +1,6 @@
 //! Levels to avoid. Where all cells of a level were confirmed, by the bounds of that comparison: how much dearer than the best
-//! they are at least; of a level that is no size and of which some cells were confirmed, what those are said with them, and no
-//! more. Else from the screening: the unselected factorial, in which every level meets
-//! the recommended cell's in every column.
+//! they are at least; of a level that is no size, those of its cells that are shown to be dear, and no more. Else from the
+//! screening: the unselected factorial, in which every level meets the recommended cell's in every column.
 
 use std::collections::BTreeMap;
 
@@ -63,9 +62,9 @@ fn is_same(one: &AvoidView, other: &AvoidView) -> bool {
 }
 
 /// Levels of which every cell was confirmed and is shown to be dearer than the best by more than the margin; at least as much
-/// as the least of them. All bounds of a group hold together, whichever cell is the best. Of a level of which some were only
-/// screened nothing follows, since those that were confirmed may be dear for another reason: where it is no size, as
-/// congestion control, it is said which of them were.
+/// as the least of them. All bounds of a group hold together, whichever cell is the best. Where some cells of a level were
+/// only screened, or are not shown to be dear, nothing follows for the level: where it is no size, as congestion control, it
+/// is said with which others it is.
 fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
     let verdict = &judged.verdict;
     if verdict.twin_alarm || !judged.standing.proves {
@@ -94,16 +93,20 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
         };
         // A size is one of many: why those of its cells that were confirmed are dear is told by the sizes beside it.
         let is_size = judged.candidates.iter().any(|&cell| settled[cell].cell.factors.get(factor).number().is_some());
-        let told = by_level.into_iter().filter_map(|(level, choices)| {
+        let shown = by_level.into_iter().filter_map(|(level, mut choices)| {
+            let bound_of = |bounds: &[Option<f64>], choice: usize| bounds.get(choice).copied().flatten();
+            let is_dear =
+                |choice: &usize| bound_of(&verdict.lower, *choice).is_some_and(|lower| lower > scope.margin.ln_1p());
+            choices.retain(is_dear);
             let all = choices.len() == asked(level);
-            (all || !is_size).then_some((level, choices, all))
-        });
-        let shown = told.filter_map(|(level, choices, all)| {
+            if is_size && !all {
+                return None;
+            }
             let bound = |bounds: &[Option<f64>], pick: fn(f64, f64) -> f64| -> Option<f64> {
-                let of_each = choices.iter().map(|&choice| bounds.get(choice).copied().flatten());
+                let of_each = choices.iter().map(|&choice| bound_of(bounds, choice));
                 of_each.reduce(|one, other| Some(pick(one?, other?))).flatten()
             };
-            let lower = bound(&verdict.lower, f64::min).filter(|lower| *lower > scope.margin.ln_1p())?;
+            let lower = bound(&verdict.lower, f64::min)?;
             Some(AvoidView {
                 factor: factor.clone(),
                 level: value(level),

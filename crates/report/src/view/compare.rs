@@ -57,9 +57,18 @@ pub struct Judged<'a> {
     pub alone: Recommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
     pub standing: Standing,
-    /// Choices that an earlier look showed to be dearer than the best by more than the margin, and the present one does
-    /// not, ascending.
-    pub once_avoided: Vec<usize>,
+    /// What earlier looks showed, and the present one does not.
+    pub once: Once,
+}
+
+/// What earlier looks showed, and the present one does not: choices, ascending. Each look keeps its share of the error,
+/// so that both may be said; that they differ must be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Once {
+    /// Dearer than the best by more than the margin.
+    pub avoided: Vec<usize>,
+    /// Named, and within the margin of the best.
+    pub proven: Vec<usize>,
 }
 
 impl Judged<'_> {
@@ -202,7 +211,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     let audit = audit_rows(&cells, offered, scene);
     let verdict = analyse(&input, method);
     let alone = over_profiles(&[(&input, &verdict)], method);
-    let once_avoided = once_avoided(&input, &verdict, &standing, method);
+    let once = once(&input, &verdict, &standing, method);
     Judged {
         row,
         profile: phrase::profile_name(&row.group.factors),
@@ -218,26 +227,29 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         verdict,
         alone,
         standing,
-        once_avoided,
+        once,
     }
 }
 
-/// What an earlier look showed and this one does not. Each look keeps its share of the error, so that both may be said;
-/// that they differ must be.
-fn once_avoided(input: &GroupInput, now: &GroupVerdict, standing: &Standing, method: &Method) -> Vec<usize> {
+fn once(input: &GroupInput, now: &GroupVerdict, standing: &Standing, method: &Method) -> Once {
     let avoids = |verdict: &GroupVerdict, choice: usize| {
         verdict.lower.get(choice).copied().flatten().is_some_and(|lower| lower > method.ln_margin())
     };
-    let mut found: Vec<usize> = Vec::new();
+    let mut once = Once::default();
     for blocks in standing.earlier() {
         let judged = GroupInput { blocks: input.blocks[..blocks.min(input.blocks.len())].to_vec(), ..input.clone() };
         let then = analyse(&judged, method);
-        found.extend((0..input.cells.len()).filter(|&choice| !then.twin_alarm && avoids(&then, choice)));
+        once.avoided.extend((0..input.cells.len()).filter(|&choice| !then.twin_alarm && avoids(&then, choice)));
+        let named = over_profiles(&[(&judged, &then)], method);
+        once.proven.extend(named.cell.filter(|_| named.proven));
     }
-    found.sort_unstable();
-    found.dedup();
-    found.retain(|&choice| !avoids(now, choice));
-    found
+    for found in [&mut once.avoided, &mut once.proven] {
+        found.sort_unstable();
+        found.dedup();
+    }
+    once.avoided.retain(|&choice| !avoids(now, choice));
+    once.proven.retain(|&choice| !now.proves(choice, method));
+    once
 }
 
 /// Choices that have more than one level among the cells, in the order of the factor table.

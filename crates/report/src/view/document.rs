@@ -508,6 +508,9 @@ pub struct GroupView {
     /// Cells that an earlier look showed to be dearer than the best by more than the margin, and the present one does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub once_avoided: Vec<CellId>,
+    /// Cells that an earlier look named and proved to be within the margin, and the present one does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub once_proven: Vec<CellId>,
     /// Whether the hypervisor took CPU time from some cells more than from others; `null` where it took none that
     /// could tell.
     pub stolen: Option<StolenView>,

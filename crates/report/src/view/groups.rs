@@ -62,11 +62,8 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
             None => avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope),
             Some(_) => Vec::new(),
         },
-        // Levels alone are to be avoided, which a cell is where one factor varies.
-        once_avoided: match judged.varied.as_slice() {
-            [_] => judged.once_avoided.iter().filter_map(|&choice| of_choice(choice)).collect(),
-            _ => Vec::new(),
-        },
+        once_avoided: judged.once.avoided.iter().filter_map(|&choice| of_choice(choice)).collect(),
+        once_proven: judged.once.proven.iter().filter_map(|&choice| of_choice(choice)).collect(),
         stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, scope.seed),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
         course: course_of(judged, conditions),

@@ -23,7 +23,7 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
     // One that was skipped is not named.
     let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
-    [caveat, reach(view, group, &costed), cheapest(&costed), copied(&all), programs(&all)]
+    [caveat, reach(view, group, &costed), cheapest(&costed), small_buffers(&all), copied(&all), programs(&all)]
         .into_iter()
         .flatten()
         .collect()
@@ -117,6 +117,24 @@ fn cheapest(relays: &[&CellView]) -> Option<String> {
         format!("{} {}{}", name(cell), significant(*median, 2), interval.unwrap_or_default())
     });
     Some(format!("least CPU of the relay alone, {unit}: {}", told.collect::<Vec<_>>().join(", ")))
+}
+
+/// Which of the relays moved less at a time than the others, by their own defaults: that, and not how they do it, may be why
+/// they are slow.
+fn small_buffers(relays: &[&CellView]) -> Option<String> {
+    let is_own =
+        |cell: &&&CellView| matches!(cell.level("relay_buffer"), Level::Absent) || cell.level("relay_buffer").is_auto();
+    let of = |cell: &&CellView| Some((method(cell)?, method(cell)?.small_buffer()?));
+    let small: Vec<(RelayMethod, usize)> = relays.iter().filter(is_own).filter_map(of).collect();
+    let (_, bytes) = small.first()?;
+    let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
+    let way_out =
+        if small.iter().any(|(method, _)| method.has_buffer()) { ": --relay-buffer gives tokio more" } else { "" };
+    Some(format!(
+        "{} moved {} at a time, as they do unless told otherwise{way_out}",
+        names.join(" and "),
+        Bytes(*bytes as u64)
+    ))
 }
 
 /// What asking for no copy was worth.

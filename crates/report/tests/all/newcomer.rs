@@ -178,8 +178,8 @@ fn what_a_call_moves_agrees_with_the_rate_and_the_calls() {
     assert_eq!(text.matches(&writes).count(), 2, "reads and writes, {writes}: {text}");
 }
 
-/// Reads of two sizes by two congestion controls; the slow one is confirmed with so many of the sizes.
-fn two_controls(confirmed: usize) -> SessionData {
+/// Reads of two sizes by two congestion controls; the slow one is confirmed with so many of the sizes, and slow with so many.
+fn two_controls(confirmed: usize, slow_with: usize) -> SessionData {
     let mut data = session(&Plan { read_sizes: vec![64 << 10, 256 << 10], seed: 3, confirm_blocks: 16, ..reads(0.01) });
     let fast: Vec<_> = data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate).cloned().collect();
     for row in &mut data.cells {
@@ -194,7 +194,7 @@ fn two_controls(confirmed: usize) -> SessionData {
             trial.cell = slow.cell.id.clone();
             trial.position += 10;
             // Of what was screened alone nothing is known: it may be as good.
-            trial.bytes /= if trial.stage == Stage::Confirm { 2 } else { 1 };
+            trial.bytes /= if trial.stage == Stage::Confirm && at < slow_with { 2 } else { 1 };
             data.trials.push(trial);
         }
         data.cells.push(slow);
@@ -209,16 +209,20 @@ fn what_was_confirmed_of_a_bad_congestion_control_is_said_and_no_more() {
         let lines: Vec<_> = view.answer.avoid.iter().filter(|line| line.factor == "congestion").cloned().collect();
         (lines, screen(&view))
     };
-    let (all, text) = of_congestion(&two_controls(2));
+    let (all, text) = of_congestion(&two_controls(2, 2));
     assert_eq!(all.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr"], "{text}");
     // One bound for one thing: what AVOID says is not said with another interval above.
     assert!(
         text.contains("matters more than buffers here: cubic reaches") && flat(&text).contains("; bbr: AVOID"),
         "{text}"
     );
-    let (some, text) = of_congestion(&two_controls(1));
-    assert_eq!(some.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr with 64K"], "{text}");
-    assert!(text.contains("TCP_CONGESTION bbr with 64K "), "{text}");
+    // Whether the other size was only screened, or was as good.
+    for confirmed in [1, 2] {
+        let (some, text) = of_congestion(&two_controls(confirmed, 1));
+        let levels: Vec<_> = some.iter().map(|line| line.levels[0].level.as_str()).collect();
+        assert_eq!(levels, ["bbr with 64K"], "{text}");
+        assert!(text.contains("TCP_CONGESTION bbr with 64K "), "{text}");
+    }
 }
 
 #[test]

@@ -419,7 +419,7 @@ fn all_trials_that_speak_for_another_choice_are_told_beside_a_proof() {
 }
 
 #[test]
-fn what_an_earlier_look_excluded_and_this_one_does_not_is_said() {
+fn what_an_earlier_look_showed_and_this_one_does_not_is_said() {
     let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 32, ..noisy(0.01) });
     for row in &mut data.groups {
         row.facts.insert("looks".into(), serde_json::json!(3));
@@ -428,6 +428,8 @@ fn what_an_earlier_look_excluded_and_this_one_does_not_is_said() {
     let view = View::of(&data, &Settings::default());
     let is_out = |view: &View| view.answer.avoid.iter().any(|line| line.levels.iter().any(|one| one.level == "16K"));
     assert!(is_out(&view) && view.groups[0].once_avoided.is_empty(), "{:?}", view.answer.avoid);
+    assert!(view.groups[0].recommendation.proven && view.groups[0].once_proven.is_empty());
+    let proven = view.groups[0].recommendation.cell.clone().expect("a choice");
     // Since the second look began all others are slower than it.
     let cell = data.cells.iter().find(|row| row.cell.factors.get("read_size").number() == Some(16_384));
     let cell = cell.expect("a cell").cell.id.clone();
@@ -439,7 +441,9 @@ fn what_an_earlier_look_excluded_and_this_one_does_not_is_said() {
     assert!(view.groups[0].once_avoided.contains(&cell), "{:?}", view.groups[0].once_avoided);
     assert!(!is_out(&view));
     let noise = view.answer.noise.join("; ");
-    assert!(noise.contains("to be avoided by an earlier look and not any more") && noise.contains("16 KiB"), "{noise}");
+    assert!(noise.contains("to be avoided earlier and not any more") && noise.contains("16 KiB"), "{noise}");
+    assert_eq!(view.groups[0].once_proven, [proven]);
+    assert!(noise.starts_with("proven earlier and not any more"), "{noise}");
 }
 
 #[test]

@@ -147,10 +147,14 @@ fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String
     if within(open, 2.0 * LONGER) == 0 || budget_s > FORECAST_MAX_S {
         return None;
     }
-    let anew = "a new session takes no proof over from this one, and may or may not prove more";
+    let judged = match blocks_left(open) {
+        Some(_) => "what is left of this session would not settle it",
+        None => "this session was judged as often as its 95 % allow",
+    };
+    let anew = format!("{judged}; a new one takes no proof over from it, and may or may not prove more");
     let command = again_with(view, Some(&budget(budget_s)));
     let how = command.unwrap_or_else(|| format!("the command that you gave, with --budget {}", budget(budget_s)));
-    Some(vec![how, anew.into()])
+    Some(vec![how, anew])
 }
 
 /// How many times as many blocks as now a group has after the last of its looks.

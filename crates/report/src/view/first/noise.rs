@@ -25,10 +25,11 @@ const RUN_SHORT_NS: f64 = 20e6;
 /// What disturbed, and whom.
 pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     // What speaks against an answer comes before what only may have disturbed: a screen cuts the last.
-    let mut said = twins(view, questions);
+    let mut said: Vec<String> = once(view, questions, "proven", |group| &group.once_proven).into_iter().collect();
+    said.extend(twins(view, questions));
     said.extend(all_trials(view, questions));
     said.extend(uneven(view, questions));
-    said.extend(once_avoided(view, questions));
+    said.extend(once(view, questions, "to be avoided", |group| &group.once_avoided));
     said.extend(speeds(view, questions));
     // Of what the rows show: second measurements and the harness's own trials stand in no table.
     let shown = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
@@ -143,18 +144,17 @@ fn all_trials(view: &View, questions: &Questions) -> Option<String> {
     Some(if more.is_empty() { first.clone() } else { format!("{first} (and {} more)", more.len()) })
 }
 
-/// What an earlier look said to avoid, and the present one does not: together they keep the session's level, so this is
-/// said, and not kept silent.
-fn once_avoided(view: &View, questions: &Questions) -> Option<String> {
+/// What the answer said before, when a part of these trials was there, and does not say now: together both keep the
+/// session's level, so this is said, and not kept silent.
+fn once(view: &View, questions: &Questions, what: &str, of: fn(&GroupView) -> &[CellId]) -> Option<String> {
     let label = |id: &CellId| view.cell(id).map_or_else(|| id.to_string(), |cell| cell.label.clone());
-    let each = view.groups.iter().filter(|group| !group.once_avoided.is_empty()).map(|group| {
-        let cells: Vec<String> = group.once_avoided.iter().map(label).collect();
+    let each = view.groups.iter().filter(|group| !of(group).is_empty()).map(|group| {
+        let cells: Vec<String> = of(group).iter().map(label).collect();
         format!("{}: {}", questions.of_group(group), cells.join(", "))
     });
     let each: Vec<String> = each.collect();
-    (!each.is_empty()).then(|| {
-        format!("to be avoided by an earlier look and not any more (speeds changed, or chance): {}", each.join("; "))
-    })
+    (!each.is_empty())
+        .then(|| format!("{what} earlier and not any more (speeds changed, or chance): {}", each.join("; ")))
 }
 
 /// Choices that ran at two speeds or more, trial by trial: what is named first.

@@ -23,9 +23,6 @@ use crate::relay::hands::Carrying;
 use crate::relay::socket::unconnected;
 use crate::tally::Tally;
 
-/// What `copy_bidirectional` takes for each direction.
-const BUFFER: usize = 8 << 10;
-
 /// How long the loop sleeps at most: nobody can wake it to look at a flag.
 const LOOK_NS: u64 = 5_000_000;
 
@@ -36,7 +33,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         .enable_time()
         .build()
         .map_err(Fault::io("starting a Tokio runtime"))?;
-    let (tally, size) = (meter.tally(), setup.buffer.unwrap_or(BUFFER));
+    let (tally, size) = (meter.tally(), setup.buffer.or(setup.method.small_buffer()).unwrap_or_default());
     let mut report = EngineReport::default();
     // Being told does not end it by itself.
     let never = AtomicBool::new(false);
@@ -44,8 +41,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         let door = Door::new(hall.listener()).map_err(Fault::io("registering the relay's listener with Tokio"))?;
         loop {
             let now_ns = monotonic_ns();
-            let goes_on = now_ns < meter.next_mark_ns() || meter.lap(&never);
-            if !goes_on || cues.abort.load(Ordering::Relaxed) || hall.is_over(cues.told) {
+            if !meter.goes_on(now_ns, &never) || cues.abort.load(Ordering::Relaxed) || hall.is_over(cues.told) {
                 return Ok(());
             }
             let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
