@@ -54,6 +54,26 @@ fn sends_that_were_copied_after_all_are_told() {
     }
 }
 
+/// A method that is slow for the size of its buffer is not blamed for how it moves bytes.
+#[test]
+fn relays_that_move_less_at_a_time_by_their_own_default_say_so() {
+    let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
+    let told = |relay: &str, buffer: Option<u64>| {
+        let mut data = session(&plan);
+        for row in &mut data.cells {
+            row.cell.factors.set("relay", Level::Name(relay.into()));
+            row.cell.factors.set("relay_buffer", buffer.map_or(Level::auto(), Level::Number));
+        }
+        View::of(&data, &Settings::default()).answer.relays.join(" ")
+    };
+    assert!(told("tokio", None).contains("tokio moved 8 KiB at a time"), "{}", told("tokio", None));
+    assert!(told("tokio", None).contains("--relay-buffer"));
+    assert!(
+        told("std-copy", None).contains("std-copy moved 8 KiB") && !told("std-copy", None).contains("--relay-buffer")
+    );
+    assert!(!told("tokio", Some(65_536)).contains("at a time") && !told("epoll", None).contains("at a time"));
+}
+
 /// What has no back-pressure is never named without saying so, and its CPU time, which nobody is charged for, is not told.
 #[test]
 fn a_relay_without_back_pressure_is_told_with_its_caveat() {

@@ -52,8 +52,8 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
         said.push(match all.finding {
             "contradicts" => format!("do not trust the choices there: over all {together} together {took}"),
             "holds" => format!("over all {together} together {took}"),
-            // An interval that reaches from less to much more is no verdict, however it reads.
-            _ => format!("all {together} together cannot tell: {took}"),
+            // An interval that reaches from less to much more is no verdict, and its ends would be read as one.
+            _ => format!("all {together} together were too few as well"),
         });
     }
     said
