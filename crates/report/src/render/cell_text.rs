@@ -89,7 +89,7 @@ impl<'a> Marks<'a> {
             Mark::EnoughHere => "enough for this profile alone",
             Mark::BestConfirmed => "best confirmed, not proven",
             Mark::BestHere => "best confirmed in this profile, not proven",
-            Mark::BestSet => "may be the best",
+            Mark::BestSet => "may be the best (without a mark: shown not to be)",
             Mark::None => "",
         }
     }
