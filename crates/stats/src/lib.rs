@@ -11,7 +11,7 @@
 //! [`group`] (the verdict on one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`]
 //! (the cheapest choice that is good enough everywhere; calls [`budget`]). [`looks`] says when the
 //! trials may be judged, [`audit`] whether long ones contradict. Beside it stand [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by
-//! the screening), [`stolen`] (whether steal goes with the cell), [`cost`] (time against size),
+//! the screening), [`stolen`] (whether steal goes with the cell), [`trend`] (whether a rate rose or fell), [`cost`] (time against size),
 //! [`compare`] (two subjects), [`across`] (one question over several sessions), [`grade`] (the environment) and [`knee`] (the search for a rate).
 //! [`sim`] makes worlds whose truth is known; [`verify`] checks every claim in them.
 
@@ -40,6 +40,7 @@ pub mod rng;
 pub mod serial;
 pub mod sim;
 pub mod stolen;
+pub mod trend;
 pub mod twin;
 pub mod verify;
 pub mod warmup;

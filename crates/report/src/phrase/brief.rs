@@ -180,11 +180,20 @@ pub fn in_code(name: &str) -> &str {
     of_factor(name).map_or_else(|| heading(name), |row| row.name)
 }
 
-/// A choice as it stands in a program; `None` where no line of code says it.
-pub fn code(name: &str, value: &Level) -> Option<String> {
+/// A choice as it stands in a program; `None` where no line of code says it. Engines that move many datagrams a call have
+/// calls of their own for a size.
+pub fn code(name: &str, levels: &Levels) -> Option<String> {
+    let value = levels.get(name);
     if let ("read_size" | "write_size", Level::Number(bytes)) = (name, value) {
-        let call = if name == "read_size" { "read" } else { "write" };
-        return Some(format!("{call}(fd, buf, {bytes})"));
+        let is_read = name == "read_size";
+        return Some(match (levels.get("engine").name(), is_read) {
+            (Some("gso"), true) => format!("UDP_GRO = 1, read(fd, buf, {bytes})"),
+            (Some("gso"), false) => format!("UDP_SEGMENT = {bytes}, many in one send"),
+            (Some("mmsg"), true) => format!("recvmmsg(fd, buffers of {bytes})"),
+            (Some("mmsg"), false) => format!("sendmmsg(fd, messages of {bytes})"),
+            (_, true) => format!("read(fd, buf, {bytes})"),
+            (_, false) => format!("write(fd, buf, {bytes})"),
+        });
     }
     let option = of_factor(name)?.name;
     Some(match value {
@@ -256,9 +265,16 @@ mod tests {
 
     #[test]
     fn choices_stand_as_in_code() {
-        assert_eq!(code("read_size", &Level::Number(262_144)).unwrap(), "read(fd, buf, 262144)");
-        assert_eq!(code("rcvbuf", &Level::Number(65_536)).unwrap(), "SO_RCVBUF = 65536");
-        assert_eq!(code("rcvbuf", &Level::auto()).unwrap(), "leave SO_RCVBUF alone");
-        assert_eq!(code("server_engine", &Level::Name("epoll".into())), None);
+        let check = |name: &str, pairs: &[(&str, &str)], expected: Option<&str>| {
+            assert_eq!(code(name, &levels(pairs)).as_deref(), expected);
+        };
+        check("read_size", &[("read_size", "256K")], Some("read(fd, buf, 262144)"));
+        check("rcvbuf", &[("rcvbuf", "64K")], Some("SO_RCVBUF = 65536"));
+        check("rcvbuf", &[("rcvbuf", "auto")], Some("leave SO_RCVBUF alone"));
+        check("server_engine", &[("server_engine", "epoll")], None);
+        // What an engine moves by calls of its own no write(2) does.
+        check("write_size", &[("engine", "blocking"), ("write_size", "1400")], Some("write(fd, buf, 1400)"));
+        check("write_size", &[("engine", "gso"), ("write_size", "1400")], Some("UDP_SEGMENT = 1400, many in one send"));
+        check("write_size", &[("engine", "mmsg"), ("write_size", "1400")], Some("sendmmsg(fd, messages of 1400)"));
     }
 }

@@ -30,6 +30,12 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
         levels.dedup();
         levels
     };
+    let may_be_best = |level: &Value, factor: &str| {
+        let is_at = |choice: &usize| {
+            judged.cell(Some(*choice)).is_some_and(|cell| value(settled[cell].cell.factors.get(factor)) == *level)
+        };
+        judged.verdict.present.len() > 1 && judged.verdict.best_set.iter().any(is_at)
+    };
     let comparisons: usize = judged.varied.iter().map(|factor| levels_of(factor).len().saturating_sub(1)).sum();
     for factor in &judged.varied {
         let levels = levels_of(factor);
@@ -47,6 +53,8 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
                 pairs: one.pairs,
                 with: Vec::new(),
             })
+            // The screening saw its cells once or twice; of one that was confirmed and may be the best it proves nothing.
+            .filter(|one| !may_be_best(&one.level, factor))
             // What confirmation shows of all of a level needs no look at the screening.
             .filter(|one| !found.iter().any(|known| is_same(known, one) && known.with.is_empty()))
             .collect();
@@ -81,6 +89,12 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             };
             cells.map(others).collect()
         };
+        // Whether two choices differ in this factor alone.
+        let apart = |one: usize, other: usize| {
+            let others = |choice: usize| judged.cell(Some(choice)).map(|cell| &settled[cell].cell.factors);
+            let (Some(one), Some(other)) = (others(one), others(other)) else { return false };
+            judged.varied.iter().all(|name| name == factor || one.get(name) == other.get(name))
+        };
         let mut by_level: BTreeMap<&Level, Vec<usize>> = BTreeMap::new();
         for &choice in &verdict.present {
             let level = judged.cell(Some(choice)).map(|cell| settled[cell].cell.factors.get(factor));
@@ -99,7 +113,18 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
                 |choice: &usize| bound_of(&verdict.lower, *choice).is_some_and(|lower| lower > scope.margin.ln_1p());
             choices.retain(is_dear);
             let all = choices.len() == asked(level);
-            if is_size && !all {
+            if !all {
+                // Where the same may be as dear at every other level of this factor, something else of it is to blame.
+                choices.retain(|&choice| {
+                    let lower = bound_of(&verdict.lower, choice);
+                    let is_less = |other: usize| !is_dear(&other) || bound_of(&verdict.upper, other) < lower;
+                    let siblings =
+                        verdict.present.iter().copied().filter(|&other| other != choice && apart(choice, other));
+                    let siblings: Vec<usize> = siblings.collect();
+                    siblings.is_empty() || siblings.into_iter().any(is_less)
+                });
+            }
+            if (is_size && !all) || choices.is_empty() {
                 return None;
             }
             let bound = |bounds: &[Option<f64>], pick: fn(f64, f64) -> f64| -> Option<f64> {

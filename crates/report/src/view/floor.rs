@@ -4,11 +4,11 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellKind, GroupId};
+use bytegauge_model::{CellKind, GroupId, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::moves_nothing;
-use super::counters::{sink_sums, source_sums};
+use super::counters::{EndSums, sink_sums, source_sums};
 use super::document::FloorView;
 use super::estimate::ns_per_call;
 use super::settled::Settled;
@@ -61,9 +61,13 @@ impl Floors {
     }
 }
 
-/// The cheaper of the two ends' calls, wall time of a thread.
+/// The cheaper of the two ends' calls in the typical trial, wall time of a thread: that of all trials together would hold
+/// the slow ones in full, and not fit the rate beside it.
 fn cheapest_call_ns(settled: &Settled) -> Option<f64> {
     let lanes = lanes(&settled.cell.factors);
-    let ends = [source_sums(&settled.trials), sink_sums(&settled.trials)];
-    ends.into_iter().flatten().filter_map(|end| call_ns(&end, lanes)).reduce(f64::min)
+    let of_ends = |sums: fn(&[&Trial]) -> Option<EndSums>| {
+        let each = settled.trials.iter().filter_map(|trial| call_ns(&sums(&[trial])?, lanes));
+        median(&each.collect::<Vec<_>>())
+    };
+    [of_ends(source_sums), of_ends(sink_sums)].into_iter().flatten().reduce(f64::min)
 }

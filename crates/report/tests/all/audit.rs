@@ -170,6 +170,24 @@ fn the_choice_is_audited_first_and_every_group_has_a_rival() {
 }
 
 #[test]
+fn long_trials_that_lean_against_a_choice_name_its_rival() {
+    let mut data = planted("steady", &["sum"]);
+    // Three in a hundred: shown, and within the margin.
+    audit(&mut data, "g1", 8, large_costs(1.03));
+    let view = view(&data);
+    assert_eq!(first(&view).audit.as_ref().map(|audit| audit.finding), Some("holds"));
+    // By how much is open: by less than the margin, or by more.
+    let mut wide = planted("steady", &["sum"]);
+    audit(&mut wide, "g1", 3, large_costs(1.04));
+    audit(&mut wide, "g1", 3, large_costs(1.06));
+    let view = self::view(&wide);
+    assert_eq!(first(&view).audit.as_ref().map(|audit| audit.finding), Some("open"), "{:?}", first(&view).audit);
+    let said = view.answer.audit.join("; ");
+    assert!(said.contains("lean against read 1 MiB") && said.contains("than read 16 KiB there"), "{said}");
+    assert!(!said.contains("were too few to tell"), "{said}");
+}
+
+#[test]
 fn what_all_questions_together_do_not_tell_reads_like_no_verdict() {
     let mut data = planted("steady", &["sum", "parser", "drain"]);
     for (group, times) in [("g1", 0.8), ("g2", 1.0), ("g3", 1.3)] {

@@ -168,6 +168,7 @@ fn what_was_not_looked_at_is_said() {
         "congestion control (cubic), which may matter more (--congestion)",
         "AUDIT not run: connections older than 44 ms may differ",
         "ends pinned to different CPUs (yours are not? --placement unpinned)",
+        "over loopback, no network",
         "processes (--ends)",
         "writes below 16 KiB",
         "(--full-grid)",
@@ -444,6 +445,40 @@ fn what_an_earlier_look_showed_and_this_one_does_not_is_said() {
     assert!(noise.contains("to be avoided earlier and not any more") && noise.contains("16 KiB"), "{noise}");
     assert_eq!(view.groups[0].once_proven, [proven]);
     assert!(noise.starts_with("proven earlier and not any more"), "{noise}");
+}
+
+#[test]
+fn a_rate_that_fell_while_it_was_measured_is_said() {
+    let plan = Plan { transports: vec!["unix"], confirm_blocks: 12, ..noisy(0.01) };
+    let told = |fall: u64| {
+        let mut data = session(&plan);
+        let first = data.blocks.iter().find(|block| block.stage == Stage::Confirm).expect("a block").index;
+        for trial in data.trials.iter_mut().filter(|trial| trial.stage == Stage::Confirm) {
+            trial.bytes = trial.bytes * 100 / (100 + fall * (trial.block - first));
+        }
+        View::of(&data, &Settings::default()).answer.noise.join("; ")
+    };
+    assert!(!told(0).contains("first and last third"), "{}", told(0));
+    let noise = told(20);
+    assert!(
+        noise.contains(" fell from ") && noise.contains("(first and last third): its median is neither"),
+        "{noise}"
+    );
+}
+
+#[test]
+fn sizes_of_which_none_is_told_apart_are_all_named() {
+    let view = view(&Plan {
+        transports: vec!["unix"],
+        confirm_blocks: 8,
+        read_sizes: vec![65_536, 262_144, 1 << 20],
+        ..noisy(0.3)
+    });
+    let rows: Vec<_> = view.answer.to_use.rows.iter().filter(|row| row.ties.len() == 2).collect();
+    assert!(
+        !rows.is_empty() && rows.iter().all(|row| row.tied.as_deref().is_some_and(|tied| tied.starts_with("all "))),
+        "{rows:?}"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus};
 
-use super::super::document::{AuditView, CellView, GroupView, View};
+use super::super::document::{AuditRival, AuditView, CellView, GroupView, View};
 use super::{Questions, resource};
 use crate::outward::{at_least, at_most, percent_up, whole_percents};
 use crate::sentence::{is_nothing, shown_age};
@@ -32,7 +32,18 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
     let mut said: Vec<String> = audited().filter_map(split).collect();
     let found = |finding: &str| audited().filter(|(_, audit)| audit.finding == finding).collect::<Vec<_>>();
     said.extend(held(view, questions, &found("holds"), long));
-    let open = found("open");
+    let (leaning, open): (Vec<_>, Vec<_>) = found("open").into_iter().partition(|(_, audit)| against(audit).is_some());
+    said.extend(leaning.iter().filter_map(|(group, audit)| {
+        let rival = against(audit)?;
+        Some(format!(
+            "{}: trials of {long} lean against {}: {} more {} than {} there",
+            questions.of_group(group),
+            label(&audit.choice),
+            whole_percents(rival.dearer_lower?, rival.dearer_upper?).join(" to ") + " %",
+            resource(view),
+            label(&rival.cell)
+        ))
+    }));
     if !open.is_empty() {
         let open: Vec<&GroupView> = open.iter().map(|(group, _)| *group).collect();
         said.push(format!("trials of {long} were too few to tell{}", of(view, questions, &open)));
@@ -57,6 +68,11 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
         });
     }
     said
+}
+
+/// The rival that long trials show to be the better one, though not by the margin.
+fn against(audit: &AuditView) -> Option<&AuditRival> {
+    audit.rivals.iter().find(|rival| rival.dearer_lower.is_some_and(|lower| lower > 0.0))
 }
 
 /// Groups whose choices were compared in short trials alone.

@@ -12,7 +12,7 @@ use crate::sentence::aged;
 pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let pinned = pinned(view);
     let is_pinned = pinned.is_some();
-    let mut said: Vec<String> = pinned.into_iter().chain([scope(view)]).collect();
+    let mut said: Vec<String> = pinned.into_iter().chain(loopback(view)).chain([scope(view)]).collect();
     let aged = view.groups.iter().any(|group| group.age_ns.is_some());
     let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
         let conditions = levels(&verdict.factors);
@@ -56,7 +56,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let all = compared.count();
     if screened > 0 && screened < all {
         said.push(format!(
-            "{} of {all} choices confirmed, in every block; the others only screened, by a trial or two",
+            "{} of {all} choices confirmed, in every block; the others only screened, by a few trials",
             all - screened
         ));
     }
@@ -72,7 +72,7 @@ fn worker(view: &View, questions: &Questions) -> Option<String> {
     // Who works is a matter of the profile: levels alone may mean something in several workloads.
     let worker = known.workload.row().worker;
     Some(match name.as_str() {
-        "sum" => format!("the {worker} adds up every byte, as a checksum does"),
+        "sum" => format!("the {worker} adds up every byte"),
         "rpc" => format!("the {worker} adds up every request and does a little work"),
         _ => format!("the {worker} {}", known.phrase),
     })
@@ -122,6 +122,17 @@ fn pinned(view: &View) -> Option<String> {
     let first = places.next().filter(|first| places.all(|other| other == *first));
     let where_to = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
     Some(format!("ends pinned to {where_to} (yours are not? --placement unpinned)"))
+}
+
+/// That no network was crossed, where the kernel's own stood in for one.
+fn loopback(view: &View) -> Option<String> {
+    let is_loopback = |levels: &Levels| {
+        let crosses = levels.transport().is_some_and(|transport| transport.is_tcp() || transport.is_udp());
+        let is_here = |name: &str| *levels.get(name) == Level::Absent || levels.get(name).is_auto();
+        crosses && ["host", "connect", "relay_host"].into_iter().all(is_here)
+    };
+    let any = view.groups.iter().any(|group| is_loopback(&levels(&group.factors)));
+    any.then(|| "over loopback, no network".to_owned())
 }
 
 pub fn scope(view: &View) -> String {

@@ -9,6 +9,8 @@ use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast};
 
 /// How much longer a new session is worth a try.
 const LONGER: f64 = 4.0;
+/// What a forecast may fall short by.
+const SPARE: f64 = 1.25;
 
 /// Said of a session that is being measured.
 pub const GOES_ON: &str = "the session goes on; nothing is proven before the moment at which it is judged";
@@ -104,12 +106,16 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
 
 /// How many of the open groups are settled by so many times as many blocks, as far as can be told.
 fn within(open: &[&GroupView], factor: f64) -> usize {
-    // Every group gets blocks in proportion.
-    let times = open.iter().filter_map(|group| {
+    times(open).filter(|times| *times <= factor).count()
+}
+
+/// So many times as many blocks settle each of the open groups of which it can be told. Every group gets blocks in
+/// proportion.
+fn times<'a>(open: &'a [&GroupView]) -> impl Iterator<Item = f64> + 'a {
+    open.iter().filter_map(|group| {
         let more = group.recommendation.more_blocks? as f64;
         Some(1.0 + more / group.blocks.used.max(1) as f64)
-    });
-    times.filter(|times| *times <= factor).count()
+    })
 }
 
 /// So many times as many blocks the looks that are left end with; `None` where none is left.
@@ -143,7 +149,9 @@ fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String
     {
         return Some(steps.to_vec());
     }
-    let budget_s = view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * LONGER;
+    // Long enough for what this session forecasts of the one that is settled soonest, and a little more.
+    let soonest = times(open).reduce(f64::min).map_or(0.0, |times| elapsed_s * times * SPARE);
+    let budget_s = (view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * LONGER).max(soonest);
     if within(open, 2.0 * LONGER) == 0 || budget_s > FORECAST_MAX_S {
         return None;
     }

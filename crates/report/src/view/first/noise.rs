@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, CellKind, Nanos};
+use bytegauge_stats::trend::{Trend, trend};
 
 use super::super::document::{CellView, GroupView, View};
 use super::super::stolen::TOLD_P;
@@ -19,6 +20,10 @@ const FAILED_NAMED_MAX: usize = 6;
 const FOREIGN_TOLD: f64 = 0.05;
 /// The harness's cost above which it is said; the aim is 1 % of the fastest real call.
 const FLOOR_AIM: f64 = 0.01;
+/// A rate that came to less than so many times another one is not worth a line.
+const DRIFT_TOLD: f64 = 1.25;
+/// Standard deviations of chance that a trend must be beyond: one in a hundred series without one is.
+const DRIFT_SEEN: f64 = 2.58;
 /// Runs shorter than this measure a good deal of starting, nanoseconds.
 const RUN_SHORT_NS: f64 = 20e6;
 
@@ -29,6 +34,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     said.extend(twins(view, questions));
     said.extend(all_trials(view, questions));
     said.extend(uneven(view, questions));
+    said.extend(drift(view, questions));
     said.extend(once(view, questions, "to be avoided", |group| &group.once_avoided));
     said.extend(speeds(view, questions));
     // Of what the rows show: second measurements and the harness's own trials stand in no table.
@@ -108,14 +114,45 @@ fn uneven(view: &View, questions: &Questions) -> Option<String> {
         n => format!("; as in {}", counted(n - 1, "more question")),
     };
     Some(format!(
-        "{}: it hit “{}” in {} of trials, “{}” in {} (p = {}): part of why they differ{more}",
+        "{}: the host took CPU in {} of the trials of {} and in {} of those of {} (p = {}): part of why they differ{more}",
         questions.of_group(group),
-        named(&stolen.most),
         percent(stolen.most_share),
-        named(&stolen.least),
+        named(&stolen.most),
         percent(stolen.least_share),
+        named(&stolen.least),
         significant(stolen.p, 1)
     ))
+}
+
+/// A named choice whose rate rose or fell while it was measured: its median then stands for neither end.
+fn drift(view: &View, questions: &Questions) -> Option<String> {
+    let of_group = |group: &GroupView| {
+        let (cell, course) = (view.cell(group.recommendation.cell.as_ref()?)?, group.course.as_ref()?);
+        let rates = course.cells.iter().find(|course| course.cell == cell.id)?;
+        let rates: Vec<f64> = rates.rate.iter().copied().flatten().collect();
+        let Trend { first, last, .. } = trend(&rates).filter(|trend| trend.z > DRIFT_SEEN)?;
+        let factor = (last / first).max(first / last);
+        (factor >= DRIFT_TOLD).then(|| {
+            let (divisor, unit) = rate_unit(cell.estimate.unit, first.max(last));
+            let shown = |rate: f64| significant(rate / divisor, 2);
+            let what = if last > first { "rose" } else { "fell" };
+            let text = format!(
+                "{}: {} {what} from {} to {} {unit} (first and last third): its median is neither",
+                questions.of_group(group),
+                cell.label,
+                shown(first),
+                shown(last)
+            );
+            (factor, text)
+        })
+    };
+    let mut found: Vec<(f64, String)> = view.groups.iter().filter_map(of_group).collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let more = match found.len() {
+        0 | 1 => String::new(),
+        n => format!("; as in {}", counted(n - 1, "more question")),
+    };
+    found.into_iter().next().map(|(_, text)| text + &more)
 }
 
 /// Where typical trials prove one choice, and all trials together, slow ones in full, were faster with another.

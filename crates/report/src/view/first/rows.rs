@@ -245,7 +245,7 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
         columns.iter().filter(|column| *levels.get(&column.factor) != Level::Absent).collect();
     let (peers, own): (Vec<_>, Vec<_>) = varied.iter().partition(|column| is_peers(&levels, &column.factor));
     let code = |columns: Vec<&&ChoiceColumn>| -> Vec<String> {
-        columns.iter().filter_map(|column| phrase::code(&column.factor, levels.get(&column.factor))).collect()
+        columns.iter().filter_map(|column| phrase::code(&column.factor, &levels)).collect()
     };
     let most = |of: &dyn Fn(&CellView) -> Option<f64>| cells.iter().filter_map(|cell| of(cell)).reduce(f64::max);
     let rates: Vec<f64> = cells.iter().filter_map(|cell| cell.estimate.median).collect();

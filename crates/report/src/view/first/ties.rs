@@ -17,8 +17,8 @@ use crate::sentence::is_nothing;
 /// Levels that are listed one by one; of more only the number is said.
 const LISTED: usize = 2;
 
-/// A level that may take twice the time is no advice.
-const BOUND_TOLD: f64 = 1.0;
+/// A level that may take half as much time again is no advice for a constant.
+const BOUND_TOLD: f64 = 0.5;
 
 /// A row with the choices of its group that may be the best as well.
 pub fn fill(view: &View, group: &GroupView, named: &CellView, row: UseRow) -> UseRow {
@@ -37,7 +37,7 @@ pub fn fill(view: &View, group: &GroupView, named: &CellView, row: UseRow) -> Us
     UseRow { ties: cells.into_iter().map(choice).collect(), tied, ..row }
 }
 
-/// `64K–1M, auto` where nothing that was measured between the sizes has left; else one by one.
+/// `64K–1M, auto`, or `all 4K–1M` with the named one among them, where nothing that was measured between the sizes has left; else one by one.
 fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &[&CellView]) -> String {
     let own = named.level(factor);
     let kept: BTreeSet<Level> = tied.iter().map(|cell| cell.level(factor)).collect();
@@ -48,7 +48,9 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
         let measured = candidates(view, group).map(|cell| cell.level(factor)).filter(|level| level.number().is_some());
         let mut between = measured.filter(|level| level >= first && level <= last);
         if between.all(|level| kept.contains(&level) || level == own) {
-            let range = format!("{}–{}", show(first), show(last));
+            // Then the row names one of what was asked and tells nothing of it.
+            let all = if kept.len() + 1 == candidates(view, group).count() { "all " } else { "" };
+            let range = format!("{all}{}–{}", show(first), show(last));
             return [range].into_iter().chain(names.into_iter().map(show)).collect::<Vec<_>>().join(", ");
         }
     }
