@@ -189,12 +189,15 @@ pub fn signal_group(leader: u32, signal: i32) {
     }
 }
 
+/// Sends a signal to one process; false where there is none, or none that may be signalled.
+pub fn signal(pid: u32, signal: i32) -> bool {
+    // SAFETY: passes two integers and no memory.
+    unsafe { libc::kill(pid as libc::pid_t, signal) == 0 }
+}
+
 /// Kills a process.
 pub fn kill(pid: u32) {
-    // SAFETY: passes two integers and no memory.
-    unsafe {
-        libc::kill(pid as libc::pid_t, libc::SIGKILL);
-    }
+    signal(pid, KILL);
 }
 
 /// The children of the calling process that have not ended, adopted ones included, by `/proc`.
@@ -212,6 +215,8 @@ pub fn children() -> io::Result<Vec<u32>> {
 pub const TERM: i32 = libc::SIGTERM;
 /// The one that nobody can refuse.
 pub const KILL: i32 = libc::SIGKILL;
+/// The one that stops a process.
+pub const STOP: i32 = libc::SIGSTOP;
 /// The one that lets a stopped process go on.
 pub const CONT: i32 = libc::SIGCONT;
 

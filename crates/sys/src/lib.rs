@@ -58,6 +58,8 @@ mod outcome;
 mod sockopt;
 
 #[cfg(test)]
+mod eventually;
+#[cfg(test)]
 mod scratch;
 #[cfg(test)]
 mod tcp_pair;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::bench::{Bench, Ran, possible};
 use crate::contract::check_schema;
 use crate::raw::Raw;
+use crate::running_relays::free_address;
 
 /// Six blocks of both and a twin.
 const QUICK: [&str; 7] = ["ab", "--blocks", "6", "--looks", "1", "--seed", "1"];
@@ -144,7 +145,7 @@ fn two_servers_are_compared_by_one_client() {
         return;
     }
     let bench = Bench::new();
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let port = free_address().port();
     let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
     let (a, b) = (format!("start:python3 {server} {port} 4"), format!("start:python3 {server} {port} 5"));
     let (ready, port) = (format!("tcp:{port}"), port.to_string());

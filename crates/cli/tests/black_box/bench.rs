@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use bytegauge_sys::children as sys;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -286,11 +288,23 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Sends a signal to a process by its number; false if it is gone. The shell's own `kill` is everywhere.
+/// Sends a signal to a process by its number; false if it is gone. By a system call: what is to be met in the middle may be over
+/// before a program that sends it has begun.
 pub fn signal(id: u32, name: &str) -> bool {
-    let mut kill = Command::new("sh");
-    kill.args(["-c", &format!("kill -{name} {id}")]).stderr(Stdio::null());
-    kill.status().is_ok_and(|status| status.success())
+    let number = match name {
+        "STOP" => sys::STOP,
+        "CONT" => sys::CONT,
+        name => sys::signal_number(name).expect("a signal"),
+    };
+    sys::signal(id, number)
+}
+
+/// An address at which nobody listens, for as long as this is held: whoever is given a port by chance does not get it.
+pub fn nobody() -> (socket2::Socket, String) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+    let at = socket.local_addr().ok().and_then(|at| at.as_socket()).expect("its number").to_string();
+    (socket, at)
 }
 
 /// The children of a process, by number.

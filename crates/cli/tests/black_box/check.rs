@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::bench::{Bench, Ran, possible};
 use crate::contract::check_schema;
 use crate::raw::Raw;
+use crate::running_relays::free_address;
 
 /// Six blocks of two values and a twin.
 const QUICK: [&str; 7] = ["check", "--blocks", "6", "--looks", "1", "--seed", "1"];
@@ -268,11 +269,6 @@ s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
 while s.recv(65536): pass
 ";
 
-/// A port that nobody had a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
-}
-
 /// A check of that server: `{}` in the flags is its port.
 fn serve(bench: &Bench, port: u16, more: &str, ready: &str, flags: &[&str]) -> Ran {
     let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
@@ -293,7 +289,7 @@ fn a_server_is_started_and_stopped_for_every_run() {
         return;
     }
     let bench = Bench::new();
-    let port = free_port();
+    let port = free_address().port();
     let document = serve(&bench, port, "", &format!("tcp:{port}"), &["--format", "json"]).exits(0).json();
     check_schema(&document);
     let cells = document["cells"].as_array().unwrap();
@@ -313,7 +309,7 @@ fn a_server_that_does_not_behave_is_said_and_ended() {
         return;
     }
     let bench = Bench::new();
-    let port = free_port();
+    let port = free_address().port();
     let tcp = format!("tcp:{port}");
     let first = |more: &str, flags: &[&str]| {
         let flags: Vec<&str> = flags.iter().copied().chain(["--format", "json"]).collect();
@@ -373,7 +369,7 @@ fn a_port_that_stays_taken_is_said_with_who_has_it() {
         .expect("python3");
     let mut said = [0; 8];
     keeper.stdout.as_mut().expect("its output").read_exact(&mut said).expect("that it waits");
-    let port = free_port();
+    let port = free_address().port();
     let (start, ready) = (format!("exec python3 {giver} {port} {path} {{value}}"), format!("tcp:{port}"));
     let flags = ["--values", "1,2", "--start", &start, "--ready", &ready, "--format", "json", "--", "true"];
     let document = bench.run_args(&QUICK.iter().chain(&flags).copied().collect::<Vec<_>>()).exits(5).json();
@@ -416,7 +412,7 @@ fn a_server_that_ignores_its_signal_is_killed_and_said() {
         return;
     }
     let bench = Bench::new();
-    let port = free_port();
+    let port = free_address().port();
     let script = |stop: &str| {
         let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
         let start = format!("exec python3 {server} {port} {{value}} deaf");

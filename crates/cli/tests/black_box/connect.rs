@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::bench::{Bench, Ran};
+use crate::bench::{Bench, Ran, nobody};
 
 /// A server of the test: each connection has a thread, until the test is over.
 struct Server {
@@ -55,7 +55,7 @@ fn answering(request: usize, reply: impl Fn(&mut Vec<u8>) + Clone + Send + 'stat
     })
 }
 
-const FLAGS: &str = "--flows 3 --duration 20ms --blocks 2 --budget 2s --request 100";
+const FLAGS: &str = "--flows 3 --duration 100ms --blocks 2 --budget 4s --request 100";
 
 /// For those who wait in vain.
 const SOON: &str = "--timeout 100ms";
@@ -204,8 +204,7 @@ fn a_server_that_closes_early_gives_short_replies() {
 #[test]
 fn nobody_there_is_said_before_anything_is_measured() {
     let bench = Bench::new();
-    // A port that was free a moment ago: nobody listens there.
-    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (_nobody, at) = nobody();
     calling(&bench, &at, "").exits(5).complains(&[&format!("cannot connect to {at}"), "start the server"]);
     assert!(!bench.path("data").exists());
     calling(&bench, "unix:/no/such/socket", "").exits(5).complains(&["cannot connect to unix:/no/such/socket"]);
@@ -315,8 +314,10 @@ fn a_server_that_never_answers_a_datagram_costs_time_outs_and_no_more() {
 
 #[test]
 fn datagrams_that_nobody_takes_are_refused() {
-    // A port that was free a moment ago.
-    let at = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // It has the port, and takes what it says itself and nothing else.
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = nobody.local_addr().unwrap();
+    nobody.connect(at).unwrap();
     let bench = Bench::new();
     calling_by_datagrams(&bench, at, "").exits(5);
     let reasons = bench.run("report --format csv").stdout;

@@ -214,8 +214,8 @@ fn verified_means_every_byte() {
 #[test]
 fn flows_are_told_apart() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 30ms \
-                 --blocks 3 --budget 2s --format json";
+    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 100ms \
+                 --blocks 3 --budget 4s --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
     let per_flow = &document["cells"][0]["counters"]["per_flow"];

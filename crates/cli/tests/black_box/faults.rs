@@ -20,7 +20,9 @@ const TWO: &str = "stream --age fresh --transport tcp --profile drain --read-siz
 #[track_caller]
 fn check_all_fail(flags: &str, reason: &str) {
     let bench = Bench::new();
-    let ran = bench.run(&format!("{ONE} {flags}")).exits(5);
+    // Several flows share their window: a busy machine may keep all of them from a short one.
+    let one = if flags.contains("--flows") { ONE.replace("20ms", "200ms") } else { ONE.to_owned() };
+    let ran = bench.run(&format!("{one} {flags}")).exits(5);
     assert!(!ran.stderr.contains("panicked"), "{ran}");
     let document = ran.json();
     check_document(&document);
@@ -89,7 +91,7 @@ fn what_is_whole_is_verified() {
         assert!(cells.iter().all(|cell| cell["outcome"] == "measured"), "{words}: {cells:?}");
     };
     check("stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms");
-    check("stream --transport udp --profile drain --read-size 1K --write-size 1K --duration 20ms");
+    check("stream --transport udp --profile drain --read-size 1K --write-size 1K --duration 100ms");
     check("call --transport unix --profile echo --server-engine blocking --duration 200ms");
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, json_lines};
+use crate::bench::{Bench, Ran, json_lines, nobody};
 
-const FLAGS: &str = "--write-size 64K --duration 20ms --blocks 2 --budget 2s --grace 300ms";
+const FLAGS: &str = "--write-size 64K --duration 100ms --blocks 2 --budget 4s --grace 300ms";
 
 fn feeding(bench: &Bench, at: &str, flags: &str) -> Ran {
     bench.run(&format!("stream --connect {at} {FLAGS} {flags}"))
@@ -174,8 +174,7 @@ fn a_server_that_leaves_fails_the_cell() {
 #[test]
 fn nobody_there_is_said_before_anything_is_measured() {
     let bench = Bench::new();
-    // A port that was free a moment ago: nobody listens there.
-    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (_nobody, at) = nobody();
     feeding(&bench, &at, "").exits(5).complains(&[&format!("cannot connect to {at}"), "start the server"]);
     assert!(!bench.path("data").exists());
 }

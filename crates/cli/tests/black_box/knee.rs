@@ -18,7 +18,7 @@ const FLAGS: &str =
     "--transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 2 --budget 60s";
 
 fn searching(bench: &Bench, flags: &str) -> Ran {
-    bench.run(&format!("call {FLAGS} --duration 20ms {flags}"))
+    bench.run(&format!("call {FLAGS} --duration 100ms {flags}"))
 }
 
 /// The number at the end of a path of keys.

@@ -9,7 +9,7 @@ use crate::contract::check_schema;
 use crate::raw::{Raw, name, number};
 
 /// Short, and everything but the relay fixed.
-const SHORT: &str = "--duration 60ms --blocks 2 --looks 1 --budget 2s --seed 1 --quiet --format json";
+const SHORT: &str = "--duration 100ms --blocks 1 --looks 1 --budget 4s --seed 1 --quiet --format json";
 
 /// Every method but `direct`, and `sockmap`, of which a machine may have none and which fails where a reader is slow.
 const METHODS: &str = "read-write,std-copy,copy-buffer,bufio,readv-writev,pipe,splice,sendfile,hybrid,epoll,uring,\
@@ -164,7 +164,7 @@ fn somebody_elses_server_and_a_search_stand_behind_a_relay_too() {
     // Whatever it finds, as on a machine that does much else: each of its probes went through the relay.
     let bench = Bench::new();
     let words = "--transport tcp --server-engine epoll --placement unpinned --flows 4 --request 100 --work none --relay epoll \
-                 --slo p50=50ms --duration 20ms --blocks 1 --budget 30s --quiet";
+                 --slo p50=50ms --duration 100ms --blocks 1 --budget 30s --quiet";
     let code = bench.run(&format!("call {words}")).status.code();
     assert!([Some(0), Some(5)].contains(&code), "{code:?}");
     let searched =

@@ -151,8 +151,8 @@ fn real_work_of_the_same_machine_stands_beside() {
         .run(ring)
         .exits(0)
         .prints(&["Echo over stream sockets on an io_uring engine was not measured", "run tcp-echo"]);
-    let call = "call --transport unix --server-engine uring:plain --flows 1 --profile rpc --duration 20ms --blocks 6 \
-                --budget 4s --seed 1 --quiet";
+    let call = "call --transport unix --server-engine uring:plain --flows 1 --profile rpc --duration 100ms --blocks 6 \
+                --budget 8s --seed 1 --quiet";
     bench.run(call).exits(0);
     bench.run(ring).exits(0).prints(&["echo over stream sockets by uring:plain reached", "session 2"]);
 }

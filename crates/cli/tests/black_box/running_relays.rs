@@ -48,7 +48,7 @@ impl Drop for Running {
 }
 
 /// An address of this host at which nobody listens, and which no socket is given by chance (`ip_local_port_range`).
-fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = (std::process::id() % 7000) as u16;
     let mut ports = (0..7000).map(|_| 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 7000);

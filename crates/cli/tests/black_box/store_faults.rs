@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 
-use crate::bench::{Bench, QUICK, Ran, possible};
+use crate::bench::{Bench, QUICK, Ran, Running, possible};
 use crate::raw::Raw;
 
 /// A session of the null engine: quick, and it never fails.
@@ -49,6 +49,15 @@ fn a_name_that_is_too_long() {
     check_refused(bench.run(&format!("{NULL} --store {name}")), &["too long for its file system"]);
 }
 
+/// Runs a script after some trials, while the session stands still: it is short, and would be over before a slow one.
+#[track_caller]
+fn meanwhile(bench: &Bench, running: &mut Running, script: &str) {
+    running.until("some trials", |running| running.stdout().matches("\"trial\"").count() >= 2);
+    running.signal("STOP");
+    bench.shell(script).exits(0);
+    running.signal("CONT");
+}
+
 #[test]
 fn a_store_that_goes_away_while_it_is_written() {
     // At one stroke, so that nobody looks while there is none.
@@ -56,8 +65,7 @@ fn a_store_that_goes_away_while_it_is_written() {
     for (script, how) in [("rm results.db", "deleted"), (replace, "replaced")] {
         let bench = Bench::new();
         let mut running = bench.start(&format!("{QUICK} --store results.db --json-stream"));
-        running.until("some trials", |running| running.stdout().matches("\"trial\"").count() >= 2);
-        bench.shell(script).exits(0);
+        meanwhile(&bench, &mut running, script);
         let ran = running.wait().exits(5).complains(&[how, "results.db.saved-1", "--resume"]);
         let told = ran.stdout.matches("\"event\":\"trial\"").count();
         let kept = bench.run("--store results.db.saved-1 export 1").exits(0).json_lines();
@@ -67,8 +75,7 @@ fn a_store_that_goes_away_while_it_is_written() {
     }
     let bench = Bench::new();
     let mut running = bench.start(&format!("{QUICK} --store results.db --json-stream"));
-    running.until("some trials", |running| running.stdout().matches("\"trial\"").count() >= 2);
-    bench.shell(": >results.db").exits(0);
+    meanwhile(&bench, &mut running, ": >results.db");
     let ran = running.wait().exits(5);
     assert!(!ran.stderr.contains("panicked") && ran.stderr.contains("results.db"), "{ran}");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use crate::support::{in_mode, run, run_until};
+use crate::support::{in_mode, is_short, run, run_until};
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
@@ -120,10 +120,10 @@ fn devices_and_files_are_endless() {
     let file = tempfile::NamedTempFile::new().unwrap();
     // Smaller than one read, so that every call meets the end.
     std::fs::write(file.path(), vec![1; 5000]).unwrap();
-    let setup = setup_one_ended(file.path().to_str().unwrap());
-    let measured = run(&setup);
+    let again = |measured: &Measured| measured.end(EndRole::Sink).is_some_and(|sink| sink.bytes > 5000);
+    let measured = run_until(&setup_one_ended(file.path().to_str().unwrap()), again);
+    assert!(again(&measured), "{measured:?}");
     let sink = measured.end(EndRole::Sink).unwrap();
-    assert!(sink.bytes > 5000);
     assert_eq!(sink.short_calls, sink.calls);
     assert_eq!(sink.flows[0].options.page_cache_share, Some(1.0));
 }
@@ -302,10 +302,16 @@ fn ends_that_were_sound_serve_again() {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let stop = AtomicBool::new(false);
     for plant in [None, Some(Plant::Corrupt { offset: 0 }), None] {
-        let planted = Setup { plant, verify: true, ..setup("unix") };
-        let measured = measure(&mut cast, &planted.any(), &stop, &mut Watch::open()).unwrap();
-        assert!(measured.ends_are_sound);
-        assert_eq!(measured.outcome == Outcome::Measured, plant.is_none());
+        let mut planted = Setup { plant, verify: true, ..setup("unix") };
+        let measured = loop {
+            let measured = measure(&mut cast, &planted.any(), &stop, &mut Watch::open()).unwrap();
+            assert!(measured.ends_are_sound);
+            if !is_short(&measured) || planted.window_ns > 2_000_000_000 {
+                break measured;
+            }
+            planted.window_ns *= 4;
+        };
+        assert_eq!(measured.outcome == Outcome::Measured, plant.is_none(), "{:?}", measured.outcome);
     }
 }
 
@@ -319,7 +325,8 @@ fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
         ..setup("unix")
     };
     planted.task.path.flows = 3;
-    let measured = run(&planted);
+    // On a busy machine the bad flow may not come to its bytes.
+    let measured = run_until(&planted, |measured| measured.outcome != Outcome::Measured);
     let Outcome::Failed(reason) = &measured.outcome else { panic!("the corruption went unnoticed") };
     assert!(reason.contains("byte 100000 arrived as"), "{reason}");
     assert!(measured.ends_are_sound);

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::calls::{
     self, Ended, PATIENCE, call, client, kinds, listen, run, run_against, server, setup, try_run, until,
 };
+use crate::support::nobody;
 use bytegauge_model::{Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level};
 use bytegauge_traffic::{Address, CallSetup, Cast, Command, Plant, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -162,57 +163,51 @@ fn a_server_that_takes_the_first_bytes_for_the_message_resets_by_closing_with_un
     }
 }
 
-/// A port on which nobody listens.
-fn nobody() -> Address {
-    let socket = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    Address::Ip(socket.local_addr().unwrap())
-}
-
 #[test]
 fn a_refused_connection_is_counted_and_given_up() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         setup.window_ns = 3_600_000_000_000;
         call(&mut setup).connect_per_call = true;
-        let Ok(client) = run_against(&setup, nobody()) else { panic!("connections come with calls") };
+        let (_nobody, at) = nobody();
+        let Ok(client) = run_against(&setup, Address::Ip(at)) else { panic!("connections come with calls") };
         let Reply::Failed(reason, report) = client else { panic!("{client:?}") };
         assert!(reason.contains("no connection any more"), "{reason}");
         let errors = report.call.unwrap().errors;
         assert!(matches!(errors[..], [CallError { class: ErrorClass::Refused, phase: ErrorPhase::Connect, .. }]));
         // Where connections persist nothing begins.
         call(&mut setup).connect_per_call = false;
-        let Err(Reply::Failed(reason, _)) = run_against(&setup, nobody()) else { panic!("nobody listens") };
+        let Err(Reply::Failed(reason, _)) = run_against(&setup, Address::Ip(at)) else { panic!("nobody listens") };
         assert!(reason.starts_with("connecting to the server by tcp"), "{reason}");
     }
 }
 
 #[test]
 fn a_unix_socket_whose_backlog_is_full_is_told_from_one_that_is_gone() {
-    let name = format!("bytegauge-full-{}", std::process::id());
-    let address = SockAddr::unix(format!("\0{name}")).unwrap();
+    let [full, gone] = ["full", "gone"].map(|name| format!("bytegauge-{name}-{}", std::process::id()));
+    let address = |name: &str| SockAddr::unix(format!("\0{name}")).unwrap();
     let open = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
-    let listener = open();
-    listener.bind(&address).unwrap();
+    let (listener, deaf) = (open(), open());
+    listener.bind(&address(&full)).unwrap();
     listener.listen(0).unwrap();
+    // It has the name, and does not listen.
+    deaf.bind(&address(&gone)).unwrap();
     // The only place, and nobody accepts.
     let filler = open();
-    filler.connect(&address).unwrap();
-    let classes = |engine| {
+    filler.connect(&address(&full)).unwrap();
+    let classes = |engine, name: &str| {
         let mut setup = setup("unix", engine);
         setup.window_ns = 3_600_000_000_000;
         call(&mut setup).connect_per_call = true;
-        let Ok(Reply::Failed(_, report)) = run_against(&setup, Address::Abstract(name.clone())) else {
+        let Ok(Reply::Failed(_, report)) = run_against(&setup, Address::Abstract(name.to_owned())) else {
             panic!("connections come with calls")
         };
         let errors = report.call.unwrap().errors;
         errors.iter().map(|error| (error.class, error.phase)).collect::<Vec<_>>()
     };
     for engine in kinds() {
-        assert_eq!(classes(engine), [(ErrorClass::BacklogFull, ErrorPhase::Connect)], "{engine}");
-    }
-    drop((listener, filler));
-    for engine in kinds() {
-        assert_eq!(classes(engine), [(ErrorClass::Refused, ErrorPhase::Connect)], "{engine}");
+        assert_eq!(classes(engine, &full), [(ErrorClass::BacklogFull, ErrorPhase::Connect)], "{engine}");
+        assert_eq!(classes(engine, &gone), [(ErrorClass::Refused, ErrorPhase::Connect)], "{engine}");
     }
 }
 

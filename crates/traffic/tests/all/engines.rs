@@ -24,8 +24,8 @@ use crate::support::echo::{Echo, Mistake};
 use crate::support::habits::{AfterEof, BothWays, Impatient, Sleeper, Waiter};
 use crate::support::running::{Outcome, Running};
 use crate::support::{
-    Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, plain, plain_call,
-    reset, small_parts, telling_server, wait_until,
+    Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, nobody, plain,
+    plain_call, reset, small_parts, telling_server, wait_until,
 };
 
 const ECONNREFUSED: i32 = 111;
@@ -249,8 +249,7 @@ fn a_server_that_dies_is_told_to_its_clients() {
 #[test]
 fn a_refused_connection_is_told() {
     for_all(|engine| {
-        let (listener, address) = listener();
-        drop(listener);
+        let (_nobody, address) = nobody();
         let clients = Group::clients((0..20).map(|flow| Caller::new(task(flow, 1, 10))).collect(), address);
         let outcome = Running::start(engine, clients, None, 4096).finish();
         assert_eq!(outcome.group.left.len(), 20);
@@ -285,7 +284,7 @@ fn a_connection_that_nobody_answers_ends_with_the_flows_patience() {
 fn thousands_of_connections_are_carried() {
     let limit = bytegauge_sys::limit::raise_open_files().unwrap().soft;
     // Both ends are in this process, and other tests run beside.
-    let connections = 2000.min(limit as usize / 4 - 500);
+    let connections = (limit as usize / 4).saturating_sub(500).clamp(10, 2000);
     for_all(|engine| {
         let (server, address) = echo_server(engine, 1000, &[]);
         let flows = (0..connections).map(|flow| Caller::new(task(flow, 3, flow % 3000))).collect();
@@ -494,12 +493,16 @@ fn the_suite_notices_a_flow_that_errs() {
             let (listener, address) = listener();
             let wrong = move || Echo::erring(mistake);
             let server = Running::start(engine, Group::server(wrong), Some(listener.into()), 512);
-            let soon = Task { give_up_ns: monotonic_ns() + 100_000_000, ..task(1, 1, 10_000) };
-            let clients = Group::clients(vec![Caller::new(soon)], address);
-            let client = Running::start(engine, clients, None, 4096).finish();
-            let flow = &client.group.left[0].0;
-            assert_eq!(flow.completed, 0, "{mistake:?}");
-            assert!(flow.wrong > 0 || flow.late, "{mistake:?}");
+            let is_noticed_within = |ns: u64| {
+                let soon = Task { give_up_ns: monotonic_ns() + ns, ..task(1, 1, 10_000) };
+                let clients = Group::clients(vec![Caller::new(soon)], address);
+                let client = Running::start(engine, clients, None, 4096).finish();
+                let flow = &client.group.left[0].0;
+                assert_eq!(flow.completed, 0, "{mistake:?}");
+                flow.wrong > 0 || flow.late
+            };
+            // A busy machine may keep it from so much as connecting in time.
+            assert!([100_000_000, 1_000_000_000, 10_000_000_000].into_iter().any(is_noticed_within), "{mistake:?}");
             server.abort();
         }
     });

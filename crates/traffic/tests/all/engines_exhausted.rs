@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{echo_server, for_all, plain, plain_call};
 
@@ -16,7 +16,9 @@ fn out_of_descriptors_an_engine_waits_and_then_goes_on() {
     }
     let name = concat!(module_path!(), "::out_of_descriptors_an_engine_waits_and_then_goes_on");
     let (_, name) = name.split_once("::").expect("a crate and a path in it");
-    let mut alone = Command::new(std::env::current_exe().unwrap());
+    // As many as there may be can be a billion.
+    let mut alone = Command::new("sh");
+    alone.args(["-c", "ulimit -Sn 256 && exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     let ran = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
     let (told, complaint) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success() && told.contains("1 passed"), "{told}\n{complaint}");
@@ -33,11 +35,15 @@ fn check(engine: bytegauge_model::Engine) {
     // Room for the client's descriptor, none for the server's.
     drop(taken.pop());
     let mut second = plain(address);
+    let began = Instant::now();
     std::thread::sleep(Duration::from_millis(100));
     drop(taken);
+    // A machine that stands still meanwhile gives it time to try again.
+    let waited_ms = began.elapsed().as_millis() as u64;
     plain_call(&mut first, 2, 100);
     plain_call(&mut second, 3, 100);
     let outcome = server.tell();
     assert_eq!(outcome.report.accepted, 2);
-    assert!(outcome.report.system_calls < 2000, "{} system calls", outcome.report.system_calls);
+    let most = 1000 + 10 * waited_ms;
+    assert!(outcome.report.system_calls < most, "{} system calls, {most} at most", outcome.report.system_calls);
 }

@@ -21,7 +21,7 @@ use crate::support::relayed::{
     calls_come_back, echo, replies_at_the_end, server,
 };
 use crate::support::running::{Outcome, Running};
-use crate::support::{Group, engines, for_all, listener, plain, small_parts};
+use crate::support::{Group, engines, for_all, listener, nobody, plain, small_parts};
 
 /// Most bytes of one receive.
 const BUFFER: usize = 4096;
@@ -93,8 +93,7 @@ fn a_reset_is_passed_on_as_a_reset() {
 #[test]
 fn who_cannot_be_passed_on_is_reset() {
     for_all_that_pair(|engine| {
-        let (nobody, to) = listener();
-        drop(nobody);
+        let (_nobody, to) = nobody();
         let (running, address) = relay(engine, to, &[]);
         let error = plain(address).read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -105,13 +104,18 @@ fn who_cannot_be_passed_on_is_reset() {
 #[test]
 fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
     for_all_that_pair(|engine| {
-        let (behind, to) = blocking_listener();
-        let (running, address) = relay(engine, to, &small_parts());
-        // Far more than sockets and relay hold.
-        all_comes_through_after_a_pause(address, &behind, 10_000);
-        let outcome = running.tell();
-        let most = outcome.group.flows().map(|flow| flow.joint.lock().unwrap().held_most).max();
-        assert!(most.is_some_and(|most| (HELD_MAX..HELD_MAX + BUFFER).contains(&most)), "{most:?} B were held");
+        let held_up = || {
+            let (behind, to) = blocking_listener();
+            let (running, address) = relay(engine, to, &small_parts());
+            // Far more than sockets and relay hold.
+            all_comes_through_after_a_pause(address, &behind, 10_000);
+            let outcome = running.tell();
+            let most = outcome.group.flows().map(|flow| flow.joint.lock().unwrap().held_most).max().unwrap();
+            assert!(most < HELD_MAX + BUFFER, "{most} B were held");
+            most >= HELD_MAX
+        };
+        // A client that a busy machine keeps from running is taken for one that is held up.
+        assert!((0..5).any(|_| held_up()), "{engine}");
     });
 }
 

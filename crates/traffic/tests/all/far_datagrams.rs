@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytegauge_model::{EndReport, EndRole, Ends, Levels, Side};
+use bytegauge_model::{DatagramReport, EndReport, EndRole, Ends, Levels, Side};
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{Address, Cast, Command, Reply, Setup, StreamSetup};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLOWS: usize = 2;
 
-fn setup(engine: &str) -> Setup {
+fn setup(engine: &str, window_ns: u64) -> Setup {
     let levels = Levels::from([
         ("transport", "udp".into()),
         ("engine", engine.into()),
@@ -29,7 +29,7 @@ fn setup(engine: &str) -> Setup {
     let mut stream = StreamSetup::of(&levels).unwrap();
     let ticket = Ticket::fresh().unwrap();
     stream.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
-    let timed = Setup { warmup_ns: 1_000_000, window_ns: 100_000_000, seed: 7, verify: true, ..Setup::to(stream) };
+    let timed = Setup { warmup_ns: 1_000_000, window_ns, seed: 7, verify: true, ..Setup::to(stream) };
     timed.any()
 }
 
@@ -82,8 +82,8 @@ impl Drop for Lossy {
 }
 
 /// Carries a trial as the harness does: what the source and the sink counted. `None` where this machine lacks the engine.
-fn carried(engine: &str, loses: Loses) -> Option<[EndReport; 2]> {
-    let setup = setup(engine);
+fn carried(engine: &str, loses: Loses, window_ns: u64) -> Option<[EndReport; 2]> {
+    let setup = setup(engine, window_ns);
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let told = |cast: &mut Cast, role: EndRole, command| cast.end(role).unwrap().send(command).unwrap();
     let heard = |cast: &mut Cast, role: EndRole| cast.end(role).unwrap().reply(PATIENCE).unwrap();
@@ -115,10 +115,16 @@ fn carried(engine: &str, loses: Loses) -> Option<[EndReport; 2]> {
 
 /// Every number is accounted for, although some were lost, and nothing but data was counted.
 fn check(engine: &str, loses: Loses) {
-    let Some([source, sink]) = carried(engine, loses) else { return };
-    assert_eq!((source.flows.len(), sink.flows.len()), (FLOWS, FLOWS));
-    let (sent, came) = (source.datagrams.unwrap(), sink.datagrams.unwrap());
-    assert!(came.total > 0 && came.distinct() < sent.total, "{engine}: {sent:?} {came:?}");
+    let mut seen = [100_000_000, 1_000_000_000, 10_000_000_000].into_iter().map(|window_ns| {
+        let [source, sink] = carried(engine, loses, window_ns)?;
+        assert_eq!((source.flows.len(), sink.flows.len()), (FLOWS, FLOWS));
+        Some((source.datagrams.unwrap(), sink.datagrams.unwrap(), sink))
+    });
+    // A busy machine may keep both from a window in which something comes, and something is lost.
+    let shows = |seen: &Option<(DatagramReport, DatagramReport, EndReport)>| {
+        seen.as_ref().is_none_or(|(sent, came, _)| came.total > 0 && came.distinct() < sent.total)
+    };
+    let Some((sent, came, sink)) = seen.find(shows).expect("some came, and some were lost") else { return };
     assert!(came.missing <= sent.total - came.distinct() && came.duplicated == 0, "{engine}: {sent:?} {came:?}");
     assert_eq!((sink.total_bytes, sink.verified_bytes), (came.total * 1000, came.total * 1000), "{engine}");
 }
@@ -139,7 +145,7 @@ fn a_source_leaves_although_no_answer_to_its_farewell_ever_comes() {
 #[test]
 fn a_source_that_was_never_let_in_sends_nothing_but_its_ticket() {
     for engine in ["plain", "mmsg", "gso"] {
-        let setup = setup(engine);
+        let setup = setup(engine, 100_000_000);
         let shown = setup.path().unwrap().far.unwrap().ticket;
         let door = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));

