@@ -98,7 +98,10 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         return Some(said(format!("what you have, {value}, {held}"), id));
     }
     if !judged.standing.proves {
-        return Some(said(format!("{value} against {}: nothing is shown before a complete look", shown(default)), id));
+        return Some(said(
+            format!("{value} against {}: nothing is shown before the first judgement", shown(default)),
+            id,
+        ));
     }
     let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
     let Some((gain, lower, upper)) = against(judged, named, reference) else {

@@ -439,7 +439,10 @@ fn what_an_earlier_look_excluded_and_this_one_does_not_is_said() {
     assert!(view.groups[0].once_avoided.contains(&cell), "{:?}", view.groups[0].once_avoided);
     assert!(!is_out(&view));
     let noise = view.answer.noise.join("; ");
-    assert!(noise.contains("to be avoided by an earlier look and not any more") && noise.contains("16 KiB"), "{noise}");
+    assert!(
+        noise.contains("to be avoided by an earlier judgement and not any more") && noise.contains("16 KiB"),
+        "{noise}"
+    );
 }
 
 #[test]
@@ -485,9 +488,9 @@ fn a_session_with_looks_left_is_not_just_complete() {
         let full = render::terminal::render(&View::of(&data, &Settings::default()), &style);
         assert!(full.lines().next().is_some_and(|line| line.ends_with(expected)), "{expected}: {full}");
     };
-    check(None, " · look 1 of 3 complete");
+    check(None, " · judgement 1 of 3 complete");
     // The clock stopped it before it had so many.
-    check(Some(100), " · look 1 of 3 complete, with fewer blocks than planned");
+    check(Some(100), " · judgement 1 of 3 complete, with fewer blocks than planned");
 }
 
 #[test]

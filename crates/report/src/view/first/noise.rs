@@ -153,7 +153,10 @@ fn once_avoided(view: &View, questions: &Questions) -> Option<String> {
     });
     let each: Vec<String> = each.collect();
     (!each.is_empty()).then(|| {
-        format!("to be avoided by an earlier look and not any more (speeds changed, or chance): {}", each.join("; "))
+        format!(
+            "to be avoided by an earlier judgement and not any more (speeds changed, or chance): {}",
+            each.join("; ")
+        )
     })
 }
 
