@@ -9,7 +9,7 @@ use bytegauge_model::unit::{byte_rate, significant, significant_up};
 use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
-use crate::outward::{BOUND_MAX, at_most, percent_up, range, range_of_times};
+use crate::outward::{BOUND_MAX, at_most, digits, percent_up, range, range_of_times};
 use crate::phrase::{capital, join, profile_phrase, rate_unit};
 
 /// What a verdict sentence is made of.
@@ -476,8 +476,7 @@ pub fn budget(seconds: f64) -> String {
 
 /// A share in per cent, two significant digits: `5 %`, `1.8 %`, `0.3 %`.
 pub fn percent(share: f64) -> String {
-    let digits = if share.abs() >= 0.1 { 3 } else { 2 };
-    format!("{} %", significant(share * 100.0, digits))
+    format!("{} %", significant(share * 100.0, digits(share)))
 }
 
 #[cfg(test)]
