@@ -13,7 +13,8 @@ import {
   type View,
 } from "./data";
 import { h, table } from "./dom";
-import { capital, costName, digits, duration, manyTimes, moreOf, percent, range, sentence, upTo } from "./format";
+import { capital, costName, digits, duration, moreOf, percent, sentence } from "./format";
+import { manyTimes, range, upTo } from "./outward";
 import { hinted, type Told, words } from "./words";
 
 type Mark = UseRow["standing"] | "contested";
@@ -296,7 +297,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
         h("span", { class: `mark ${marked(row)}` }, mark),
         ` ${shown}`,
       ),
-      h("small", {}, row.within == null ? "" : ` ${upTo(row.within)}`),
+      h("small", {}, row.within != null ? ` ${upTo(row.within)}` : row.times != null ? ` ${manyTimes(row.times)}` : ""),
     );
   };
   const rows = grid.cells.map((cells, at) =>

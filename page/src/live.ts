@@ -47,7 +47,7 @@ export function live({ every_ms }: { every_ms: number }, state: State): HTMLElem
         if (!first || over) keeping(() => state.replace(views));
         if (over) turn("over", "The session is over: this page stays as it is, and asks nobody any more.");
         else
-          since.textContent = `Whole trials until ${clock()}. The session goes on, and nothing is proven before its look.`;
+          since.textContent = `Whole trials until ${clock()}. The session goes on, and nothing is proven before its judgement.`;
       }
     } catch {
       turn(

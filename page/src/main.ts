@@ -258,7 +258,7 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
       "p",
       { class: "reading" },
       ...hinted(
-        `${counted(measured, "cell")} measured, ${counted(group.blocks.used, "block")} of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, look ${group.look.done} of ${group.look.of}` : ""}.`,
+        `${counted(measured, "cell")} measured, ${counted(group.blocks.used, "block")} of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, judgement ${group.look.done} of ${group.look.of}` : ""}.`,
       ),
     ),
   );

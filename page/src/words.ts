@@ -44,7 +44,7 @@ export const WORDS: readonly Word[] = [
     forms: ["paired blocks", "paired trials"],
     meaning: "compared within a block: each trial with those that were measured beside it, under the same disturbance",
   },
-  { word: "look", meaning: "a moment, declared beforehand, at which all blocks so far are judged" },
+  { word: "judgement", meaning: "what all blocks so far show together, at a moment that was declared beforehand" },
   {
     word: "interval",
     forms: ["intervals"],

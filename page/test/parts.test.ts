@@ -15,6 +15,7 @@ import { percentileOf } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
 import { axes, told, topOf } from "../src/figures/sweep";
 import { halves, rootTicks } from "../src/figures/forest";
+import { inLines } from "../src/look";
 import { logarithmic } from "../src/look";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
@@ -83,7 +84,8 @@ describe("differences", () => {
   test("of two, twice as long lies as far on either side, and all numbers are on one scale", () => {
     expect(ratio.place(-1)).toBe(-ratio.place(1));
     for (const share of [-2.36, 0, 0.05, 1.8]) expect(ratio.share(ratio.place(share))).toBeCloseTo(share);
-    const told = (...shares: number[]) => shares.map(slower(shares)).map((text) => text.replace("\u00a0", " "));
+    const told = (...shares: number[]) =>
+      shares.map((share) => slower(shares)(share)).map((text) => text.replace("\u00a0", " "));
     expect(told(-2.36, -0.096, 1.8)).toEqual(["3.36 ×", "1.1 ×", "2.8 ×"]);
     expect(told(-0.1, 0.02, 0.4)).toEqual(["10 %", "2 %", "40 %"]);
     const ticks = ratioTicks(ratio.place(-2.5), ratio.place(2), 12);
@@ -179,12 +181,14 @@ describe("whether a cell may be the best", () => {
     expect(notTheFirst(looking)).toMatch(/^a has not the highest rate and is named all the same: of what is shown/);
     looking.group.recommendation.proven = false;
     expect(notTheFirst(looking)).toContain(
-      "a has not the highest rate and leads all the same, which shows nothing yet",
+      "a has not the highest rate and is named all the same: none is shown to be within the margin yet, and no other is bounded so closely",
     );
-    // The fastest one, where another is bounded more closely: what the rank puts first is not passed over in silence.
+    // What the rank puts first is not passed over in silence.
     looking.group.recommendation.cell = "b";
     expect(ranked(view, looking.group).map(({ id }) => id)).toEqual(["a", "b"]);
-    expect(notTheFirst(looking)).toMatch(/^b has not the smallest bound and leads .*; a is bounded more closely/);
+    expect(notTheFirst(looking)).toMatch(/^b has not the smallest bound and is named .*, before longer trials took/);
+    looking.group.spoken_against = ["a"];
+    expect(notTheFirst(looking)).toMatch(/^b has not the smallest bound .*: slow trials.* speak against a\./);
     const third = cell({ id: "d", factors: {}, rate: 1.5e9, bound: [0, 0.3] });
     const more = session([...cells, third], { recommended: "d" });
     more.groups[0]!.recommendation.proven = false;
@@ -465,4 +469,12 @@ describe("calls that failed", () => {
       "Reset while new-phase (<c2>): it closed.",
     ]);
   });
+});
+
+test("a name is broken between words, and cut only where it has no room", () => {
+  expect(inLines("read 64 KiB, write 1 MiB", 40, 2)).toEqual(["read 64 KiB, write 1 MiB"]);
+  expect(inLines("read 64 KiB, write 1 MiB", 14, 2)).toEqual(["read 64 KiB,", "write 1 MiB"]);
+  expect(inLines("read 64 KiB, write 1 MiB", 14, 1)).toEqual(["read 64 KiB,…"]);
+  expect(inLines("/a/name/without/end", 8, 3)).toEqual(["/a/name/", "without/", "end"]);
+  expect(inLines("", 8, 3)).toEqual([]);
 });

@@ -42,9 +42,9 @@ pub fn command() -> Command {
                 .help("Sessions of one workload, instead of all in the store"),
         )
         .arg(text("store", "PATH", "Result store [default: that of real-life, in target/]"))
-        .arg(text("budget", "TIME", "Time until the first look").default_value("10m"))
+        .arg(text("budget", "TIME", "Time until the first judgement").default_value("10m"))
         .arg(text("trial", "TIME", "Length of a trial").default_value("250ms"))
-        .arg(switch("resume", "Go on with the last tournament, to its next look"))
+        .arg(switch("resume", "Go on with the last tournament, to its next judgement"))
         .arg(switch("report-only", "Measure nothing, count the last tournament"))
         .arg(switch("no-write", "Print the section, write no file"))
 }

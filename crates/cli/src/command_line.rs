@@ -293,7 +293,9 @@ fn ab() -> Command {
             arg.help("How much longer b may take for the same work before it is worse [default: 5%]")
         })
         .mut_arg("strict", |arg| arg.help("Exit with 3 if it could not be decided"))
-        .mut_arg("until", |arg| arg.value_parser(["decided"]).help("Go on from look to look until it is decided"))
+        .mut_arg("until", |arg| {
+            arg.value_parser(["decided"]).help("Go on from judgement to judgement until it is decided")
+        })
 }
 
 /// A program over values of one of its settings.
@@ -334,22 +336,22 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
     let command = factor_flags::args(workload).into_iter().fold(command, Command::arg);
     command
         .next_help_heading("Design")
-        .arg(valued("budget", "TIME", "Time until the first look, such as 60s or 5m; --until or --resume go on to the next"))
-        .arg(valued("blocks", "N", "Confirmation blocks until the first look, instead of as many as the budget allows"))
+        .arg(valued("budget", "TIME", "Time until the first judgement, such as 60s or 5m; --until or --resume go on to the next"))
+        .arg(valued("blocks", "N", "Confirmation blocks until the first judgement, instead of as many as the budget allows"))
         .arg(valued(
             "looks",
             "N",
-            "How often the session may be judged, each time after twice the blocks; 1 uses all of the 95 % [default: 3]",
+            "Judgements that the session may have, each after twice the blocks; 1 uses all of the 95 % [default: 3]",
         ))
         .arg(
             Arg::new("until")
                 .long("until")
                 .value_name("WHAT")
                 .value_parser(["proven"])
-                .help("Go on from look to look until all is proven that can be"),
+                .help("Go on from judgement to judgement until all is proven that can be"),
         )
         .arg(
-            valued("until-max", "TIME", "Begin no further look that would end later than this after the start")
+            valued("until-max", "TIME", "Go on to no judgement that would come later than this after the start")
                 .requires("until"),
         )
         .arg(valued(
@@ -395,7 +397,7 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .num_args(0..=1)
                 .default_missing_value("latest")
                 .conflicts_with("dry-run")
-                .help("Go on with a session, to the end of its look or with the next one: the latest of this plan, or by its number"),
+                .help("Go on with a session to its next judgement: the latest of this plan, or by its number"),
         )
         .next_help_heading("Output")
         .arg(valued("save", "NAME", "Keep the session under a name, beside others of that name, to be compared with later ones").conflicts_with("resume"))

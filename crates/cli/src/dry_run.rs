@@ -13,7 +13,7 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let live = plan.cells.len() - plan.skipped.len();
     let mut text = format!(
-        "plan {}: {} in {}, look 1 of {}: {}, about {}, seed {}\n",
+        "plan {}: {} in {}, judgement 1 of {}: {}, about {}, seed {}\n",
         plan.name,
         counted(live, "cell"),
         counted(plan.groups.len(), "group"),
@@ -37,14 +37,14 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
 
 /// What the words of a plan mean, where they are met first.
 const WORDS: &str = "  cell: one combination of settings; group: cells under the same conditions; block: every cell of a group\n  \
-                     once, in random order; look: when all is judged, after a number of blocks that is fixed beforehand\n";
+                     once, in random order; judgement: of all blocks so far, after a number of them that is fixed beforehand\n";
 
 /// What the looks after the first would take.
 fn further_looks(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let added = |look: u64| {
         let (blocks, ns) = schedule.added_by(look);
-        format!("look {look} {} ({})", counted(blocks as usize, "more block"), seconds(ns))
+        format!("judgement {look} {} ({})", counted(blocks as usize, "more block"), seconds(ns))
     };
     let further: Vec<String> = (2..=plan.looks).map(added).collect();
     let when = match (until_proven, &plan.versus) {
@@ -109,7 +109,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
     }
     let _ = writeln!(
         text,
-        "{:>10}  {:>8}  until look 1, of a budget of {}",
+        "{:>10}  {:>8}  until judgement 1, of a budget of {}",
         "total",
         Nanos(schedule.total_ns()).to_string(),
         Nanos(plan.budget_ns)

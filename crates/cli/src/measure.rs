@@ -275,7 +275,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     let until_proven = args::text(matches, "until").is_some();
     let until_max_ns = args::parsed::<Nanos>(matches, "until-max")?.map(|cap| cap.0);
     if until_proven && plan.looks == 1 {
-        return Err(Failure::usage("--until: with --looks 1 there is no further look: leave one of them out"));
+        return Err(Failure::usage("--until: with --looks 1 there is no further judgement: leave one of them out"));
     }
     let plant = args::text(matches, "plant").map(plant).transpose()?;
     Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new() })

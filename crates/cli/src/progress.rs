@@ -169,7 +169,7 @@ impl Observer for Bar {
                     true => String::new(),
                     false => format!("; the next takes about {next} and is likely to settle {likely} more"),
                 };
-                self.say(&format!("look {look} of {of}: {settled} of {groups} questions settled{forecast}"));
+                self.say(&format!("judgement {look} of {of}: {settled} of {groups} questions settled{forecast}"));
             }
             Event::Note(text) => self.say(text),
         }

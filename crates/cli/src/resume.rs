@@ -18,7 +18,7 @@ pub fn session(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Optio
     let session = match text {
         "latest" => latest(store, &plan.name)?.ok_or_else(|| {
             Failure::usage(format!(
-                "no session of plan {} is interrupted or has a look left: start one without --resume",
+                "no session of plan {} is interrupted or has a judgement left: start one without --resume",
                 plan.name
             ))
         })?,

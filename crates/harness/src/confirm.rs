@@ -117,7 +117,9 @@ impl Run<'_> {
                     1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
                     _ => "the time of --until-max".to_owned(),
                 };
-                let note = format!("look {look} stopped after {done} of {rounds} blocks, when {time} was over: {why}");
+                let note = format!(
+                    "the blocks of judgement {look} stopped after {done} of {rounds}, when {time} was over: {why}"
+                );
                 self.store.add_note(self.session, &note)?;
                 self.observer.hear(&Event::Note(note));
                 return Ok(LookEnd::OutOfTime);

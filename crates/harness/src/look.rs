@@ -49,9 +49,11 @@ impl Run<'_> {
             let (of, time) = (self.plan.looks, about(self.confirm_ns));
             let further = match self.further_ns {
                 0 => String::new(),
-                ns => format!("; where something stays open then, about {} more for the looks after it", about(ns)),
+                ns => {
+                    format!("; where something stays open then, about {} more for the judgements after it", about(ns))
+                }
             };
-            let text = format!("look {look} of {of}: {blocks} confirmation blocks, about {time}{further}");
+            let text = format!("judgement {look} of {of}: {blocks} confirmation blocks, about {time}{further}");
             self.observer.hear(&Event::Note(text));
         }
         self.observer.hear(&Event::Stage { stage: Stage::Confirm, trials });

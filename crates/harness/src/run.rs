@@ -43,7 +43,7 @@ pub enum RunError {
     OldPlan(SessionId),
     /// All its looks are taken.
     #[error(
-        "session {session} is over (looks taken: {looks} of {looks}), since further looks at the same blocks would prove \
+        "session {session} is over (judgements: {looks} of {looks}), since further judgements of the same blocks would prove \
          anything in the end: see it with `bytegauge report {session}`, or measure a new session without --resume"
     )]
     Over {

@@ -76,7 +76,7 @@ impl fmt::Display for UsedUpBy {
             UsedUpBy::SlowBlocks(times) => write!(f, "they took {times:.1} times as long as was forecast"),
             UsedUpBy::Broken(ns) => write!(f, "blocks in which a cell failed took {}", shown(ns)),
             UsedUpBy::AsForecast => f.write_str("the blocks need more, as was forecast"),
-            UsedUpBy::Before(ns) => write!(f, "what came before the look took {}", shown(ns)),
+            UsedUpBy::Before(ns) => write!(f, "what came before them took {}", shown(ns)),
         }
     }
 }
@@ -96,8 +96,8 @@ mod tests {
     fn what_used_the_time_up_is_named() {
         check(1, 10, 15, 0, "they took 1.5 times as long as was forecast");
         check(12, 10, 15, 0, "they took 1.5 times as long as was forecast");
-        check(12, 0, 0, 0, "what came before the look took 12 s");
-        check(12, 3, 3, 1, "what came before the look took 12 s");
+        check(12, 0, 0, 0, "what came before them took 12 s");
+        check(12, 3, 3, 1, "what came before them took 12 s");
         check(1, 0, 0, 11, "blocks in which a cell failed took 11 s");
         check(1, 10, 10, 0, "the blocks need more, as was forecast");
         check(1, 5, 6, 4, "blocks in which a cell failed took 4 s");

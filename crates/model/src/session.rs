@@ -19,7 +19,7 @@ impl fmt::Display for SessionId {
 }
 
 /// How the note begins that says why a session which was to go on until all is settled went no further.
-pub const ENDED_AFTER: &str = "ended after look";
+pub const ENDED_AFTER: &str = "ended after judgement";
 
 /// Whether a session's note says why it went no further although something may be open.
 pub fn tells_the_end(note: &str) -> bool {

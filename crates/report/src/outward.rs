@@ -11,8 +11,11 @@ pub const BOUND_MAX: f64 = 9.0;
 /// From here on a difference is told as a multiple, `3 ×`: nobody reads 459 % as 5.6 times.
 const MULTIPLE: f64 = 1.0;
 
+/// Digits beyond which nobody reads.
+const DIGITS_MAX: usize = 6;
+
 /// Digits of a share in per cent.
-fn digits(share: f64) -> usize {
+pub fn digits(share: f64) -> usize {
     if share.abs() >= 0.1 { 3 } else { 2 }
 }
 
@@ -59,37 +62,62 @@ pub fn range_of_times(ns: f64, lower_ns: f64, upper_ns: f64) -> String {
     range(lower_ns / unit, upper_ns / unit)
 }
 
-/// Differences that stand in one text, with their sign: all in per cent, `+12 %`, or all as multiples where one of them is
-/// large, `3.2 ×`, since nobody compares the one with the other.
+/// Differences that stand in one text: all in per cent, `12 %`, or all as multiples where one of them is large, `3.2 ×`,
+/// since nobody compares the one with the other.
 #[derive(Clone, Copy)]
-pub struct Signed {
-    multiples: bool,
+pub struct Scale {
+    /// As multiples, `3 × as long`; else as percentages, `5 % longer`.
+    pub multiples: bool,
 }
 
-impl Signed {
+impl Scale {
     /// Of the shares that are told beside each other.
-    pub fn of(shares: &[f64]) -> Signed {
-        Signed { multiples: shares.iter().any(|share| *share >= MULTIPLE) }
+    pub fn of(shares: &[f64]) -> Scale {
+        Scale { multiples: shares.iter().any(|share| *share >= MULTIPLE) }
     }
 
     /// What lies between the ends, to the nearest.
     pub fn estimate(self, share: f64) -> String {
-        self.by(share, significant)
+        self.shown(share, 0, significant)
+    }
+
+    /// The larger end of an interval.
+    pub fn most(self, share: f64) -> String {
+        self.shown(share, 0, significant_up)
+    }
+
+    /// The smaller end, to as many digits as show that it lies beyond `margin` where it does.
+    pub fn least_beyond(self, margin: f64, share: f64) -> String {
+        let least = |more| self.shown(share, more, significant_down);
+        let at_margin = self.estimate(margin);
+        let told = (0..DIGITS_MAX).map(least).find(|text| share <= margin || *text != at_margin);
+        told.unwrap_or_else(|| least(0))
+    }
+
+    /// [`Scale::estimate`] with its sign where it is a percentage: `+12 %`.
+    pub fn signed(self, share: f64) -> String {
+        self.with_sign(self.estimate(share))
     }
 
     /// `+2 % to +10 %`.
-    pub fn interval(self, lower: f64, upper: f64) -> String {
-        format!("{} to {}", self.by(lower, significant_down), self.by(upper, significant_up))
+    pub fn signed_interval(self, lower: f64, upper: f64) -> String {
+        let lower = self.shown(lower, 0, significant_down);
+        format!("{} to {}", self.with_sign(lower), self.with_sign(self.most(upper)))
     }
 
-    fn by(self, share: f64, round: fn(f64, usize) -> String) -> String {
-        if self.multiples {
-            return format!("{} ×", round(1.0 + share, 3));
+    fn shown(self, share: f64, more_digits: usize, round: fn(f64, usize) -> String) -> String {
+        match share {
+            share if !share.is_finite() => "?".into(),
+            share if self.multiples => format!("{} ×", round(1.0 + share, 3 + more_digits)),
+            share => format!("{} %", round(share * 100.0, digits(share) + more_digits)),
         }
-        let text = round(share * 100.0, digits(share));
+    }
+
+    fn with_sign(self, text: String) -> String {
         match text.strip_prefix('-') {
-            Some(less) => format!("−{less} %"),
-            None => format!("+{text} %"),
+            _ if self.multiples => text,
+            Some(less) => format!("−{less}"),
+            None => format!("+{text}"),
         }
     }
 }
@@ -117,33 +145,33 @@ mod tests {
         1e-9 * value.abs().max(1.0)
     }
 
+    /// What the page prints alike: `page/test/outward.test.ts` reads the same table.
     #[test]
-    fn what_is_at_least_is_rounded_down() {
-        let check = |share: f64, expected: [&str; 2]| assert_eq!([at_least(share), percent_up(share)], expected);
-        check(0.1259, ["12.5 %", "12.6 %"]);
-        check(0.0386, ["3.8 %", "3.9 %"]);
-        check(0.05, ["5 %", "5 %"]);
+    fn every_example_is_rounded_outwards() {
+        let table: serde_json::Value = serde_json::from_str(include_str!("../tests/outward.json")).expect("a table");
+        let up_to_times = crate::sentence::up_to_times;
+        let rules: [(&str, fn(f64) -> String); 4] =
+            [("at_most", at_most), ("at_least", at_least), ("percent_up", percent_up), ("up_to_times", up_to_times)];
+        let rows = |name: &str| table[name].as_array().expect(name).clone();
+        let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+        for (name, rule) in rules {
+            rows(name).iter().for_each(|row| assert_eq!(rule(number(&row[0])), row[1].as_str().expect(name), "{name}"));
+        }
+        for row in rows("range") {
+            let said = range(number(&row[0]), number(&row[1])).replace('-', "−");
+            assert_eq!(said, row[2].as_str().expect("a text"));
+        }
     }
 
     #[test]
-    fn what_is_at_most_is_rounded_up() {
-        let check = |share: f64, expected: &str| assert_eq!(at_most(share), expected);
-        check(0.0504, "5.1 %");
-        check(0.05, "5 %");
-        check(0.017, "1.7 %");
-        check(0.0, "0 %");
-        check(0.321, "33 %");
-        check(12.0, ">900 %");
-    }
-
-    #[test]
-    fn intervals_have_one_scale_and_ends_that_differ() {
-        assert_eq!(range(2.786, 2.894), "2.78 to 2.9");
-        assert_eq!(range(1.00001, 1.00199), "1 to 1.002");
+    fn intervals_have_one_scale() {
         assert_eq!(whole_percents(0.0712, 0.3451), ["7", "35"]);
-        let both = Signed::of(&[0.456, 0.352, 1.104]);
-        assert_eq!((both.estimate(0.456), both.interval(0.352, 1.104)), ("1.46 ×".into(), "1.35 × to 2.11 ×".into()));
-        assert_eq!(Signed::of(&[0.05]).interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
+        let both = Scale::of(&[0.456, 0.352, 1.104]);
+        assert_eq!(
+            (both.signed(0.456), both.signed_interval(0.352, 1.104)),
+            ("1.46 ×".into(), "1.35 × to 2.11 ×".into())
+        );
+        assert_eq!(Scale::of(&[0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
     }
 
     proptest! {
@@ -158,7 +186,7 @@ mod tests {
             }
             let [from, to] = whole_percents(lower, upper);
             prop_assert!(number(&from) / 100.0 <= lower + slack(lower) && number(&to) / 100.0 >= upper - slack(upper));
-            for text in [range(lower, upper), Signed::of(&[lower, upper]).interval(lower, upper)] {
+            for text in [range(lower, upper), Scale::of(&[lower, upper]).signed_interval(lower, upper)] {
                 let (from, to) = text.split_once(" to ").expect("two ends");
                 let shares = if text.contains(['%', '×']) { [share(from), share(to)] } else { [number(from), number(to)] };
                 prop_assert!(shares[0] <= lower + slack(lower) && shares[1] >= upper - slack(upper), "{lower} {upper}: {text}");

@@ -11,7 +11,8 @@ import {
   type View,
 } from "../data";
 import { h } from "../dom";
-import { axisUnit, count, digits, duration, moreOf, percent, range, size } from "../format";
+import { axisUnit, count, digits, duration, moreOf, percent, size } from "../format";
+import { ends, percentOf, range } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -108,8 +109,12 @@ export function notTheFirst({ view, group }: Looking): string | null {
   const lacks = bounded && faster ? `has neither ${has}` : `has not ${has}`;
   if (proven)
     return `${name(own)} ${lacks} and is named all the same: of what is shown to be within the margin it is the smallest, or else costs the least CPU time.`;
-  const scatter = bounded ? `; ${name(bounded)} is bounded more closely, since its trials differ less` : "";
-  return `${name(own)} ${lacks} and leads all the same, which shows nothing yet: it came out best in the middle of the differences between trials of the same block${scatter}.`;
+  const why = !bounded
+    ? "none is shown to be within the margin yet, and no other is bounded so closely"
+    : group.spoken_against.includes(bounded.id)
+      ? `slow trials, counted in full, speak against ${name(bounded)}`
+      : "it was the smallest that was shown to be within the margin, before longer trials took that back";
+  return `${name(own)} ${lacks} and is named all the same: ${why}.`;
 }
 
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
@@ -129,7 +134,7 @@ export function cells(looking: Looking): HTMLElement | null {
       stage ?? "–",
       trials,
       estimate.median == null ? "–" : one(estimate.median),
-      estimate.lower == null || estimate.upper == null ? "–" : `${one(estimate.lower)} to ${one(estimate.upper)}`,
+      estimate.lower == null || estimate.upper == null ? "–" : ends(estimate.lower / divisor, estimate.upper / divisor),
       cell.above_best_upper == null ? "–" : range(cell.above_best_lower, cell.above_best_upper),
       mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
       limitName(limit.name),
@@ -183,7 +188,10 @@ export function environment(view: View): HTMLElement {
       "throttled",
       throttled_us == null ? "not known" : throttled_us === 0 ? "not at all" : duration(throttled_us * 1000),
     ],
-    ["the same measured twice differed by at most", twin_reach == null ? "not measured twice" : percent(twin_reach)],
+    [
+      "the same measured twice differed by at most",
+      twin_reach == null ? "not measured twice" : percentOf(twin_reach, "upper"),
+    ],
     ["harness", view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`],
     ["bytegauge", view.version],
     ["began", view.started],

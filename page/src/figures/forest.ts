@@ -2,7 +2,8 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, cellOf, limitName } from "../data";
-import { axisUnit, capital, costName, digits, percent, range, upTo, withInterval } from "../format";
+import { axisUnit, capital, costName, digits, percent } from "../format";
+import { atLeast, range, upTo, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
@@ -38,7 +39,7 @@ export function forest(looking: Looking): Figure | null {
     ? " Under an offered load it is the CPU time that is compared: the rate is what was offered, for whoever keeps up."
     : "";
   const named = cellOf(view, group.recommendation.cell);
-  const leads = `${group.recommendation.proven ? "▸ is what to use" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
+  const leads = `${group.recommendation.proven ? "▸ is what to use" : compared ? "▸ has the smallest bound, and is not shown to be good" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
 
   /** What the bar of a cell shows: it ends within the margin, begins beyond it, or neither. */
   const verdict = (cell: CellView): Verdict =>
@@ -201,7 +202,7 @@ export function forest(looking: Looking): Figure | null {
           {
             x: end,
             y: "id",
-            text: (cell: CellView) => `at least ${percent(cell.above_best_lower ?? 0)}`,
+            text: (cell: CellView) => `at least ${atLeast(cell.above_best_lower ?? 0)}`,
             textAnchor: "end",
             dx: -8,
             fill: ink(),

@@ -252,8 +252,8 @@ fn sessions_that_do_not_exist() {
     bench
         .run("stream --resume")
         .exits(2)
-        .complains(&["no session of plan stream is interrupted or has a look left", "without --resume"]);
-    bench.run("stream --resume 1").exits(2).complains(&["session 1 is over", "looks taken: 1 of 1"]);
+        .complains(&["no session of plan stream is interrupted or has a judgement left", "without --resume"]);
+    bench.run("stream --resume 1").exits(2).complains(&["session 1 is over", "judgements: 1 of 1"]);
 }
 
 #[test]

@@ -452,7 +452,7 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
     before.check_sound();
     assert!(before.trials.len() >= 4 && before.status() == "incomplete");
     let told = bench.run("report 1").exits(0);
-    told.prints(&["nothing is shown before a complete look"]);
+    told.prints(&["nothing is shown before the first judgement"]);
     bench.run("compare v1 1").exits(2).complains(&["what is saved as `v1` is not complete (session 1)"]);
     std::fs::remove_file(format!("{script}.hang")).expect("the file");
     bench.run("check --resume 1 -q").exits(0).prints(&["USE"]);

@@ -166,9 +166,9 @@ fn it_says_cells_blocks_time_and_what_was_collapsed() {
         "narrow",
         "confirm",
         "total",
-        "until look 1, of a budget of 60 s",
-        "look 1 of 3",
-        "where something stays open: look 2 ",
+        "until judgement 1, of a budget of 60 s",
+        "judgement 1 of 3",
+        "where something stays open: judgement 2 ",
         "or at once with --until proven",
     ]);
     assert_eq!(ran.stderr, "");

@@ -41,9 +41,9 @@ fn a_complete_session_is_resumed_for_its_next_look() {
         assert_eq!(after.trials[..before.trials.len()], before.trials, "what was measured before stays as it is");
         before = after;
     }
-    let over = ["session 1 is over", "looks taken: 3 of 3", "without --resume"];
+    let over = ["session 1 is over", "judgements: 3 of 3", "without --resume"];
     bench.run("stream --resume 1 --quiet").exits(2).complains(&over);
-    bench.run("stream --resume --quiet").exits(2).complains(&["no session of plan stream", "has a look left"]);
+    bench.run("stream --resume --quiet").exits(2).complains(&["no session of plan stream", "has a judgement left"]);
     check_blocks(&bench, 24, 3);
 }
 
@@ -86,7 +86,7 @@ fn an_interrupted_look_leaves_the_one_before_it() {
     let so_far = Raw::of(&bench, 1).confirmed()["g1"] - 40;
     assert_eq!(look["so_far"], so_far);
     let notes = document["notes"].to_string();
-    assert_eq!(notes.contains("after look 1 of 3 read so far"), so_far > 0, "{notes}");
+    assert_eq!(notes.contains("after judgement 1 of 3 so far"), so_far > 0, "{notes}");
     bench.run("stream --resume 1 --quiet").exits(0);
     let raw = Raw::of(&bench, 1);
     assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 80, 2));
@@ -127,7 +127,9 @@ fn until_proven_looks_until_nothing_is_left_to_settle() {
     assert!(further(trials().next()).is_some_and(|ns| ns > 0), "{:?}", trials().next());
     assert!(last < 3 || further(trials().next_back()) == Some(0), "{:?}", trials().next_back());
     let notes = || lines.iter().filter_map(|line| line["text"].as_str());
-    assert!(notes().any(|text| text.contains("look 1 of 3: ") && text.contains("more for the looks after it")));
+    assert!(
+        notes().any(|text| text.contains("judgement 1 of 3: ") && text.contains("more for the judgements after it"))
+    );
 }
 
 #[test]
@@ -137,7 +139,9 @@ fn what_compares_nothing_is_settled_at_once() {
     let ran = bench.run(&format!("{words} --blocks 6 --budget 1s --until proven --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
     let notes = raw.session["notes"].to_string();
-    assert!(notes.contains("ended after look 1 of 3, which settled all that can be: ") && notes.contains(" saved"));
+    assert!(
+        notes.contains("ended after judgement 1 of 3, which settled all that can be: ") && notes.contains(" saved")
+    );
     assert_eq!(told(&ran).len(), 1);
 }
 
@@ -146,7 +150,7 @@ fn until_proven_keeps_to_its_cap() {
     let bench = Bench::new();
     let ran = bench.run(&format!("{ALIKE} --blocks 6 --until proven --until-max 1ms --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
-    assert!(raw.session["notes"].to_string().contains("ended after look 1 of 3"), "{}", raw.session["notes"]);
+    assert!(raw.session["notes"].to_string().contains("ended after judgement 1 of 3"), "{}", raw.session["notes"]);
     let looks = told(&ran);
     assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
     // Another command may allow for more.
@@ -205,7 +209,7 @@ fn one_look_has_no_next() {
     let document = bench.run(&format!("{ALIKE} --blocks 6 --looks 1 --quiet --format json")).exits(0).json();
     let look = &document["groups"][0]["look"];
     assert_eq!((&look["of"], &look["level"], &look["next_blocks"]), (&json!(1), &json!(0.95), &Value::Null));
-    bench.run("stream --resume 1 --quiet").exits(2).complains(&["looks taken: 1 of 1"]);
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&["judgements: 1 of 1"]);
     bench.run("stream --looks 1 --until proven").exits(2).complains(&["--until", "--looks 1"]);
     bench.run("stream --looks 7").exits(2).complains(&["--looks: `7`", "1 to 6"]);
 }

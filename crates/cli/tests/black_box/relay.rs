@@ -63,7 +63,7 @@ fn what_a_plan_holds_is_said_before_it_runs() {
     bench.run("relay --relay all --dry-run").exits(0).prints(&[
         "copy-buffer",
         "uring-bundle",
-        "until look 1, of a budget of 1",
+        "until judgement 1, of a budget of 1",
     ]);
     bench
         .run("run buffer-size --i-am relay --dry-run")

@@ -4,7 +4,7 @@ use anstyle::AnsiColor;
 
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::outward::Signed;
+use crate::outward::Scale;
 use crate::sentence::percent;
 use crate::view::history::{HistoryLine, HistoryView};
 
@@ -57,11 +57,11 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
 fn of_line(line: &HistoryLine) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
     let of_time = [line.longer, line.lower, line.upper].map(|longer| longer.map(of_time));
-    let told = Signed::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
+    let told = Scale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
     let [difference, lower, upper] = of_time;
-    let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", told.estimate(share)));
+    let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", told.signed(share)));
     let interval = match (lower, upper) {
-        (Some(lower), Some(upper)) => format!(" ({})", told.interval(lower, upper)),
+        (Some(lower), Some(upper)) => format!(" ({})", told.signed_interval(lower, upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
     };
     let verdict = match line.verdict {

@@ -82,14 +82,14 @@ fn header(view: &View, paint: Paint) -> String {
     format!("{} {}", paint.bold("bytegauge"), paint.dim(&rest.join(" · ")))
 }
 
-/// `complete`; where looks are left, which was the last: `look 1 of 3 complete`, and that it had less than was planned if no
+/// `complete`; where looks are left, which was the last: `judgement 1 of 3 complete`, and that it had less than was planned if no
 /// group has all its blocks.
 fn status(view: &View) -> String {
     let looks = view.groups.iter().filter_map(|group| group.look.as_ref());
     match looks.max_by_key(|look| (look.done, !look.cut_short)).filter(|_| view.status == SessionStatus::Complete) {
         Some(look) if look.of > 1 => {
             let end = if look.cut_short { ", with fewer blocks than planned" } else { "" };
-            format!("look {} of {} complete{end}", look.done, look.of)
+            format!("judgement {} of {} complete{end}", look.done, look.of)
         }
         _ => view.status.name().to_owned(),
     }
@@ -138,7 +138,7 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
         out.extend(self::verdict(view, verdict, width, paint));
     }
     if !rows.confirmed {
-        let text = "looks so far: medians of screening, without intervals; they prove nothing";
+        let text = "screened only: medians without intervals, which prove nothing";
         out.extend(prose(text, width).iter().map(|line| paint.dim(line)));
     }
     let marks = Marks::of_group(view, group);

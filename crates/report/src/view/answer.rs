@@ -205,7 +205,7 @@ fn too_little(
         return Some(Decision::nothing(match fastest {
             None => never_measured(&real, conditions),
             Some((_, levels)) => format!(
-                "nothing was confirmed; the fastest look was to {}, which may be luck ({})",
+                "nothing was confirmed; the fastest of those screened was to {}, which may be luck ({})",
                 phrase::choice(levels, varied),
                 if conditions.running {
                     "the session goes on"

@@ -100,14 +100,14 @@ pub fn best(cells: &[CellView], groups: &[GroupView]) -> Vec<String> {
         let group = groups.iter().find(|group| group.id == cell.group).map_or("", |group| &group.label);
         format!("{group}, {}", cell.label)
     };
-    let looks = |cell: &CellView| if cell.estimate.lower.is_some() { "" } else { ", a look so far" };
+    let known = |cell: &CellView| if cell.estimate.lower.is_some() { "" } else { ", only roughly known" };
     let packets = fastest(&calls).map(|(cell, rate)| {
         let rate = call_rate(rate).replace("calls/s", "replies/s");
-        format!("best packet rate: {rate} came back ({}{}); as many requests went out", of(cell), looks(cell))
+        format!("best packet rate: {rate} came back ({}{}); as many requests went out", of(cell), known(cell))
     });
     let bandwidth = fastest(&bytes).map(|(cell, rate)| {
         let rate = byte_rate(rate);
-        format!("best bandwidth: {rate} of replies came back ({}{}): goodput, not what was sent", of(cell), looks(cell))
+        format!("best bandwidth: {rate} of replies came back ({}{}): goodput, not what was sent", of(cell), known(cell))
     });
     packets.into_iter().chain(bandwidth).collect()
 }

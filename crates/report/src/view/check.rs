@@ -11,7 +11,7 @@ use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
 use super::settled::Settled;
-use crate::outward::{Signed, at_least, at_most};
+use crate::outward::{Scale, at_least, at_most};
 use crate::phrase;
 use crate::sentence::percent;
 
@@ -94,21 +94,25 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
     let value = shown(conditions.settled[at].cell.factors.get(VALUE));
     let id = Some(conditions.cells[at].id.clone());
     if named == reference {
-        let held = if group.recommendation.proven { "is as good as any that was tried" } else { "is the best so far" };
+        let held =
+            if group.recommendation.proven { "is as good as any that was tried" } else { "is best bounded so far" };
         return Some(said(format!("what you have, {value}, {held}"), id));
     }
     if !judged.standing.proves {
-        return Some(said(format!("{value} against {}: nothing is shown before a complete look", shown(default)), id));
+        return Some(said(
+            format!("{value} against {}: nothing is shown before the first judgement", shown(default)),
+            id,
+        ));
     }
     let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
     let Some((gain, lower, upper)) = against(judged, named, reference) else {
         let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
         return Some(said(format!("{value} against {}: {why}", shown(default)), id));
     };
-    let told = Signed::of(&[gain, lower, upper]);
-    let interval = told.interval(lower, upper);
+    let told = Scale::of(&[gain, lower, upper]);
+    let interval = told.signed_interval(lower, upper);
     let how = match (lower > 0.0, upper < 0.0) {
-        (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), told.estimate(gain)),
+        (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), told.signed(gain)),
         (_, true) => format!("{value} is slower than {}, what you have: {interval}", shown(default)),
         _ => format!("{value} instead of {}: no gain is shown ({interval})", shown(default)),
     };
@@ -129,7 +133,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
 
 /// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.
 pub(crate) fn signed(share: f64) -> String {
-    Signed::of(&[share]).estimate(share)
+    Scale::of(&[share]).signed(share)
 }
 
 /// What became of what was advised: against the best that was confirmed here.

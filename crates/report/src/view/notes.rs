@@ -51,9 +51,9 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     if let Some(look) = group.look.as_ref().filter(|look| look.so_far > 0) {
         let blocks = counted(look.so_far, "block");
         say(match look.done {
-            0 => format!("{blocks} so far: they prove nothing before the first look"),
+            0 => format!("{blocks} so far: they prove nothing before the first judgement"),
             done => {
-                format!("{blocks} after look {done} of {} read so far: they prove nothing before the next", look.of)
+                format!("{blocks} after judgement {done} of {} so far: they prove nothing before the next", look.of)
             }
         });
     }

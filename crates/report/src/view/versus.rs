@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::unit::{significant, significant_down, significant_up};
 use bytegauge_model::{CellId, Counted, Level, Levels, Versus, VersusSide, Workload, factor};
 use bytegauge_stats::compare::{Comparison, Terms, Verdict, paired};
 use bytegauge_stats::quantile::median;
@@ -17,6 +16,7 @@ use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::{VersusSideView, VersusView};
 use super::settled::Settled;
+use crate::outward::Scale;
 use crate::phrase;
 use crate::sentence::percent;
 
@@ -238,11 +238,12 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
 fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> String {
     let within = percent(margin);
     let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
-    let scale = Scale { multiples: [d, lower, upper].iter().any(|ln| longer(*ln).abs() >= MULTIPLE), margin };
+    let scale = Scale::of(&[d, lower, upper].map(|ln| longer(ln).abs()));
     let Cost { verb, more, multiple, .. } = cost;
     let name = if scale.multiples { multiple } else { more };
     let takes = |slower: &str, from: f64, to: f64| {
-        let (size, from, to) = (scale.estimate(d.abs()), scale.least(from.max(0.0)), scale.most(to));
+        let from = scale.least_beyond(margin, from.max(0.0).exp_m1());
+        let (size, to) = (scale.estimate(d.abs().exp_m1()), scale.most(to.exp_m1()));
         format!("{slower} {verb}s {size} {name} for the same work ({from} to {to})")
     };
     // Where the interval holds no difference at all there is no slower one.
@@ -263,53 +264,11 @@ fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> 
             Some(slower) => format!("not decided: {slower}, and {counts}"),
             None => format!(
                 "not decided: b may {verb} up to {} {name} {than} a, and a up to {} {name} {than} b; {counts}",
-                scale.most(upper),
-                scale.most(-lower),
+                scale.most(upper.exp_m1()),
+                scale.most((-lower).exp_m1()),
                 than = if scale.multiples { "as" } else { "than" }
             ),
         },
-    }
-}
-
-/// On which scale the differences of one text are told: nobody compares a percentage with a multiple.
-struct Scale {
-    /// As multiples, `3 × as long`, since one of them is large; else as percentages, `5 % longer`.
-    multiples: bool,
-    margin: f64,
-}
-
-/// From here on a difference is a multiple: whoever takes twice as long or more.
-const MULTIPLE: f64 = 1.0;
-
-/// Digits beyond which nobody reads.
-const DIGITS_MAX: usize = 6;
-
-impl Scale {
-    /// A difference between two ends: `5 %`, `3 ×`.
-    fn estimate(&self, ln: f64) -> String {
-        self.shown(ln, 0, significant)
-    }
-
-    /// The larger end of an interval.
-    fn most(&self, ln: f64) -> String {
-        self.shown(ln, 0, significant_up)
-    }
-
-    /// The smaller end, to as many digits as show that it lies beyond the margin where it does.
-    fn least(&self, ln: f64) -> String {
-        let is_beyond = ln > self.margin.ln_1p();
-        let mut texts = (0..DIGITS_MAX).map(|more| self.shown(ln, more, significant_down));
-        let at_margin = self.shown(self.margin.ln_1p(), 0, significant);
-        let told = texts.find(|text| !is_beyond || *text != at_margin);
-        told.unwrap_or_else(|| self.shown(ln, 0, significant_down))
-    }
-
-    fn shown(&self, ln: f64, more_digits: usize, round: fn(f64, usize) -> String) -> String {
-        match ln.exp_m1() {
-            share if !share.is_finite() => "?".into(),
-            share if self.multiples => format!("{} ×", round(1.0 + share, 3 + more_digits)),
-            share => format!("{} %", round(share * 100.0, [2, 3][usize::from(share >= 0.1)] + more_digits)),
-        }
     }
 }
 

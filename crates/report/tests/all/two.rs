@@ -45,7 +45,7 @@ fn next_says_what_the_report_says_of_more_time() {
     let mut data = two(0.12, 12);
     data.record
         .notes
-        .push("ended after look 1 of 3: the next would take about 61 s and end beyond --until-max 90 s".into());
+        .push("ended after judgement 1 of 3: the next would take about 61 s and end beyond --until-max 90 s".into());
     let view = view(&data);
     let versus = view.versus.as_ref().expect("two");
     assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
@@ -62,7 +62,10 @@ fn next_says_what_the_report_says_of_more_time() {
     let forecast = next.split(" | ").find(|line| line.starts_with("about ")).expect("a forecast");
     let markdown = render::markdown::render(&view);
     assert!(markdown.contains(forecast), "{forecast}: {markdown}");
-    assert!(!markdown.contains("until proven") && !markdown.contains("best so far"), "{markdown}");
+    assert!(
+        !markdown.contains("until proven") && !markdown.contains("best so far") && !markdown.contains("best bounded"),
+        "{markdown}"
+    );
     assert_eq!(
         markdown.matches("not decided: b may take").count(),
         2,

@@ -425,7 +425,7 @@ fn a_session_without_confirmation_recommends_nothing() {
     data.record.status = SessionStatus::Incomplete;
     let view = view(&data);
     let text = &only_verdict(&view).recommendation.text;
-    assert!(text.contains("nothing was confirmed; the fastest look was to read with "), "{text}");
+    assert!(text.contains("nothing was confirmed; the fastest of those screened was to read with "), "{text}");
     assert!(text.contains("go on with --resume"), "{text}");
 }
 

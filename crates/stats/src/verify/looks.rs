@@ -34,8 +34,8 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     }
     let shape = format!("a cell just beyond the margin; {FIRST} to {most} blocks, paired noise 14 %");
     vec![
-        shared.row("false proofs over three looks", FALSE, scale, format!("{shape}; each look at 98.3 %")),
-        whole.row("false proofs, one look", FALSE, scale, format!("{shape}; at 95 %")),
+        shared.row("false proofs over three judgements", FALSE, scale, format!("{shape}; each at 98.3 %")),
+        whole.row("false proofs, one judgement", FALSE, scale, format!("{shape}; at 95 %")),
         peeked.control(
             "looking whenever one likes",
             FALSE,
@@ -71,13 +71,13 @@ fn spent(scale: Scale, seed: u64) -> Vec<Row> {
     let published = Demand::Published;
     vec![
         by_looks.row(
-            "share proven, three looks",
+            "share proven, three judgements",
             published,
             scale,
             format!("at most {most} blocks, paired noise 14 %"),
         ),
-        by_most.row("share proven, one look at the end", published, scale, format!("{most} blocks")),
-        number("blocks until proven, three looks", "published", mean, "blocks", true, "or until the last look"),
+        by_most.row("share proven, one judgement at the end", published, scale, format!("{most} blocks")),
+        number("blocks until proven, three judgements", "published", mean, "blocks", true, "or until the last of them"),
     ]
 }
 

@@ -93,7 +93,7 @@ pub const PARTS: [TablePart; 19] = [
     ("two stages, several profiles", selection::several_profiles),
     ("twin", selection::twin_alarms),
     ("a shared machine", shared::rows),
-    ("looks", looks::rows),
+    ("judgements", looks::rows),
     ("audit", audit::rows),
     ("rounds", rounds::rows),
     ("several sessions", sessions::rows),

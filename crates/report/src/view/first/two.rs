@@ -164,7 +164,7 @@ const NEAR: f64 = 2.0;
 /// Why a session that was to go on until it is decided went no further.
 fn why_ended(view: &View) -> Option<String> {
     let told = view.notes.iter().rev().find(|note| session::tells_the_end(note))?;
-    Some(format!("it {}", told.replacen("look", "judgement", 1)))
+    Some(format!("it {told}"))
 }
 
 /// What is said of two wherever a recommendation stands: the verdict, and what more time may bring.
