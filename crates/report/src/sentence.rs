@@ -167,7 +167,8 @@ impl Verdict {
                 let (rates, bound) = (self.rates_behind(), self.bound_text());
                 // Where none lies within the margin it is the least bound that is named.
                 let open = self.margin..BOUND_MAX;
-                let named = if self.bound.is_some_and(|bound| open.contains(&bound)) { "best bounded" } else { "the best" };
+                let named =
+                    if self.bound.is_some_and(|bound| open.contains(&bound)) { "best bounded" } else { "the best" };
                 match self.bound.is_some_and(excludes_nothing) {
                     true => format!("no answer yet{why}; {named} so far is to {best}{rates}{bound}; {settle}."),
                     false => format!("not proven{why}; {named} so far is to {best}{rates}{bound}; {settle}."),
