@@ -23,13 +23,20 @@ use crate::raw::{Raw, number};
 pub const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3 \
                       --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
 
-/// The same that goes on until somebody stops it.
+/// The same that goes on until somebody stops it. An agent's place follows.
 pub const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
-                    --looks 1 --audit off --seed 1 --json-stream";
+                    --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
 
 /// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.
 pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --duration 100ms --blocks 3000 \
-                          --looks 1 --audit off --seed 1 --json-stream";
+                          --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+
+/// Calls through a relay, which go on as well: it has the agent's port for the whole of each trial.
+const LONG_RELAYED: &str = "call --profile echo --flows 2 --server-engine epoll --relay hybrid,epoll --duration 100ms --blocks 3000 \
+                          --looks 1 --audit off --seed 1 --json-stream --key-file key --relay-host";
+
+/// With an end at the agent, and with a relay.
+const LONG_ONES: [&str; 2] = [LONG, LONG_RELAYED];
 
 /// What is over by then hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,23 +70,19 @@ pub fn stopped(agent: Running) -> Ran {
     agent.wait().exits(0)
 }
 
-pub fn trials(running: &Running) -> usize {
+fn trials(running: &Running) -> usize {
     running.stdout().lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
 /// Starts a long session and waits until some of it is measured.
-fn under_way(bench: &Bench, place: &str) -> Running {
-    long(bench, place, LONG)
-}
-
-fn long(bench: &Bench, place: &str, words: &str) -> Running {
-    let mut session = bench.start(&format!("{words} --host {place} --key-file key"));
+fn under_way(bench: &Bench, words: &str, place: &str) -> Running {
+    let mut session = bench.start(&format!("{words} {place}"));
     session.until("trials", |session| trials(session) >= 3);
     session
 }
 
 /// Measures as soon as the agent has a place for it.
-pub fn measured_once_free(bench: &Bench, place: &str) -> Ran {
+fn measured_once_free(bench: &Bench, place: &str) -> Ran {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
@@ -179,9 +182,10 @@ fn calls_are_made_to_and_from_a_far_host() {
 fn one_measures_at_a_time_and_others_hear_until_when() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    // Over streams the agent has its port but for a moment of each trial; over calls the end has it, and passes them on.
-    for words in [LONG, LONG_CALLS] {
-        let first = long(&bench, &place, words);
+    // Over streams the agent has its port but for a moment of each trial; over calls the end has it, or the relay, and passes
+    // them on.
+    for words in [LONG, LONG_CALLS, LONG_RELAYED] {
+        let first = under_way(&bench, words, &place);
         let others: Vec<Running> =
             (0..12).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
         for other in others {
@@ -204,7 +208,7 @@ fn one_measures_at_a_time_and_others_hear_until_when() {
 fn an_agent_that_is_told_so_serves_several_at_once() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "--max-sessions 3");
-    let first = under_way(&bench, &place);
+    let first = under_way(&bench, LONG, &place);
     let others: Vec<Running> =
         (0..2).map(|at| bench.start(&format!("{STREAM} --host {place} --key-file key --store other{at}.db"))).collect();
     for other in others {
@@ -219,7 +223,7 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     bench.run("agent --init --key-file other").exits(0);
-    let mut session = under_way(&bench, &place);
+    let mut session = under_way(&bench, LONG, &place);
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file other"));
     ran.exits(5).complains(&["does not have the same key", "--key-file"]);
     // Garbage, halves of an opening, whole ones with noise, and silence, more of it than the agent hears at once.
@@ -266,22 +270,22 @@ fn an_agent_of_another_version_is_named() {
 #[test]
 fn an_agent_that_is_killed_ends_the_session_and_what_was_measured_is_kept() {
     let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    let session = under_way(&bench, &place);
-    let told = trials(&session);
-    agent.kill();
-    // Its only cell fails twice, and leaves: there is nothing more to measure.
-    let ran = session.wait();
-    assert!(ran.status.code().is_some(), "{ran}");
-    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
-    let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
-    assert!(measured >= told, "{measured} of {told}");
-    let troubles = raw.troubles();
-    assert!(
-        troubles.iter().any(|reason| reason.contains("far host") || reason.contains("no agent answers")),
-        "{troubles:?}"
-    );
-    until_no_end(&bench);
+    for words in LONG_ONES {
+        let (agent, place) = agent(&bench, "");
+        let session = under_way(&bench, words, &place);
+        let told = trials(&session);
+        agent.kill();
+        // Its cells fail twice, and leave: there is nothing more to measure.
+        let ran = session.wait();
+        assert!(ran.status.code().is_some(), "{ran}");
+        let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+        let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+        assert!(measured >= told, "{measured} of {told}");
+        let troubles = raw.troubles();
+        let tells = |reason: &String| reason.contains("far host") || reason.contains("no agent answers");
+        assert!(troubles.iter().any(tells), "{troubles:?}");
+        until_no_end(&bench);
+    }
 }
 
 /// Passes bytes on between callers and an agent; the first connections are cut, so that both sides see them reset, once their
@@ -488,26 +492,30 @@ fn the_ends_of_an_agent_tell_what_they_use() {
 fn a_client_that_is_killed_leaves_the_agent_free() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let session = under_way(&bench, &place);
-    session.kill();
-    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    until_no_end(&bench);
+    for words in LONG_ONES {
+        under_way(&bench, words, &place).kill();
+        check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+        until_no_end(&bench);
+    }
     stopped(agent);
 }
 
 #[test]
-fn a_far_end_that_is_killed_fails_its_trial_and_the_session_goes_on() {
+fn an_end_or_a_relay_that_is_killed_there_fails_its_trial_and_the_session_goes_on() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let mut session = under_way(&bench, &place);
-    // Between two blocks there is none for a moment.
-    let deadline = Instant::now() + PATIENCE;
-    while !ends(&bench).first().is_some_and(|id| signal(*id, "KILL")) {
-        assert!(Instant::now() < deadline, "no end runs");
+    for words in LONG_ONES {
+        let mut session = under_way(&bench, words, &place);
+        // Between two blocks there is none for a moment.
+        let deadline = Instant::now() + PATIENCE;
+        while !ends(&bench).first().is_some_and(|id| signal(*id, "KILL")) {
+            assert!(Instant::now() < deadline, "no end runs");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let so_far = trials(&session);
+        session.until("more trials", |session| trials(session) >= so_far + 4);
+        session.insist("INT").exits(130);
     }
-    let so_far = trials(&session);
-    session.until("more trials", |session| trials(session) >= so_far + 4);
-    session.insist("INT").exits(130);
     stopped(agent);
 }
 
