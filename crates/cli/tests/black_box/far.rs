@@ -251,6 +251,31 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
 }
 
 #[test]
+fn strangers_who_say_nothing_lock_nobody_out() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    // More than are heard, and they stay.
+    let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&place).unwrap()).collect();
+    let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
+    check_cells(&ran, &place, ["source", "sink"], &bench);
+    drop(silent);
+    stopped(agent);
+}
+
+#[test]
+fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let key = Key::read(&bench.path("key")).unwrap();
+    let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(10_000));
+    let welcomed = answers(&place, &key, &[json!([0, 0, {"ask": {"program": program, "duration_ns": 0}}])]);
+    assert_eq!(welcomed.len(), 1);
+    let told = stopped(agent).stderr;
+    let row = told.lines().find(|row| row.contains("measures (bytegauge 9")).unwrap();
+    assert!(row.len() < 200 && !told.contains('\u{1b}') && !told.contains("agent: 192.0.2.1"), "{told}");
+}
+
+#[test]
 fn an_agent_of_another_version_is_named() {
     let bench = Bench::new();
     bench.run("agent --init --key-file key").exits(0);
