@@ -208,3 +208,39 @@ fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
     let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
     assert_eq!(again["cells"][0]["outcome"], "measured", "{ran}");
 }
+
+/// Cut is the cable of the relay and its control connection, of the reader's control connection alone, and of what the relay
+/// passes on: whatever it is, the session ends by itself, says so, and leaves both agents free.
+#[test]
+fn a_cable_that_is_cut_with_a_relay_in_the_path_frees_both_agents_and_keeps_what_was_measured() {
+    let relayed = "--relay epoll --relay-host 10.9.0.2:4712 --key-file key --host 10.9.1.2:4711";
+    let long = LONG.trim_end_matches(" --key-file key --host");
+    for (cut, host) in [("near0", "$$"), ("near1", "$$"), ("far1", "$far")] {
+        let bench = Bench::new();
+        let script = format!(
+            "{THIRD_HOST}\n\
+             $BYTEGAUGE {long} {relayed} > long.jsonl 2> long.err & session=$!\n\
+             until [ \"$(grep -c '\"event\":\"trial\"' long.jsonl)\" -ge 3 ]; do sleep 0.02; done\n\
+             nsenter -t {host} -n ip link set {cut} down\n\
+             code=0; wait $session || code=$?\n\
+             echo $code > code\n\
+             nsenter -t {host} -n ip link set {cut} up\n\
+             $FAR ip route replace 10.9.1.2/32 via 10.9.2.2\n\
+             until $BYTEGAUGE {STREAM} {relayed} > again.json 2> again.err; do\n\
+               grep -q 'busy until\\|no agent answers' again.err || exit 1\n\
+               sleep 0.1\n\
+             done\n"
+        );
+        let Some(ran) = between_two_hosts(&bench, &script) else { return };
+        let raw = Raw::of(&bench, 1);
+        let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+        assert!(measured >= 3, "{cut}: {ran}");
+        let told = |why: &str| raw.troubles().iter().any(|trouble| trouble.contains(why));
+        let why = if cut == "far1" { "connecting from the relay to the end behind it" } else { "no agent answers" };
+        assert!(told(why), "{cut}: {:?} {ran}", raw.troubles());
+        // Its only cell has left: nothing is answered.
+        assert_eq!(std::fs::read_to_string(bench.path("code")).unwrap(), "5\n", "{cut}: {ran}");
+        let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
+        assert_eq!(again["cells"][0]["outcome"], "measured", "{cut}: {ran}");
+    }
+}
