@@ -311,8 +311,9 @@ impl Run<'_> {
 
     /// Whether an agent is on this machine, perhaps in another network namespace.
     fn is_here(&self, link: &Link) -> bool {
-        let there = link.facts().and_then(|facts| facts.machine.get("boot_id").cloned());
-        there.is_some_and(|boot| boot.as_str().is_some_and(|id| self.boot_id.as_deref() == Some(id)))
+        let facts = link.facts();
+        let there = facts.as_ref().and_then(|facts| facts.machine.get("boot_id")?.as_str());
+        there.is_some() && there == self.boot_id.as_deref()
     }
 
     /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and

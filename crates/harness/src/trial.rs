@@ -215,10 +215,13 @@ impl Script {
             opened.map_err(|stopped| self.explained(cast, patience, stopped))?;
         }
         let prepared = prepares.map_or(Ok(()), |role| ready(cast.end(role)?));
-        prepared.map_err(|Stopped { outcome }| Stopped { outcome: relay::forwards_elsewhere(setup.path(), outcome) })
+        prepared.map_err(|stopped| {
+            let Stopped { outcome } = self.explained(cast, patience, stopped);
+            Stopped { outcome: relay::forwards_elsewhere(setup.path(), outcome) }
+        })
     }
 
-    /// Why nobody can connect, the relay or the server may know.
+    /// Why nobody can connect, or nobody comes, the relay or the server may know.
     fn explained(&self, cast: &mut Cast, patience: Duration, stopped: Stopped) -> Stopped {
         let server = self.first.filter(|role| *role == EndRole::Server);
         let mut answers = self.relay().into_iter().chain(server).map(|role| Answer::of(stop_end(cast, role, patience)));

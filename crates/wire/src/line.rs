@@ -56,6 +56,9 @@ const LAST: u8 = 1;
 /// How long a side that takes nothing is written to.
 const SENDING: Duration = Duration::from_secs(8);
 
+/// How long one that takes little is written to, for a message of any length.
+const SENDING_WHOLE: Duration = Duration::from_secs(60);
+
 /// How long a side that was turned away may take to hang up.
 const PARTING: Duration = Duration::from_millis(500);
 
@@ -227,7 +230,6 @@ fn halves(stream: TcpStream, noise: HandshakeState, max: usize) -> Result<(Sende
     let noise =
         noise.into_stateless_transport_mode().map_err(|_| LineError::Garbled("the handshake was not finished"))?;
     let noise = Arc::new(noise);
-    stream.set_write_timeout(Some(SENDING))?;
     // A message is a frame or a few; none waits for another.
     stream.set_nodelay(true)?;
     let other = stream.try_clone()?;
@@ -241,9 +243,13 @@ impl Sender {
     /// Sends a message.
     ///
     /// # Errors
-    /// [`LineError::TooLong`] beyond [`MESSAGE_MAX`], of which nothing is sent; [`LineError::Broken`] where nobody takes it
-    /// for 8 s.
+    /// [`LineError::TooLong`] beyond [`MESSAGE_MAX`], of which nothing is sent; [`LineError::Broken`] where nobody takes any of it
+    /// for 8 s, and [`LineError::Late`] where not all of it is taken within a minute.
     pub fn send(&mut self, message: &impl Serialize) -> Result<(), LineError> {
+        self.send_by(message, Instant::now() + SENDING_WHOLE)
+    }
+
+    fn send_by(&mut self, message: &impl Serialize, deadline: Instant) -> Result<(), LineError> {
         let bytes = serde_json::to_vec(message).map_err(|_| LineError::Garbled("a message that cannot be written"))?;
         if bytes.len() > MESSAGE_MAX {
             return Err(LineError::TooLong { max: MESSAGE_MAX });
@@ -259,7 +265,7 @@ impl Sender {
             let len = sealed.map_err(|_| LineError::Garbled("a frame that cannot be sealed"))?;
             self.number += 1;
             self.frame[..2].copy_from_slice(&(len as u16).to_be_bytes());
-            self.stream.write_all(&self.frame[..2 + len])?;
+            write_by(&self.stream, &self.frame[..2 + len], deadline)?;
             if left.is_empty() {
                 return Ok(());
             }
@@ -358,9 +364,17 @@ fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Option<Instant
     Ok(())
 }
 
-fn write_by(mut stream: &TcpStream, bytes: &[u8], deadline: Instant) -> Result<(), LineError> {
-    stream.set_write_timeout(Some(left(deadline)?))?;
-    Ok(stream.write_all(bytes)?)
+/// Writes so many bytes, however slowly they are taken, until the deadline; none of them for [`SENDING`] is an end as well.
+fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> Result<(), LineError> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(deadline)?.min(SENDING)))?;
+        match stream.write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Time left, or [`LineError::Late`].

@@ -35,11 +35,17 @@ impl Flames {
     /// What was asked for, if it was. Whether perf may sample here is tried before a minute is spent on measuring.
     ///
     /// # Errors
-    /// When no relay would be measured, or nothing can be written there.
+    /// When no relay would be measured, or one on another host, or nothing can be written there.
     pub fn asked(matches: &ArgMatches, plan: &Plan, program: &Path) -> Result<Option<Flames>, Failure> {
         let Ok(Some(folder)) = matches.try_get_one::<PathBuf>("flamegraph") else { return Ok(None) };
         if !plan.cells.iter().any(has_relay) {
             return Err(Failure::usage("--flamegraph means nothing without --relay METHOD: it samples relays"));
+        }
+        if plan.cells.iter().any(|cell| cell.factors.relay_host().is_some()) {
+            return Err(Failure::usage(
+                "--flamegraph samples relays on this host alone, and --relay-host names another one: leave one of them out, or run \
+                 `bytegauge relay --relay METHOD --flamegraph DIR` on that host",
+            ));
         }
         if matches.get_flag("dry-run") {
             return Ok(None);

@@ -3,15 +3,16 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Ends, Side};
-use bytegauge_traffic::Cast;
 use bytegauge_traffic::far::{self, Link};
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::{Cast, engine};
 use bytegauge_wire::{self as wire, Key};
 use serde_json::{Value, json};
 
@@ -23,13 +24,20 @@ use crate::raw::{Raw, number};
 pub const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3 \
                       --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
 
-/// The same that goes on until somebody stops it.
+/// The same that goes on until somebody stops it. An agent's place follows.
 pub const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
-                    --looks 1 --audit off --seed 1 --json-stream";
+                    --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
 
 /// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.
 pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --duration 100ms --blocks 3000 \
-                          --looks 1 --audit off --seed 1 --json-stream";
+                          --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+
+/// Calls through a relay, which go on as well: it has the agent's port for the whole of each trial.
+const LONG_RELAYED: &str = "call --profile echo --flows 2 --server-engine epoll --relay hybrid,epoll --duration 100ms --blocks 3000 \
+                          --looks 1 --audit off --seed 1 --json-stream --key-file key --relay-host";
+
+/// With an end at the agent, and with a relay.
+const LONG_ONES: [&str; 2] = [LONG, LONG_RELAYED];
 
 /// What is over by then hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,23 +71,19 @@ pub fn stopped(agent: Running) -> Ran {
     agent.wait().exits(0)
 }
 
-pub fn trials(running: &Running) -> usize {
+fn trials(running: &Running) -> usize {
     running.stdout().lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
 /// Starts a long session and waits until some of it is measured.
-fn under_way(bench: &Bench, place: &str) -> Running {
-    long(bench, place, LONG)
-}
-
-fn long(bench: &Bench, place: &str, words: &str) -> Running {
-    let mut session = bench.start(&format!("{words} --host {place} --key-file key"));
+fn under_way(bench: &Bench, words: &str, place: &str) -> Running {
+    let mut session = bench.start(&format!("{words} {place}"));
     session.until("trials", |session| trials(session) >= 3);
     session
 }
 
 /// Measures as soon as the agent has a place for it.
-pub fn measured_once_free(bench: &Bench, place: &str) -> Ran {
+fn measured_once_free(bench: &Bench, place: &str) -> Ran {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
@@ -179,9 +183,10 @@ fn calls_are_made_to_and_from_a_far_host() {
 fn one_measures_at_a_time_and_others_hear_until_when() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    // Over streams the agent has its port but for a moment of each trial; over calls the end has it, and passes them on.
-    for words in [LONG, LONG_CALLS] {
-        let first = long(&bench, &place, words);
+    // Over streams the agent has its port but for a moment of each trial; over calls the end has it, or the relay, and passes
+    // them on.
+    for words in [LONG, LONG_CALLS, LONG_RELAYED] {
+        let first = under_way(&bench, words, &place);
         let others: Vec<Running> =
             (0..12).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
         for other in others {
@@ -204,7 +209,7 @@ fn one_measures_at_a_time_and_others_hear_until_when() {
 fn an_agent_that_is_told_so_serves_several_at_once() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "--max-sessions 3");
-    let first = under_way(&bench, &place);
+    let first = under_way(&bench, LONG, &place);
     let others: Vec<Running> =
         (0..2).map(|at| bench.start(&format!("{STREAM} --host {place} --key-file key --store other{at}.db"))).collect();
     for other in others {
@@ -219,7 +224,7 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     bench.run("agent --init --key-file other").exits(0);
-    let mut session = under_way(&bench, &place);
+    let mut session = under_way(&bench, LONG, &place);
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file other"));
     ran.exits(5).complains(&["does not have the same key", "--key-file"]);
     // Garbage, halves of an opening, whole ones with noise, and silence, more of it than the agent hears at once.
@@ -243,7 +248,77 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
     drop(silent);
     // Those that are gone make room at once, those that were silent within seconds.
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    stopped(agent).complains(&["was turned away"]);
+    stopped(agent).complains(&["was turned away: it does not begin as bytegauge's callers do"]);
+}
+
+#[test]
+fn strangers_who_say_nothing_lock_nobody_out() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    // More than are heard, and they stay.
+    let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&place).unwrap()).collect();
+    let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
+    check_cells(&ran, &place, ["source", "sink"], &bench);
+    drop(silent);
+    stopped(agent);
+}
+
+#[test]
+fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let key = Key::read(&bench.path("key")).unwrap();
+    let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(10_000));
+    let welcomed = answers(&place, &key, &[json!([0, 0, {"ask": {"program": program, "duration_ns": 0}}])]);
+    assert_eq!(welcomed.len(), 1);
+    let told = stopped(agent).stderr;
+    let row = told.lines().find(|row| row.contains("measures (bytegauge 9")).unwrap();
+    assert!(row.len() < 200 && !told.contains('\u{1b}') && !told.contains("agent: 192.0.2.1"), "{told}");
+}
+
+/// Runs a command that may not make rings, as in most containers: `io_uring_setup` is system call 425 everywhere, and is answered
+/// with EPERM (seccomp(2)).
+const WITHOUT_RINGS: &str = r#"
+import ctypes, os, struct, sys
+code = b"".join(struct.pack("HBBI", *one) for one in [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)])
+held = ctypes.create_string_buffer(code)
+program = struct.pack("HxxxxxxP", 4, ctypes.addressof(held))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn what_the_host_of_an_agent_lacks_is_skipped_before_anybody_calls_in_vain() {
+    let uring = "uring:plain".parse().unwrap();
+    let tried = ["-c", WITHOUT_RINGS, "/bin/true"];
+    if engine::lacks(uring).is_some() || !possible("system calls can be forbidden", "python3", &tried) {
+        return;
+    }
+    let bench = Bench::new();
+    bench.run("agent --init --key-file key").exits(0);
+    let words = "agent --listen 127.0.0.1:0 --key-file key";
+    let mut command = Command::new("python3");
+    command.args(["-c", WITHOUT_RINGS, BINARY]).args(words.split(' '));
+    let mut agent = bench.spawn(command, words.into());
+    let place = agent.place();
+    let calls = "call --profile echo --duration 100ms --blocks 3 --looks 1 --audit off --budget 6s --seed 1 --quiet --format json \
+                 --server-engine epoll,uring:plain";
+    let datagrams = DATAGRAMS.replace("plain,mmsg,gso", "plain,uring:plain");
+    for words in [calls, &format!("{STREAM} --engine epoll,uring:plain"), &datagrams] {
+        let ran = bench.run(&format!("{words} --host {place} --key-file key")).exits(0);
+        let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
+        let skipped = |trial: &&Value| trial["outcome"]["kind"] == "skipped";
+        let of_ring: Vec<&Value> = raw.trials.iter().filter(skipped).collect();
+        assert!(!of_ring.is_empty(), "{ran}");
+        for trial in of_ring {
+            let reason = trial["outcome"]["reason"].as_str().unwrap();
+            assert!(reason.starts_with(&format!("at {place}: ")) && reason.contains("io_uring"), "{reason}");
+            assert_eq!(trial["ends"], json!({}), "{trial}");
+        }
+    }
+    let told = stopped(agent).stderr;
+    assert!(!told.contains("turned away"), "{told}");
 }
 
 #[test]
@@ -266,22 +341,22 @@ fn an_agent_of_another_version_is_named() {
 #[test]
 fn an_agent_that_is_killed_ends_the_session_and_what_was_measured_is_kept() {
     let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    let session = under_way(&bench, &place);
-    let told = trials(&session);
-    agent.kill();
-    // Its only cell fails twice, and leaves: there is nothing more to measure.
-    let ran = session.wait();
-    assert!(ran.status.code().is_some(), "{ran}");
-    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
-    let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
-    assert!(measured >= told, "{measured} of {told}");
-    let troubles = raw.troubles();
-    assert!(
-        troubles.iter().any(|reason| reason.contains("far host") || reason.contains("no agent answers")),
-        "{troubles:?}"
-    );
-    until_no_end(&bench);
+    for words in LONG_ONES {
+        let (agent, place) = agent(&bench, "");
+        let session = under_way(&bench, words, &place);
+        let told = trials(&session);
+        agent.kill();
+        // Its cells fail twice, and leave: there is nothing more to measure.
+        let ran = session.wait();
+        assert!(ran.status.code().is_some(), "{ran}");
+        let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+        let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+        assert!(measured >= told, "{measured} of {told}");
+        let troubles = raw.troubles();
+        let tells = |reason: &String| reason.contains("far host") || reason.contains("no agent answers");
+        assert!(troubles.iter().any(tells), "{troubles:?}");
+        until_no_end(&bench);
+    }
 }
 
 /// Passes bytes on between callers and an agent; the first connections are cut, so that both sides see them reset, once their
@@ -488,26 +563,30 @@ fn the_ends_of_an_agent_tell_what_they_use() {
 fn a_client_that_is_killed_leaves_the_agent_free() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let session = under_way(&bench, &place);
-    session.kill();
-    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    until_no_end(&bench);
+    for words in LONG_ONES {
+        under_way(&bench, words, &place).kill();
+        check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+        until_no_end(&bench);
+    }
     stopped(agent);
 }
 
 #[test]
-fn a_far_end_that_is_killed_fails_its_trial_and_the_session_goes_on() {
+fn an_end_or_a_relay_that_is_killed_there_fails_its_trial_and_the_session_goes_on() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let mut session = under_way(&bench, &place);
-    // Between two blocks there is none for a moment.
-    let deadline = Instant::now() + PATIENCE;
-    while !ends(&bench).first().is_some_and(|id| signal(*id, "KILL")) {
-        assert!(Instant::now() < deadline, "no end runs");
+    for words in LONG_ONES {
+        let mut session = under_way(&bench, words, &place);
+        // Between two blocks there is none for a moment.
+        let deadline = Instant::now() + PATIENCE;
+        while !ends(&bench).first().is_some_and(|id| signal(*id, "KILL")) {
+            assert!(Instant::now() < deadline, "no end runs");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let so_far = trials(&session);
+        session.until("more trials", |session| trials(session) >= so_far + 4);
+        session.insist("INT").exits(130);
     }
-    let so_far = trials(&session);
-    session.until("more trials", |session| trials(session) >= so_far + 4);
-    session.insist("INT").exits(130);
     stopped(agent);
 }
 
@@ -556,7 +635,7 @@ fn wrong_usage_says_what_is_missing() {
     check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 0", &["--max-sessions"]);
     check(&format!("{STREAM} --transport tcp --key-file key"), &["--host"]);
     check(&format!("{STREAM} --transport tcp --direction from"), &["--host"]);
-    check(&format!("{STREAM} --transport udp --direction both"), &["--direction both means nothing without", "TCP"]);
+    check("call --transport udp --direction both", &["--direction both means nothing without", "TCP or UDP"]);
     let nobody = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
     nobody.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
     // What is only printed asks nobody.

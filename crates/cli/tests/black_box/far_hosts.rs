@@ -7,22 +7,39 @@ use crate::far::{LONG, LONG_CALLS, STREAM};
 use crate::far_ways::{DATAGRAMS, check_datagrams};
 use crate::raw::Raw;
 
-/// Two hosts, joined by a cable: network namespaces of a user of our own. `$FAR` runs a command on the other one.
+/// Hosts are network namespaces of a user of our own. `$FAR` runs a command on the one that is joined to this one by a cable.
 const TWO_HOSTS: &str = r#"
 set -e
+ids=
+trap 'kill $ids 2>/dev/null || true' EXIT
+# Makes a host: $host is a process there.
+host() {
+  unshare -n sleep 300 & host=$!
+  ids="$ids $host"
+  while [ "$(readlink /proc/$host/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+  nsenter -t $host -n ip link set lo up
+}
+# Joins two hosts by a cable: ONE ITS-LINK OTHER ITS-LINK NETWORK
+cable() {
+  nsenter -t $1 -n ip link add $2 type veth peer name $4 netns $3
+  plug $1 $2 $5 1
+  plug $3 $4 $5 2
+}
+plug() {
+  nsenter -t $1 -n sh -c "ip addr add 10.9.$3.$4/24 dev $2; ip -6 addr add fd09:$3::$4/64 dev $2 nodad; ip link set $2 up"
+}
+# Starts an agent: NAME HOST LISTEN FLAGS…
+agent() {
+  name=$1; on=$2; at=$3; shift 3
+  nsenter -t $on -n $BYTEGAUGE agent --listen $at --key-file key "$@" > $name.out 2> $name.err & ids="$ids $!"
+  until grep -q listening $name.out; do sleep 0.01; done
+}
 ip link set lo up
-unshare -n sleep 100 & far=$!
-trap 'kill $far $agent 2>/dev/null || true' EXIT
-while [ "$(readlink /proc/$far/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+host; far=$host
 FAR="nsenter -t $far -n"
-ip link add near0 type veth peer name far0 netns $far
-ip addr add 10.9.0.1/24 dev near0
-ip -6 addr add fd09::1/64 dev near0 nodad
-ip link set near0 up
-$FAR sh -c 'ip link set lo up; ip addr add 10.9.0.2/24 dev far0; ip -6 addr add fd09::2/64 dev far0 nodad; ip link set far0 up'
+cable $$ near0 $far far0 0
 $BYTEGAUGE agent --init --key-file key
-$FAR $BYTEGAUGE agent --listen 10.9.0.2:4711 --key-file key > agent.out 2> agent.err & agent=$!
-until grep -q listening agent.out; do sleep 0.01; done
+agent agent $far 10.9.0.2:4711
 "#;
 
 /// Runs a script between two hosts. `None` where such namespaces are not allowed.
@@ -40,10 +57,8 @@ fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
     let bench = Bench::new();
     let script = format!(
         "$BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from,both --flows 2 > one.json\n\
-         $FAR $BYTEGAUGE agent --listen '[fd09::2]:4713' --key-file key > six.out 2> six.err & six=$!\n\
-         until grep -q listening six.out; do sleep 0.01; done\n\
-         $BYTEGAUGE {STREAM} --host '[fd09::2]:4713' --key-file key > three.json\n\
-         kill $six\n\
+         agent six $far '[fd09:0::2]:4713'\n\
+         $BYTEGAUGE {STREAM} --host '[fd09:0::2]:4713' --key-file key > three.json\n\
          $BYTEGAUGE call --profile echo --flows 2 --server-engine epoll --duration 400ms --blocks 3 --looks 1 \
          --audit off --budget 8s --quiet --format json --host 10.9.0.2:4711 --key-file key > two.json"
     );
@@ -63,7 +78,7 @@ fn all_connections_to_an_agent_come_to_one_port() {
     let bench = Bench::new();
     // State 0A: it listens; the port of the agent, 4711, is 1267 in hexadecimal.
     let script = format!(
-        "$BYTEGAUGE {LONG_CALLS} --host 10.9.0.2:4711 --key-file key > long.jsonl 2> long.err & session=$!\n\
+        "$BYTEGAUGE {LONG_CALLS} 10.9.0.2:4711 > long.jsonl 2> long.err & session=$!\n\
          until [ \"$(grep -c 0200090A:1267 listening 2> /dev/null)\" = 2 ] && [ \"$(grep -c '\"trial\"' long.jsonl)\" -ge 9 ]; do\n\
            $FAR grep ' 0A ' /proc/net/tcp | tee -a all > listening\n\
          done\n\
@@ -88,10 +103,8 @@ fn datagrams_to_an_agent_come_to_its_port_of_the_same_number_and_those_it_sends_
          done\n\
          wait $session\n\
          $BYTEGAUGE {DATAGRAMS} --flows 3 --direction from --host 10.9.0.2:4711 --key-file key > from.json\n\
-         $FAR $BYTEGAUGE agent --listen '[fd09::2]:4713' --key-file key > six.out 2> six.err & six=$!\n\
-         until grep -q listening six.out; do sleep 0.01; done\n\
-         $BYTEGAUGE {} --host '[fd09::2]:4713' --key-file key > six.json\n\
-         kill $six",
+         agent six $far '[fd09:0::2]:4713'\n\
+         $BYTEGAUGE {} --host '[fd09:0::2]:4713' --key-file key > six.json",
         DATAGRAMS.replace("udp", "udp6"),
     );
     let Some(ran) = between_two_hosts(&bench, &script) else { return };
@@ -105,23 +118,15 @@ fn datagrams_to_an_agent_come_to_its_port_of_the_same_number_and_those_it_sends_
     assert!(others.is_empty() && !bound.is_empty(), "{others:?}");
 }
 
-/// Makes a third host, `$THIRD`, with a cable to this one and one to the other host, and starts agents at both.
+/// Makes a third host with a cable to this one and one to the other host, and starts agents at both: that of the other one,
+/// whose relays may connect to the third, at another port than the one whose relays may not.
 const THIRD_HOST: &str = r#"
-unshare -n sleep 100 & third=$!
-trap 'kill $far $third $agent $there $free 2>/dev/null || true' EXIT
-while [ "$(readlink /proc/$third/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
-THIRD="nsenter -t $third -n"
-ip link add near1 type veth peer name third0 netns $third
-ip addr add 10.9.1.1/24 dev near1
-ip link set near1 up
-$THIRD sh -c 'ip link set lo up; ip addr add 10.9.1.2/24 dev third0; ip link set third0 up'
-$FAR ip link add far1 type veth peer name third1 netns $third
-$FAR sh -c 'ip addr add 10.9.2.1/24 dev far1; ip link set far1 up'
-$THIRD sh -c 'ip addr add 10.9.2.2/24 dev third1; ip link set third1 up'
+host; third=$host
+cable $$ near1 $third third0 1
+cable $far far1 $third third1 2
 $FAR ip route add 10.9.1.2/32 via 10.9.2.2
-$THIRD $BYTEGAUGE agent --listen 10.9.1.2:4711 --key-file key > there.out 2> there.err & there=$!
-$FAR $BYTEGAUGE agent --listen 10.9.0.2:4712 --key-file key --relay-to 10.9.1.2:4711 > free.out 2> free.err & free=$!
-until grep -q listening there.out && grep -q listening free.out; do sleep 0.01; done
+agent there $third 10.9.1.2:4711
+agent free $far 10.9.0.2:4712 --relay-to 10.9.1.2:4711
 "#;
 
 /// Relayed here means that its bytes crossed the cable to the relay's host, and from there another one.
@@ -137,8 +142,7 @@ fn a_relay_stands_on_another_host_and_the_server_here_or_on_a_third() {
          $BYTEGAUGE {calls} --relay hybrid,epoll --relay-host 10.9.0.2:4712 --host 10.9.1.2:4711 --key-file key > calls.json\n\
          $FAR cat /proc/net/dev > dev\n\
          $BYTEGAUGE {STREAM} --relay epoll --relay-host 10.9.0.2:4711 --host 10.9.1.2:4711 --key-file key --store no.db > no.json || true\n\
-         $BYTEGAUGE export 1 --store no.db > no.jsonl\n\
-         kill $free $there"
+         $BYTEGAUGE export 1 --store no.db > no.jsonl"
     );
     let Some(ran) = between_two_hosts(&bench, &script) else { return };
     for (file, hosts) in [("home.json", 1), ("third.json", 2), ("calls.json", 2)] {
@@ -186,7 +190,7 @@ fn hosts_whose_cables_take_packets_of_other_sizes_measure_all_the_same() {
 fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
     let bench = Bench::new();
     let script = format!(
-        "$BYTEGAUGE {LONG} --host 10.9.0.2:4711 --key-file key > long.jsonl 2> long.err & session=$!\n\
+        "$BYTEGAUGE {LONG} 10.9.0.2:4711 > long.jsonl 2> long.err & session=$!\n\
          until [ \"$(grep -c '\"event\":\"trial\"' long.jsonl)\" -ge 3 ]; do sleep 0.02; done\n\
          ip link set near0 down\n\
          wait $session || true\n\
@@ -203,4 +207,40 @@ fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
     assert!(!raw.troubles().is_empty(), "the cable was cut in the middle: {ran}");
     let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
     assert_eq!(again["cells"][0]["outcome"], "measured", "{ran}");
+}
+
+/// Cut is the cable of the relay and its control connection, of the reader's control connection alone, and of what the relay
+/// passes on: whatever it is, the session ends by itself, says so, and leaves both agents free.
+#[test]
+fn a_cable_that_is_cut_with_a_relay_in_the_path_frees_both_agents_and_keeps_what_was_measured() {
+    let relayed = "--relay epoll --relay-host 10.9.0.2:4712 --key-file key --host 10.9.1.2:4711";
+    let long = LONG.trim_end_matches(" --key-file key --host");
+    for (cut, host) in [("near0", "$$"), ("near1", "$$"), ("far1", "$far")] {
+        let bench = Bench::new();
+        let script = format!(
+            "{THIRD_HOST}\n\
+             $BYTEGAUGE {long} {relayed} > long.jsonl 2> long.err & session=$!\n\
+             until [ \"$(grep -c '\"event\":\"trial\"' long.jsonl)\" -ge 3 ]; do sleep 0.02; done\n\
+             nsenter -t {host} -n ip link set {cut} down\n\
+             code=0; wait $session || code=$?\n\
+             echo $code > code\n\
+             nsenter -t {host} -n ip link set {cut} up\n\
+             $FAR ip route replace 10.9.1.2/32 via 10.9.2.2\n\
+             until $BYTEGAUGE {STREAM} {relayed} > again.json 2> again.err; do\n\
+               grep -q 'busy until\\|no agent answers' again.err || exit 1\n\
+               sleep 0.1\n\
+             done\n"
+        );
+        let Some(ran) = between_two_hosts(&bench, &script) else { return };
+        let raw = Raw::of(&bench, 1);
+        let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+        assert!(measured >= 3, "{cut}: {ran}");
+        let told = |why: &str| raw.troubles().iter().any(|trouble| trouble.contains(why));
+        let why = if cut == "far1" { "connecting from the relay to the end behind it" } else { "no agent answers" };
+        assert!(told(why), "{cut}: {:?} {ran}", raw.troubles());
+        // Its only cell has left: nothing is answered.
+        assert_eq!(std::fs::read_to_string(bench.path("code")).unwrap(), "5\n", "{cut}: {ran}");
+        let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
+        assert_eq!(again["cells"][0]["outcome"], "measured", "{cut}: {ran}");
+    }
 }

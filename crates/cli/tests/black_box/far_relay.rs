@@ -10,8 +10,8 @@ use bytegauge_traffic::ticket::SHOWN;
 use bytegauge_traffic::{Address, Command, Reply, relay};
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, children, signal};
-use crate::far::{STREAM, agent, ends_of, measured_once_free, stopped, trials, until_no_end};
+use crate::bench::Bench;
+use crate::far::{agent, ends_of, stopped};
 use crate::far_bounds::{ALLOWED, Caller, PATIENCE, TOO_MUCH};
 use crate::raw::{Raw, name, number};
 
@@ -23,10 +23,6 @@ const CALL: &str = "call --work none --flows 4 --server-engine epoll --duration 
 
 /// Of every way in which a relay may take its connections one.
 const WAYS: [&str; 7] = ["read-write", "pipe", "splice", "epoll", "tokio", "uring", "uring-multishot"];
-
-/// Calls through a relay until somebody stops them: it has the agent's port for the whole of each trial.
-const LONG: &str = "call --profile echo --flows 2 --server-engine epoll --relay hybrid,epoll --duration 100ms --blocks 3000 \
-                    --looks 1 --audit off --seed 1 --json-stream";
 
 /// Those that this machine has.
 fn ways() -> impl Iterator<Item = &'static str> {
@@ -291,72 +287,5 @@ fn a_relay_that_nobody_stops_ends_with_the_bytes_that_are_allowed() {
         assert!(came > SHOWN, "{relay}");
         caller.refused_more();
     }
-    stopped(agent);
-}
-
-fn under_way(bench: &Bench, place: &str) -> Running {
-    let mut session = bench.start(&format!("{LONG} --relay-host {place} --key-file key"));
-    session.until("trials", |session| trials(session) >= 3);
-    session
-}
-
-#[test]
-fn who_calls_an_agent_whose_relay_has_its_port_is_heard() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    let session = under_way(&bench, &place);
-    let others: Vec<Running> =
-        (0..6).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
-    for other in others {
-        other.wait().exits(5).complains(&["the agent is busy until", "with a session of 127.0.0.1"]);
-    }
-    let ran = session.insist("INT").exits(130);
-    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
-    assert_eq!(raw.troubles(), Vec::<String>::new());
-    stopped(agent);
-}
-
-#[test]
-fn whoever_measures_through_a_relay_and_is_killed_leaves_the_agent_free() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    under_way(&bench, &place).kill();
-    measured_once_free(&bench, &place);
-    until_no_end(&bench);
-    stopped(agent);
-}
-
-#[test]
-fn an_agent_that_is_killed_with_its_relay_ends_the_session_and_what_was_measured_is_kept() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    let session = under_way(&bench, &place);
-    let told = trials(&session);
-    agent.kill();
-    let ran = session.wait();
-    assert!(ran.status.code().is_some(), "{ran}");
-    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
-    let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
-    assert!(measured >= told, "{measured} of {told}");
-    let troubles = raw.troubles();
-    let tells = |reason: &String| reason.contains("far host") || reason.contains("no agent answers");
-    assert!(troubles.iter().any(tells), "{troubles:?}");
-    until_no_end(&bench);
-}
-
-#[test]
-fn a_relay_that_is_killed_at_its_agent_fails_its_trial_and_the_session_goes_on() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    let mut session = under_way(&bench, &place);
-    let deadline = Instant::now() + PATIENCE;
-    let of_agent = || children(agent.id()).into_iter().next();
-    while !of_agent().is_some_and(|id| signal(id, "KILL")) {
-        assert!(Instant::now() < deadline, "no relay runs");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let so_far = trials(&session);
-    session.until("more trials", |session| trials(session) >= so_far + 4);
-    session.insist("INT").exits(130);
     stopped(agent);
 }

@@ -1,14 +1,15 @@
 //! The agent: listens, hears callers out within a deadline, and gives each that has the key a session.
 //!
 //! A caller costs a thread and a few hundred bytes until it has shown that it has the key, for at most
-//! [`HEARING`]; there are never more than [`CALLERS_MAX`] of them.
+//! [`HEARING`]; there are never more than [`CALLERS_MAX`] of them. Who comes when there are so many takes the seat of whoever has
+//! been heard longest without showing it: strangers who say nothing lock nobody out.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytegauge_sys::socket::{Until, wait};
@@ -60,6 +61,8 @@ pub(super) struct Office {
     pub(super) missing_relays: BTreeMap<String, String>,
     /// Who is heard or measures.
     callers: AtomicUsize,
+    /// Of them who has not shown the key yet, by number: who came first stands first.
+    strangers: Mutex<BTreeMap<u64, TcpStream>>,
     /// Who ever called.
     called: AtomicU64,
 }
@@ -95,6 +98,7 @@ impl Agent {
             data_port: if shares_port { port } else { 0 },
             missing_relays: missing_relays(),
             callers: AtomicUsize::new(0),
+            strangers: Mutex::default(),
             called: AtomicU64::new(0),
             setup,
         };
@@ -139,36 +143,60 @@ fn missing_relays() -> BTreeMap<String, String> {
 }
 
 impl Office {
-    /// Gives a caller a thread, if there is one left. Some of its first words were read already.
+    /// Gives a caller a thread. Some of its first words were read already.
     pub(super) fn hear(self: &Arc<Office>, stream: TcpStream, peer: SocketAddr, said: Vec<u8>) {
-        let Some(seat) = Seat::taken(self) else {
+        let number = self.called.fetch_add(1, Ordering::Relaxed);
+        let Some(seat) = Seat::taken(self, number, &stream) else {
             (self.setup.log)(&format!("{peer} was sent away: {CALLERS_MAX} callers are being heard"));
             return;
         };
-        let number = self.called.fetch_add(1, Ordering::Relaxed);
         let started = std::thread::Builder::new().name(format!("caller-{number}")).spawn(move || {
-            let left = session::carry(&seat.0, number, (stream, &said), peer);
-            (seat.0.setup.log)(&format!("{peer} {left}"));
+            let left = session::carry(&seat, (stream, &said), peer);
+            (seat.office.setup.log)(&format!("{peer} {left}"));
         });
         if let Err(error) = started {
             (self.setup.log)(&format!("{peer} was sent away: no thread can be made ({error})"));
         }
     }
+
+    fn strangers(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One of the callers that are heard, until it is dropped, however its thread ends.
-struct Seat(Arc<Office>);
+pub(super) struct Seat {
+    pub(super) office: Arc<Office>,
+    pub(super) number: u64,
+}
 
 impl Seat {
-    /// `None` if there are as many as there may be.
-    fn taken(office: &Arc<Office>) -> Option<Seat> {
-        let seat = Seat(Arc::clone(office));
-        (office.callers.fetch_add(1, Ordering::Relaxed) < CALLERS_MAX).then_some(seat)
+    /// A seat for a stranger. `None` if all are taken by callers who have shown the key.
+    fn taken(office: &Arc<Office>, number: u64, stream: &TcpStream) -> Option<Seat> {
+        // Without a copy of its connection nobody could send it away.
+        let copy = stream.try_clone().ok()?;
+        let seat = Seat { office: Arc::clone(office), number };
+        let is_full = office.callers.fetch_add(1, Ordering::Relaxed) >= CALLERS_MAX;
+        let mut strangers = office.strangers();
+        if is_full {
+            let (_, first) = strangers.pop_first()?;
+            // Its thread hears that nothing more comes, and leaves.
+            let _ = first.shutdown(Shutdown::Both);
+        }
+        strangers.insert(number, copy);
+        drop(strangers);
+        Some(seat)
+    }
+
+    /// It has shown the key: nobody takes its seat any more.
+    pub(super) fn is_known(&self) {
+        self.office.strangers().remove(&self.number);
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.callers.fetch_sub(1, Ordering::Relaxed);
+        self.is_known();
+        self.office.callers.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -75,7 +75,7 @@ struct State {
     live: Option<Live>,
     ends: u64,
     /// Who the agent said that it is when it was asked last.
-    facts: Option<FarFacts>,
+    facts: Option<Arc<FarFacts>>,
 }
 
 /// A session that stands.
@@ -144,7 +144,7 @@ impl Link {
     }
 
     /// Who the agent said that it is, when the link was made.
-    pub fn facts(&self) -> Option<FarFacts> {
+    pub fn facts(&self) -> Option<Arc<FarFacts>> {
         self.state().facts.clone()
     }
 
@@ -220,7 +220,7 @@ impl Link {
 
     fn connect(&self, state: &mut State) -> Result<(), FarError> {
         let (live, facts) = self.meet()?;
-        (state.live, state.facts) = (Some(live), Some(facts));
+        (state.live, state.facts) = (Some(live), Some(Arc::new(facts)));
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use bytegauge_wire::{LineError, Receiver, accept};
 
 use crate::astray;
 use crate::end::Channel;
-use crate::far::agent::{HEARING, Office};
+use crate::far::agent::{HEARING, Office, Seat};
 use crate::far::counted::Counted;
 use crate::far::limits::{Between, length_ns, nanos};
 use crate::far::post::Post;
@@ -33,21 +33,23 @@ use crate::ticket::Ticket;
 /// How long nothing may be said between trials: a report is written, or other cells are measured.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// What is told of the version of a caller's program, bytes.
+const PROGRAM_MAX: usize = 40;
+
 /// Hears a caller out, and lets it measure. What it did, for the log.
-pub(super) fn carry(office: &Arc<Office>, number: u64, caller: (TcpStream, &[u8]), peer: SocketAddr) -> String {
-    match meet(office, number, caller, peer) {
+pub(super) fn carry(seat: &Seat, caller: (TcpStream, &[u8]), peer: SocketAddr) -> String {
+    match meet(seat, caller, peer) {
         Ok(did) => did,
         Err(reason) => format!("was turned away: {reason}"),
     }
 }
 
-fn meet(
-    office: &Arc<Office>,
-    number: u64,
-    (stream, began): (TcpStream, &[u8]),
-    peer: SocketAddr,
-) -> Result<String, String> {
-    let said = |error: LineError| error.to_string();
+fn meet(seat: &Seat, (stream, began): (TcpStream, &[u8]), peer: SocketAddr) -> Result<String, String> {
+    let office = &seat.office;
+    let said = |error: LineError| match error {
+        LineError::Stranger => "it does not begin as bytegauge's callers do".into(),
+        error => error.to_string(),
+    };
     watch(&stream).map_err(|fault| fault.to_string())?;
     // What was accepted from a listener that does not block, blocks; whoever wrote the listener may think otherwise.
     stream.set_nonblocking(false).map_err(|error| error.to_string())?;
@@ -55,6 +57,7 @@ fn meet(
     let deadline = Instant::now() + HEARING;
     let (mut sender, mut receiver) =
         accept(stream, began, &office.setup.key, VERSION, COMMAND_MAX, deadline).map_err(said)?;
+    seat.is_known();
     let Said(_, heard, ToAgent::Ask(ask)) = receiver.receive(Some(deadline)).map_err(said)? else {
         return Err("it did not say what it wants".into());
     };
@@ -69,7 +72,7 @@ fn meet(
         return Err(reason.into());
     }
     let ticket = Ticket::fresh().map_err(|fault| fault.to_string())?;
-    let slot = match place(office, number, peer, &ask) {
+    let slot = match place(seat, peer, &ask) {
         Ok(slot) => slot,
         Err(reason) => {
             let _ = sender.send(&Said(0, 0, ToHome::Refused(reason.clone())));
@@ -77,11 +80,9 @@ fn meet(
             return Err(reason);
         }
     };
-    (office.setup.log)(&format!(
-        "{peer} measures (bytegauge {}, for up to {})",
-        ask.program,
-        nanos(lasting(office, &ask))
-    ));
+    // Whatever it calls itself: it goes to its owner's terminal.
+    let program: String = ask.program.chars().filter(char::is_ascii_graphic).take(PROGRAM_MAX).collect();
+    (office.setup.log)(&format!("{peer} measures (bytegauge {program}, for up to {})", nanos(lasting(office, &ask))));
     sender.send(&Said(0, 0, welcome(office, ticket))).map_err(said)?;
     let began = Instant::now();
     let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender)));
@@ -121,7 +122,7 @@ fn welcome(office: &Office, session: Ticket) -> ToHome {
 }
 
 /// A place for a session, if it may have one.
-fn place(office: &Office, number: u64, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
+fn place(Seat { office, number }: &Seat, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
     let wanted = Duration::from_nanos(ask.duration_ns);
     if wanted > office.setup.limits.duration {
         return Err(format!(
@@ -131,7 +132,7 @@ fn place(office: &Office, number: u64, peer: SocketAddr, ask: &Ask) -> Result<Sl
             nanos(wanted)
         ));
     }
-    office.slots.take(number, peer.ip(), lasting(office, ask))
+    office.slots.take(*number, peer.ip(), lasting(office, ask))
 }
 
 /// How long a session lasts at most, for others who ask.

@@ -49,7 +49,8 @@ impl Joint for Udp {
 
     fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
         let ports = match address {
-            Address::Ports(ports) => ports.clone(),
+            // Another host names none: it could name anybody's.
+            Address::Ports(ports) if setup.far.is_none() => ports.clone(),
             // One door for all flows.
             Address::Ip(door) if setup.far.is_some() => vec![*door; setup.flows],
             _ => return Err(Fault::Impossible(format!("a UDP socket cannot connect to {address:?}"))),
@@ -182,10 +183,40 @@ pub(super) fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), 
     Ok(())
 }
 
+/// Gives a socket what those of the other side have, too: it carries what goes back.
+///
+/// # Errors
+/// As options.
+pub(crate) fn turn(socket: &impl AsFd, to: Side, setup: &PathSetup) -> Result<(), Fault> {
+    match to {
+        Side::Source => set_options(socket, Moment::Own, to, setup),
+        Side::Sink => prepare_sink(socket, setup),
+    }
+}
+
 /// Lets the kernel join several datagrams for one receive (udp(7), `UDP_GRO`).
 ///
 /// # Errors
 /// [`Fault::Missing`] where the kernel cannot.
 pub(crate) fn join_segments(fd: BorrowedFd<'_>) -> Result<(), Fault> {
     option::set(fd, &option::UDP_COALESCE.to(true)).map_err(|error| Fault::Missing(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Levels;
+
+    use super::*;
+    use crate::path::FarPath;
+    use crate::ticket::Ticket;
+
+    #[test]
+    fn another_host_cannot_name_whom_datagrams_go_to() {
+        let third = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let named = Address::Ports(vec![third.local_addr().unwrap()]);
+        let mut setup = PathSetup::of(&Levels::from([("transport", "udp".into())]), 4096).unwrap();
+        assert!(Udp.connect(&named, &setup).is_ok());
+        setup.far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
+        assert!(matches!(Udp.connect(&named, &setup), Err(Fault::Impossible(_))));
+    }
 }

@@ -1,6 +1,7 @@
 //! The line over loopback: what passes, and every way in which it must not.
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
@@ -292,4 +293,28 @@ proptest! {
         prop_assert!(heard.is_empty());
         prop_assert!(!matches!(error, LineError::Late), "{}", error);
     }
+}
+
+#[test]
+fn who_takes_a_message_byte_by_byte_is_not_written_to_for_ever() {
+    let ((mut to_agent, at_home), (to_home, at_agent)) = line();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // Enough that the kernel has room for some more, now and then.
+                let _ = (&at_agent.stream).read(&mut [0; 64]);
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        // More than the buffers of both sockets hold, and than is taken in that time.
+        let message = "x".repeat(MESSAGE_MAX - 2);
+        let sent = to_agent.send_by(&message, Instant::now() + Duration::from_millis(300));
+        over.store(true, Ordering::Relaxed);
+        // Whichever is noticed first: a write that was cut short, or that the time is up.
+        assert!(matches!(sent, Err(LineError::Late | LineError::Broken(_))), "{sent:?}");
+        // Whoever reads is woken.
+        to_agent.hang_up();
+    });
+    drop((at_home, to_home));
 }
