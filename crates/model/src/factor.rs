@@ -471,7 +471,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Direction>().map(|direction| direction.to_string())),
         defaults: both("to"),
         heading: "direction",
-        summary: "to or from the far host bytes go, or calls are made, which needs --host; both at once, over TCP",
+        summary: "to or from the far host bytes go, or calls are made, which needs --host; of a stream both at once",
         fits: PORTS,
     },
     Factor {

@@ -19,7 +19,7 @@ pub enum Direction {
     To,
     /// From the far host to here.
     From,
-    /// Both at once, over the same connections.
+    /// Both at once: of TCP over the same connections, of datagrams over as many flows each way.
     Both,
 }
 
@@ -34,8 +34,8 @@ pub const DIRECTIONS: &[Row<Direction>] = &[
     Row {
         value: Direction::Both,
         name: "both",
-        summary: "of a stream over TCP: both hosts write and read at once over the same connections, and the rate is the sum \
-                  (also on one host, without --host)",
+        summary: "of a stream: both hosts write and read at once, over TCP over the same connections, and the rate is the sum (also \
+                  on one host, without --host)",
     },
 ];
 named!(Direction, "direction", DIRECTIONS);

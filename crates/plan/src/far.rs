@@ -43,9 +43,8 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
     for part in &mut spec.parts {
         let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
         let alone = |name: &str| !part.levels.contains_key(name);
-        let over_udp = || part.transports(workload).iter().any(Transport::is_datagram);
-        if both && (workload != Workload::Stream || over_udp() || !(alone("relay") && alone("connect"))) {
-            let needs = "a stream over TCP, without --relay and --connect: use --direction to or from".into();
+        if both && (workload != Workload::Stream || !(alone("relay") && alone("connect"))) {
+            let needs = "a stream over TCP or UDP, without --relay and --connect: use --direction to or from".into();
             return Err(PlanError::Moot { flag: "direction both".into(), needs });
         }
         let (hosts, relay_hosts) = (places(part, "host"), places(part, "relay_host"));
@@ -235,13 +234,20 @@ mod tests {
             let error = of(workload, flags).unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        let nothing = "--direction both means nothing without a stream over TCP";
+        for at in [&[host][..], &[]] {
+            let datagrams = [("transport", "udp"), ("write_size", "1000"), both];
+            let plan = of(Workload::Stream, &[at, &datagrams].concat()).unwrap();
+            assert!(going(&plan) == plan.groups.len() && !plan.groups.is_empty());
+        }
+        let nothing = "--direction both means nothing without a stream over TCP or UDP";
         check(Workload::Call, &[host, both], nothing);
-        check(Workload::Stream, &[host, ("transport", "udp"), both], nothing);
         check(Workload::Stream, &[("transport", "tcp"), both, ("relay", "splice")], nothing);
         assert!(of(Workload::Stream, &[("transport", "tcp"), both, ("connect", "127.0.0.1:7")]).is_err());
         assert!(of(Workload::Stream, &[("transport", "tcp"), both, ("engine", "tokio")]).is_ok());
-        check(Workload::Stream, &[("transport", "unix"), both], "--direction fits none of the chosen transports");
+        for unix in ["unix", "unix-dgram"] {
+            let fits = "--direction fits none of the chosen transports";
+            check(Workload::Stream, &[("transport", unix), both], fits);
+        }
         check(Workload::Stream, &[("transport", "tcp"), ("direction", "to,both")], "--host HOST:PORT");
     }
 

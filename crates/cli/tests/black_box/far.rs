@@ -589,7 +589,7 @@ fn wrong_usage_says_what_is_missing() {
     check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 0", &["--max-sessions"]);
     check(&format!("{STREAM} --transport tcp --key-file key"), &["--host"]);
     check(&format!("{STREAM} --transport tcp --direction from"), &["--host"]);
-    check(&format!("{STREAM} --transport udp --direction both"), &["--direction both means nothing without", "TCP"]);
+    check("call --transport udp --direction both", &["--direction both means nothing without", "TCP or UDP"]);
     let nobody = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
     nobody.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
     // What is only printed asks nobody.

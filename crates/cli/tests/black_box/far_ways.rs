@@ -94,6 +94,44 @@ fn datagrams_go_to_and_from_a_far_host_and_every_one_is_accounted_for() {
     stopped(agent);
 }
 
+/// Datagrams came each way, and of each way no more than were sent.
+#[track_caller]
+fn check_datagrams_both_ways(ran: &Ran, bench: &Bench) {
+    check_datagrams(&ran.json());
+    let raw = Raw::of(bench, ran.json()["session"].as_i64().unwrap());
+    let both = |trial: &&Value| trial["cell"] != "floor" && trial["outcome"]["kind"] == "measured";
+    let mut came_back = 0;
+    for trial in raw.trials.iter().filter(both).filter(|trial| !trial["ends"]["source"].is_null()) {
+        for back in [false, true] {
+            let of = |role: &str| -> u64 {
+                let flows = trial["ends"][role]["flows"].as_array().unwrap().iter();
+                let flows = flows.filter(|flow| flow["back"].as_bool().unwrap_or(false) == back);
+                flows.map(|flow| number(&flow["datagrams"]["total"])).sum()
+            };
+            let (sent, came) = (of("source"), of("sink"));
+            assert!(came > 0 && came <= sent, "{trial}");
+            came_back += if back { came } else { 0 };
+        }
+    }
+    assert!(came_back > 0, "{ran}");
+}
+
+#[test]
+fn datagrams_go_both_ways_at_once_between_hosts_and_on_one() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    for flags in ["--verify", "--flows 3 --ends processes"] {
+        let words = format!("{DATAGRAMS} --host {place} --key-file key --direction both {flags}");
+        let ran = bench.run(&words).exits(0);
+        check_cells(&ran, &place, ["source", "sink"], &bench);
+        check_datagrams_both_ways(&ran, &bench);
+    }
+    assert_eq!(ends_of(&bench), 0);
+    stopped(agent);
+    let ran = bench.run(&format!("{DATAGRAMS} --direction both --verify")).exits(0);
+    check_datagrams_both_ways(&ran, &bench);
+}
+
 /// Calls over datagrams.
 const CALLS: &str = "call --transport udp --work none --timeout 5s --duration 100ms --blocks 3 --looks 1 --audit off --budget 6s \
                      --seed 1 --quiet --format json";

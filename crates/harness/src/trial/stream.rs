@@ -49,16 +49,20 @@ fn queued_ns(flows: &[FlowReport]) -> Option<u64> {
 }
 
 /// What is wrong with one of two ways, if anything.
-fn one_way(sent: &EndReport, received: &EndReport, back: bool) -> Option<String> {
-    let of = |end: &EndReport, count: fn(&FlowReport) -> u64| -> u64 {
-        end.flows.iter().filter(|flow| flow.back == back).map(count).sum()
-    };
-    let (sent, came) = (of(sent, |flow| flow.total_bytes), of(received, |flow| flow.total_bytes));
+fn one_way(stream: &StreamSetup, sent: &EndReport, received: &EndReport, back: bool) -> Option<String> {
+    let of =
+        |end: &EndReport| EndReport::of_flows(end.flows.iter().filter(|flow| flow.back == back).cloned().collect());
+    let (sent, received) = (of(sent), of(received));
     let way = if back { "back" } else { "there" };
-    if sent != came {
+    if stream.path.transport.is_datagram() {
+        if let Some(reason) = datagram::broken(stream, Some(&sent), &received) {
+            return Some(format!("{way}: {reason}"));
+        }
+    } else if sent.total_bytes != received.total_bytes {
+        let (sent, came) = (sent.total_bytes, received.total_bytes);
         return Some(format!("{sent} bytes were sent {way} and {came} counted: the path loses or invents data"));
     }
-    (of(received, |flow| flow.bytes) == 0).then(|| {
+    (received.bytes == 0).then(|| {
         format!("no byte went {way} within the window (a reader was kept from running): use a longer --duration")
     })
 }
@@ -93,7 +97,7 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
         ));
     }
     if let (true, Some(sent)) = (stream.both, sent)
-        && let Some(reason) = [false, true].into_iter().find_map(|back| one_way(sent, received, back))
+        && let Some(reason) = [false, true].into_iter().find_map(|back| one_way(stream, sent, received, back))
     {
         return failed(reason);
     }

@@ -78,6 +78,39 @@ fn every_engine_carries_every_transport_that_it_suits() {
 }
 
 #[test]
+fn every_engine_moves_datagrams_both_ways_at_once_and_each_way_is_accounted_for() {
+    let udp = Transport::Udp;
+    let suits = |engine: &Engine| *engine != Engine::Null && engine.suits(&udp);
+    for engine in ENGINES.iter().map(|row| row.value).filter(suits) {
+        let mut both = Setup { verify: true, ..setup("udp", &engine.to_string()) };
+        (both.task.path.flows, both.task.both) = (2, true);
+        // Either end's window is its own, and a busy machine may keep any of its threads from it.
+        let came_both_ways = |measured: &Measured| {
+            let sink = measured.end(EndRole::Sink);
+            sink.is_some_and(|sink| sink.flows.iter().all(|flow| flow.bytes > 0))
+        };
+        let Some(measured) = measured_until(&both, came_both_ways) else { continue };
+        for back in [false, true] {
+            let of = |role| {
+                let flows = measured.end(role).unwrap().flows.iter().filter(|flow| flow.back == back);
+                let flows: Vec<DatagramReport> = flows.map(|flow| flow.datagrams.unwrap()).collect();
+                assert_eq!(flows.len(), 2, "{engine}");
+                (flows.iter().map(|flow| flow.total).sum::<u64>(), flows.iter().map(|flow| flow.missing).sum::<u64>())
+            };
+            let ((sent, _), (came, missing)) = (of(EndRole::Source), of(EndRole::Sink));
+            assert!(
+                came > 0 && came <= sent && missing <= sent - came,
+                "{engine}: {came} of {sent}, {missing} missing"
+            );
+        }
+        let (bytes, _) = measured.throughput();
+        let sink = measured.end(EndRole::Sink).unwrap();
+        assert_eq!(bytes, sink.flows.iter().map(|flow| flow.bytes).sum::<u64>());
+        assert_eq!(sink.verified_bytes, sink.total_bytes);
+    }
+}
+
+#[test]
 fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
     // The reader is far slower than the sender, and its buffer holds a few datagrams only.
     let mut slow = Setup { window_ns: 50_000_000, ..setup("udp", "plain") };

@@ -63,8 +63,23 @@ pub(super) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBoo
     }
 }
 
+/// Says that the reader runs until the source's first datagram has come: of one that does not knock nobody knows what it has heard.
+pub(super) fn begin_until_heard(fd: BorrowedFd<'_>, abort: &AtomicBool) {
+    while !abort.load(Ordering::Relaxed) {
+        // One that is gone shows when nothing comes.
+        let _ = socket::send_now(fd, BEGUN);
+        if matches!(socket::wait(fd, Until::Readable, LOOK_NS), Ok(Some(_))) {
+            match socket::peek(fd, &mut [0; 1]) {
+                Ok(_) => return,
+                // Nobody was there a moment ago.
+                Err(_) => std::thread::sleep(KNOCKS_EVERY),
+            }
+        }
+    }
+}
+
 /// Waits until the reader runs. `false`: nobody wants what would be sent.
-pub(super) fn await_reader(run: Run<'_>, shown: Option<&Shown>) -> bool {
+pub(super) fn await_reader(run: Run<'_>, shown: Option<&Shown>, is_far: bool) -> bool {
     let Run { fd, abort, told, leash } = run;
     let is_let = || leash.is_none_or(|leash| leash.lets(0, monotonic_ns()));
     while !abort.load(Ordering::Relaxed) && is_let() {
@@ -72,9 +87,11 @@ pub(super) fn await_reader(run: Run<'_>, shown: Option<&Shown>) -> bool {
         let is_told = told.load(Ordering::Relaxed);
         shown.iter().filter(|_| !is_told).for_each(|shown| knock(fd, shown));
         if let Ok(Some(_)) = socket::wait(fd, Until::Readable, if is_told { 0 } else { LOOK_NS }) {
-            match sys_io::read(fd, &mut [0; 1]) {
+            match sys_io::read(fd, &mut [0; 2]) {
                 // That nobody was there says nothing of who reads: another host is sent no more than the next knock, in its time.
-                Err(_) if shown.is_some() => std::thread::sleep(KNOCKS_EVERY),
+                Err(_) if is_far => std::thread::sleep(KNOCKS_EVERY),
+                // A reader that connected has knocked, and more than once.
+                Ok(said) if is_far && said != BEGUN.len() => continue,
                 // What was said is not the answer to a farewell; an error shows again at the first send.
                 _ => return true,
             }
@@ -218,9 +235,45 @@ mod tests {
             });
             ends(|abort| {
                 let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: None };
-                assert!(await_reader(run, Some(&shown)));
+                assert!(await_reader(run, Some(&shown), true));
             });
         });
+    }
+
+    #[test]
+    fn a_sink_that_connected_says_that_it_reads_until_it_is_heard_and_its_knocks_are_not_taken_for_it() {
+        let (source, sink) = joined();
+        let shown = Ticket::fresh().unwrap().shown_by(4);
+        (0..3).for_each(|_| knock(sink.as_fd(), &shown));
+        std::thread::scope(|scope| {
+            scope.spawn(|| ends(|abort| begin_until_heard(sink.as_fd(), abort)));
+            // Of what it says the first is lost.
+            let mut said = [0; SHOWN];
+            while source.recv(&mut said).unwrap() != BEGUN.len() {}
+            ends(|abort| {
+                let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: None };
+                assert!(await_reader(run, None, true));
+            });
+            source.send(b"the first one").unwrap();
+        });
+        let mut heard = [0; 64];
+        assert_eq!(sink.recv(&mut heard).unwrap(), 13);
+    }
+
+    #[test]
+    fn knocks_alone_say_nothing_of_who_reads() {
+        let (source, sink) = joined();
+        let shown = Ticket::fresh().unwrap().shown_by(4);
+        for says in [false, true] {
+            (0..3).for_each(|_| knock(sink.as_fd(), &shown));
+            if says {
+                sink.send(BEGUN).unwrap();
+            }
+            ends(|abort| {
+                let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(true), leash: None };
+                assert_eq!(await_reader(run, None, true), says);
+            });
+        }
     }
 
     #[test]
@@ -234,7 +287,7 @@ mod tests {
             }
             ends(|abort| {
                 let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(true), leash: None };
-                assert_eq!(await_reader(run, Some(&shown)), says);
+                assert_eq!(await_reader(run, Some(&shown), true), says);
             });
             assert!(sink.recv(&mut [0; SHOWN]).is_err());
         }
@@ -251,7 +304,7 @@ mod tests {
             let leash = Leash::new(Bound { bytes: u64::MAX, lasts_ns: 100_000_000 });
             leash.begin(monotonic_ns());
             let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: Some(&leash) };
-            assert!(!await_reader(run, Some(&shown)));
+            assert!(!await_reader(run, Some(&shown), true));
         });
     }
 
@@ -263,7 +316,7 @@ mod tests {
         leash.begin(monotonic_ns());
         ends(|abort| {
             let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: Some(&leash) };
-            assert!(!await_reader(run, Some(&shown)));
+            assert!(!await_reader(run, Some(&shown), true));
         });
     }
 

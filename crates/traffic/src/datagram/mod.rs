@@ -34,8 +34,10 @@ pub(crate) struct Source {
     postbox: Postboxes,
     packer: Packer,
     sent: Sent,
-    /// What is shown at the door of another host.
+    /// What is shown at the door of another host, by whoever connected.
     shown: Option<Shown>,
+    /// Whether the sink is on another host.
+    is_far: bool,
 }
 
 enum Postboxes {
@@ -57,8 +59,9 @@ impl Source {
             Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(&setup.task)?)),
             engine => return Err(does_not_carry(engine)),
         };
-        let shown = setup.task.path.shown_by(flow);
-        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default(), shown })
+        let shown = setup.task.path.shown_by(flow).filter(|_| !setup.task.goes_back(flow));
+        let is_far = setup.task.path.far.is_some();
+        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default(), shown, is_far })
     }
 
     /// Asks a sink on another host to be let in.
@@ -68,7 +71,7 @@ impl Source {
 
     /// Waits until the sink's reader runs. `false`: nobody wants what would be sent.
     pub(crate) fn await_reader(&self, run: Run<'_>) -> bool {
-        handshake::await_reader(run, self.shown.as_ref())
+        handshake::await_reader(run, self.shown.as_ref(), self.is_far)
     }
 
     /// Sends until told to stop.
@@ -89,7 +92,7 @@ impl Source {
 
     /// Says that there is no more, until the sink has heard it.
     pub(crate) fn part(&self, run: Run<'_>) {
-        handshake::say(run.fd, self.shown.is_some(), run.abort);
+        handshake::say(run.fd, self.is_far, run.abort);
     }
 
     /// What was sent.
@@ -118,6 +121,8 @@ impl Source {
 pub(crate) struct Sink<E> {
     mailbox: Mailboxes,
     desk: Desk<E>,
+    /// What is shown at the door of another host, where it is this end that connected.
+    shown: Option<Shown>,
 }
 
 enum Mailboxes {
@@ -142,12 +147,21 @@ impl<E: Effort> Sink<E> {
             Engine::Uring(_) => Mailboxes::Outstanding(Box::new(ring::Outstanding::new(&setup.task)?)),
             engine => return Err(does_not_carry(engine)),
         };
-        Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort) })
+        let shown = setup.task.path.shown_by(flow).filter(|_| setup.task.goes_back(flow));
+        Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort), shown })
+    }
+
+    /// Asks a source on another host to be let in.
+    pub(crate) fn knock(&self, run: Run<'_>) {
+        self.shown.iter().for_each(|shown| handshake::knock(run.fd, shown));
     }
 
     /// Tells the source that the reader runs.
     pub(crate) fn begin(&self, run: Run<'_>) {
-        handshake::begin(run.fd, self.desk.shown(), run.abort);
+        match self.shown {
+            Some(_) => handshake::begin_until_heard(run.fd, run.abort),
+            None => handshake::begin(run.fd, self.desk.shown(), run.abort),
+        }
     }
 
     /// Receives until the time is up.

@@ -64,7 +64,7 @@ impl<E: Effort> Desk<E> {
         let unverified = Setup { verify: false, plant, ..setup.clone() };
         Desk {
             flow,
-            shown: setup.task.path.shown_by(flow),
+            shown: setup.task.path.shown_by(flow).filter(|_| !setup.task.goes_back(flow)),
             size: setup.task.write_size.unwrap_or(1).max(1) as u64,
             reader: SinkFlow::new(&unverified, flow, effort),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),

@@ -25,7 +25,8 @@ pub(super) fn carry(mut hand: StreamHand, post: Post<Part>) -> Part {
     };
     let setup = Arc::clone(&hand.setup);
     let side = hand.side;
-    let flow = Flow { hand, post, index, fd: fd.as_fd() };
+    let number = if hand.back { setup.task.path.flows + index } else { index };
+    let flow = Flow { hand, post, index, number, fd: fd.as_fd() };
     let carried = match side {
         Side::Source => flow.write(),
         Side::Sink => with_effort(setup.task.path.work, setup.task.path.read_size, flow),
@@ -36,7 +37,9 @@ pub(super) fn carry(mut hand: StreamHand, post: Post<Part>) -> Part {
 struct Flow<'a> {
     hand: StreamHand,
     post: Post<Part>,
+    /// Among those that go its way, and among all.
     index: usize,
+    number: usize,
     fd: BorrowedFd<'a>,
 }
 
@@ -50,21 +53,21 @@ impl WithEffort for Flow<'_> {
 
 impl Flow<'_> {
     fn write(self) -> Result<Part, Fault> {
-        let Flow { hand, mut post, index, fd } = self;
+        let Flow { hand, mut post, index, number, fd } = self;
         let setup = &*hand.setup;
         let StreamSetup { path, rate, .. } = &setup.task;
-        let prepared = Source::prepare(setup, index);
+        let prepared = Source::prepare(setup, number);
         let flags = post.flags.clone();
         let run = run(fd, &flags);
         let begun = match &prepared {
             // Until the sink's door has let it in, which the source is told by nobody.
-            Ok(source) if path.far.is_some() => post.begin_doing(KNOCKS_EVERY, || source.knock(run)),
+            Ok(source) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || source.knock(run)),
             _ => post.begin(),
         };
         let Some(began_ns) = begun else { return Ok(Part::default()) };
         let mut source = prepared?;
         let is_heard = source.await_reader(run);
-        let mut meter = meter(setup, path.flows, true, (began_ns, &flags));
+        let mut meter = meter(setup, setup.task.flows_of_all_ways(), true, (began_ns, &flags));
         let stopped = match is_heard {
             true => source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter),
             // What nobody is known to read is sent to nobody, and least of all to another host.
@@ -86,16 +89,20 @@ impl Flow<'_> {
     }
 
     fn read<E: Effort>(self, effort: E) -> Result<Part, Fault> {
-        let Flow { hand, mut post, index, fd } = self;
+        let Flow { hand, mut post, index, number, fd } = self;
         let setup = &*hand.setup;
         let path = &setup.task.path;
-        let prepared = Sink::prepare(setup, index, effort);
-        let Some(began_ns) = post.begin() else { return Ok(Part::default()) };
-        let mut sink = prepared?;
+        let prepared = Sink::prepare(setup, number, effort);
         let flags = post.flags.clone();
         let run = run(fd, &flags);
+        let begun = match &prepared {
+            Ok(sink) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || sink.knock(run)),
+            _ => post.begin(),
+        };
+        let Some(began_ns) = begun else { return Ok(Part::default()) };
+        let mut sink = prepared?;
         sink.begin(run);
-        let mut meter = meter(setup, path.flows, false, (began_ns, &flags));
+        let mut meter = meter(setup, setup.task.flows_of_all_ways(), false, (began_ns, &flags));
         let stopped = sink.run(run, &mut meter);
         meter.close_early();
         let fault = match stopped {
@@ -119,6 +126,11 @@ impl Flow<'_> {
         let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, path) };
         Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
     }
+}
+
+/// Whether this end has to be let in at another host's door: it is the one that connected.
+fn knocks(hand: &StreamHand) -> bool {
+    hand.setup.task.path.far.is_some() && (hand.side == Side::Source) != hand.back
 }
 
 fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> Run<'a> {

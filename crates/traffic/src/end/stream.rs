@@ -32,7 +32,7 @@ use crate::path::PathSetup;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{Carried, Effort, SinkFlow, SourceFlow, StreamSetup, Streams, WithEffort, with_effort};
-use crate::transport::datagram::join_segments;
+use crate::transport::datagram::{join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
 use bytegauge_model::Side;
@@ -71,29 +71,37 @@ impl StreamEnd {
         }
         let joins = setup.task.has_two_ends() || path.foreign.is_some();
         let joint: &dyn Joint = if joins { joint(transport) } else { lone(path) };
+        let joined = &setup.task.joined();
         let mut listening = None;
         let fds = match (role.side(), address) {
             (Side::Sink, _) => {
-                let listener = listening.insert(joint.listen(path)?);
+                let listener = listening.insert(joint.listen(joined)?);
                 if !peer.reply(Reply::Listening(listener.address())) {
                     return Ok(None);
                 }
-                let accepted = listener.accept(path)?;
-                if *engine == Engine::Gso {
-                    accepted.iter().try_for_each(|fd| join_segments(fd.as_fd()))?;
-                }
+                let accepted = listener.accept(joined)?;
                 if path.shares_port() {
                     // All who are expected are here: the agent has its port back.
                     listening = None;
                 }
                 accepted
             }
-            (Side::Source, Some(address)) => joint.connect(address, path)?,
+            (Side::Source, Some(address)) => joint.connect(address, joined)?,
             (Side::Source, None) => return Err(Fault::Impossible("a source was opened without an address".into())),
         };
+        for (flow, fd) in fds.iter().enumerate().filter(|_| transport.is_datagram()) {
+            let back = setup.task.goes_back(flow);
+            let side = if back { role.side().other() } else { role.side() };
+            if back {
+                turn(fd, side, path)?;
+            }
+            if side == Side::Sink && *engine == Engine::Gso {
+                join_segments(fd.as_fd())?;
+            }
+        }
         let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
-        fds.resize_with(path.flows, || None);
-        if setup.task.both {
+        fds.resize_with(joined.flows, || None);
+        if setup.task.both && !setup.task.has_sockets_each_way() {
             let twice = fds.iter().map(|fd| fd.as_ref().map(OwnedFd::try_clone).transpose());
             let twice = twice.collect::<io::Result<Vec<_>>>().map_err(Fault::io("duplicating a connection"))?;
             fds.extend(twice);
@@ -172,7 +180,7 @@ pub(super) struct StreamHand {
     pub(super) body: Body,
     alone: bool,
     /// Whether its bytes go to the end that connected, beside those that come from it.
-    back: bool,
+    pub(super) back: bool,
     pub(super) flows: Vec<(usize, Option<OwnedFd>)>,
 }
 
@@ -194,11 +202,9 @@ impl Hand for StreamHand {
     fn carry(self, post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
         let StreamSetup { path, engine, .. } = &setup.task;
-        if path.transport.is_datagram() && *engine != Engine::Null {
-            return datagram::carry(self, post);
-        }
         let back = self.back;
         let mut part = match self.side {
+            _ if path.transport.is_datagram() && *engine != Engine::Null => datagram::carry(self, post),
             Side::Source if self.alone || self.pace().is_free() => self.write::<false>(post),
             Side::Source => self.write::<true>(post),
             Side::Sink => with_effort(path.work, path.read_size, Reading { hand: self, post }),
@@ -301,7 +307,7 @@ impl StreamHand {
         };
         let begin = |post: &mut Post<Part>| {
             // Both ways are of one window.
-            let flows = if setup.task.both { 2 * path.flows } else { path.flows };
+            let flows = setup.task.flows_of_all_ways();
             let mut meter = meter(&setup, flows, until_told, (post.begin()?, &flags));
             meter.subtract_unacknowledged(unacknowledged);
             Some(meter)

@@ -143,7 +143,7 @@ impl Limits {
                 let largest = stream.path.read_size.saturating_add(stream.write_size.unwrap_or(0));
                 let at_once = if stream.path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
                 let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
-                (&stream.path, stream.path.flows, stream.rate, largest, 1, 0)
+                (&stream.path, stream.joined().flows, stream.rate, largest, 1, 0)
             }
             Task::Call(call) => {
                 let flows = call.path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
@@ -160,11 +160,8 @@ impl Limits {
             }
             Task::Ring(_) | Task::Check(_) => return Err(not_made_for("anything but streams and calls")),
         };
-        match (&setup.task, path.transport.is_udp()) {
-            (Task::Stream(stream), true) if stream.both => return Err(not_made_for("datagrams both ways at once")),
-            (_, true) => {}
-            (_, false) if path.transport.is_tcp() => {}
-            (_, false) => return Err(not_made_for(&format!("the transport {}", path.transport))),
+        if !(path.transport.is_udp() || path.transport.is_tcp()) {
+            return Err(not_made_for(&format!("the transport {}", path.transport)));
         }
         if matches!(&setup.task, Task::Call(call) if call.until_told) {
             return Err(not_made_for("clients that go on until they are told"));
@@ -378,12 +375,6 @@ mod tests {
         };
         check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "unix-dgram".parse().unwrap());
-        check(EndRole::Sink, None, |setup| {
-            *setup = stream("udp", "plain");
-            if let Task::Stream(stream) = &mut setup.task {
-                stream.both = true;
-            }
-        });
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "/etc/passwd".parse().unwrap());
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().foreign = Some(Address::Ip((PEER, 80).into())));
         check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().far = None);
@@ -455,6 +446,7 @@ mod tests {
             (|stream| stream.outstanding = usize::MAX, "--max-memory"),
             (|stream| stream.write_size = Some(usize::MAX), "--max-memory"),
             (|stream| stream.path.flows = 2049, "--max-flows"),
+            (|stream| (stream.path.flows, stream.both) = (1025, true), "--max-flows"),
         ] {
             let refused = open(EndRole::Sink, datagrams(change), None).unwrap_err();
             assert!(refused.contains(named), "{refused}");

@@ -28,7 +28,8 @@ pub struct StreamSetup {
     pub fill: Fill,
     /// Offered load of all flows, bytes per second; of both ways, each.
     pub rate: Option<u64>,
-    /// Whether bytes go both ways at once: each end writes and reads every connection.
+    /// Whether bytes go both ways at once: each end writes and reads every connection, or has as many flows of datagrams
+    /// once more for what comes back.
     #[serde(default)]
     pub both: bool,
 }
@@ -68,5 +69,27 @@ impl StreamSetup {
     /// end that measures is alone.
     pub fn has_two_ends(&self) -> bool {
         self.path.transport.two_ended() && self.engine != Engine::Null && self.path.foreign.is_none()
+    }
+
+    /// Flows of both ways, which one window holds.
+    pub(crate) fn flows_of_all_ways(&self) -> usize {
+        self.path.flows.saturating_mul(if self.both { 2 } else { 1 })
+    }
+
+    /// Whether what goes back has sockets of its own. The words in which the ends of a flow of datagrams agree on when it begins
+    /// and ends go over its socket the other way, where nothing else may.
+    pub(crate) fn has_sockets_each_way(&self) -> bool {
+        self.both && self.path.transport.is_datagram()
+    }
+
+    /// The path with all sockets that are joined: those of what goes back are the last.
+    pub(crate) fn joined(&self) -> PathSetup {
+        let flows = if self.has_sockets_each_way() { self.flows_of_all_ways() } else { self.path.flows };
+        PathSetup { flows, ..self.path.clone() }
+    }
+
+    /// Whether a flow of datagrams is one of those that go back: who connected reads it.
+    pub(crate) fn goes_back(&self, flow: usize) -> bool {
+        self.has_sockets_each_way() && flow >= self.path.flows
     }
 }

@@ -183,6 +183,17 @@ pub(super) fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), 
     Ok(())
 }
 
+/// Gives a socket what those of the other side have, too: it carries what goes back.
+///
+/// # Errors
+/// As options.
+pub(crate) fn turn(socket: &impl AsFd, to: Side, setup: &PathSetup) -> Result<(), Fault> {
+    match to {
+        Side::Source => set_options(socket, Moment::Own, to, setup),
+        Side::Sink => prepare_sink(socket, setup),
+    }
+}
+
 /// Lets the kernel join several datagrams for one receive (udp(7), `UDP_GRO`).
 ///
 /// # Errors
