@@ -3,15 +3,16 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Ends, Side};
-use bytegauge_traffic::Cast;
 use bytegauge_traffic::far::{self, Link};
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::{Cast, engine};
 use bytegauge_wire::{self as wire, Key};
 use serde_json::{Value, json};
 
@@ -273,6 +274,51 @@ fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner()
     let told = stopped(agent).stderr;
     let row = told.lines().find(|row| row.contains("measures (bytegauge 9")).unwrap();
     assert!(row.len() < 200 && !told.contains('\u{1b}') && !told.contains("agent: 192.0.2.1"), "{told}");
+}
+
+/// Runs a command that may not make rings, as in most containers: `io_uring_setup` is system call 425 everywhere, and is answered
+/// with EPERM (seccomp(2)).
+const WITHOUT_RINGS: &str = r#"
+import ctypes, os, struct, sys
+code = b"".join(struct.pack("HBBI", *one) for one in [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)])
+held = ctypes.create_string_buffer(code)
+program = struct.pack("HxxxxxxP", 4, ctypes.addressof(held))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn what_the_host_of_an_agent_lacks_is_skipped_before_anybody_calls_in_vain() {
+    let uring = "uring:plain".parse().unwrap();
+    let tried = ["-c", WITHOUT_RINGS, "/bin/true"];
+    if engine::lacks(uring).is_some() || !possible("system calls can be forbidden", "python3", &tried) {
+        return;
+    }
+    let bench = Bench::new();
+    bench.run("agent --init --key-file key").exits(0);
+    let words = "agent --listen 127.0.0.1:0 --key-file key";
+    let mut command = Command::new("python3");
+    command.args(["-c", WITHOUT_RINGS, BINARY]).args(words.split(' '));
+    let mut agent = bench.spawn(command, words.into());
+    let place = agent.place();
+    let calls = "call --profile echo --duration 100ms --blocks 3 --looks 1 --audit off --budget 6s --seed 1 --quiet --format json \
+                 --server-engine epoll,uring:plain";
+    let datagrams = DATAGRAMS.replace("plain,mmsg,gso", "plain,uring:plain");
+    for words in [calls, &format!("{STREAM} --engine epoll,uring:plain"), &datagrams] {
+        let ran = bench.run(&format!("{words} --host {place} --key-file key")).exits(0);
+        let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
+        let skipped = |trial: &&Value| trial["outcome"]["kind"] == "skipped";
+        let of_ring: Vec<&Value> = raw.trials.iter().filter(skipped).collect();
+        assert!(!of_ring.is_empty(), "{ran}");
+        for trial in of_ring {
+            let reason = trial["outcome"]["reason"].as_str().unwrap();
+            assert!(reason.starts_with(&format!("at {place}: ")) && reason.contains("io_uring"), "{reason}");
+            assert_eq!(trial["ends"], json!({}), "{trial}");
+        }
+    }
+    let told = stopped(agent).stderr;
+    assert!(!told.contains("turned away"), "{told}");
 }
 
 #[test]

@@ -270,6 +270,11 @@ impl Channel {
                 // Where it was bound is its own view: here it is reached at the agent's address, and nowhere else.
                 Ok(Reply::Listening(Address::Ip(SocketAddr::new(self.host.address_like(bound), bound.port()))))
             }
+            // What is missing is missing there.
+            Ok(Reply::Skipped(reason)) => Ok(Reply::Skipped(match &self.line {
+                Line::Far { link, .. } => format!("at {}: {reason}", link.agent()),
+                _ => reason,
+            })),
             Ok(reply) => Ok(reply),
             Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(self.role)),
             Err(RecvTimeoutError::Disconnected) => Err(self.dead()),

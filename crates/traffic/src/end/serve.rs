@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
-use bytegauge_model::{EndReport, EndRole};
+use bytegauge_model::{EndReport, EndRole, Engine};
 
 use crate::address::Address;
 use crate::end::client::ClientEnd;
@@ -16,6 +16,7 @@ use crate::end::ring::RingEnd;
 use crate::end::server::ServerEnd;
 use crate::end::stream::StreamEnd;
 use crate::end::{relay_program, relay_running};
+use crate::engine;
 use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
 use crate::relay::Between;
@@ -101,6 +102,12 @@ fn open(
             }
         };
     }
+    // What this machine lacks the plan was told, and it may be another one's. A server that listened first would have its clients
+    // call in vain.
+    let is_far = setup.path().is_some_and(|path| path.far.is_some());
+    if let Some(reason) = engine_of(&setup.task, role).filter(|_| is_far).and_then(engine::lacks) {
+        return Err(Fault::Missing(reason));
+    }
     match setup.task.clone() {
         Task::Stream(stream) => {
             let opened = StreamEnd::open(peer, role, &Arc::new(setup.with(stream)), address, body)?;
@@ -118,6 +125,15 @@ fn open(
         },
         Task::Ring(ring) => duty::carry(peer, RingEnd(Arc::new(setup.with(ring)))),
         Task::Check(run) => command::carry(peer, &setup.with(run), body),
+    }
+}
+
+fn engine_of(task: &Task, role: EndRole) -> Option<Engine> {
+    match task {
+        Task::Stream(stream) => Some(stream.engine),
+        Task::Call(call) if role == EndRole::Server => Some(call.server_engine),
+        Task::Call(call) => Some(call.client_engine),
+        Task::Ring(_) | Task::Check(_) => None,
     }
 }
 
