@@ -248,7 +248,7 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
     drop(silent);
     // Those that are gone make room at once, those that were silent within seconds.
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    stopped(agent).complains(&["was turned away"]);
+    stopped(agent).complains(&["was turned away: it does not begin as bytegauge's callers do"]);
 }
 
 #[test]

@@ -46,7 +46,10 @@ pub(super) fn carry(seat: &Seat, caller: (TcpStream, &[u8]), peer: SocketAddr) -
 
 fn meet(seat: &Seat, (stream, began): (TcpStream, &[u8]), peer: SocketAddr) -> Result<String, String> {
     let office = &seat.office;
-    let said = |error: LineError| error.to_string();
+    let said = |error: LineError| match error {
+        LineError::Stranger => "it does not begin as bytegauge's callers do".into(),
+        error => error.to_string(),
+    };
     watch(&stream).map_err(|fault| fault.to_string())?;
     // What was accepted from a listener that does not block, blocks; whoever wrote the listener may think otherwise.
     stream.set_nonblocking(false).map_err(|error| error.to_string())?;
@@ -78,7 +81,7 @@ fn meet(seat: &Seat, (stream, began): (TcpStream, &[u8]), peer: SocketAddr) -> R
         }
     };
     // Whatever it calls itself: it goes to its owner's terminal.
-    let program: String = ask.program.chars().filter(|c| c.is_ascii_graphic()).take(PROGRAM_MAX).collect();
+    let program: String = ask.program.chars().filter(char::is_ascii_graphic).take(PROGRAM_MAX).collect();
     (office.setup.log)(&format!("{peer} measures (bytegauge {program}, for up to {})", nanos(lasting(office, &ask))));
     sender.send(&Said(0, 0, welcome(office, ticket))).map_err(said)?;
     let began = Instant::now();
