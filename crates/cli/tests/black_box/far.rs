@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Ends, Side};
-use bytegauge_traffic::far::{self, Link};
+use bytegauge_traffic::far::Link;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{Cast, engine};
-use bytegauge_wire::{self as wire, Key};
+use bytegauge_wire::Key;
 use serde_json::{Value, json};
 
 use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
@@ -40,7 +40,7 @@ const LONG_RELAYED: &str = "call --profile echo --flows 2 --server-engine epoll 
 const LONG_ONES: [&str; 2] = [LONG, LONG_RELAYED];
 
 /// What is over by then hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A bench with a key, and an agent that has it.
 pub fn agent(bench: &Bench, flags: &str) -> (Running, String) {
@@ -71,19 +71,19 @@ pub fn stopped(agent: Running) -> Ran {
     agent.wait().exits(0)
 }
 
-fn trials(running: &Running) -> usize {
+pub fn trials(running: &Running) -> usize {
     running.stdout().lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
 /// Starts a long session and waits until some of it is measured.
-fn under_way(bench: &Bench, words: &str, place: &str) -> Running {
+pub fn under_way(bench: &Bench, words: &str, place: &str) -> Running {
     let mut session = bench.start(&format!("{words} {place}"));
     session.until("trials", |session| trials(session) >= 3);
     session
 }
 
 /// Measures as soon as the agent has a place for it.
-fn measured_once_free(bench: &Bench, place: &str) -> Ran {
+pub fn measured_once_free(bench: &Bench, place: &str) -> Ran {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
@@ -217,63 +217,6 @@ fn an_agent_that_is_told_so_serves_several_at_once() {
     }
     first.insist("INT").exits(130);
     stopped(agent);
-}
-
-#[test]
-fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    bench.run("agent --init --key-file other").exits(0);
-    let mut session = under_way(&bench, LONG, &place);
-    let ran = bench.run(&format!("{STREAM} --host {place} --key-file other"));
-    ran.exits(5).complains(&["does not have the same key", "--key-file"]);
-    // Garbage, halves of an opening, whole ones with noise, and silence, more of it than the agent hears at once.
-    let mut silent = Vec::new();
-    for round in 0..100u8 {
-        let Ok(mut stream) = TcpStream::connect(&place) else { continue };
-        // An agent that hears enough of them hangs up.
-        let _ = match round % 4 {
-            0 => stream.write_all(b"GET / HTTP/1.1\r\n\r\n"),
-            1 => stream.write_all(&b"bgfar\0\0\x03"[..usize::from(round) % 8]),
-            2 => stream.write_all(&[&b"bgfar\0\0\x03"[..], &[round; 48]].concat()),
-            _ => Ok(()),
-        };
-        silent.push(stream);
-    }
-    let so_far = trials(&session);
-    session.until("more trials", |session| trials(session) >= so_far + 3);
-    let ran = session.insist("INT").exits(130);
-    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
-    assert_eq!(raw.troubles(), Vec::<String>::new());
-    drop(silent);
-    // Those that are gone make room at once, those that were silent within seconds.
-    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    stopped(agent).complains(&["was turned away: it does not begin as bytegauge's callers do"]);
-}
-
-#[test]
-fn strangers_who_say_nothing_lock_nobody_out() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    // More than are heard, and they stay.
-    let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&place).unwrap()).collect();
-    let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
-    check_cells(&ran, &place, ["source", "sink"], &bench);
-    drop(silent);
-    stopped(agent);
-}
-
-#[test]
-fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    let key = Key::read(&bench.path("key")).unwrap();
-    let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(10_000));
-    let welcomed = answers(&place, &key, &[json!([0, 0, {"ask": {"program": program, "duration_ns": 0}}])]);
-    assert_eq!(welcomed.len(), 1);
-    let told = stopped(agent).stderr;
-    let row = told.lines().find(|row| row.contains("measures (bytegauge 9")).unwrap();
-    assert!(row.len() < 200 && !told.contains('\u{1b}') && !told.contains("agent: 192.0.2.1"), "{told}");
 }
 
 /// Runs a command that may not make rings, as in most containers: `io_uring_setup` is system call 425 everywhere, and is answered
@@ -428,116 +371,6 @@ fn a_control_connection_that_is_cut_is_taken_up_again_and_nothing_is_lost() {
     until_no_end(&bench);
     let told = stopped(agent).complains(&["goes on with its session"]);
     assert_eq!(told.stderr.matches(" measures (").count(), 2, "{told}");
-}
-
-/// What an agent answers to words of somebody who has its key and keeps to no rule, until it has nothing more to say.
-fn answers(place: &str, key: &Key, words: &[Value]) -> Vec<Value> {
-    let deadline = Instant::now() + PATIENCE;
-    let stream = TcpStream::connect(place).unwrap();
-    let (mut sender, mut receiver) = wire::connect(stream, key, far::VERSION, wire::MESSAGE_MAX, deadline).unwrap();
-    for word in words {
-        // An agent that has heard enough hangs up.
-        let _ = sender.send(word);
-    }
-    sender.end();
-    std::iter::from_fn(|| receiver.receive(Some(deadline)).ok()).collect()
-}
-
-#[test]
-fn who_has_the_key_and_talks_nonsense_is_given_up() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "--max-sessions 20");
-    let key = Key::read(&bench.path("key")).unwrap();
-    let ask = || json!([0, 0, {"ask": {"program": "x", "duration_ns": 0}}]);
-    let answers = |words: &[Value]| answers(&place, &key, words);
-    // No first word at all, or none that asks.
-    for first in [json!(7), json!([0, 0, {"start": 1}]), json!([0, 0, "used"]), json!({"ask": "x".repeat(60_000)})] {
-        assert_eq!(answers(&[first]), Vec::<Value>::new());
-    }
-    // A session that nobody began.
-    let other = json!([0, 0, {"ask": {"program": "x", "duration_ns": 0, "session": vec![7; 32]}}]);
-    let refused = answers(&[other]);
-    assert!(refused.len() == 1 && refused[0][2]["refused"].is_string(), "{refused:?}");
-    // Words that do not follow each other, or were heard before they were said; ends that nobody started.
-    for word in [
-        json!([2, 0, "used"]),
-        json!([1, 9, "used"]),
-        json!([1, 0, {"ask": {"program": "x", "duration_ns": 0}}]),
-        json!([1, 0, {"tell": [3, "go"]}]),
-        json!([1, 0, {"tell": [0, {"open": ["sink", {}, null]}]}]),
-        json!([1, 0, {"end": u64::MAX}]),
-        json!([1, 0, "no such word"]),
-    ] {
-        let answers = answers(&[ask(), word]);
-        assert!(answers.len() == 1 && answers[0][2]["welcome"].is_object(), "{answers:?}");
-    }
-    // One that comes twice is heard once.
-    let used = answers(&[ask(), json!([1, 0, "used"]), json!([1, 0, "used"])]);
-    assert!(used.len() == 2 && used[1][2] == json!({"used": 0}), "{used:?}");
-    // Whoever asks and asks, and never says that it has heard anything, is not answered for ever.
-    let asking: Vec<Value> = std::iter::once(ask()).chain((1..200).map(|n| json!([n, 0, "used"]))).collect();
-    assert!(answers(&asking).len() < 50);
-    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    until_no_end(&bench);
-    stopped(agent);
-}
-
-/// The most memory that a process ever had, bytes (proc_pid_status(5), `VmHWM`).
-fn most_memory(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let row = status.lines().find_map(|row| row.strip_prefix("VmHWM:")).unwrap();
-    row.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
-#[test]
-fn an_agent_is_not_made_to_hold_memory_by_whatever_comes() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "--max-sessions 20");
-    let key = Key::read(&bench.path("key")).unwrap();
-    let first_word = |len: usize| {
-        let stream = TcpStream::connect(&place).unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        let (mut sender, _receiver) = wire::connect(stream, &key, far::VERSION, wire::MESSAGE_MAX, deadline).unwrap();
-        // An agent that has heard enough hangs up.
-        let _ = sender.send(&"x".repeat(len));
-    };
-    // Around the cap of 64 KiB, and around that of a frame.
-    (65_500..65_560).step_by(7).chain((131_050..131_080).step_by(7)).for_each(first_word);
-    // Each of them the longest that there is, all at the same time: as much as is asked below, and half as much again.
-    std::thread::scope(|scope| (0..24).for_each(|_| drop(scope.spawn(|| first_word(wire::MESSAGE_MAX - 2)))));
-    // Callers who say a byte now and then, more of them than are heard, for as long as they are.
-    let mut slow: Vec<TcpStream> = (0..150).filter_map(|_| TcpStream::connect(&place).ok()).collect();
-    for byte in b"bgfar\0\0\x03xxxx" {
-        slow.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    drop(slow);
-    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    let most = most_memory(agent.id());
-    // It may never be made to hold more than 64 callers with the longest command each: 4 MiB, and their stacks.
-    assert!(most < 256 << 20, "{most}");
-    stopped(agent);
-}
-
-#[test]
-fn fifty_who_come_at_once_are_all_measured_or_told_why_not() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "--max-sessions 2");
-    let key = Key::read(&bench.path("key")).unwrap();
-    let at: std::net::SocketAddr = place.parse().unwrap();
-    let answers: Vec<String> = std::thread::scope(|scope| {
-        let caller = || match Link::open(at, &key, 0) {
-            Ok(link) => link.used_ns().map_or("silent".into(), |_| "measures".into()),
-            Err(error) => error.to_string(),
-        };
-        let callers: Vec<_> = (0..50).map(|_| scope.spawn(caller)).collect();
-        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
-    });
-    let told = |text: &str| answers.iter().filter(|answer| answer.contains(text)).count();
-    assert!(told("measures") >= 2, "{answers:?}");
-    assert_eq!(told("measures") + told("busy until"), 50, "{answers:?}");
-    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    stopped(agent);
 }
 
 #[test]

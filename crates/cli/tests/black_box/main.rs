@@ -22,6 +22,7 @@ mod far;
 mod far_bounds;
 mod far_hosts;
 mod far_relay;
+mod far_strangers;
 mod far_ways;
 mod faults;
 mod feed;
