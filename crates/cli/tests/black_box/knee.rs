@@ -66,7 +66,7 @@ fn a_percentile_that_would_take_too_long_is_told() {
     let bench = Bench::new();
     // Ten milliseconds a call: a hundred a second, of which no 99.9th percentile is to be had.
     let flags = "--transport unix --server-engine epoll --placement unpinned --flows 1 --request 100 --work 100000ns \
-                 --duration 300ms --blocks 1 --budget 60s --slo p99.9=1s";
+                 --duration 1s --blocks 1 --budget 60s --slo p99.9=1s";
     bench.run(&format!("call {flags}")).exits(5);
     let reasons = bench.run("report --format csv").stdout;
     assert!(reasons.contains("p99.9 needs 10000 calls") && reasons.contains("use a lower percentile"), "{reasons}");

@@ -75,6 +75,22 @@ enum News<T> {
     Finished { thread: usize, part: T },
 }
 
+/// Says of a thread that dies that its window has closed: nobody else is to wait for it, and then be told by the watchdog that
+/// it stalled.
+struct Dies<T> {
+    tell: mpsc::Sender<News<T>>,
+    thread: usize,
+}
+
+impl<T> Drop for Dies<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Nobody listens any more if the watchdog has given up already.
+            let _ = self.tell.send(News::Closed { thread: self.thread });
+        }
+    }
+}
+
 /// Where a thread stands: what it looks at, and whom it tells.
 pub(crate) struct Post<T> {
     pub(crate) flags: Flags,
@@ -144,6 +160,7 @@ impl<T: Send + 'static> Crew<T> {
             let (job, tell, report_ready) = (job(thread), tell.clone(), report_ready.clone());
             let (flags, gate) = (crew.flags.clone(), Arc::clone(&crew.gate));
             let run = move || {
+                let _dies = Dies { tell: tell.clone(), thread };
                 let prepared =
                     pin(cpu).and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")));
                 match prepared {
@@ -376,9 +393,33 @@ mod tests {
     #[test]
     fn a_thread_that_dies_is_noticed_and_the_others_are_kept() {
         let crew = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
-        let left = crew.finish(Duration::from_secs(60), None, || panic!("one has not closed"));
+        let mut closed = 0;
+        let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
         assert!(left.fault.unwrap().to_string().contains("died"));
-        assert_eq!(sorted(left.parts), [0, 2]);
+        assert_eq!((sorted(left.parts), closed), (vec![0, 2], 1));
+    }
+
+    #[test]
+    fn whoever_waits_for_the_end_of_what_it_reads_is_not_left_waiting_by_one_that_died() {
+        let roster =
+            Roster { what: "a test".into(), name: "test", cpus: vec![None; 2], fewer: "tests", stack: LARGE_STACK };
+        let crew = Crew::start(roster, Flags::default(), |thread| {
+            move |mut post: Post<usize>| {
+                post.ready();
+                if thread == 0 {
+                    std::panic::resume_unwind(Box::new("planned"));
+                }
+                post.closed();
+                // It drains until the other end, which is told when all have closed, says that nothing more comes.
+                until_flagged(&post.flags);
+                thread
+            }
+        })
+        .unwrap();
+        let told = Arc::clone(&crew.flags.told);
+        let left = crew.finish(Duration::from_secs(60), None, || told.store(true, Ordering::Relaxed));
+        assert!(left.fault.unwrap().to_string().contains("died"));
+        assert_eq!((left.parts, left.in_time), (vec![1], 1));
     }
 
     #[test]
