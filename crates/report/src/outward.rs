@@ -150,7 +150,8 @@ mod tests {
     fn every_example_is_rounded_outwards() {
         let table: serde_json::Value = serde_json::from_str(include_str!("../tests/outward.json")).expect("a table");
         let up_to_times = crate::sentence::up_to_times;
-        let rules: [(&str, fn(f64) -> String); 4] =
+        type Rule = fn(f64) -> String;
+        let rules: [(&str, Rule); 4] =
             [("at_most", at_most), ("at_least", at_least), ("percent_up", percent_up), ("up_to_times", up_to_times)];
         let rows = |name: &str| table[name].as_array().expect(name).clone();
         let number = |value: &serde_json::Value| value.as_f64().expect("a number");

@@ -67,7 +67,7 @@ fn too_noisy_to_prove() {
 fn of_what_is_open_the_smallest_bound_is_named() {
     // The first is the cheapest by a hair, and swings against the last; the second lies between the two.
     let block = |at: usize| {
-        let swing = if at % 2 == 0 { 0.3 } else { -0.3 } + 0.01 * (at % 5) as f64;
+        let swing = if at.is_multiple_of(2) { 0.3 } else { -0.3 } + 0.01 * (at % 5) as f64;
         let cost = [swing, 0.01, 0.02 - swing].map(|ln: f64| Some(ln.exp()));
         BlockInput { cost: cost.to_vec(), twin_cost: None }
     };
