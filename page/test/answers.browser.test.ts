@@ -212,7 +212,7 @@ inBrowser("the answers in a browser", () => {
       "▸ g1, 28.5 % of its calls fail",
     );
     expect(plain(await page.locator("#forest .reading").textContent())).toContain(
-      "▸ leads so far, and is not shown to be good; 28.5 % of its calls fail",
+      "▸ has the smallest bound, and is not shown to be good; 28.5 % of its calls fail",
     );
     expect(trouble).toEqual([]);
   });

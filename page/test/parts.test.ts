@@ -179,12 +179,14 @@ describe("whether a cell may be the best", () => {
     expect(notTheFirst(looking)).toMatch(/^a has not the highest rate and is named all the same: of what is shown/);
     looking.group.recommendation.proven = false;
     expect(notTheFirst(looking)).toContain(
-      "a has not the highest rate and leads all the same, which shows nothing yet",
+      "a has not the highest rate and is named all the same: none is shown to be within the margin yet, and no other is bounded so closely",
     );
-    // The fastest one, where another is bounded more closely: what the rank puts first is not passed over in silence.
+    // What the rank puts first is not passed over in silence.
     looking.group.recommendation.cell = "b";
     expect(ranked(view, looking.group).map(({ id }) => id)).toEqual(["a", "b"]);
-    expect(notTheFirst(looking)).toMatch(/^b has not the smallest bound and leads .*; a is bounded more closely/);
+    expect(notTheFirst(looking)).toMatch(/^b has not the smallest bound and is named .*, before longer trials took/);
+    looking.group.spoken_against = ["a"];
+    expect(notTheFirst(looking)).toMatch(/^b has not the smallest bound .*: slow trials.* speak against a\./);
     const third = cell({ id: "d", factors: {}, rate: 1.5e9, bound: [0, 0.3] });
     const more = session([...cells, third], { recommended: "d" });
     more.groups[0]!.recommendation.proven = false;

@@ -142,7 +142,7 @@ inBrowser(
       }
       const key = plain(await figure.locator(".drawing > svg text").allTextContents());
       expect(key).toEqual(
-        expect.arrayContaining(["server", "epoll", "blocking", "leads there, not shown", "answered less than 98 %"]),
+        expect.arrayContaining(["server", "epoll", "blocking", "named there, not shown", "answered less than 98 %"]),
       );
       await figure.locator("select").selectOption("total_p50_ns");
       const said = plain(await panels.nth(1).locator("text").allTextContents());

@@ -59,7 +59,7 @@ pub enum Answer {
     Boundary(Vec<(Vec<String>, String)>),
     /// Nothing was shown.
     NotProven {
-        /// The best confirmed choice.
+        /// The choice that is bounded most closely; without bounds the one that leads.
         best: String,
         /// Why, where it is not merely too few blocks.
         why: Option<String>,
@@ -165,9 +165,13 @@ impl Verdict {
                 let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
                 let settle = settle.as_ref().map_or(HOPELESS.into(), settle_text);
                 let (rates, bound) = (self.rates_behind(), self.bound_text());
+                // Where none lies within the margin it is the least bound that is named.
+                let open = self.margin..BOUND_MAX;
+                let named =
+                    if self.bound.is_some_and(|bound| open.contains(&bound)) { "best bounded" } else { "the best" };
                 match self.bound.is_some_and(excludes_nothing) {
-                    true => format!("no answer yet{why}; what leads so far is to {best}{rates}{bound}; {settle}."),
-                    false => format!("not proven{why}; the best so far is to {best}{rates}{bound}; {settle}."),
+                    true => format!("no answer yet{why}; {named} so far is to {best}{rates}{bound}; {settle}."),
+                    false => format!("not proven{why}; {named} so far is to {best}{rates}{bound}; {settle}."),
                 }
             }
             Answer::Running { choice, blocks, planned } => {
@@ -628,13 +632,13 @@ mod tests {
     fn a_bound_that_does_not_exclude_a_double_is_no_answer() {
         let answer = || Answer::NotProven { best: both(), why: None, settle: None };
         let text = Verdict { bound: Some(1.81), ..verdict(answer(), vec![rate("sum", 3.9, 0.06)]) }.text();
-        let said = "no answer yet; what leads so far is to read with 32 KiB and write with 256 KiB: 3.9 GiB/s (3.66 to 4.37); \
+        let said = "no answer yet; best bounded so far is to read with 32 KiB and write with 256 KiB: 3.9 GiB/s (3.66 to 4.37); \
                     it may take up to 2.9 × the time of whichever confirmed choice is best (shown at 95 %";
         assert!(text.contains(said) && !text.contains("181"), "{text}");
         assert_eq!([1.0, 1.81, 8.95, 9.0].map(up_to_times), ["up to 2 ×", "up to 2.9 ×", "up to 10 ×", "over 10 ×"]);
         assert!(!excludes_nothing(0.99) && excludes_nothing(1.0));
         let text = Verdict { bound: Some(0.99), ..verdict(answer(), Vec::new()) }.text();
-        assert!(text.contains("not proven; the best so far") && text.contains("at most 99 % more time"), "{text}");
+        assert!(text.contains("not proven; best bounded so far") && text.contains("at most 99 % more time"), "{text}");
     }
 
     #[test]

@@ -70,9 +70,16 @@ impl Audit {
 }
 
 /// Audits cell `choice` by `blocks` (one cost a cell; what is missing or not positive takes its pair out). `None` where
-/// no block holds it beside another.
+/// no block holds it beside another. `ahead`: so much cheaper a rival was in the trials that chose, in ln, at least 0: only
+/// what lies beyond that and the margin contradicts a choice that was not said to be as good.
 #[must_use]
-pub fn audit(blocks: &[Vec<Option<f64>>], choice: usize, level: f64, ln_margin: f64) -> Option<Audit> {
+pub fn audit(
+    blocks: &[Vec<Option<f64>>],
+    choice: usize,
+    level: f64,
+    ln_margin: f64,
+    ahead: impl Fn(usize) -> f64,
+) -> Option<Audit> {
     let cells = blocks.iter().map(Vec::len).max().unwrap_or(0);
     let pairs: Vec<(usize, Vec<f64>)> = (0..cells)
         .filter(|&rival| rival != choice)
@@ -81,7 +88,7 @@ pub fn audit(blocks: &[Vec<Option<f64>>], choice: usize, level: f64, ln_margin: 
         .collect();
     let each = 1.0 - (1.0 - level) / pairs.len().max(1) as f64;
     let rivals: Vec<Against> = pairs.iter().map(|(rival, differences)| against(*rival, differences, each)).collect();
-    let finding = finding(&rivals, ln_margin)?;
+    let finding = finding(&rivals, ln_margin, ahead)?;
     Some(Audit { rivals, finding })
 }
 
@@ -90,7 +97,7 @@ pub fn audit(blocks: &[Vec<Option<f64>>], choice: usize, level: f64, ln_margin: 
 #[must_use]
 pub fn together(means: &[f64], level: f64, ln_margin: f64) -> (Against, Finding) {
     let all = against(0, means, level);
-    (all, finding(&[all], ln_margin).unwrap_or(Finding::Open))
+    (all, finding(&[all], ln_margin, |_| 0.0).unwrap_or(Finding::Open))
 }
 
 fn differences(blocks: &[Vec<Option<f64>>], choice: usize, rival: usize) -> Vec<f64> {
@@ -108,8 +115,9 @@ fn against(cell: usize, differences: &[f64], level: f64) -> Against {
 }
 
 /// `None` without rivals.
-fn finding(rivals: &[Against], ln_margin: f64) -> Option<Finding> {
-    let any_cheaper = rivals.iter().any(|rival| rival.lower.is_some_and(|lower| lower > ln_margin));
+fn finding(rivals: &[Against], ln_margin: f64, ahead: impl Fn(usize) -> f64) -> Option<Finding> {
+    let is_cheaper = |rival: &Against| rival.lower.is_some_and(|lower| lower > ln_margin + ahead(rival.cell));
+    let any_cheaper = rivals.iter().any(is_cheaper);
     let all_within = rivals.iter().all(|rival| rival.upper.is_some_and(|upper| upper <= ln_margin));
     let found = match (any_cheaper, all_within) {
         (true, _) => Finding::Contradicts,
@@ -136,7 +144,7 @@ mod tests {
     }
 
     fn check(count: usize, rival: f64, wobble: f64, expected: Finding) {
-        let got = audit(&blocks(count, rival, wobble), 0, LEVEL, MARGIN).expect("a rival");
+        let got = audit(&blocks(count, rival, wobble), 0, LEVEL, MARGIN, |_| 0.0).expect("a rival");
         assert_eq!(got.finding, expected, "{got:?}");
         assert_eq!(got.rivals.len(), 1);
     }
@@ -155,17 +163,23 @@ mod tests {
     fn the_bound_is_the_worst_rival_s_and_never_below_zero() {
         let mut both = blocks(4, 1.3, 0.01);
         both.iter_mut().for_each(|block| block[2] = block[0].map(|cost| cost * 0.5));
-        let got = audit(&both, 0, LEVEL, MARGIN).expect("rivals");
+        let got = audit(&both, 0, LEVEL, MARGIN, |_| 0.0).expect("rivals");
         assert_eq!((got.finding, got.strongest().map(|rival| rival.cell)), (Finding::Contradicts, Some(2)));
         assert!(got.bound().is_some_and(|bound| (bound - 2.0_f64.ln()).abs() < 1e-9), "{got:?}");
-        let alone = audit(&blocks(4, 1.3, 0.01), 0, LEVEL, MARGIN).expect("a rival");
+        let alone = audit(&blocks(4, 1.3, 0.01), 0, LEVEL, MARGIN, |_| 0.0).expect("a rival");
         assert_eq!(alone.bound(), Some(0.0));
     }
 
     #[test]
+    fn what_was_known_of_a_rival_contradicts_nothing() {
+        let found = |ahead: f64| audit(&blocks(4, 0.7, 0.02), 0, LEVEL, MARGIN, |_| ahead).map(|audit| audit.finding);
+        assert_eq!([0.0, 0.1, 0.4].map(found), [Finding::Contradicts, Finding::Contradicts, Finding::Open].map(Some));
+    }
+
+    #[test]
     fn without_a_pair_there_is_no_audit() {
-        assert_eq!(audit(&[], 0, LEVEL, MARGIN), None);
-        assert_eq!(audit(&blocks(4, 1.0, 0.0), 2, LEVEL, MARGIN), None);
+        assert_eq!(audit(&[], 0, LEVEL, MARGIN, |_| 0.0), None);
+        assert_eq!(audit(&blocks(4, 1.0, 0.0), 2, LEVEL, MARGIN, |_| 0.0), None);
     }
 
     #[test]

@@ -8,6 +8,11 @@
 //! Cheapest means the smallest footprint, then the least CPU per unit, then the earliest in the
 //! plan.
 //!
+//! Where nothing is shown the choice that is bounded most closely is named. All bounds of a group hold at once, so that to
+//! choose among them costs nothing; and a cell that is shown to be dearer than another does not have the lower bound of the
+//! two, since standard errors of differences obey the triangle inequality (but for what critical values differ by). A cell
+//! that plain means speak against is named only where they speak against all.
+//!
 //! Never recommends from a group whose twin alarms, and never calls a cell proven that some profile
 //! did not confirm.
 
@@ -55,8 +60,8 @@ pub struct Passed {
 /// A recommendation over one or several profiles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recommendation {
-    /// The cell to take when proven; otherwise the best confirmed one (least worst excess over the
-    /// profiles). `None` when no cell was confirmed in every profile.
+    /// The cell to take when proven; otherwise the one with the least bound (its worst over the profiles), or where there
+    /// are no bounds the one with the least estimate. `None` when no cell was confirmed in every profile.
     pub cell: Option<usize>,
     /// Whether the cell is proven.
     pub proven: bool,
@@ -73,7 +78,7 @@ pub struct Recommendation {
     pub proven_cells: Vec<usize>,
     /// Cells cheaper than the recommended one and why not they, cheapest first.
     pub passed: Vec<Passed>,
-    /// Further blocks in every profile after which the best confirmed cell should be proven, if its
+    /// Further blocks in every profile after which some cell should be proven, if its
     /// estimates stay as they are. `None` when proven or when no number of blocks would do.
     pub blocks_more_needed: Option<usize>,
     /// The cheapest proven cell of each profile by itself: where these differ, the boundary can be
@@ -94,7 +99,7 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     let proves_everywhere = |&cell: &usize| profiles.iter().all(|(_, v)| v.proves(cell, method));
     let proven_cells: Vec<usize> = ranked.iter().copied().filter(proves_everywhere).collect();
     let proven = !proven_cells.is_empty();
-    let cell = proven_cells.first().copied().or_else(|| best_confirmed(profiles, cells));
+    let cell = proven_cells.first().copied().or_else(|| closest_bounded(profiles, cells));
     let worst = cell.and_then(|cell| worst_over(profiles, |v| v.upper[cell]));
     Recommendation {
         cell,
@@ -156,11 +161,17 @@ fn worst_over(
     values?.into_iter().enumerate().reduce(|a, b| if b.1 > a.1 { b } else { a })
 }
 
-fn best_confirmed(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Option<usize> {
+fn closest_bounded(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Option<usize> {
+    let spoken_against = |cell: usize| profiles.iter().any(|(_, v)| v.spoken_against.contains(&cell));
+    let rank = |cell: usize| {
+        let bound = worst_over(profiles, |v| v.upper[cell]).map_or(f64::INFINITY, |(_, upper)| upper);
+        let (_, excess) = worst_over(profiles, |v| v.excess[cell])?;
+        Some((spoken_against(cell), bound, excess, cell))
+    };
     (0..cells)
-        .filter_map(|cell| Some((worst_over(profiles, |v| v.excess[cell])?.1, cell)))
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, cell)| cell)
+        .filter_map(rank)
+        .min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2)))
+        .map(|(.., cell)| cell)
 }
 
 fn why_not(profiles: &[(&GroupInput, &GroupVerdict)], cell: Option<usize>) -> Reason {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::group::analyse;
+use crate::group::{BlockInput, analyse};
 use crate::sim::{Noise, Scenario};
 
 fn check(profiles: &[&[f64]], spread: f64, blocks: usize, expected: &str) -> Recommendation {
@@ -58,9 +58,35 @@ fn too_noisy_to_prove() {
         &[&[0.0, 0.0, 0.0]],
         0.15,
         10,
-        "cell Some(1), NotProven, proven [], passed [(0, false)], boundary [None]",
+        "cell Some(2), NotProven, proven [], passed [(0, false), (1, false)], boundary [None]",
     );
     assert!(got.blocks_more_needed.is_some_and(|more| more > 10), "{got:?}");
+}
+
+#[test]
+fn of_what_is_open_the_smallest_bound_is_named() {
+    // The first is the cheapest by a hair, and swings against the last; the second lies between the two.
+    let block = |at: usize| {
+        let swing = if at.is_multiple_of(2) { 0.3 } else { -0.3 } + 0.01 * (at % 5) as f64;
+        let cost = [swing, 0.01, 0.02 - swing].map(|ln: f64| Some(ln.exp()));
+        BlockInput { cost: cost.to_vec(), twin_cost: None }
+    };
+    let cell = |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order };
+    let blocks = (0..24).map(block).collect();
+    let input = GroupInput { cells: (0..3).map(cell).collect(), twin_of: None, blocks };
+    let method = Method { limit_outliers: false, merge_dependent_blocks: false, ..Method::default() };
+    let mut verdict = analyse(&input, &method);
+    let named = |verdict: &GroupVerdict| over_profiles(&[(&input, verdict)], &method);
+    let found = named(&verdict);
+    assert!(!found.proven && verdict.leader() != found.cell, "{found:?} {verdict:?}");
+    assert_eq!((found.cell, found.worst_upper), (Some(1), verdict.upper[1]), "{verdict:?}");
+    assert!(verdict.upper.iter().all(|upper| *upper >= found.worst_upper), "{verdict:?}");
+    // What plain means speak against is not named beside what they do not.
+    verdict.spoken_against = vec![1];
+    assert_ne!(named(&verdict).cell, Some(1));
+    // Without bounds the estimate is what there is.
+    verdict.upper = vec![None; 3];
+    assert_eq!(named(&verdict).cell, verdict.leader());
 }
 
 #[test]

@@ -108,8 +108,12 @@ export function notTheFirst({ view, group }: Looking): string | null {
   const lacks = bounded && faster ? `has neither ${has}` : `has not ${has}`;
   if (proven)
     return `${name(own)} ${lacks} and is named all the same: of what is shown to be within the margin it is the smallest, or else costs the least CPU time.`;
-  const scatter = bounded ? `; ${name(bounded)} is bounded more closely, since its trials differ less` : "";
-  return `${name(own)} ${lacks} and leads all the same, which shows nothing yet: it came out best in the middle of the differences between trials of the same block${scatter}.`;
+  const why = !bounded
+    ? "none is shown to be within the margin yet, and no other is bounded so closely"
+    : group.spoken_against.includes(bounded.id)
+      ? `slow trials, counted in full, speak against ${name(bounded)}`
+      : "it was the smallest that was shown to be within the margin, before longer trials took that back";
+  return `${name(own)} ${lacks} and is named all the same: ${why}.`;
 }
 
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */

@@ -38,7 +38,7 @@ export function forest(looking: Looking): Figure | null {
     ? " Under an offered load it is the CPU time that is compared: the rate is what was offered, for whoever keeps up."
     : "";
   const named = cellOf(view, group.recommendation.cell);
-  const leads = `${group.recommendation.proven ? "▸ is what to use" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
+  const leads = `${group.recommendation.proven ? "▸ is what to use" : compared ? "▸ has the smallest bound, and is not shown to be good" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
 
   /** What the bar of a cell shows: it ends within the margin, begins beyond it, or neither. */
   const verdict = (cell: CellView): Verdict =>

@@ -39,7 +39,7 @@ interface Point {
   series: number;
   offered: number;
   reached: number;
-  /** Whether it is what to use at this load (`shown`), or what leads there. */
+  /** Whether it is what to use at this load (`shown`), or what is named there without that. */
   chosen: "shown" | "leads" | null;
 }
 interface Panel {
@@ -156,7 +156,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
           ? [{ name: "what to use there", look: ring("shown") }]
           : []),
         ...(points.some(({ chosen }) => chosen === "leads")
-          ? [{ name: "leads there, not shown", look: ring("leads") }]
+          ? [{ name: "named there, not shown", look: ring("leads") }]
           : []),
         ...(points.some(late) ? [{ name: `answered less than ${percent(1 - SHORT)}`, look: cross() }] : []),
       ];

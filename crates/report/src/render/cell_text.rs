@@ -87,8 +87,8 @@ impl<'a> Marks<'a> {
             }
             Mark::EnoughHere if self.group.throws_away => "enough for a reader that throws the bytes away",
             Mark::EnoughHere => "enough for this profile alone",
-            Mark::BestConfirmed => "best confirmed, not proven",
-            Mark::BestHere => "best confirmed in this profile, not proven",
+            Mark::BestConfirmed => "best bounded, not proven",
+            Mark::BestHere => "best bounded in this profile, not proven",
             Mark::BestSet => "may be the best",
             Mark::None => "",
         }

@@ -350,7 +350,7 @@ impl Page<'_> {
         let margin = percent(self.answer.to_use.margin);
         let said = [
             (Standing::Proven, format!("proven within {margin}")),
-            (Standing::Open, format!("open: not shown within {margin}")),
+            (Standing::Open, format!("open: not shown within {margin}, best bounded")),
             (Standing::Doubtful, "in doubt: see its note".into()),
             (Standing::Nothing, "no answer".into()),
         ];

@@ -49,15 +49,24 @@ impl Together {
 
 /// The audit of a choice in a group; `None` where it was not audited there.
 pub fn of_choice(group: &Judged, choice: Option<usize>, margin: f64) -> Option<Audit> {
-    audit(&group.audit, choice?, LEVEL, margin.ln_1p())
+    let choice = choice?;
+    audit(&group.audit, choice, LEVEL, margin.ln_1p(), |rival| ahead(group, choice, rival))
 }
 
-/// How much dearer the choice is than the best of those it was audited with, in ln.
+/// How much cheaper than a choice that is not shown to be within the margin its confirmation found a rival already, in ln:
+/// such a choice is named for its bound, so that this is no news. 0 where it is shown.
+fn ahead(group: &Judged, choice: usize, rival: usize) -> f64 {
+    let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten();
+    let known = excess(choice).zip(excess(rival)).map_or(0.0, |(choice, rival)| (choice - rival).max(0.0));
+    if group.alone.proven_cells.contains(&choice) { 0.0 } else { known }
+}
+
+/// How much dearer the choice is than the best of those it was audited with, beyond what was known of that, in ln.
 fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
     let audit = of_choice(group, group.alone.cell, margin)?;
     let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten().unwrap_or(f64::INFINITY);
     let best = audit.rivals.iter().min_by(|a, b| excess(a.cell).total_cmp(&excess(b.cell)))?;
-    Some(best.mean)
+    Some(best.mean - ahead(group, group.alone.cell?, best.cell))
 }
 
 /// Why nothing is proven of a choice although its confirmation says so; `None` where long trials leave it alone.

@@ -94,7 +94,8 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
     let value = shown(conditions.settled[at].cell.factors.get(VALUE));
     let id = Some(conditions.cells[at].id.clone());
     if named == reference {
-        let held = if group.recommendation.proven { "is as good as any that was tried" } else { "is the best so far" };
+        let held =
+            if group.recommendation.proven { "is as good as any that was tried" } else { "is best bounded so far" };
         return Some(said(format!("what you have, {value}, {held}"), id));
     }
     if !judged.standing.proves {

@@ -632,7 +632,7 @@ pub struct SerialView {
 /// What to use in one group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GroupRecommendation {
-    /// The cell; `null` when nothing can be compared.
+    /// The cell: the cheapest that is proven, else the one with the least bound; `null` when nothing can be compared.
     pub cell: Option<CellId>,
     /// Whether it was shown to be within the margin of the best confirmed.
     pub proven: bool,
@@ -643,7 +643,7 @@ pub struct GroupRecommendation {
     pub bound: Option<f64>,
     /// Whether the claim holds with the twin in the place of the cell that it repeats; `null` where nothing is proven.
     pub survives_exchange: Option<bool>,
-    /// The best confirmed cell.
+    /// The confirmed cell that came out best by its estimate, which proves nothing.
     pub best: Option<CellId>,
     /// Blocks that would probably settle it.
     pub more_blocks: Option<u64>,

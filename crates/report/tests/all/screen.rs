@@ -296,6 +296,30 @@ fn a_program_with_one_constant_is_told_which() {
 }
 
 #[test]
+fn nothing_is_bounded_more_closely_than_what_an_open_row_names() {
+    let mut told = 0;
+    for seed in 1..=12 {
+        let view = view(&Plan { seed, ..noisy(0.3) });
+        for group in view.groups.iter().filter(|group| !group.recommendation.proven) {
+            let Some(named) = group.recommendation.bound else { continue };
+            let others = view.cells_of(&group.id).filter(|cell| !group.spoken_against.contains(&cell.id));
+            let closest = others.filter_map(|cell| cell.above_best_upper).fold(f64::INFINITY, f64::min);
+            assert!(named <= closest, "{seed} {}: {named} of what is named, {closest}", group.id);
+            told += 1;
+        }
+        // So no row may be answered with the one constant for all, either.
+        for one in &view.answer.to_use.one {
+            let Some((_, bound)) = one.split_once("at most ") else { continue };
+            let bound: f64 = bound.split(' ').next().expect("a number").parse().expect(one);
+            let open = view.answer.to_use.rows.iter().filter(|row| row.standing == Standing::Open);
+            let most = open.filter_map(|row| row.within).fold(0.0, f64::max);
+            assert!(most * 100.0 <= bound, "{seed}: {one}, beside {most}");
+        }
+    }
+    assert!(told > 12, "{told}");
+}
+
+#[test]
 fn what_was_confirmed_to_be_slow_is_to_be_avoided() {
     let view = view(&noisy(0.05));
     let lines = &view.answer.avoid;

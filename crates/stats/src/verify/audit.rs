@@ -52,7 +52,7 @@ fn audits(dearer: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> 
     for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d1);
         let costs = costs(vec![dearer, 0.0, 0.0], noise, blocks, &mut random);
-        let Some(audit) = audit(&costs, 0, LEVEL, MARGIN.ln_1p()) else { continue };
+        let Some(audit) = audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0) else { continue };
         found.contradicted.count(audit.finding == Finding::Contradicts);
         found.covered.count(audit.bound().is_some_and(|bound| dearer <= bound));
         found.by_mean.count(audit.rivals.iter().any(|rival| rival.mean > MARGIN.ln_1p()));
@@ -68,7 +68,7 @@ fn sessions(scale: Scale, seed: u64) -> Vec<Row> {
             let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d2);
             let mean = |random: &mut Stream| {
                 let costs = costs(vec![dearer, 0.0], Noise::LogNormal, 1, random);
-                audit(&costs, 0, LEVEL, MARGIN.ln_1p()).and_then(|audit| Some(audit.rivals.first()?.mean))
+                audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0).and_then(|audit| Some(audit.rivals.first()?.mean))
             };
             let means: Vec<f64> = (0..QUESTIONS).filter_map(|_| mean(&mut random)).collect();
             tally.count(together(&means, LEVEL, MARGIN.ln_1p()).1 == Finding::Contradicts);

@@ -11,7 +11,8 @@ pub struct AuditView {
     pub choice: CellId,
     /// Whom it was compared with.
     pub rivals: Vec<AuditRival>,
-    /// `holds`: within the margin of every rival; `contradicts`: a rival is cheaper by more than the margin; `open`.
+    /// `holds`: within the margin of every rival; `contradicts`: a rival is cheaper by more than the margin,
+    /// of an open choice beyond what its confirmation found; `open`.
     #[schemars(extend("enum" = ["holds", "contradicts", "open"]))]
     pub finding: &'static str,
     /// So much dearer than its rivals the choice is at most there, as a share; `null` where blocks are too few.
@@ -46,7 +47,8 @@ pub struct AuditSummary {
     pub hold: usize,
     /// Those in which it is contradicted.
     pub contradicted: usize,
-    /// How much dearer than the runner-up the choice is in the mean group, as a share.
+    /// How much dearer than the runner-up the choice is in the mean group, as a share; of a choice that was not shown to be
+    /// as good, beyond what its confirmation found.
     pub dearer: Option<f64>,
     /// Lower end of the interval of that, with the groups as replicates; `null` where they are too few.
     pub dearer_lower: Option<f64>,

@@ -95,7 +95,8 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
     }
     let worst = |level: &Level| {
         let least = |group: &&GroupView| {
-            let of_level = candidates(view, group).filter(|cell| cell.level(factor) == *level);
+            let of_level =
+                candidates(view, group).filter(|cell| cell.level(factor) == *level && is_good(view, group, cell));
             of_level.filter_map(|cell| cell.above_best_upper).reduce(f64::min)
         };
         let bounds: Option<Vec<f64>> = asked.iter().map(least).collect();
@@ -117,8 +118,8 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
     })
 }
 
-/// May be the best of its group, or is shown to be within the margin of it.
+/// May be the best of its group, or is shown to be within the margin of it; and slow trials do not speak against it.
 fn is_good(view: &View, group: &GroupView, cell: &CellView) -> bool {
-    let proven = group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id);
-    group.best_set.contains(&cell.id) || proven || cell.above_best_upper.is_some_and(|bound| bound <= view.plan.margin)
+    let within = || cell.above_best_upper.is_some_and(|bound| bound <= view.plan.margin);
+    !group.spoken_against.contains(&cell.id) && (group.best_set.contains(&cell.id) || within())
 }
