@@ -3,12 +3,13 @@
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{count_rate, significant};
 use bytegauge_model::{Level, Stage, factor};
+use serde_json::Value;
 
 use crate::View;
 use crate::outward::ends;
 pub use crate::phrase::rate_unit;
 use crate::sentence::percent;
-use crate::view::document::{CellView, Estimate, GroupView, Standing, VerdictView};
+use crate::view::document::{AvoidView, CellView, Estimate, Factors, GroupView, Standing, VerdictView};
 
 /// What is not known.
 pub const UNKNOWN: &str = "–";
@@ -26,14 +27,21 @@ pub enum Mark {
     BestHere,
     /// May be the best.
     BestSet,
+    /// Its level is to be avoided, whatever its own median.
+    Avoid,
     /// None of these.
     None,
 }
 
 impl Mark {
     /// The marks that a legend explains.
-    pub const SHOWN: [Mark; 5] =
-        [Mark::Recommended, Mark::EnoughHere, Mark::BestConfirmed, Mark::BestHere, Mark::BestSet];
+    pub const SHOWN: [Mark; 6] =
+        [Mark::Recommended, Mark::EnoughHere, Mark::BestConfirmed, Mark::BestHere, Mark::BestSet, Mark::Avoid];
+
+    /// Whether it is what a verdict names.
+    pub fn is_named(self) -> bool {
+        !matches!(self, Mark::BestSet | Mark::Avoid | Mark::None)
+    }
 
     /// One character; colour never stands alone.
     pub fn symbol(self) -> &'static str {
@@ -43,6 +51,7 @@ impl Mark {
             Mark::BestConfirmed => "▷",
             Mark::BestHere => "◇",
             Mark::BestSet => "●",
+            Mark::Avoid => "✗",
             Mark::None => " ",
         }
     }
@@ -72,6 +81,7 @@ impl<'a> Marks<'a> {
             () if named => Mark::BestConfirmed,
             () if named_here && !proven => Mark::BestHere,
             () if self.group.best_set.contains(&cell.id) => Mark::BestSet,
+            () if self.group.avoid.iter().any(|found| is_of(found, cell)) => Mark::Avoid,
             () => Mark::None,
         }
     }
@@ -90,9 +100,17 @@ impl<'a> Marks<'a> {
             Mark::BestConfirmed => "best bounded, not proven",
             Mark::BestHere => "best bounded in this profile, not proven",
             Mark::BestSet => "may be the best",
+            Mark::Avoid => "to be avoided",
             Mark::None => "",
         }
     }
+}
+
+/// Whether a cell has a level that is to be avoided; of a level of which some cells are, whether it is one of them.
+fn is_of(found: &AvoidView, cell: &CellView) -> bool {
+    let has = |name: &String, level: &Value| cell.factors.get(name) == Some(level);
+    let is_one = |with: &Factors| with.iter().all(|(name, level)| has(name, level));
+    has(&found.factor, &found.level) && (found.with.is_empty() || found.with.iter().any(is_one))
 }
 
 /// How far a verdict is believed: as the row says among what to use that stands for all of its groups, or for the first.

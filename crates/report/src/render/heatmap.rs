@@ -11,7 +11,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, Level, factor};
 
 use super::cell_text::{Mark, Marks, cell_rate, compact_level, is_confirmed, rate, rate_unit, rounded, scale};
-use super::paint::Paint;
+use super::paint::{Paint, wrap};
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
 
@@ -67,8 +67,7 @@ fn fields<'a>(
     across: &str,
 ) -> BTreeMap<(Level, Level), &'a CellView> {
     let merit = |cell: &CellView| {
-        let named = !matches!(marks.of(cell), Mark::BestSet | Mark::None);
-        (named, is_confirmed(cell), cell.estimate.median.unwrap_or(0.0).to_bits())
+        (marks.of(cell).is_named(), is_confirmed(cell), cell.estimate.median.unwrap_or(0.0).to_bits())
     };
     let mut fields: BTreeMap<(Level, Level), &CellView> = BTreeMap::new();
     for cell in cells {
@@ -124,6 +123,9 @@ fn grid(
                     let text = match (numbers, is_confirmed(cell)) {
                         (false, _) => framed(&tenth(median, most), marks.of(cell), field),
                         (true, true) => framed(&fixed(median / unit), marks.of(cell), field),
+                        (true, false) if marks.of(cell) == Mark::Avoid => {
+                            format!("{:>field$}", format!("{}({})", Mark::Avoid.symbol(), rounded(median / unit)))
+                        }
                         (true, false) => format!("{:>field$}", format!("({})", rounded(median / unit))),
                     };
                     shaded(&text, median / most, paint)
@@ -134,6 +136,23 @@ fn grid(
         lines.push(line.trim_end().to_owned());
     }
     lines
+        .extend(legend(&fields, marks, numbers).iter().flat_map(|text| wrap(text, width)).map(|line| paint.dim(&line)));
+    lines
+}
+
+/// What frames a number, and why that need not be the largest one.
+fn legend(fields: &BTreeMap<(Level, Level), &CellView>, marks: &Marks, numbers: bool) -> Option<String> {
+    let used = |mark: &Mark| fields.values().any(|cell| marks.of(cell) == *mark);
+    let each: Vec<String> = Mark::SHOWN
+        .into_iter()
+        .filter(used)
+        .map(|mark| {
+            let (left, right) = frame(mark);
+            let right = if numbers && mark != Mark::Avoid { format!("…{right}") } else { String::new() };
+            format!("{left}{right} {}", marks.meaning(mark))
+        })
+        .collect();
+    (!each.is_empty()).then(|| format!("{}: by comparisons within blocks, and not by these medians", each.join("   ")))
 }
 
 fn bars(cells: &[&CellView], marks: &Marks, name: &str, width: usize, paint: Paint) -> Vec<String> {
@@ -183,15 +202,21 @@ fn tenth(value: f64, most: f64) -> String {
     (((value / most) * 10.0) as usize).min(9).to_string()
 }
 
-fn framed(text: &str, mark: Mark, field: usize) -> String {
-    let (left, right) = match mark {
+/// What stands on either side of a number.
+fn frame(mark: Mark) -> (&'static str, &'static str) {
+    match mark {
         Mark::Recommended => ("▶", "◀"),
         Mark::EnoughHere => ("◆", "◆"),
         Mark::BestHere => ("◇", "◇"),
         Mark::BestConfirmed => ("▷", "◁"),
         Mark::BestSet => ("[", "]"),
+        Mark::Avoid => (mark.symbol(), " "),
         Mark::None => (" ", " "),
-    };
+    }
+}
+
+fn framed(text: &str, mark: Mark, field: usize) -> String {
+    let (left, right) = frame(mark);
     if field < 3 { format!("{left}{text}") } else { format!("{:>field$}", format!("{left}{text:>4}{right}")) }
 }
 

@@ -31,7 +31,7 @@ impl<'a> Rows<'a> {
     /// The cell that the verdict names, or the first.
     pub fn named(&self, marks: &Marks) -> Option<&'a CellView> {
         let of_mark = |mark| self.cells.iter().find(|cell| marks.of(cell) == mark);
-        Mark::SHOWN.into_iter().find_map(of_mark).or(self.cells.first()).copied()
+        Mark::SHOWN.into_iter().filter(|mark| *mark != Mark::Avoid).find_map(of_mark).or(self.cells.first()).copied()
     }
 }
 

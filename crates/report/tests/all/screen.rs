@@ -296,6 +296,23 @@ fn a_program_with_one_constant_is_told_which() {
 }
 
 #[test]
+fn maps_and_tables_mark_what_is_to_be_avoided() {
+    let plan = noisy(0.05);
+    let bars = view(&plan);
+    let grid = view(&Plan { write_sizes: vec![4096, 65_536], finalists: 6, ..plan });
+    for view in [&bars, &grid] {
+        let full = render::terminal::full(view, &render::TerminalStyle::default());
+        let avoided = view.groups.iter().flat_map(|group| &group.avoid).count();
+        assert!(avoided >= view.groups.len(), "{full}");
+        // In the table and in the map, never without a word of what it means.
+        let marked = full.lines().filter(|line| line.contains('\u{2717}') && !line.contains("avoided")).count();
+        assert!(marked >= 2 * avoided && full.contains("\u{2717} to be avoided"), "{full}");
+    }
+    let full = render::terminal::full(&grid, &render::TerminalStyle::default());
+    assert!(full.contains("by comparisons within blocks, and not by these medians"), "{full}");
+}
+
+#[test]
 fn nothing_is_bounded_more_closely_than_what_an_open_row_names() {
     let mut told = 0;
     for seed in 1..=12 {
