@@ -296,7 +296,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
         h("span", { class: `mark ${marked(row)}` }, mark),
         ` ${shown}`,
       ),
-      h("small", {}, row.within == null ? "" : ` ${upTo(row.within)}`),
+      h("small", {}, row.within != null ? ` ${upTo(row.within)}` : row.times != null ? ` ${manyTimes(row.times)}` : ""),
     );
   };
   const rows = grid.cells.map((cells, at) =>

@@ -369,7 +369,11 @@ inBrowser("the answers in a browser", () => {
         [2, 3],
       ],
     };
+    const row = view.answer.use.rows[1];
+    if (row) Object.assign(row, { standing: "doubtful", within: null, times: 4.53 });
     const { page, trouble } = await open(fileOf([view]));
+    const field = await page.locator("#answers .grid td").allTextContents();
+    expect(field.join(" | ").replaceAll("\u00a0", " "), "how little is known of it").toContain("up to 4.6 ×");
     const places = await page
       .locator("#answers .grid, #answers ol.answers")
       .evaluateAll((all) => all.map((each) => each.tagName));

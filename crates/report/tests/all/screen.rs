@@ -296,6 +296,26 @@ fn a_program_with_one_constant_is_told_which() {
 }
 
 #[test]
+fn questions_without_an_answer_share_a_row_and_its_worst_bound() {
+    let mut shared = 0;
+    for seed in 1..=6 {
+        let placements = vec!["cross-core", "same-cpu", "unpinned"];
+        let view = view(&Plan { seed, placements, profiles: vec!["drain", "sum"], ..noisy(2.0) });
+        for row in view.answer.to_use.rows.iter().filter(|row| row.times.is_some() && !row.one_for_all) {
+            let bound =
+                |id: &bytegauge_model::GroupId| view.groups.iter().find(|group| group.id == *id)?.recommendation.bound;
+            let all: Vec<f64> = row.groups.iter().filter_map(bound).map(|bound| 1.0 + bound).collect();
+            let most = all.iter().copied().fold(0.0, f64::max);
+            let note = row.note.as_ref().expect("why there is no answer");
+            assert!(row.within.is_none() && (row.times.unwrap_or(0.0) - most).abs() < 1e-9, "{row:?}: {all:?}");
+            assert!(note.contains("may take"), "{note}");
+            shared += usize::from(all.iter().any(|times| (times - most).abs() > 0.1));
+        }
+    }
+    assert!(shared > 0, "bounds that differ kept all questions apart");
+}
+
+#[test]
 fn maps_and_tables_mark_what_is_to_be_avoided() {
     let plan = noisy(0.05);
     let bars = view(&plan);

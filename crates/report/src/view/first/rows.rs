@@ -489,6 +489,10 @@ fn higher_median(standings: impl Iterator<Item = Standing>) -> Option<String> {
 /// Rows that agree in all but their level of one condition, as one row.
 fn merged(drafts: Vec<Draft>, name: &str) -> Vec<Draft> {
     let mut kept: Vec<Draft> = Vec::new();
+    // Where there is no answer yet the note says no more than how many times the best's it may take.
+    fn said(row: &UseRow) -> (bool, Option<&String>) {
+        (row.times.is_some(), row.note.as_ref().filter(|_| row.times.is_none()))
+    }
     for draft in drafts {
         let others = |draft: &Draft| {
             let others = draft.conditions.iter().filter(|(factor, _)| factor != name).cloned();
@@ -497,8 +501,8 @@ fn merged(drafts: Vec<Draft>, name: &str) -> Vec<Draft> {
         let same = |kept: &&mut Draft| {
             let (a, b) = (&kept.row, &draft.row);
             others(kept) == others(&draft)
-                && (&a.choice, &a.who, a.standing, a.one_for_all, &a.note)
-                    == (&b.choice, &b.who, b.standing, b.one_for_all, &b.note)
+                && (&a.choice, &a.who, a.standing, a.one_for_all, said(a))
+                    == (&b.choice, &b.who, b.standing, b.one_for_all, said(b))
                 && a.standing != Standing::Nothing
         };
         match kept.iter_mut().find(same) {
@@ -522,6 +526,9 @@ fn join(into: &mut Draft, draft: Draft, name: &str) {
     a.rate = reduce(a.rate, b.rate, f64::min);
     a.rate_all = reduce(a.rate_all, b.rate_all, f64::min);
     a.within = a.within.zip(b.within).map(|(a, b)| a.max(b));
+    if b.times > a.times {
+        a.note = b.note;
+    }
     a.times = reduce(a.times, b.times, f64::max);
     a.cost = reduce(a.cost, b.cost, f64::max);
     a.p99_ns = reduce(a.p99_ns, b.p99_ns, f64::max);
