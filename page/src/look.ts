@@ -202,6 +202,25 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
 /** Below, names stand above their rows. */
 export const NARROW = 640;
 
+/** The width of a letter, at most, and the height of a line; pixels. */
+const [LETTER, LINE] = [7, 13];
+
+/** A name in lines of so many letters at most, broken between words; what has no room in the last of them ends with `…`. */
+export function inLines(name: string, letters: number, most: number): string[] {
+  const lines: string[] = [];
+  for (const word of name.split(" ")) {
+    const joined = [...lines.slice(-1), word].join(" ");
+    if (lines.length > 0 && joined.length <= letters) lines[lines.length - 1] = joined;
+    else for (let from = 0; from < word.length; from += letters) lines.push(word.slice(from, from + letters));
+  }
+  if (lines.length <= most) return lines;
+  const last = `${lines[most - 1]} ${lines[most]}`.slice(0, letters - 1).trimEnd();
+  return [...lines.slice(0, most - 1), `${last}…`];
+}
+
+/** Lines that a name may have above its row, and beside it. */
+const LINES_MAX = { above: 4, beside: 2 };
+
 /** Rows with names: how wide the names are, how high a row is, and what writes them. On a narrow page they stand above. */
 export function rows<Row extends { id: string }>(
   all: Row[],
@@ -214,6 +233,11 @@ export function rows<Row extends { id: string }>(
   const narrow = width < NARROW;
   const longest = Math.max(...all.map((row) => name(row).length), 1);
   const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
+  const letters = Math.floor((narrow ? width - 20 : left - 4) / LETTER);
+  const lines = new Map(
+    all.map((row) => [row.id, inLines(name(row), letters, LINES_MAX[narrow ? "above" : "beside"])]),
+  );
+  const more = narrow ? LINE * (Math.max(...[...lines.values()].map((each) => each.length), 1) - 1) : 0;
   const y: Plot.ScaleOptions = {
     type: "band",
     domain: all.map((row) => row.id),
@@ -222,14 +246,12 @@ export function rows<Row extends { id: string }>(
   };
   const names = Plot.text(all, {
     y: "id",
-    text: name,
+    text: (row: Row) => lines.get(row.id)?.join("\n") ?? "",
     frameAnchor: "left",
-    // Above their rows they stand on lines of the drawing.
-    ...(narrow ? { dy: -reach - 9, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
+    // Above their rows they stand on lines of the drawing, and grow upwards.
+    ...(narrow ? { lineAnchor: "bottom", dy: -reach - 4, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
     textAnchor: "start",
     fill: ink(),
-    lineWidth: (narrow ? width - 20 : left) / 13,
-    textOverflow: "ellipsis-end",
   });
-  return { narrow, left, y, names, height: all.length * (narrow ? 30 + 2 * reach : highest) };
+  return { narrow, left, y, names, height: all.length * (narrow ? 30 + 2 * reach + more : highest) };
 }

@@ -71,6 +71,32 @@ inBrowser("the figures in a browser", () => {
     }
   });
 
+  test("long names are read whole on a phone", async () => {
+    const name = "read 64 KiB, write 256 KiB, SO_RCVBUF 4 MiB, SO_SNDBUF 4 MiB, TCP_CONGESTION cubic, nodelay off";
+    const cells = ["a", "b", "c"].map((id, at) =>
+      cell({ id, factors: { read_size: 2 ** at }, bound: [0, 0.04 + at / 10], label: `${name}, quickack ${id}` }),
+    );
+    const { page } = await open(fileOf([session(cells)]), { viewport: { width: 360, height: 800 } });
+    const drawing = page.locator("#forest svg").first();
+    const texts = (await drawing.locator("text").allTextContents()).map((text) => text.replaceAll(/\s+/g, ""));
+    for (const id of ["a", "b", "c"])
+      expect(
+        texts.filter((text) => text.endsWith(`${name}, quickack ${id}`.replaceAll(" ", ""))),
+        id,
+      ).toHaveLength(1);
+    // Neither beyond an edge, nor on each other.
+    const boxes = await drawing.evaluate((drawing) => {
+      const all = [...drawing.querySelectorAll("text")].filter((each) => each.textContent?.includes("quickack"));
+      const { left, right, top } = drawing.getBoundingClientRect();
+      return all.map((each) => {
+        const box = each.getBoundingClientRect();
+        return { left: box.left - left, right: right - box.right, top: box.top - top, bottom: box.bottom - top };
+      });
+    });
+    for (const { left, right, top } of boxes) expect(Math.min(left, right, top)).toBeGreaterThanOrEqual(0);
+    for (const [at, box] of boxes.entries()) expect(box.top).toBeGreaterThan(boxes[at - 1]?.bottom ?? 0);
+  });
+
   test("any factor may be the axis, and the choice keeps the focus", async () => {
     const { page, trouble } = await open(fileOf([grid(5, 4)]));
     const across = page.locator("#sweep select").first();

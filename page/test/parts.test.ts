@@ -15,6 +15,7 @@ import { percentileOf } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
 import { axes, told, topOf } from "../src/figures/sweep";
 import { halves, rootTicks } from "../src/figures/forest";
+import { inLines } from "../src/look";
 import { logarithmic } from "../src/look";
 import { costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
@@ -467,4 +468,12 @@ describe("calls that failed", () => {
       "Reset while new-phase (<c2>): it closed.",
     ]);
   });
+});
+
+test("a name is broken between words, and cut only where it has no room", () => {
+  expect(inLines("read 64 KiB, write 1 MiB", 40, 2)).toEqual(["read 64 KiB, write 1 MiB"]);
+  expect(inLines("read 64 KiB, write 1 MiB", 14, 2)).toEqual(["read 64 KiB,", "write 1 MiB"]);
+  expect(inLines("read 64 KiB, write 1 MiB", 14, 1)).toEqual(["read 64 KiB,…"]);
+  expect(inLines("/a/name/without/end", 8, 3)).toEqual(["/a/name/", "without/", "end"]);
+  expect(inLines("", 8, 3)).toEqual([]);
 });
