@@ -34,11 +34,13 @@ fn word(name: &str, levels: &[Level]) -> Option<String> {
     // Each is named: a range would speak for levels between them that have another answer.
     let texts: Vec<String> = match unit(name).filter(|_| first.number().is_some()) {
         Some(_) => levels.iter().map(|level| compact(name, level)).collect(),
+        None if name == "request" => levels.iter().map(|value| level(name, value)).collect(),
         None => levels.iter().filter_map(|level| one(name, level)).collect(),
     };
     let unit = unit(name).filter(|_| first.number().is_some()).map_or_else(String::new, |unit| format!(" {unit}"));
     let (last, others) = texts.split_last()?;
-    Some(if others.is_empty() { format!("{last}{unit}") } else { format!("{} and {last}{unit}", others.join(", ")) })
+    let all = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
+    Some(if name == "request" { calls_of(&all) } else { format!("{all}{unit}") })
 }
 
 fn one(name: &str, value: &Level) -> Option<String> {
@@ -62,6 +64,7 @@ fn one(name: &str, value: &Level) -> Option<String> {
         ("i_am", "writer") => "you write".into(),
         ("i_am", "relay") => "you relay".into(),
         ("i_am", "both") => "both yours".into(),
+        ("request", _) => calls_of(&level(name, value)),
         ("mode" | "placement", _) => text,
         ("write_size" | "read_size", _) => format!("peer {text}"),
         _ => match unit(name) {
@@ -71,11 +74,15 @@ fn one(name: &str, value: &Level) -> Option<String> {
     })
 }
 
+/// Calls by their size: `calls of 1 KiB`.
+fn calls_of(size: &str) -> String {
+    format!("calls of {size}")
+}
+
 /// What a number counts, said behind it.
 fn unit(name: &str) -> Option<&'static str> {
     Some(match name {
         "flows" => "flows",
-        "request" => "B calls",
         "idle_flows" => "idle",
         "competing_flows" => "competing",
         "rate" | "call_rate" => "offered",
@@ -122,7 +129,7 @@ pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
             "steady" => "connections past their first moments".into(),
             other => format!("connections {other}"),
         }),
-        "request" => Some(format!("calls of {}", level(name, value))),
+        "request" => Some(calls_of(&level(name, value))),
         "flows" if value.number() == Some(1) && conditions.workload() != Workload::Call => None,
         "read_size" | "write_size" if *conditions.get("i_am") != Level::Absent => None,
         _ => {
@@ -232,10 +239,12 @@ mod tests {
     fn questions_are_short() {
         let levels = levels(&[("transport", "tcp"), ("placement", "cross-core"), ("flows", "50"), ("request", "128")]);
         let names = ["transport", "placement", "flows", "request"].map(str::to_owned);
-        assert_eq!(brief(&levels, &names), "TCP, 2 CPUs, 50 flows, 128 B calls");
+        assert_eq!(brief(&levels, &names), "TCP, 2 CPUs, 50 flows, calls of 128 B");
         assert_eq!(brief(&levels, &names[..2]), "TCP, 2 CPUs");
         let several = [("flows".to_owned(), [1, 50, 1000].map(Level::Number).to_vec())];
         assert_eq!(brief_of_several(&several), "1, 50 and 1000 flows");
+        let several = [("request".to_owned(), [128, 1024, 10_240].map(Level::Number).to_vec())];
+        assert_eq!(brief_of_several(&several), "calls of 128 B, 1 KiB and 10 KiB");
     }
 
     #[test]

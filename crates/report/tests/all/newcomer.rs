@@ -125,7 +125,7 @@ fn a_twin_of_another_choice_is_told_by_its_name() {
 #[test]
 fn a_line_of_a_survey_ends_with_its_numbers() {
     let mut view = bounded(|bound| (0.3..0.9).contains(&bound));
-    view.answer.to_use.rows[0].question = "TCP, 2 CPUs, 1000 flows, 1 KiB calls, 20 competing".into();
+    view.answer.to_use.rows[0].question = "TCP, 2 CPUs, 1000 flows, calls of 1 KiB, 20 competing".into();
     let brief = render::brief::render(&view, 4, 70, "bytegauge").join("\n");
     assert!(brief.chars().count() <= 70 && brief.ends_with(" %)"), "{brief}");
     assert!(brief.contains("TCP") && brief.contains('…') && !brief.contains(" 20"), "{brief}");
