@@ -13,7 +13,8 @@ import {
   type View,
 } from "./data";
 import { h, table } from "./dom";
-import { capital, costName, digits, duration, manyTimes, moreOf, percent, range, sentence, upTo } from "./format";
+import { capital, costName, digits, duration, moreOf, percent, sentence } from "./format";
+import { manyTimes, range, upTo } from "./outward";
 import { hinted, type Told, words } from "./words";
 
 type Mark = UseRow["standing"] | "contested";

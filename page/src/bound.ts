@@ -2,7 +2,8 @@
 // 100 % are both seen; what reaches beyond the end of the scale has an arrow.
 
 import { svg } from "./dom";
-import { atMost, manyTimes, percent } from "./format";
+import { percent } from "./format";
+import { atLeast, atMost, manyTimes } from "./outward";
 
 export const REACH = 4;
 const WIDTH = 178;
@@ -37,7 +38,7 @@ export function inWords({ lower, upper, times, second, margin, proven, more }: B
   const told = (share: number) =>
     atMost(share).startsWith(">") ? `maybe ${atMost(share)}` : `at most ${atMost(share)}`;
   const both = lower != null && lower > 0 && !atMost(upper).startsWith(">");
-  const takes = both ? `between ${percent(lower)} and ${atMost(upper)}` : told(upper);
+  const takes = both ? `between ${atLeast(lower)} and ${atMost(upper)}` : told(upper);
   const again = second == null ? "" : `; by its second trials ${told(second)}`;
   return `takes ${takes} ${more} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
 }

@@ -1,4 +1,5 @@
-// Numbers for people: binary prefixes for bytes, decimal ones for counts, three significant digits.
+// Numbers for people: binary prefixes for bytes, decimal ones for counts, three significant digits, to the nearest. Bounds and
+// the ends of intervals are not (outward.ts).
 
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
 const DECIMAL = ["", "k", "M", "G", "T"];
@@ -93,35 +94,11 @@ export function count(value: number): string {
 
 /** A share as a percentage, with as many digits as the document's texts have: 5 %, 0.16 %, 28.5 %, 304 %. */
 export function percent(share: number): string {
-  return `${trimmed(share * 100, Math.abs(share) >= 0.1 ? 3 : 2)}\u00a0%`;
+  return perCent(trimmed(share * 100, Math.abs(share) >= 0.1 ? 3 : 2));
 }
 
-/** From here on a bound says that nothing is known, and its number would say more. */
-const BOUND_MAX = 9;
-
-/** A share that something is at most, rounded up as the terminal does: what is not within 5 % does not read so. */
-export function atMost(share: number): string {
-  if (share >= BOUND_MAX) return `>${percent(BOUND_MAX)}`;
-  const parts = share >= 0.1 ? 100 : 1000;
-  return percent(Math.max(0, Math.ceil(share * parts - 1e-9)) / parts);
-}
-
-/** A bound as it stands in a table: `≤ 6.3 %`, or that it is beyond what is told. */
-export function upTo(share: number): string {
-  const most = atMost(share);
-  return most.startsWith(">") ? most : `≤ ${most}`;
-}
-
-/** So many times as much, rounded up to two digits as on the terminal: `up to 4.6 ×`. */
-export function manyTimes(times: number): string {
-  if (times >= 1 + BOUND_MAX) return `over ${1 + BOUND_MAX}\u00a0×`;
-  const parts = 10 ** (1 - Math.floor(Math.log10(times)));
-  return `up to ${trimmed(Math.ceil(times * parts - 1e-9) / parts)}\u00a0×`;
-}
-
-/** How much more something takes, from its bound from below to that from above. */
-export const range = (lower: number | null | undefined, upper: number): string =>
-  upper >= BOUND_MAX ? `at least ${percent(lower ?? 0)}` : `${percent(lower ?? 0)} to ${atMost(upper)}`;
+/** A number of per cent. */
+export const perCent = (text: string): string => `${text}\u00a0%`;
 
 /** A value in its base unit, as the document names it. */
 export function quantity(value: number, unit: string | null | undefined): string {
@@ -143,17 +120,6 @@ export function quantity(value: number, unit: string | null | undefined): string
         ? scaled(value, 1000, DECIMAL, ` ${unit}`).replace(" ", "\u00a0")
         : `${count(value)}\u00a0${unit}`;
   }
-}
-
-/** A middle with its interval in brackets, all in the unit that suits the middle: 1.34 GiB/s (0.98 to 1.67). */
-export function withInterval(
-  { mid, lower, upper }: { mid: number; lower: number | null; upper: number | null },
-  unit: string,
-): string {
-  if (lower == null || upper == null) return quantity(mid, unit);
-  const { name, divisor } = axisUnit(unit, mid);
-  const one = (value: number) => trimmed(value / divisor);
-  return `${one(mid)}\u00a0${name.replaceAll(" ", "\u00a0")} (${one(lower)} to ${one(upper)})`;
 }
 
 /** What something takes more of, in a word: `more CPU time` of `cpu_ns_per_byte`. */

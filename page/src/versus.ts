@@ -4,7 +4,8 @@
 import { cellOf, groupOf, limitName, type View } from "./data";
 import { h, table } from "./dom";
 import { differences, FAR } from "./figures/differences";
-import { axisUnit, digits, duration, percent, withInterval } from "./format";
+import { axisUnit, digits, duration, percent } from "./format";
+import { ends, withInterval } from "./outward";
 import type { Figure } from "./frame";
 import { costOf } from "./measure";
 import type { Looking } from "./state";
@@ -68,7 +69,7 @@ function both(view: View, { a, b }: NonNullable<View["versus"]>): HTMLElement | 
     const found = cellOf(view, cell);
     const { lower, upper } = found?.estimate ?? {};
     const [spent, one] = [found && cost?.of(found), (value: number) => digits(value / divisor)];
-    const interval = lower == null || upper == null ? "–" : `${one(lower)} to ${one(upper)}`;
+    const interval = lower == null || upper == null ? "–" : ends(lower / divisor, upper / divisor);
     const limit = found?.limit;
     return h(
       "tr",

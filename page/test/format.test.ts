@@ -8,17 +8,12 @@ import {
   digits,
   duration,
   logTicks,
-  manyTimes,
-  atMost,
   percent,
   quantity,
-  range,
   sentence,
   size,
   trimmed,
   unbroken,
-  upTo,
-  withInterval,
 } from "../src/format";
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
@@ -65,14 +60,6 @@ describe("numbers for people", () => {
   test("digits are counted after rounding", () => {
     expect([digits(9.98, 2), digits(0.9996), digits(99.95), digits(9.94, 2)]).toEqual(["10", "1.00", "100", "9.9"]);
   });
-  test("a middle with its interval, all in the unit that suits the middle", () => {
-    const told = (mid: number, lower: number | null, upper: number | null, unit: string) =>
-      plain(withInterval({ mid, lower, upper }, unit));
-    expect(told(1.5 * 2 ** 30, 2 ** 29, 2 ** 31, "bytes/s")).toBe("1.5 GiB/s (0.5 to 2)");
-    expect(told(7.57e6, 971e3, 15.6e6, "NOPs/s")).toBe("7.57 M NOPs/s (0.971 to 15.6)");
-    expect(told(7.57e6, null, null, "NOPs/s")).toBe("7.57 M NOPs/s");
-    expect(told(900, 800, 1000, "calls/s")).toBe("900 calls/s (800 to 1000)");
-  });
   test("what costs more where something is dearer", () => {
     expect(["ns_per_byte", "cpu_ns_per_call", "ns_per_nop"].map(costName)).toEqual([
       "time a byte",
@@ -97,14 +84,6 @@ describe("numbers for people", () => {
   });
 });
 
-describe("bounds", () => {
-  test("are rounded up, and as the terminal rounds them", () => {
-    expect(
-      [0, 0.017, 0.05, 0.0504, 0.06228, 0.321, 1.561].map((share) => atMost(share).replace("\u00a0", " ")),
-    ).toEqual(["0 %", "1.7 %", "5 %", "5.1 %", "6.3 %", "33 %", "157 %"]);
-  });
-});
-
 describe("words beside numbers", () => {
   test("one of something, and many", () => {
     expect([counted(1, "block"), counted(2, "block"), counted(0, "cell")]).toEqual(["1 block", "2 blocks", "0 cells"]);
@@ -118,20 +97,6 @@ describe("words beside numbers", () => {
       "4.51 MiB",
       "1 B",
       "4 MiB",
-    ]);
-  });
-  test("a bound is rounded up wherever it stands, and one that says nothing has no number", () => {
-    expect([upTo(0.06228), upTo(15.77)].map(plain)).toEqual(["≤ 6.3 %", ">900 %"]);
-    expect([2, 2.81, 9.95, 10].map(manyTimes).map(plain)).toEqual([
-      "up to 2 ×",
-      "up to 2.9 ×",
-      "up to 10 ×",
-      "over 10 ×",
-    ]);
-    expect([range(null, 0.06228), range(0.77, 1.851), range(0.08, 44)].map(plain)).toEqual([
-      "0 % to 6.3 %",
-      "77 % to 186 %",
-      "at least 8 %",
     ]);
   });
 });

@@ -84,7 +84,8 @@ describe("differences", () => {
   test("of two, twice as long lies as far on either side, and all numbers are on one scale", () => {
     expect(ratio.place(-1)).toBe(-ratio.place(1));
     for (const share of [-2.36, 0, 0.05, 1.8]) expect(ratio.share(ratio.place(share))).toBeCloseTo(share);
-    const told = (...shares: number[]) => shares.map(slower(shares)).map((text) => text.replace("\u00a0", " "));
+    const told = (...shares: number[]) =>
+      shares.map((share) => slower(shares)(share)).map((text) => text.replace("\u00a0", " "));
     expect(told(-2.36, -0.096, 1.8)).toEqual(["3.36 ×", "1.1 ×", "2.8 ×"]);
     expect(told(-0.1, 0.02, 0.4)).toEqual(["10 %", "2 %", "40 %"]);
     const ticks = ratioTicks(ratio.place(-2.5), ratio.place(2), 12);

@@ -145,32 +145,33 @@ mod tests {
         1e-9 * value.abs().max(1.0)
     }
 
+    /// What the page prints alike: `page/test/outward.test.ts` reads the same table.
     #[test]
-    fn what_is_at_least_is_rounded_down() {
-        let check = |share: f64, expected: [&str; 2]| assert_eq!([at_least(share), percent_up(share)], expected);
-        check(0.1259, ["12.5 %", "12.6 %"]);
-        check(0.0386, ["3.8 %", "3.9 %"]);
-        check(0.05, ["5 %", "5 %"]);
+    fn every_example_is_rounded_outwards() {
+        let table: serde_json::Value = serde_json::from_str(include_str!("../tests/outward.json")).expect("a table");
+        let up_to_times = crate::sentence::up_to_times;
+        type Rule = fn(f64) -> String;
+        let rules: [(&str, Rule); 4] =
+            [("at_most", at_most), ("at_least", at_least), ("percent_up", percent_up), ("up_to_times", up_to_times)];
+        let rows = |name: &str| table[name].as_array().expect(name).clone();
+        let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+        for (name, rule) in rules {
+            rows(name).iter().for_each(|row| assert_eq!(rule(number(&row[0])), row[1].as_str().expect(name), "{name}"));
+        }
+        for row in rows("range") {
+            let said = range(number(&row[0]), number(&row[1])).replace('-', "−");
+            assert_eq!(said, row[2].as_str().expect("a text"));
+        }
     }
 
     #[test]
-    fn what_is_at_most_is_rounded_up() {
-        let check = |share: f64, expected: &str| assert_eq!(at_most(share), expected);
-        check(0.0504, "5.1 %");
-        check(0.05, "5 %");
-        check(0.017, "1.7 %");
-        check(0.0, "0 %");
-        check(0.321, "33 %");
-        check(12.0, ">900 %");
-    }
-
-    #[test]
-    fn intervals_have_one_scale_and_ends_that_differ() {
-        assert_eq!(range(2.786, 2.894), "2.78 to 2.9");
-        assert_eq!(range(1.00001, 1.00199), "1 to 1.002");
+    fn intervals_have_one_scale() {
         assert_eq!(whole_percents(0.0712, 0.3451), ["7", "35"]);
         let both = Scale::of(&[0.456, 0.352, 1.104]);
-        assert_eq!((both.signed(0.456), both.signed_interval(0.352, 1.104)), ("1.46 ×".into(), "1.35 × to 2.11 ×".into()));
+        assert_eq!(
+            (both.signed(0.456), both.signed_interval(0.352, 1.104)),
+            ("1.46 ×".into(), "1.35 × to 2.11 ×".into())
+        );
         assert_eq!(Scale::of(&[0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
     }
 

@@ -1,8 +1,8 @@
 // Differences with their intervals about 0, a row each: the shade is the margin, a crossed row is one that alarms.
 
 import * as Plot from "@observablehq/plot";
-import { percent, trimmed } from "../format";
 import { accent, draw, faint, ink, NARROW, paper, rows as laidOut, warn } from "../look";
+import { type End, percentOf, rounded } from "../outward";
 import { ratio, ratioTicks, slower } from "./ratio";
 
 export interface Difference {
@@ -83,10 +83,10 @@ export function differences(
   const [margin, reach] = [place(marginShare) ?? 0, place(reachShare) ?? 0];
   const longer = slower(given.flatMap(endsOf));
   const named = times
-    ? (share: number) => `${trimmed(1 + share)}\u00a0×`
+    ? (share: number, end?: End) => `${rounded(1 + share, end)}\u00a0×`
     : ratios
-      ? (at: number) => longer(ratio.share(at))
-      : signed;
+      ? (at: number, end?: End) => longer(ratio.share(at), end)
+      : (share: number, end: End = "middle") => percentOf(share, end);
   const [low, top] = domainOf(rows, margin, reach, sides);
   const clip = (share: number | null) => (share == null ? null : Math.max(low, Math.min(share, top)));
   const told = rows.some((row) => row.word);
@@ -108,9 +108,13 @@ export function differences(
   const wideEnough = (share: number, row: Difference) =>
     [row.lower, row.upper].every((end) => end == null || Math.abs(share - end) > ((top - low) * NUMBER) / wide);
   const ends = rows.flatMap((row) => {
-    const told = [row.lower, row.mid != null && wideEnough(row.mid, row) ? row.mid : null, row.upper];
-    return told.flatMap((share) =>
-      share == null || share < low || share > top ? [] : [{ id: row.id, at: share, text: named(share) }],
+    const told: [number | null, End][] = [
+      [row.lower, "lower"],
+      [row.mid != null && wideEnough(row.mid, row) ? row.mid : null, "middle"],
+      [row.upper, "upper"],
+    ];
+    return told.flatMap(([share, end]) =>
+      share == null || share < low || share > top ? [] : [{ id: row.id, at: share, text: named(share, end) }],
     );
   });
   // What is said of both sides meets at 0, where there is room.
@@ -146,7 +150,7 @@ export function differences(
         : ratios
           ? ratioTicks(low, top, (width - left) / 60)
           : Math.max(3, Math.floor((width - left) / 90)),
-      tickFormat: named,
+      tickFormat: (at: number) => named(at),
     },
     y,
     marks: [
@@ -269,16 +273,18 @@ const NUMBER = 46;
 const LETTER = 6.4;
 
 /** The numbers of a row that have no place within the axis, at one of its ends. */
-function beyond(row: Difference, end: number, low: number, named: (share: number) => string): string {
+function beyond(row: Difference, end: number, low: number, named: Named): string {
   const out = (share: number | null): share is number => share != null && (end === low ? share < low : share > end);
-  const far = end === low ? row.lower : row.upper;
-  const parts = [out(row.mid) ? named(row.mid) : "", out(far) ? `${end === low ? "from" : "to"} ${named(far)}` : ""];
+  const [far, word, side] =
+    end === low ? ([row.lower, "from", "lower"] as const) : ([row.upper, "to", "upper"] as const);
+  const parts = [out(row.mid) ? named(row.mid) : "", out(far) ? `${word} ${named(far, side)}` : ""];
   return parts.filter((part) => part !== "").join(", ");
 }
 
-const signed = (share: number): string => percent(share).replace("-", "−");
+/** A value of a row in words, by what it is of it. */
+type Named = (share: number, end?: End) => string;
 
-function interval({ mid, lower, upper }: Difference, named: (share: number) => string): string {
+function interval({ mid, lower, upper }: Difference, named: Named): string {
   const middle = mid == null ? "–" : named(mid);
-  return lower == null || upper == null ? middle : `${middle} (${named(lower)} to ${named(upper)})`;
+  return lower == null || upper == null ? middle : `${middle} (${named(lower, "lower")} to ${named(upper, "upper")})`;
 }

@@ -11,7 +11,8 @@ import {
   type View,
 } from "../data";
 import { h } from "../dom";
-import { axisUnit, count, digits, duration, moreOf, percent, range, size } from "../format";
+import { axisUnit, count, digits, duration, moreOf, percent, size } from "../format";
+import { ends, percentOf, range } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -133,7 +134,7 @@ export function cells(looking: Looking): HTMLElement | null {
       stage ?? "–",
       trials,
       estimate.median == null ? "–" : one(estimate.median),
-      estimate.lower == null || estimate.upper == null ? "–" : `${one(estimate.lower)} to ${one(estimate.upper)}`,
+      estimate.lower == null || estimate.upper == null ? "–" : ends(estimate.lower / divisor, estimate.upper / divisor),
       cell.above_best_upper == null ? "–" : range(cell.above_best_lower, cell.above_best_upper),
       mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
       limitName(limit.name),
@@ -187,7 +188,10 @@ export function environment(view: View): HTMLElement {
       "throttled",
       throttled_us == null ? "not known" : throttled_us === 0 ? "not at all" : duration(throttled_us * 1000),
     ],
-    ["the same measured twice differed by at most", twin_reach == null ? "not measured twice" : percent(twin_reach)],
+    [
+      "the same measured twice differed by at most",
+      twin_reach == null ? "not measured twice" : percentOf(twin_reach, "upper"),
+    ],
     ["harness", view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`],
     ["bytegauge", view.version],
     ["began", view.started],

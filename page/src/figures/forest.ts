@@ -2,7 +2,8 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, cellOf, limitName } from "../data";
-import { axisUnit, capital, costName, digits, percent, range, upTo, withInterval } from "../format";
+import { axisUnit, capital, costName, digits, percent } from "../format";
+import { atLeast, range, upTo, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
@@ -201,7 +202,7 @@ export function forest(looking: Looking): Figure | null {
           {
             x: end,
             y: "id",
-            text: (cell: CellView) => `at least ${percent(cell.above_best_lower ?? 0)}`,
+            text: (cell: CellView) => `at least ${atLeast(cell.above_best_lower ?? 0)}`,
             textAnchor: "end",
             dx: -8,
             fill: ink(),

@@ -14,7 +14,8 @@ import {
   limitName,
 } from "../data";
 import { h, svg } from "../dom";
-import { atMost, axisUnit, capital, digits, manyTimes, moreOf, withInterval } from "../format";
+import { axisUnit, capital, digits, moreOf } from "../format";
+import { atMost, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, isDark, NARROW, paper, thinned } from "../look";

@@ -6,6 +6,7 @@ import { h } from "../dom";
 import { capital, duration, logTicks } from "../format";
 import { type Figure, select } from "../frame";
 import { colours, DASHES, draw, heading, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
+import { withInterval } from "../outward";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -152,7 +153,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
               x: (point) => tail(point.p),
               y: (point) => Math.log2(point.mid),
               title: (point) =>
-                `${point.each.label}\n${name(point.p)} ${duration(point.mid)}${point.lower == null ? "" : ` (${duration(point.lower)} to ${duration(point.upper ?? 0)})`}`,
+                `${point.each.label}\n${name(point.p)} ${withInterval({ ...point, upper: point.upper ?? null }, "ns")}`,
               fill: paper(),
               lineHeight: 1.3,
             }),

@@ -1,7 +1,7 @@
 // A scale for which of two takes longer: ratios, so that twice as long lies as far on either side. All its numbers are of one
 // kind, as in the document's words.
 
-import { percent, trimmed } from "../format";
+import { type End, mirrored, percentOf, rounded } from "../outward";
 
 /** From here on the slower of two is told as a multiple, as in the document's words: twice as long, or longer. */
 const MULTIPLE = 1;
@@ -13,9 +13,12 @@ export const ratio = {
 };
 
 /** How much longer the slower one takes, on one scale for all numbers that stand beside each other: percentages, or multiples. */
-export function slower(shares: (number | null)[]): (share: number) => string {
+export function slower(shares: (number | null)[]): (share: number, end?: End) => string {
   const multiples = shares.some((share) => share != null && Math.abs(share) >= MULTIPLE);
-  return (share) => (multiples ? `${trimmed(1 + Math.abs(share))}\u00a0×` : percent(Math.abs(share)));
+  return (share, end = "middle") => {
+    const [size, side] = [Math.abs(share), share < 0 ? mirrored(end) : end];
+    return multiples ? `${rounded(1 + size, side)}\u00a0×` : percentOf(size, side);
+  };
 }
 
 /** Round shares to both sides of 0 that have room on a scale of ratios from `low` to `top`, as places. */

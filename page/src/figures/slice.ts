@@ -2,7 +2,8 @@
 
 import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, type FactorView, isConfirmed, level } from "../data";
-import { capital, withInterval as told } from "../format";
+import { capital } from "../format";
+import { withInterval as told } from "../outward";
 import { nothing } from "../frame";
 import { named } from "../levels";
 import { accent, draw, fromZero, heading, ink, logarithmic, paper, thinned } from "../look";

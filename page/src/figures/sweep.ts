@@ -3,7 +3,8 @@
 import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
 import { h } from "../dom";
-import { capital, count, percent, quantity, withInterval } from "../format";
+import { capital, count, percent } from "../format";
+import { upperEnd, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, held, levels, named, varying } from "../levels";
 import {
@@ -273,7 +274,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             y: () => place(most),
             dx: apart(s),
             dy: -7,
-            text: (point) => `▲ to ${quantity(point.upper ?? 0, measure.unit)}`,
+            text: (point) => `▲ to ${upperEnd(point.upper ?? 0, measure.unit)}`,
             textAnchor: numeric && s >= 0 ? "end" : "middle",
             fill: stroke,
             stroke: paper(),
