@@ -65,15 +65,15 @@ pub fn range_of_times(ns: f64, lower_ns: f64, upper_ns: f64) -> String {
 /// Differences that stand in one text: all in per cent, `12 %`, or all as multiples where one of them is large, `3.2 ×`,
 /// since nobody compares the one with the other.
 #[derive(Clone, Copy)]
-pub struct Scale {
+pub struct ShareScale {
     /// As multiples, `3 × as long`; else as percentages, `5 % longer`.
     pub multiples: bool,
 }
 
-impl Scale {
+impl ShareScale {
     /// Of the shares that are told beside each other.
-    pub fn of(shares: &[f64]) -> Scale {
-        Scale { multiples: shares.iter().any(|share| *share >= MULTIPLE) }
+    pub fn of(shares: &[f64]) -> ShareScale {
+        ShareScale { multiples: shares.iter().any(|share| *share >= MULTIPLE) }
     }
 
     /// What lies between the ends, to the nearest.
@@ -94,7 +94,7 @@ impl Scale {
         told.unwrap_or_else(|| least(0))
     }
 
-    /// [`Scale::estimate`] with its sign where it is a percentage: `+12 %`.
+    /// [`ShareScale::estimate`] with its sign where it is a percentage: `+12 %`.
     pub fn signed(self, share: f64) -> String {
         self.with_sign(self.estimate(share))
     }
@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn intervals_have_one_scale() {
         assert_eq!(whole_percents(0.0712, 0.3451), ["7", "35"]);
-        let both = Scale::of(&[0.456, 0.352, 1.104]);
+        let both = ShareScale::of(&[0.456, 0.352, 1.104]);
         assert_eq!(
             (both.signed(0.456), both.signed_interval(0.352, 1.104)),
             ("1.46 ×".into(), "1.35 × to 2.11 ×".into())
         );
-        assert_eq!(Scale::of(&[0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
+        assert_eq!(ShareScale::of(&[0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
     }
 
     proptest! {
@@ -187,7 +187,7 @@ mod tests {
             }
             let [from, to] = whole_percents(lower, upper);
             prop_assert!(number(&from) / 100.0 <= lower + slack(lower) && number(&to) / 100.0 >= upper - slack(upper));
-            for text in [range(lower, upper), Scale::of(&[lower, upper]).signed_interval(lower, upper)] {
+            for text in [range(lower, upper), ShareScale::of(&[lower, upper]).signed_interval(lower, upper)] {
                 let (from, to) = text.split_once(" to ").expect("two ends");
                 let shares = if text.contains(['%', '×']) { [share(from), share(to)] } else { [number(from), number(to)] };
                 prop_assert!(shares[0] <= lower + slack(lower) && shares[1] >= upper - slack(upper), "{lower} {upper}: {text}");

@@ -4,7 +4,7 @@ use anstyle::AnsiColor;
 
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::outward::Scale;
+use crate::outward::ShareScale;
 use crate::sentence::percent;
 use crate::view::history::{HistoryLine, HistoryView};
 
@@ -57,7 +57,7 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
 fn of_line(line: &HistoryLine) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
     let of_time = [line.longer, line.lower, line.upper].map(|longer| longer.map(of_time));
-    let told = Scale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
+    let told = ShareScale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
     let [difference, lower, upper] = of_time;
     let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", told.signed(share)));
     let interval = match (lower, upper) {

@@ -11,7 +11,7 @@ use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
 use super::settled::Settled;
-use crate::outward::{Scale, at_least, at_most};
+use crate::outward::{ShareScale, at_least, at_most};
 use crate::phrase;
 use crate::sentence::percent;
 
@@ -109,7 +109,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
         return Some(said(format!("{value} against {}: {why}", shown(default)), id));
     };
-    let told = Scale::of(&[gain, lower, upper]);
+    let told = ShareScale::of(&[gain, lower, upper]);
     let interval = told.signed_interval(lower, upper);
     let how = match (lower > 0.0, upper < 0.0) {
         (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), told.signed(gain)),
@@ -133,7 +133,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
 
 /// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.
 pub(crate) fn signed(share: f64) -> String {
-    Scale::of(&[share]).signed(share)
+    ShareScale::of(&[share]).signed(share)
 }
 
 /// What became of what was advised: against the best that was confirmed here.

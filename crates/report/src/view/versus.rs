@@ -16,7 +16,7 @@ use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::{VersusSideView, VersusView};
 use super::settled::Settled;
-use crate::outward::Scale;
+use crate::outward::ShareScale;
 use crate::phrase;
 use crate::sentence::percent;
 
@@ -238,7 +238,7 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
 fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> String {
     let within = percent(margin);
     let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
-    let scale = Scale::of(&[d, lower, upper].map(|ln| longer(ln).abs()));
+    let scale = ShareScale::of(&[d, lower, upper].map(|ln| longer(ln).abs()));
     let Cost { verb, more, multiple, .. } = cost;
     let name = if scale.multiples { multiple } else { more };
     let takes = |slower: &str, from: f64, to: f64| {
