@@ -10,6 +10,7 @@ mod checks;
 mod datagrams;
 mod formats;
 mod newcomer;
+mod open;
 mod page;
 mod relays;
 mod render;

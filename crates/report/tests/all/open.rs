@@ -1,0 +1,84 @@
+//! What is said where nothing is proven, and of what is shown to be worse.
+
+use crate::support::{Plan, session};
+use bytegauge_report::view::document::Standing;
+use bytegauge_report::{Settings, View, render};
+
+fn view(plan: &Plan) -> View {
+    View::of(&session(plan), &Settings::default())
+}
+
+/// Two transports of which one size is asked, with so much noise.
+fn noisy(noise: f64) -> Plan {
+    Plan {
+        transports: vec!["unix", "tcp"],
+        profiles: vec!["sum"],
+        read_sizes: vec![1024, 16_384, 65_536, 262_144],
+        write_sizes: vec![65_536],
+        finalists: 4,
+        confirm_blocks: 12,
+        noise,
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn nothing_is_bounded_more_closely_than_what_an_open_row_names() {
+    let mut told = 0;
+    for seed in 1..=12 {
+        let view = view(&Plan { seed, ..noisy(0.3) });
+        for group in view.groups.iter().filter(|group| !group.recommendation.proven) {
+            let Some(named) = group.recommendation.bound else { continue };
+            let others = view.cells_of(&group.id).filter(|cell| !group.spoken_against.contains(&cell.id));
+            let closest = others.filter_map(|cell| cell.above_best_upper).fold(f64::INFINITY, f64::min);
+            assert!(named <= closest, "{seed} {}: {named} of what is named, {closest}", group.id);
+            told += 1;
+        }
+        // So no row may be answered with the one constant for all, either.
+        for one in &view.answer.to_use.one {
+            let Some((_, bound)) = one.split_once("at most ") else { continue };
+            let bound: f64 = bound.split(' ').next().expect("a number").parse().expect(one);
+            let open = view.answer.to_use.rows.iter().filter(|row| row.standing == Standing::Open);
+            let most = open.filter_map(|row| row.within).fold(0.0, f64::max);
+            assert!(most * 100.0 <= bound, "{seed}: {one}, beside {most}");
+        }
+    }
+    assert!(told > 12, "{told}");
+}
+
+#[test]
+fn maps_and_tables_mark_what_is_to_be_avoided() {
+    let plan = noisy(0.05);
+    let bars = view(&plan);
+    let grid = view(&Plan { write_sizes: vec![4096, 65_536], finalists: 6, ..plan });
+    for view in [&bars, &grid] {
+        let full = render::terminal::full(view, &render::TerminalStyle::default());
+        let avoided = view.groups.iter().flat_map(|group| &group.avoid).count();
+        assert!(avoided >= view.groups.len(), "{full}");
+        // In the table and in the map, never without a word of what it means.
+        let marked = full.lines().filter(|line| line.contains('\u{2717}') && !line.contains("avoided")).count();
+        assert!(marked >= 2 * avoided && full.contains("\u{2717} to be avoided"), "{full}");
+    }
+    let full = render::terminal::full(&grid, &render::TerminalStyle::default());
+    assert!(full.contains("by comparisons within blocks, and not by these medians"), "{full}");
+}
+
+#[test]
+fn questions_without_an_answer_share_a_row_and_its_worst_bound() {
+    let mut shared = 0;
+    for seed in 1..=6 {
+        let placements = vec!["cross-core", "same-cpu", "unpinned"];
+        let view = view(&Plan { seed, placements, profiles: vec!["drain", "sum"], ..noisy(2.0) });
+        for row in view.answer.to_use.rows.iter().filter(|row| row.times.is_some() && !row.one_for_all) {
+            let bound =
+                |id: &bytegauge_model::GroupId| view.groups.iter().find(|group| group.id == *id)?.recommendation.bound;
+            let all: Vec<f64> = row.groups.iter().filter_map(bound).map(|bound| 1.0 + bound).collect();
+            let most = all.iter().copied().fold(0.0, f64::max);
+            let note = row.note.as_ref().expect("why there is no answer");
+            assert!(row.within.is_none() && (row.times.unwrap_or(0.0) - most).abs() < 1e-9, "{row:?}: {all:?}");
+            assert!(note.contains("may take"), "{note}");
+            shared += usize::from(all.iter().any(|times| (times - most).abs() > 0.1));
+        }
+    }
+    assert!(shared > 0, "bounds that differ kept all questions apart");
+}
