@@ -16,7 +16,8 @@ import { byWorth, called, same } from "../src/figures/sessions";
 import { axes, told, topOf } from "../src/figures/sweep";
 import { halves, rootTicks } from "../src/figures/forest";
 import { logarithmic } from "../src/look";
-import { costOf, measures, nameOf } from "../src/measure";
+import { placing } from "../src/figures/heatmap";
+import { atRates, costOf, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
 import { pieces, type Told, WORDS } from "../src/words";
 import { between, cell, grid, session } from "./planted";
@@ -464,5 +465,28 @@ describe("calls that failed", () => {
       "Timed out while waiting for the reply (<c1>): nobody answered.",
       "Reset while new-phase (<c2>): it closed.",
     ]);
+  });
+});
+
+describe("a heat map whose axes do not apply to all choices", () => {
+  const relay = (id: string, relay: string, relay_buffer: number | null, rate: number, stage: "screen" | "confirm") =>
+    cell({ id, factors: { relay, relay_buffer }, rate, stage, label: `relay ${relay}` });
+  const all = [
+    relay("a", "tokio", 8, 4e8, "confirm"),
+    relay("b", "tokio", 64, 9e8, "confirm"),
+    relay("c", "copy", 8, 1e9, "screen"),
+    relay("d", "splice", null, 2 ** 30, "confirm"),
+  ];
+  const rate = measures(all)[0]!;
+  const placed = (at: number) => placing(all, ["relay", "relay_buffer"], all[at]!, rate);
+  test("begins at the cell looked at, or at the best confirmed one that has a place", () => {
+    expect(placed(0).start?.id).toBe("a");
+    expect(placed(3).start?.id).toBe("b");
+    expect(placed(3).placed.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+  });
+  test("names what has no place, and what that reaches", () => {
+    const { placeless } = placed(0);
+    expect(atRates(placeless, rate).replaceAll("\u00a0", " ")).toBe("relay splice (1 GiB/s)");
+    expect(atRates(Array(5).fill(all[3]), rate)).toMatch(/, 2 more$/);
   });
 });

@@ -66,7 +66,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
   // What is chosen comes before what life imposes.
   const role = (factor: string) => (factorOf(view, factor).role === "choice" ? 0 : 1);
   const colour = free.sort((a, b) => role(a) - role(b))[0] ?? "";
-  const near = along(calls, cell, view.plan.varied, ["call_rate", ...(colour ? [colour] : [])]);
+  const near = along(view, calls, cell, ["call_rate", ...(colour ? [colour] : [])]);
   const series = colour ? levels(near, colour).slice(0, SERIES_MAX) : [null];
   const factor = factorOf(view, colour);
   const points = near.flatMap((each): Point[] => {

@@ -5,7 +5,7 @@ import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level,
 import { h } from "../dom";
 import { capital, count, percent, quantity, withInterval } from "../format";
 import { type Figure, nothing, select } from "../frame";
-import { along, held, levels, named, varying } from "../levels";
+import { along, held, levels, named, partsOf, varying } from "../levels";
 import {
   colours,
   DASHES,
@@ -20,7 +20,7 @@ import {
   SYMBOLS,
   valueAxis,
 } from "../look";
-import { type Measure, measures } from "../measure";
+import { atRates, type Measure, measures } from "../measure";
 import type { Looking } from "../state";
 
 interface Wish {
@@ -81,9 +81,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const colour0 = [...order]
     .sort((a, b) => compared(a) - compared(b))
     .find(
-      (factor) =>
-        factor !== x0 &&
-        lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length,
+      (factor) => factor !== x0 && along(view, all, cell, [x0, factor]).length > along(view, all, cell, [x0]).length,
     );
   const wish = wishes.get(view.session) ?? {
     x: x0,
@@ -97,7 +95,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     redraw();
   };
   const used = [wish.x, wish.colour, wish.facet].filter((factor) => factor !== NONE);
-  const cells = lineOf(all, cell, view.plan.varied, used).filter(isMeasured);
+  const cells = along(view, all, cell, used).filter(isMeasured);
   const known = measures(all);
   const first = known.find((each) => each.key === wish.measure) ?? known[0];
   const second = known.find((each) => each.key === wish.second);
@@ -113,6 +111,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const ff = factorOf(view, wish.facet);
   const seriesOf = (each: CellView): number => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour)));
   const fixed = held(view, all, cell, used);
+  const parts = partsOf(view, all, used).map((factor) => factorOf(view, factor).heading);
+  const placeless = cells.filter((each) => level(each, wish.x) == null);
 
   // One trial each says nothing of how they follow on each other.
   const single = cells.length > 0 && cells.every((each) => each.trials <= 1);
@@ -138,6 +138,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         );
       }),
       fixed && `Held as in the cell looked at: ${fixed}.`,
+      parts.length > 0 && `With the profile change: ${parts.join(", ")}.`,
+      placeless.length > 0 && `Without ${axisName(fx)}, and so without a mark here: ${atRates(placeless, first)}.`,
       dropped > 0 && `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
     ]
       .filter((line) => line)
@@ -341,8 +343,4 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       ],
     });
   }
-}
-
-function lineOf(all: CellView[], pivot: CellView, varied: string[], free: string[]): CellView[] {
-  return along(all, pivot, varied, free);
 }
