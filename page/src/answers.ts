@@ -38,7 +38,10 @@ export function doubt(view: View, group: string): { mark: Mark; text: string } |
   if (!row || view.versus) return null;
   const mark = marked(row);
   const second = contradicting(view, row);
-  const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
+  const bound =
+    second == null
+      ? ""
+      : ` (by ${secondTrials(view, groupOf(view, group))} ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
   const meaning = mark === "contested" ? "shown, but something speaks against it" : MARKS[mark][1].split(":")[0];
   return {
     mark,
@@ -322,12 +325,14 @@ function answer(
   const cells = row.groups.map((id) => named(view, row, groupOf(view, id)));
   const lower = cells.length === 1 ? (cells[0]?.above_best_lower ?? null) : null;
   const second = contradicting(view, row);
+  const again = secondTrials(view, groupOf(view, group));
   const more = moreOf(groupOf(view, group)?.cost ?? "");
   const bound = {
     lower,
     upper: row.within ?? null,
     times: row.times ?? null,
     second,
+    again: again === OWN ? `its ${OWN}` : again,
     margin: use.margin,
     proven: row.standing === "proven",
     more,
@@ -379,7 +384,7 @@ function answer(
           row.within != null ? upTo(row.within) : row.times != null ? manyTimes(row.times) : "nothing shown",
           h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
           row.times == null ? null : h("small", {}, `the best's ${more.replace("more ", "")}`),
-          second == null ? null : h("small", {}, "second trials", h("br", {}), upTo(second)),
+          second == null ? null : h("small", {}, again, h("br", {}), upTo(second)),
         ),
       ),
     h("span", { class: "limit" }, ...limits(cells)),
@@ -405,6 +410,15 @@ function named(view: View, row: UseRow, group: GroupView | undefined): CellView 
 /** What a choice is that is left to the system: `auto (= bbr here)`. */
 function left(level: string, auto: string | null | undefined): string {
   return level === "auto" && auto ? `auto (= ${auto} here)` : level;
+}
+
+const OWN = "second trials";
+
+/** Whose second trials they are: what was measured twice need not be what the answer names. */
+export function secondTrials(view: View, group: GroupView | undefined): string {
+  const other =
+    group?.twin && group.twin.cell !== group.recommendation.cell ? cellOf(view, group.twin.cell) : undefined;
+  return other?.label ? `${OWN} of ${other.label}` : OWN;
 }
 
 /** The bound by the second trials of a choice that was measured twice, where those contradict the first ones. */

@@ -6,7 +6,7 @@ import { axisUnit, capital, costName, digits, percent, range, upTo, withInterval
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
-import { accent, draw, faint, fromZero, ink, paper, rows, warn } from "../look";
+import { accent, draw, faint, fromZero, ink, paper, rows, valueAxis, warn } from "../look";
 import { costOf, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -195,13 +195,13 @@ export function forest(looking: Looking): Figure | null {
             strokeWidth: 4,
           },
         ),
-        // What begins beyond the end has no bar there either.
+        // How far a bar reaches that runs out of the axis is not told: what is known is where it begins.
         Plot.text(
-          cells.filter((cell) => (cell.above_best_lower ?? 0) >= reach),
+          cells.filter((cell) => (cell.above_best_upper ?? 0) > reach),
           {
             x: end,
             y: "id",
-            text: (cell: CellView) => `at least ${percent(cell.above_best_lower ?? 0)}`,
+            text: (cell: CellView) => range(cell.above_best_lower, cell.above_best_upper ?? 0),
             textAnchor: "end",
             dx: -8,
             fill: ink(),
@@ -218,16 +218,16 @@ export function forest(looking: Looking): Figure | null {
       const rates = () => [
         Plot.ruleY(cells, {
           y: "id",
-          x1: (cell: CellView) => cell.estimate.lower ?? null,
-          x2: (cell: CellView) => cell.estimate.upper ?? null,
+          x1: (cell: CellView) => speed.place(cell.estimate.lower ?? null),
+          x2: (cell: CellView) => speed.place(cell.estimate.upper ?? null),
           stroke: accent(),
           strokeWidth: 2,
         }),
-        symbols((cell) => cell.estimate.median),
+        symbols((cell) => speed.place(cell.estimate.median ?? null)),
         tip(
           (cell) =>
             `${cell.label}\n${rate ? withInterval(rate.of(cell) ?? { mid: 0, lower: null, upper: null }, rate.unit) : ""}`,
-          (cell) => cell.estimate.median ?? null,
+          (cell) => speed.place(cell.estimate.median ?? null),
         ),
       ];
       const costs = () =>
@@ -259,10 +259,9 @@ export function forest(looking: Looking): Figure | null {
             ]
           : [];
       const dearest = Math.max(...cells.map((cell) => cost?.of(cell)?.mid ?? 0));
-      const speed = fromZero(
-        rate?.unit ?? "",
-        Math.max(...cells.map((cell) => cell.estimate.upper ?? cell.estimate.median ?? 0)),
-      );
+      const reached = cells.flatMap(({ estimate: { lower, median, upper } }) => [lower, median, upper]);
+      const known = reached.filter((value): value is number => value != null);
+      const speed = valueAxis(rate?.unit ?? "", Math.min(...known), Math.max(...known, 0));
       const price = fromZero(cost?.unit ?? "", dearest);
       type Panel = { title: string; marks(): Plot.Markish[]; x(plot: number): Plot.ScaleOptions };
       const panels: Panel[] = [];

@@ -82,8 +82,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   const known = measures(all);
   const measure = known.find((each) => each.key === wish.measure) ?? known[0];
   if (!measure) return null;
-  const best = new Set(group.best_set);
-  const { placed, placeless, start } = placing(all, [wish.x, wish.y], looking.cell, measure);
+  const best = new Set(group.best_set.filter((id) => all.some((cell) => cell.id === id && hasPlace(cell, wish))));
+  const { placed, placeless, start } = placing(all, wish, looking.cell, measure);
   if (!start) return null;
   let chosen = start;
   const plane = () => along(view, placed, chosen, [wish.x, wish.y]);
@@ -128,7 +128,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   const absent = (cells: CellView[]): string => {
     const without = [fx, fy].filter(({ name }) => cells.some((cell) => level(cell, name) == null)).map(axisName);
     const use = cells.some((cell) => cell.id === group.recommendation.cell);
-    return `Not in this map, since without ${without.join(" or ")}: ${atRates(cells, measure)}${use ? `; what to use is among them` : ""}.`;
+    return `Not in this map, since without ${without.join(" or ")}: ${atRates(cells, measure)}${use ? (cells.length > 1 ? "; the one to use is among them" : ", which is the one to use") : ""}.`;
   };
 
   const told = (cell: CellView): string[] => {
@@ -432,13 +432,15 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         drawing,
       );
       show();
+      const apart = h("p", { class: "reading" }, absent(placeless));
+      apart.style.maxWidth = `${wide}px`;
       const map = h(
         "div",
         {},
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
         contourKey(measure, wide, dense, { best: best.size > 0, framed: dense && screened }),
-        placeless.length > 0 && h("p", { class: "reading" }, absent(placeless)),
+        placeless.length > 0 && apart,
       );
       // What is said of a cell heads the two lines through it.
       const through = h("div", { class: "through" }, said, lines);
@@ -447,12 +449,15 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   };
 }
 
+const hasPlace = (cell: CellView, { x, y }: Pick<Wish, "x" | "y">): boolean =>
+  level(cell, x) != null && level(cell, y) != null;
+
 /**
  * Which cells have a place on both axes and which have not, and where the map begins: at the cell looked at, or at the best that
  * has a place where that one has none.
  */
-export function placing(all: CellView[], axes: [string, string], cell: CellView, measure: Measure) {
-  const has = (each: CellView) => axes.every((factor) => level(each, factor) != null);
+export function placing(all: CellView[], axes: Pick<Wish, "x" | "y">, cell: CellView, measure: Measure) {
+  const has = (each: CellView) => hasPlace(each, axes);
   const placed = all.filter(has);
   const worth = (each: CellView) => (measure.of(each)?.mid ?? 0) * (measure.less ? -1 : 1);
   const ranked = [...placed].sort((a, b) => Number(isConfirmed(b)) - Number(isConfirmed(a)) || worth(b) - worth(a));

@@ -21,6 +21,7 @@ import {
   valueAxis,
 } from "../look";
 import { atRates, type Measure, measures } from "../measure";
+import { seriesOfLevels } from "../series";
 import type { Looking } from "../state";
 
 interface Wish {
@@ -104,8 +105,10 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
   const none = { value: NONE, text: "–" };
   const ofMeasure = known.map((each) => ({ value: each.key, text: each.label }));
-  const series = wish.colour === NONE ? [] : told(levels(cells, wish.colour), level(cell, wish.colour));
-  const dropped = wish.colour === NONE ? 0 : levels(cells, wish.colour).length - series.length;
+  const marked = cells.filter((each) => level(each, wish.x) != null);
+  const series = wish.colour === NONE ? [] : told(levels(marked, wish.colour), level(cell, wish.colour));
+  const places = series.length > 0 ? seriesOfLevels(view, wish.colour, series) : [0];
+  const dropped = wish.colour === NONE ? 0 : levels(marked, wish.colour).length - series.length;
   const fx = factorOf(view, wish.x);
   const fc = factorOf(view, wish.colour);
   const ff = factorOf(view, wish.facet);
@@ -200,7 +203,12 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         series.length > 0
           ? legend(
               axisName(fc),
-              series.map((value, s) => ({ name: named(value, fc), series: s, hollow: single, loose: single })),
+              series.map((value, s) => ({
+                name: named(value, fc),
+                series: places[s] ?? s,
+                hollow: single,
+                loose: single,
+              })),
               width,
             )
           : document.createTextNode(""),
@@ -234,7 +242,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);
       if (own.length === 0) continue;
-      const stroke = tone[s % tone.length] ?? ink();
+      const look = places[s] ?? s;
+      const stroke = tone[look % tone.length] ?? ink();
       marks.push(
         Plot.areaY(
           numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length > 1 ? own : [],
@@ -252,7 +261,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           y: (point) => place(point.mid),
           dx: apart(s),
           stroke,
-          strokeDasharray: DASHES[s] || undefined,
+          strokeDasharray: DASHES[look] || undefined,
           strokeWidth: 2,
           // Names have no order: a line only tells which marks belong together.
           strokeOpacity: numeric ? 1 : series.length > 1 ? 0.35 : 0,
@@ -286,7 +295,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           x: at,
           y: (point: { mid: number }) => place(point.mid),
           dx: apart(s),
-          symbol: SYMBOLS[s],
+          symbol: SYMBOLS[look],
           r: 4.5,
           stroke,
           fill: (point: { one: CellView }) => (isConfirmed(point.one) && !single ? stroke : paper()),
