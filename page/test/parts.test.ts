@@ -15,7 +15,7 @@ import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { ownLoads, percentileOf } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
 import { axes, told, topOf } from "../src/figures/sweep";
-import { halves, rootTicks } from "../src/figures/forest";
+import { bounds, halves, rootTicks } from "../src/figures/forest";
 import type { Figure } from "../src/frame";
 import { logarithmic, valueAxis } from "../src/look";
 import { placing } from "../src/figures/heatmap";
@@ -337,9 +337,9 @@ test("calls that fail are told from one in a hundred on", () => {
 
 test("ticks of a root scale have room", () => {
   const ticks = (plot: number) => rootTicks(9, (share) => plot * Math.sqrt(share / 16));
-  expect(ticks(600)).toEqual([0, 0.25, 1, 4, 9]);
-  expect(ticks(160)).toEqual([0, 4]);
-  expect(rootTicks(2, (share) => 300 * Math.sqrt(share / 2))).toEqual([0, 0.25, 1]);
+  expect(ticks(600)).toEqual([0, 0.25, 1, 2, 4, 6, 9]);
+  expect(ticks(160)).toEqual([0, 1, 4, 9]);
+  expect(rootTicks(2, (share) => 300 * Math.sqrt(share / 2))).toEqual([0, 0.25, 1, 2]);
 });
 
 test("a name that has no room stands in two lines", () => {
@@ -596,4 +596,13 @@ test("which of two: its text speaks of multiples only where its axis does, and n
   };
   expect(planted(-0.5)).not.toContain("×");
   expect(planted(-2)).toContain("×");
+});
+
+test("bounds beside each other are told in one way: percentages, or multiples as in an answer that is none yet", () => {
+  const told = (multiples: boolean) =>
+    [bounds(multiples).at(4), bounds(multiples).most(5.99), bounds(multiples).least(2.37)].map((text) =>
+      text.replaceAll("\u00a0", " "),
+    );
+  expect(told(false)).toEqual(["400 %", "≤ 599 %", "at least 237 %"]);
+  expect(told(true)).toEqual(["5 ×", "≤ 7 ×", "at least 3.37 ×"]);
 });

@@ -100,7 +100,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
           marginTop: 26,
           marginBottom: most > 0 ? 26 : 40,
           x: { ...x, ...(most > 0 ? { label: null } : since) },
-          y: { ...axis, ticks: 5 },
+          y: { ticks: 5, ...axis },
           marks: [
             heading(capital(`${RATES[metric] ?? "rate"}, ${unitName}`), 66, -20),
             ...cells.flatMap((one, s) => {
@@ -113,7 +113,9 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
               return [
                 // Among many marks nobody sees which belong together: they stand back, and their middle is drawn.
                 many && own.length > RUN ? Plot.line(own, Plot.windowY({ k: RUN, reduce: "median" }, line)) : null,
-                !many && one.cell === recommended ? Plot.line(own, { x: "at", y, stroke, strokeOpacity: 0.4 }) : null,
+                !many && one.cell === recommended
+                  ? Plot.line(own, { ...line, strokeWidth: 1.5, strokeOpacity: 0.4 })
+                  : null,
                 Plot.dot(own, {
                   x: "at",
                   y,

@@ -28,7 +28,8 @@ export function ownLoads(cells: CellView[]): string {
   const rates = own
     .map((cell) => `${cell.label} ${quantity(cell.estimate.median ?? 0, cell.estimate.unit)}`)
     .join(", ");
-  const several = own.length > 1 ? " These are different loads: what is slower here may be so under more of them." : "";
+  const several =
+    own.length > 1 ? " These are different loads: longer times under more calls do not mean a slower choice." : "";
   return ` ${own.length > 1 ? "Each at its own knee" : "At its knee"}: ${rates}.${several}`;
 }
 

@@ -70,7 +70,7 @@ export function slice(
       label: axisName(factor),
       inset: 12,
     } as Plot.ScaleOptions,
-    y: { ...axis, ticks: 5 },
+    y: { ticks: 5, ...axis },
     marks: [
       heading(lines.join("\n"), LEFT, -24 - above),
       numeric && withInterval.length > 1
