@@ -38,14 +38,11 @@ export function doubt(view: View, group: string): { mark: Mark; text: string } |
   if (!row || view.versus) return null;
   const mark = marked(row);
   const second = contradicting(view, row);
-  const bound =
-    second == null
-      ? ""
-      : ` (by ${secondTrials(view, groupOf(view, group))} ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
+  const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
   const meaning = mark === "contested" ? "shown, but something speaks against it" : MARKS[mark][1].split(":")[0];
   return {
     mark,
-    text: `${capital(meaning ?? "")}${row.note ? `: ${row.note.replace(/: (NOISE|AUDIT)$/, "")}${bound}` : ""}.`,
+    text: `${capital(meaning ?? "")}${row.note ? `: ${noteOf(view, row).replace(/: (NOISE|AUDIT)$/, "")}${bound}` : ""}.`,
   };
 }
 
@@ -369,7 +366,7 @@ function answer(
         : ["–"]),
       row.tied ? h("small", {}, ...hinted(`or ${row.tied}: not told apart`, explained)) : null,
       // What speaks against a choice stands with it, and a choice in doubt is not called for in bold.
-      row.note ? h("span", { class: "note" }, ...noted(row.note, explained)) : null,
+      row.note ? h("span", { class: "note" }, ...noted(noteOf(view, row), explained)) : null,
     ),
     use.rows.length > FEW && unfold(row.question),
     h("span", { class: "rate number" }, ...rates(row, use.rate_divisor, use.rate_unit, use.cost_unit ?? null)),
@@ -419,6 +416,12 @@ export function secondTrials(view: View, group: GroupView | undefined): string {
   const other =
     group?.twin && group.twin.cell !== group.recommendation.cell ? cellOf(view, group.twin.cell) : undefined;
   return other?.label ? `${OWN} of ${other.label}` : OWN;
+}
+
+/** A row's note, which calls second trials the answer's own only where they are. */
+export function noteOf(view: View, { note, groups }: Pick<UseRow, "note" | "groups">): string {
+  const again = groups.length === 1 ? secondTrials(view, groupOf(view, groups[0])) : OWN;
+  return (note ?? "").replace(`its ${OWN}`, again === OWN ? `its ${OWN}` : `the ${again}`);
 }
 
 /** The bound by the second trials of a choice that was measured twice, where those contradict the first ones. */

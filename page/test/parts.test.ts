@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { marked, secondTrials, summary } from "../src/answers";
+import { marked, noteOf, secondTrials, summary } from "../src/answers";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
 import { type CellView, madeAt, pivot, type View } from "../src/data";
@@ -531,6 +531,9 @@ describe("what was measured twice", () => {
     const other = planted("b");
     expect(secondTrials(own.view, own.group)).toBe("second trials");
     expect(secondTrials(other.view, other.group)).toBe("second trials of read b");
+    const note = { note: "not by its second trials: NOISE", groups: ["g1"] };
+    expect(noteOf(own.view, note)).toBe(note.note);
+    expect(noteOf(other.view, note)).toBe("not by the second trials of read b: NOISE");
     const rows = (twins(other.looking) as Figure).reading;
     expect(rows).not.toContain("leading choice");
     expect(repeated(other.view, other.group.twin!)).toBe("read b");
