@@ -56,7 +56,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let all = compared.count();
     if screened > 0 && screened < all {
         said.push(format!(
-            "{} of {all} choices confirmed, in every block; the others only screened, by a trial or two",
+            "{} of {all} choices confirmed, in every block; the others only screened, by a few trials",
             all - screened
         ));
     }
