@@ -43,7 +43,7 @@ export function doubt(view: View, group: string): { mark: Mark; text: string } |
   const meaning = mark === "contested" ? "shown, but something speaks against it" : MARKS[mark][1].split(":")[0];
   return {
     mark,
-    text: `${capital(meaning ?? "")}${row.note ? `: ${row.note.replace(/: (NOISE|AUDIT)$/, "")}${bound}` : ""}.`,
+    text: `${capital(meaning ?? "")}${row.note ? `: ${noteOf(view, row).replace(/: (NOISE|AUDIT)$/, "")}${bound}` : ""}.`,
   };
 }
 
@@ -323,12 +323,14 @@ function answer(
   const cells = row.groups.map((id) => named(view, row, groupOf(view, id)));
   const lower = cells.length === 1 ? (cells[0]?.above_best_lower ?? null) : null;
   const second = contradicting(view, row);
+  const again = secondTrials(view, groupOf(view, group));
   const more = moreOf(groupOf(view, group)?.cost ?? "");
   const bound = {
     lower,
     upper: row.within ?? null,
     times: row.times ?? null,
     second,
+    again: again === OWN ? `its ${OWN}` : again,
     margin: use.margin,
     proven: row.standing === "proven",
     more,
@@ -365,7 +367,7 @@ function answer(
         : ["–"]),
       row.tied ? h("small", {}, ...hinted(`or ${row.tied}: not told apart`, explained)) : null,
       // What speaks against a choice stands with it, and a choice in doubt is not called for in bold.
-      row.note ? h("span", { class: "note" }, ...noted(row.note, explained)) : null,
+      row.note ? h("span", { class: "note" }, ...noted(noteOf(view, row), explained)) : null,
     ),
     use.rows.length > FEW && unfold(row.question),
     h("span", { class: "rate number" }, ...rates(row, use.rate_divisor, use.rate_unit, use.cost_unit ?? null)),
@@ -380,7 +382,7 @@ function answer(
           row.within != null ? upTo(row.within) : row.times != null ? manyTimes(row.times) : "nothing shown",
           h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
           row.times == null ? null : h("small", {}, `the best's ${more.replace("more ", "")}`),
-          second == null ? null : h("small", {}, "second trials", h("br", {}), upTo(second)),
+          second == null ? null : h("small", {}, again, h("br", {}), upTo(second)),
         ),
       ),
     h("span", { class: "limit" }, ...limits(cells)),
@@ -406,6 +408,21 @@ function named(view: View, row: UseRow, group: GroupView | undefined): CellView 
 /** What a choice is that is left to the system: `auto (= bbr here)`. */
 function left(level: string, auto: string | null | undefined): string {
   return level === "auto" && auto ? `auto (= ${auto} here)` : level;
+}
+
+const OWN = "second trials";
+
+/** Whose second trials they are: what was measured twice need not be what the answer names. */
+export function secondTrials(view: View, group: GroupView | undefined): string {
+  const other =
+    group?.twin && group.twin.cell !== group.recommendation.cell ? cellOf(view, group.twin.cell) : undefined;
+  return other?.label ? `${OWN} of ${other.label}` : OWN;
+}
+
+/** A row's note, which calls second trials the answer's own only where they are. */
+export function noteOf(view: View, { note, groups }: Pick<UseRow, "note" | "groups">): string {
+  const again = groups.length === 1 ? secondTrials(view, groupOf(view, groups[0])) : OWN;
+  return (note ?? "").replace(`its ${OWN}`, again === OWN ? `its ${OWN}` : `the ${again}`);
 }
 
 /** The bound by the second trials of a choice that was measured twice, where those contradict the first ones. */

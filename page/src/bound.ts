@@ -24,6 +24,8 @@ export interface Bound {
   times?: number | null;
   /** The bound by second trials, where those contradict the first. */
   second?: number | null;
+  /** Whose second trials: `second trials of read 64 KiB`. */
+  again?: string;
   margin: number;
   proven: boolean;
   /** What is bounded: `more time`. */
@@ -31,7 +33,16 @@ export interface Bound {
 }
 
 /** The bound in words, for who does not see it. */
-export function inWords({ lower, upper, times, second, margin, proven, more }: Bound): string {
+export function inWords({
+  lower,
+  upper,
+  times,
+  second,
+  again: of = "its second trials",
+  margin,
+  proven,
+  more,
+}: Bound): string {
   if (upper == null && times != null)
     return `no answer yet: may take ${manyTimes(times)} the ${more.replace("more ", "")} of the best confirmed`;
   if (upper == null) return "no bound: nothing is shown of it";
@@ -39,7 +50,7 @@ export function inWords({ lower, upper, times, second, margin, proven, more }: B
     atMost(share).startsWith(">") ? `maybe ${atMost(share)}` : `at most ${atMost(share)}`;
   const both = lower != null && lower > 0 && !atMost(upper).startsWith(">");
   const takes = both ? `between ${atLeast(lower)} and ${atMost(upper)}` : told(upper);
-  const again = second == null ? "" : `; by its second trials ${told(second)}`;
+  const again = second == null ? "" : `; by ${of} ${told(second)}`;
   return `takes ${takes} ${more} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
 }
 

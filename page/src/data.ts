@@ -112,3 +112,18 @@ export function pivot(view: View, group: GroupView): CellView | undefined {
     undefined,
   );
 }
+
+/** Where and when a session was measured, in a line: processor, kernel, date. What nobody read is left out. */
+export function madeAt({ environment, started, version }: View): string {
+  const { cpu, kernel_release: kernel } = environment as unknown as {
+    cpu?: { model?: unknown; online?: unknown };
+    kernel_release?: unknown;
+  };
+  const parts = [
+    typeof cpu?.model === "string" && `${cpu.model}${typeof cpu.online === "number" ? `, ${cpu.online} CPUs` : ""}`,
+    typeof kernel === "string" && `Linux ${kernel}`,
+    `began ${started}`,
+    `bytegauge ${version}`,
+  ];
+  return parts.filter((part) => part).join(" · ");
+}

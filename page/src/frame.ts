@@ -50,14 +50,17 @@ export function headed(id: string, title: string, files: [name: string, save: ()
 const NARROWEST = 300;
 const ROWS_MAX = 400;
 
-/** The figure in its frame, drawn once it has a width; `redraw` draws it again. Its files say under which conditions it holds. */
-export function frame(figure: Figure, conditions: string): { element: HTMLElement; redraw(): void } {
+/** The figure in its frame, drawn once it has a width; `redraw` draws it again. Its files say under which conditions it holds, and where and when it was measured. */
+export function frame(figure: Figure, conditions: string[]): { element: HTMLElement; redraw(): void } {
   const drawing = h("div", { class: "drawing" });
   const data = h("details", { class: "data", ontoggle: () => fill() }, h("summary", {}, "Data as a table"));
   const name = `bytegauge-${figure.id}`;
   const svgs = () =>
     [...drawing.querySelectorAll<SVGSVGElement>("svg")].filter((each) => !each.parentElement?.closest("svg"));
-  const file = () => standalone(svgs(), figure.title, conditions, paper(), ink());
+  const file = () => {
+    const beneath = [...drawing.querySelectorAll("p.reading")].map((each) => each.textContent);
+    return standalone(svgs(), figure.title, conditions, [figure.reading, ...beneath].join(" "), paper(), ink());
+  };
   const element = h(
     "figure",
     { id: figure.id, "aria-labelledby": `${figure.id}-title` },

@@ -1,6 +1,6 @@
 // Levels of factors: their order, their names, and which cells lie on one line through the plan.
 
-import { type CellView, factorOf, type FactorView, type Level, level, type View } from "./data";
+import { axisName, type CellView, factorOf, type FactorView, type Level, level, type View } from "./data";
 import { bytes, count, quantity } from "./format";
 
 /** A level for people. */
@@ -35,13 +35,17 @@ export function varying(cells: CellView[], factors: string[]): string[] {
 
 /** What is the same in a figure as in the cell looked at, of all that varies in the session: `transport tcp, flows 50`. */
 export function held(view: View, cells: CellView[], cell: CellView, used: string[]): string {
+  const parts = partsOf(view, cells, used);
   return varying(cells, view.plan.varied)
-    .filter((factor) => !used.includes(factor) && level(cell, factor) != null)
-    .map((factor) => `${factorOf(view, factor).heading} ${named(level(cell, factor), factorOf(view, factor))}`)
+    .filter((factor) => !used.includes(factor) && !parts.includes(factor))
+    .map((factor) => {
+      const [own, value] = [factorOf(view, factor), level(cell, factor)];
+      return value == null ? `no ${axisName(own)}` : `${own.heading} ${named(value, own)}`;
+    })
     .join(", ");
 }
 
-/** Whether the levels of `by` decide the level of a factor in every cell: then it needs no place of its own. */
+/** Whether the levels of `by` decide the level of a factor in every cell. */
 export function follows(cells: CellView[], factor: string, by: string[]): boolean {
   const known = new Map<string, Level>();
   return cells.every((cell) => {
@@ -53,20 +57,28 @@ export function follows(cells: CellView[], factor: string, by: string[]): boolea
 }
 
 /**
- * The cells that agree with `pivot` in all factors but those that are `free`, and those that follow from the free ones. A
- * factor that does not apply to one of two cells does not tell them apart.
+ * What changes along with the profile where that is free: a profile is a name for levels of other conditions. What merely
+ * happens to go along with another factor in these cells is no part of it: nobody could tell which of the two made a difference.
  */
-export function along(cells: CellView[], pivot: CellView, factors: string[], free: string[]): CellView[] {
-  const held = factors.filter((factor) => !free.includes(factor) && !follows(cells, factor, free));
-  const agrees = (cell: CellView, factor: string) => {
-    const [a, b] = [level(cell, factor), level(pivot, factor)];
-    return a === b || a === null || b === null;
-  };
-  const found = cells.filter((cell) => held.every((factor) => agrees(cell, factor)));
-  const places = new Map<string, CellView>();
-  for (const cell of found) {
-    const key = JSON.stringify(free.map((factor) => level(cell, factor)));
-    if (!places.has(key) || cell.id === pivot.id) places.set(key, cell);
-  }
-  return [...places.values()];
+export function partsOf(view: View, cells: CellView[], free: string[]): string[] {
+  if (!free.includes("profile")) return [];
+  return varying(cells, view.plan.varied).filter(
+    (factor) =>
+      !free.includes(factor) &&
+      !WHERE.includes(factor) &&
+      factorOf(view, factor).role === "condition" &&
+      follows(cells, factor, ["profile"]),
+  );
+}
+/** What bytes go through, and who is asked for: no profile is a name for these. */
+const WHERE = ["transport", "i_am"];
+
+/**
+ * The cells that agree with `pivot` in all that varies in the session but what is `free` and what a free profile stands for.
+ * That a factor does not apply is a level as any other: a cell without it was measured under other conditions.
+ */
+export function along(view: View, cells: CellView[], pivot: CellView, free: string[]): CellView[] {
+  const loose = [...free, ...partsOf(view, cells, free)];
+  const fixed = view.plan.varied.filter((factor) => !loose.includes(factor));
+  return cells.filter((cell) => fixed.every((factor) => level(cell, factor) === level(pivot, factor)));
 }

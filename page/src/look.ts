@@ -109,21 +109,28 @@ export function logarithmic(ticks: number[], named: (value: number) => string, r
   };
 }
 
-/** An axis for values of a unit: from 0, but logarithmic for times that lie far apart, since a tail would flatten the rest. */
+/** An axis for values of a unit: from 0, but logarithmic for those that lie far apart, since the largest would flatten the rest. */
 export function valueAxis(
   unit: string,
   low: number,
   top: number,
 ): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
   const known = (value: number | null) => value ?? Number.NaN;
-  if (unit === "ns" && low > 0 && top / low > FAR_APART) {
+  if (unit !== "share" && low > 0 && top / low > FAR_APART) {
+    // Times have a unit each; of all else the title has one, in which ticks are round.
+    const { name, divisor } = unit === "ns" ? { name: "", divisor: 1 } : axisUnit(unit, top);
+    const ticks = logTicks(low / divisor, top / divisor).map((tick) => tick * divisor);
     const axis: Plot.ScaleOptions = {
-      ...logarithmic(logTicks(low, top), duration, 9),
+      ...logarithmic(ticks, (value) => (unit === "ns" ? duration(value) : trimmed(value / divisor)), 9),
       domain: [Math.log2(low) - 0.2, Math.log2(top) + 0.2],
       grid: true,
       label: null,
     };
-    return { axis, name: "log scale", place: (value) => Math.log2(known(value)) };
+    return {
+      axis,
+      name: [name, "log scale"].filter((part) => part).join(", "),
+      place: (value) => Math.log2(known(value)),
+    };
   }
   return { ...fromZero(unit, top), place: known };
 }
@@ -140,6 +147,8 @@ export interface Entry {
   hollow?: boolean;
   /** Its marks stand alone, without a line. */
   loose?: boolean;
+  /** Its line is dashed so, and not as its series. */
+  dash?: string | undefined;
   /** It is a line of so many pixels, without marks. */
   line?: number;
 }
@@ -161,7 +170,7 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
     y: { axis: null, domain: [0, high], range: [0, high] },
     marks: [
       Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
-      ...entries.flatMap(({ name, series, hollow, loose, line, look }, at) => {
+      ...entries.flatMap(({ name, series, hollow, loose, dash, line, look }, at) => {
         const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
         const stroke = series == null ? faint() : (tone[series % tone.length] ?? ink());
         return [
@@ -172,7 +181,7 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
                 x2: x + 28,
                 stroke,
                 strokeWidth: line ?? 2,
-                strokeDasharray: DASHES[series ?? 0] || undefined,
+                strokeDasharray: dash ?? (DASHES[series ?? 0] || undefined),
               } as Plot.RuleYOptions),
           line != null
             ? null

@@ -4,7 +4,7 @@
 import "./style.css";
 import { answers, doubt, signOf } from "./answers";
 import { beside as besideOthers } from "./beside";
-import { candidates, read, readBetween } from "./data";
+import { candidates, madeAt, read, readBetween } from "./data";
 import { h } from "./dom";
 import { capital, counted, duration } from "./format";
 import { type Figure, frame, type Lacking, lacking, select } from "./frame";
@@ -149,9 +149,9 @@ function start(): void {
 }
 
 /** Under which conditions a figure holds, for whoever sees it elsewhere. */
-function conditions({ view, group }: Looking, { holds }: Figure): string {
+function conditions({ view, group }: Looking, { holds }: Figure): string[] {
   const parts = [`bytegauge ${view.plan.name}`, `session ${view.session}`, holds ?? (group.label || group.id)];
-  return parts.filter((part) => part !== "").join(" · ");
+  return [parts.filter((part) => part !== "").join(" · "), madeAt(view)];
 }
 
 /** Name of the session, choice of the session, light and dark. */

@@ -1,6 +1,7 @@
 // What can be drawn of a cell: its rate, the other estimates that it has, CPU time.
 
 import type { CellView, Interval } from "./data";
+import { quantity } from "./format";
 
 export interface Measure {
   key: string;
@@ -82,4 +83,19 @@ export function costOf(cells: CellView[]): Measure | undefined {
   const all = measures(cells);
   const wanted = ["server_cpu_ns_per_call", "cpu_ns_per_nop", "cpu"];
   return wanted.map((key) => all.find((measure) => measure.key === key)).find((measure) => measure != null);
+}
+
+const NAMED_MAX = 3;
+
+/** Cells with what each reaches, the best first: those that a figure has no place for. */
+export function atRates(cells: CellView[], measure: Measure): string {
+  const known = cells.flatMap((cell) => {
+    const mid = measure.of(cell)?.mid;
+    return mid == null ? [] : [{ cell, mid }];
+  });
+  known.sort((a, b) => (measure.less ? a.mid - b.mid : b.mid - a.mid));
+  const told = known.slice(0, NAMED_MAX).map(({ cell, mid }) => `${cell.label} (${quantity(mid, measure.unit)})`);
+  return [...told, cells.length > told.length && `${cells.length - told.length} more`]
+    .filter((part) => part)
+    .join(", ");
 }

@@ -30,7 +30,10 @@ export function save(name: string, type: string, content: BlobPart): void {
 export function standalone(
   drawings: SVGSVGElement[],
   title: string,
-  conditions: string,
+  /** Beneath the title: under which conditions it holds, where and when it was measured. */
+  lines: string[],
+  /** How to read it, beneath the drawings. */
+  caption: string,
   background: string,
   colour: string,
 ): string {
@@ -45,7 +48,7 @@ export function standalone(
   const parts: Node[] = [];
   let [right, bottom] = [0, 0];
   for (const [at, each] of sized.entries()) {
-    const [x, y] = [16 + (boxes[at]?.left ?? left) - left, 62 + (boxes[at]?.top ?? top) - top];
+    const [x, y] = [16 + (boxes[at]?.left ?? left) - left, HEAD + LINE * lines.length + (boxes[at]?.top ?? top) - top];
     const copy = each.drawing.cloneNode(true) as SVGSVGElement;
     copy.removeAttribute("style");
     copy.setAttribute("x", String(x));
@@ -56,7 +59,9 @@ export function standalone(
     parts.push(copy);
     [right, bottom] = [Math.max(right, x + each.width), Math.max(bottom, y + each.height)];
   }
-  const [width, height] = [Math.ceil(right + 16), Math.ceil(bottom + 12)];
+  const width = Math.ceil(Math.max(right + 16, NARROWEST));
+  const told = wrapped(caption, Math.floor((width - 32) / LETTER));
+  const height = Math.ceil(bottom + 12 + (told.length > 0 ? LINE * told.length + 8 : 0));
   root.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   root.setAttribute("viewBox", `0 0 ${width} ${height}`);
   root.setAttribute("width", String(width));
@@ -67,23 +72,38 @@ export function standalone(
   const paper = document.createElementNS(root.namespaceURI, "rect") as SVGRectElement;
   for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: background }))
     paper.setAttribute(key, value);
-  const heading = document.createElementNS(root.namespaceURI, "text") as SVGTextElement;
-  for (const [key, value] of Object.entries({
-    x: "16",
-    y: "26",
-    fill: colour,
-    "font-size": "15",
-    "font-weight": "600",
-  })) {
-    heading.setAttribute(key, value);
-  }
-  heading.textContent = title;
-  const below = document.createElementNS(root.namespaceURI, "text") as SVGTextElement;
-  for (const [key, value] of Object.entries({ x: "16", y: "45", fill: colour, "fill-opacity": "0.75" }))
-    below.setAttribute(key, value);
-  below.textContent = conditions;
-  root.append(paper, heading, below, ...parts);
+  const text = (content: string, y: number, look: Record<string, string>) => {
+    const line = document.createElementNS(root.namespaceURI, "text") as SVGTextElement;
+    for (const [key, value] of Object.entries({ x: "16", y: String(y), fill: colour, ...look }))
+      line.setAttribute(key, value);
+    line.textContent = content;
+    return line;
+  };
+  const faint = { "fill-opacity": "0.75" };
+  root.append(
+    paper,
+    text(title, 26, { "font-size": "15", "font-weight": "600" }),
+    ...lines.map((line, at) => text(line, 45 + LINE * at, faint)),
+    ...parts,
+    ...told.map((line, at) => text(line, bottom + 24 + LINE * at, faint)),
+  );
   return new XMLSerializer().serializeToString(root);
+}
+
+/** What stands above the drawings but the lines beneath the title, a line's height, a letter's width; pixels. */
+const [HEAD, LINE, LETTER] = [46, 16, 6.4];
+/** The narrowest that a caption is readable in; pixels. */
+const NARROWEST = 420;
+
+/** A text in lines of so many letters at most, but for words that are longer. */
+export function wrapped(text: string, letters: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ").filter((part) => part !== "")) {
+    const last = lines.at(-1);
+    if (last != null && last.length + 1 + word.length <= letters) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** The same as a picture of dots, twice as fine as the screen of old. */

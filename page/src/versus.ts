@@ -4,6 +4,7 @@
 import { cellOf, groupOf, limitName, type View } from "./data";
 import { h, table } from "./dom";
 import { differences, FAR } from "./figures/differences";
+import { inMultiples } from "./figures/ratio";
 import { axisUnit, digits, duration, percent } from "./format";
 import { ends, withInterval } from "./outward";
 import type { Figure } from "./frame";
@@ -116,6 +117,12 @@ export function versus({ view }: Looking): Figure | null {
     "takes",
     "longer",
   ];
+  // As the axis is labelled: all its numbers are of one kind.
+  const multiples = inMultiples([longer, lower, upper]);
+  const told = multiples
+    ? "how many times as much that one takes, so 2\u00a0× is twice as much as the other"
+    : "how much more that one takes than the other";
+  const side = verb === "takes" && more === "longer" ? "slower" : `${verb} ${more}`;
   const bar =
     lower == null && upper == null
       ? `There are too few paired blocks (${blocks}) for an interval; the`
@@ -124,7 +131,7 @@ export function versus({ view }: Looking): Figure | null {
     id: "versus",
     holds: "",
     title: `Which of the two ${verb} ${more}, and how much`,
-    reading: `For the same work. Right of the middle b ${verb} ${more}, left of it a does: 2\u00a0× is twice as much as the other, and lies as far on either side. ${bar} shade is the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
+    reading: `For the same work. Right of the middle b ${verb} ${more}, left of it a does; a number is ${told}, and the same lies as far on either side. ${bar} shade is the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
     table: () => ({
       columns: ["b_longer", "lower", "upper", "level", "margin", "blocks", "verdict"],
       rows: [[longer, lower, upper, level, margin, blocks, found.verdict]],
@@ -133,7 +140,7 @@ export function versus({ view }: Looking): Figure | null {
       differences(
         [{ id: "b", label: "a and b", mid: longer, lower, upper, word, alarm: found.verdict === "worse", more: word }],
         margin,
-        `← a ${verb} ${more} · b ${verb} ${more} →`,
+        `← a ${side} · b ${side} →`,
         width,
         FAR,
         "either",

@@ -36,7 +36,7 @@ export const WORDS: readonly Word[] = [
     word: "second trials",
     forms: ["twin", "twins"],
     meaning:
-      "the leading choice is measured twice in every block, as if it were two (its twin): what the two differ by is chance and disturbance",
+      "one choice, picked before the first block, is measured twice in every block, as if it were two (its twin): what the two differ by is chance and disturbance",
   },
   { word: "A/A test", meaning: "the same measured against itself, which tells how far chance alone reaches" },
   {

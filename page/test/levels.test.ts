@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { along, follows, levels, named, varying } from "../src/levels";
+import { along, follows, held, levels, named, partsOf, varying } from "../src/levels";
 import { cell, grid, session } from "./planted";
 
 const sized = (id: string, transport: string, read_size: number, congestion: string | null) =>
@@ -49,26 +49,50 @@ describe("a line through the plan", () => {
     sized("e", "unix", 8, null),
   ];
   const all = ["transport", "read_size", "congestion"];
-  const line = (pivot: number, free: string[]) =>
-    along(cells, cells[pivot] ?? cells[0]!, all, free).map((each) => each.id);
+  const view = session(cells, { varied: all });
+  const line = (pivot: number, free: string[]) => along(view, cells, cells[pivot]!, free).map((each) => each.id);
 
   test("holds every other factor", () => {
     expect(line(0, ["read_size"])).toEqual(["a", "b"]);
     expect(line(4, ["read_size"])).toEqual(["d", "e"]);
   });
-  test("does not hold what does not apply", () => {
-    expect(line(0, ["read_size", "transport"])).toEqual(["a", "b", "d", "e"]);
+  test("that a factor does not apply is a level of its own", () => {
+    expect(line(0, ["read_size", "transport"])).toEqual(["a", "b"]);
+    expect(line(2, ["transport"])).toEqual(["c"]);
+    expect(line(3, ["transport"])).toEqual(["d"]);
+    expect(held(view, cells, cells[3]!, ["read_size"])).toBe("transport unix, no cc");
   });
-  test("has one cell a place, the pivot where it may", () => {
-    expect(line(2, ["transport"])).toEqual(["c", "d"]);
-    expect(line(3, ["transport"])).toEqual(["a", "d"]);
+  test("holds a condition that goes along with a choice: what has no congestion control is of the other transport", () => {
+    expect(follows(cells, "transport", ["congestion"])).toBe(true);
+    expect(line(0, ["read_size", "congestion"])).toEqual(["a", "b", "c"]);
   });
-  test("lets go what follows from a free factor", () => {
+  test("holds a choice that goes along with another one", () => {
+    const two = [sized("a", "tcp", 64, "bbr"), sized("b", "tcp", 256, "cubic")];
+    const view = session(two, { varied: ["read_size", "congestion"] });
+    expect(along(view, two, two[1]!, ["read_size"]).map(({ id }) => id)).toEqual(["b"]);
+  });
+  test("a relay without a buffer is not among those of a size, nor they beside it", () => {
+    const relay = (id: string, relay: string, relay_buffer: number | null) =>
+      cell({ id, factors: { relay, relay_buffer } });
+    const relays = [relay("a", "tokio", 8), relay("b", "tokio", 64), relay("c", "copy", 8), relay("d", "splice", null)];
+    const view = session(relays, { varied: ["relay", "relay_buffer"] });
+    const ids = (pivot: number) => along(view, relays, relays[pivot]!, ["relay"]).map(({ id }) => id);
+    expect(ids(0)).toEqual(["a", "c"]);
+    expect(ids(3)).toEqual(["d"]);
+  });
+  test("lets go what a profile is a name for, and says nothing of it being held", () => {
     const tied = [
-      ["drain", "none"],
-      ["sum", "sum"],
-    ].map(([profile, work], at) => cell({ id: `p${at}`, factors: { profile: profile!, work: work! } }));
-    expect(follows(tied, "work", ["profile"])).toBe(true);
-    expect(along(tied, tied[0]!, ["profile", "work"], ["profile"])).toHaveLength(2);
+      ["drain", "none", "tcp"],
+      ["sum", "sum", "unix"],
+      ["read", "sum", "tcp"],
+      ["idle", "none", "unix"],
+    ].map(([profile, work, transport], at) =>
+      cell({ id: `p${at}`, factors: { profile: profile!, work: work!, transport: transport! } }),
+    );
+    const view = session(tied, { varied: ["profile", "work", "transport"] });
+    const ids = along(view, tied, tied[0]!, ["profile"]).map(({ id }) => id);
+    expect(ids, "what bytes go through is held").toEqual(["p0", "p2"]);
+    expect(held(view, tied, tied[0]!, ["profile"])).toBe("transport tcp");
+    expect(partsOf(view, tied, ["profile"])).toEqual(["work"]);
   });
 });

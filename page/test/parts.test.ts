@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { marked, summary } from "../src/answers";
+import { marked, noteOf, secondTrials, summary } from "../src/answers";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
-import { pivot } from "../src/data";
-import { alarmed, verdict as again } from "../src/figures/twins";
+import { type CellView, madeAt, pivot, type View } from "../src/data";
+import { course } from "../src/figures/course";
+import { alarmed, repeated, twins, verdict as again } from "../src/figures/twins";
 import { cleared, drawn, edges, near } from "../src/figures/contours";
 import { fitted } from "../src/figures/cost";
 import { type Difference, domainOf, reachOf } from "../src/figures/differences";
@@ -11,16 +12,20 @@ import { explained } from "../src/figures/errors";
 import { failing, flat, mayBeBest, merged, notTheFirst, ranked } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
-import { percentileOf } from "../src/figures/percentiles";
+import { ownLoads, percentileOf } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
 import { axes, told, topOf } from "../src/figures/sweep";
-import { halves, rootTicks } from "../src/figures/forest";
-import { inLines } from "../src/look";
-import { logarithmic } from "../src/look";
-import { costOf, measures, nameOf } from "../src/measure";
-import { csv } from "../src/save";
+import { bounds, halves, rootTicks } from "../src/figures/forest";
+import type { Figure } from "../src/frame";
+import { inLines, logarithmic, valueAxis } from "../src/look";
+import { placing } from "../src/figures/heatmap";
+import { atRates, costOf, measures, nameOf } from "../src/measure";
+import { csv, wrapped } from "../src/save";
+import { places, seriesOf, seriesOfLevels } from "../src/series";
+import type { Looking } from "../src/state";
+import { versus } from "../src/versus";
 import { pieces, type Told, WORDS } from "../src/words";
-import { between, cell, grid, session } from "./planted";
+import { between, cell, grid, long, session } from "./planted";
 
 describe("a bound", () => {
   test("its place ascends and stops at the end of the scale", () => {
@@ -335,9 +340,9 @@ test("calls that fail are told from one in a hundred on", () => {
 
 test("ticks of a root scale have room", () => {
   const ticks = (plot: number) => rootTicks(9, (share) => plot * Math.sqrt(share / 16));
-  expect(ticks(600)).toEqual([0, 0.25, 1, 4, 9]);
-  expect(ticks(160)).toEqual([0, 4]);
-  expect(rootTicks(2, (share) => 300 * Math.sqrt(share / 2))).toEqual([0, 0.25, 1]);
+  expect(ticks(600)).toEqual([0, 0.25, 1, 2, 4, 6, 9]);
+  expect(ticks(160)).toEqual([0, 1, 4, 9]);
+  expect(rootTicks(2, (share) => 300 * Math.sqrt(share / 2))).toEqual([0, 0.25, 1, 2]);
 });
 
 test("a name that has no room stands in two lines", () => {
@@ -477,4 +482,141 @@ test("a name is broken between words, and cut only where it has no room", () => 
   expect(inLines("read 64 KiB, write 1 MiB", 14, 1)).toEqual(["read 64 KiB,…"]);
   expect(inLines("/a/name/without/end", 8, 3)).toEqual(["/a/name/", "without/", "end"]);
   expect(inLines("", 8, 3)).toEqual([]);
+});
+
+describe("a heat map whose axes do not apply to all choices", () => {
+  const relay = (id: string, relay: string, relay_buffer: number | null, rate: number, stage: "screen" | "confirm") =>
+    cell({ id, factors: { relay, relay_buffer }, rate, stage, label: `relay ${relay}` });
+  const all = [
+    relay("a", "tokio", 8, 4e8, "confirm"),
+    relay("b", "tokio", 64, 9e8, "confirm"),
+    relay("c", "copy", 8, 1e9, "screen"),
+    relay("d", "splice", null, 2 ** 30, "confirm"),
+  ];
+  const rate = measures(all)[0]!;
+  const placed = (at: number) => placing(all, { x: "relay", y: "relay_buffer" }, all[at]!, rate);
+  test("begins at the cell looked at, or at the best confirmed one that has a place", () => {
+    expect(placed(0).start?.id).toBe("a");
+    expect(placed(3).start?.id).toBe("b");
+    expect(placed(3).placed.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+  });
+  test("names what has no place, and what that reaches", () => {
+    const { placeless } = placed(0);
+    expect(atRates(placeless, rate).replaceAll("\u00a0", " ")).toBe("relay splice (1 GiB/s)");
+    expect(atRates(Array(5).fill(all[3]), rate)).toMatch(/, 2 more$/);
+  });
+});
+
+describe("one look for one choice", () => {
+  const engine = (id: string, server_engine: string, call_rate: number, kind = "candidate") =>
+    ({ ...cell({ id, factors: { server_engine, call_rate } }), kind }) as CellView;
+  const cells = [engine("a", "epoll", 1000), engine("b", "blocking", 1000), engine("c", "epoll", 2000)];
+  const view = session(cells, { varied: ["server_engine"] });
+  view.plan.varied = ["call_rate", "server_engine"];
+  test("whichever comes first in a figure, and by its level as by its cell", () => {
+    expect(seriesOf(view, [cells[1]!, cells[0]!])).toEqual([1, 0]);
+    expect(seriesOf(view, [cells[2]!, cells[1]!])).toEqual([0, 1]);
+    expect(seriesOfLevels(view, "server_engine", ["blocking", "epoll"])).toEqual([1, 0]);
+  });
+  test("a twin looks as what it repeats", () => {
+    expect(seriesOf(view, [cells[1]!, engine("bt", "blocking", 1000, "twin")])).toEqual([1, 1]);
+  });
+  test("of more than can be told apart those that are drawn together differ", () => {
+    const all = Array.from({ length: 20 }, (_, at) => `${at}`);
+    expect(places(all, ["0", "8", "16", "1"])).toEqual([0, 1, 2, 3]);
+    expect(new Set(places(all, all.slice(12))).size).toBe(8);
+  });
+});
+
+describe("what was measured twice", () => {
+  const cells = ["a", "b"].map((id) => cell({ id, factors: { read_size: 1 }, label: `read ${id}` }));
+  const planted = (twin: string) => {
+    const view = long(session(cells, { varied: ["read_size"] }));
+    view.groups[0]!.twin!.cell = twin;
+    view.groups[0]!.course!.cells.push({ cell: "t", rate: [1e9] });
+    const looking = { view, group: view.groups[0]!, cell: cells[0] };
+    return { view, looking, group: view.groups[0]! };
+  };
+  test("is named, and is not called the answer's unless it is", () => {
+    const own = planted("a");
+    const other = planted("b");
+    expect(secondTrials(own.view, own.group)).toBe("second trials");
+    expect(secondTrials(other.view, other.group)).toBe("second trials of read b");
+    const note = { note: "not by its second trials: NOISE", groups: ["g1"] };
+    expect(noteOf(own.view, note)).toBe(note.note);
+    expect(noteOf(other.view, note)).toBe("not by the second trials of read b: NOISE");
+    const rows = (twins(other.looking) as Figure).reading;
+    expect(rows).not.toContain("leading choice");
+    expect(repeated(other.view, other.group.twin!)).toBe("read b");
+    expect((course(other.looking) as Figure).reading).toContain("second trials: read b");
+  });
+  test("the order of trials says which are drawn, and what broke off", () => {
+    const many = Array.from({ length: 9 }, (_, at) => cell({ id: `m${at}`, factors: { read_size: at + 1 } }));
+    const view = long(session(many, { varied: ["read_size"] }));
+    const [group] = view.groups;
+    group!.twin = null;
+    group!.blocks.broken = 1;
+    const { reading, table } = course({ view, group: group!, cell: many[0] }) as Figure;
+    expect(reading).toContain("6 of 9 confirmed choices");
+    expect(reading).toContain("1 block broke off, was repeated, and is left out");
+    expect(reading).toContain("running medians");
+    expect(new Set(table().rows.map(([id]) => id)).size, "the data has all").toBe(9);
+  });
+});
+
+test("calls at knees of their own were made under different loads", () => {
+  const at = (id: string, rate: number) => {
+    const found = cell({ id, factors: {}, rate, label: `server ${id}` });
+    found.estimate.unit = "calls/s";
+    found.call = { knee: {} } as CellView["call"];
+    return found;
+  };
+  const text = ownLoads([at("epoll", 29_700), at("blocking", 8400)]).replaceAll("\u00a0", " ");
+  expect(text).toContain("Each at its own knee: server epoll 29.7 k calls/s, server blocking 8.4 k calls/s.");
+  expect(text).toContain("different loads");
+  expect(ownLoads([cell({ id: "a", factors: {} })])).toBe("");
+});
+
+describe("an axis of values", () => {
+  test("is logarithmic where the largest is more than 20 times the smallest, in round numbers of one unit", () => {
+    const far = valueAxis("bytes/s", 0.04 * 2 ** 30, 3 * 2 ** 30);
+    expect(far.name).toBe("GiB/s, log scale");
+    expect(far.place(4)).toBe(2);
+    expect(far.place(null)).toBeNaN();
+    const near = valueAxis("bytes/s", 1e9, 3e9);
+    expect([near.name, near.place(4)]).toEqual(["GiB/s", 4]);
+    expect(valueAxis("share", 0.01, 1).name, "of a share all is 1").not.toContain("log");
+  });
+});
+
+describe("a saved picture", () => {
+  test("says where and when it was measured", () => {
+    const view = session([]);
+    Object.assign(view.environment, { cpu: { model: "EPYC", online: 2 }, kernel_release: "6.1" });
+    expect(madeAt(view)).toBe("EPYC, 2 CPUs · Linux 6.1 · began 2026-01-01T00:00:00Z · bytegauge 0.1.0");
+  });
+  test("its caption stands in lines that have room", () => {
+    expect(wrapped("one two three incomprehensibilities", 9)).toEqual(["one two", "three", "incomprehensibilities"]);
+    expect(wrapped("", 9)).toEqual([]);
+  });
+});
+
+test("which of two: its text speaks of multiples only where its axis does, and names the sides", () => {
+  const view = session([]);
+  const planted = (longer: number) => {
+    const found = { longer, lower: longer - 0.1, upper: longer + 0.1, margin: 0.05, level: 0.95, blocks: 20 };
+    view.versus = { ...found, verdict: "better", cost: "time" } as unknown as View["versus"];
+    return (versus({ view } as Looking) as Figure).reading;
+  };
+  expect(planted(-0.5)).not.toContain("×");
+  expect(planted(-2)).toContain("×");
+});
+
+test("bounds beside each other are told in one way: percentages, or multiples as in an answer that is none yet", () => {
+  const told = (multiples: boolean) =>
+    [bounds(multiples).at(4), bounds(multiples).most(5.99), bounds(multiples).least(2.37)].map((text) =>
+      text.replaceAll("\u00a0", " "),
+    );
+  expect(told(false)).toEqual(["400 %", "≤ 599 %", "at least 237 %"]);
+  expect(told(true)).toEqual(["5 ×", "≤ 7 ×", "at least 3.37 ×"]);
 });

@@ -2,13 +2,18 @@
 
 import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
-import { capital, duration, percent, quantity } from "../format";
+import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { colours, draw, fromZero, heading, ink, legend, paper, SERIES_MAX, SYMBOLS, warn } from "../look";
+import { colours, DASHES, draw, heading, ink, legend, paper, SERIES_MAX, SYMBOLS, valueAxis, warn } from "../look";
 import { RATES } from "../measure";
+import { seriesOf } from "../series";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
+/** More points than this lie on each other: marks are faint then, with running medians of so many of them. */
+const [MANY, RUN] = [40, 9];
+/** What is measured twice has one colour, and a line of its own. */
+const TWIN_DASH = "1 3";
 
 export function course({ view, group }: Looking): Figure | Lacking | null {
   const found = group.course;
@@ -26,16 +31,26 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
   const again = (id: string) => id === twin || cellOf(view, id)?.kind === "twin";
   const weight = (id: string) =>
     id === recommended ? 0 : again(id) ? 1 : 2 + (cellOf(view, id)?.above_best_upper ?? 9);
-  const cells = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell)).slice(0, LINES_MAX);
+  const all = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell));
+  const cells = all.slice(0, LINES_MAX);
+  const choices = (of: typeof all) => of.filter((each) => !again(each.cell)).length;
+  const known = cells.flatMap(({ cell }) => cellOf(view, cell) ?? []);
+  const looks = seriesOf(view, known);
+  const series = cells.map(({ cell }) => looks[known.findIndex(({ id }) => id === cell)]);
+  const twinned = label(group.twin?.cell ?? "");
+  const { broken } = group.blocks;
   const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
   const metric = cellOf(view, cells[0]?.cell)?.estimate.metric ?? "";
   const name = (id: string) =>
     again(id) ? `${label(id === twin ? (group.twin?.cell ?? id) : id)}, second trials` : label(id);
-  const points = cells
-    .flatMap((each, s) =>
-      each.rate.map((rate, at) => ({ s, id: each.cell, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate })),
-    )
-    .filter((point): point is typeof point & { rate: number } => point.rate != null);
+  const pointsOf = (of: typeof all) =>
+    of
+      .flatMap(({ cell: id, rate }) =>
+        rate.map((rate, at) => ({ id, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate })),
+      )
+      .filter((point): point is typeof point & { rate: number } => point.rate != null);
+  const points = pointsOf(cells);
+  const many = found.at_ns.length > MANY;
   const steal = found.steal_share
     .map((share, at) => ({ at: found.at_ns[at] ?? 0, share }))
     .filter((point): point is { at: number; share: number } => point.share != null);
@@ -46,8 +61,13 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
     id: "course",
     title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
     reading: [
-      `Each mark is ${each} of a confirmed choice, the line that of the one to use.`,
-      cells.some((one) => again(one.cell)) && "Second trials are those of the choice that every block measured twice.",
+      `Each mark is ${each} of a confirmed choice; ${many ? `the lines are running medians of ${RUN} marks` : "the line is that of the one to use"}.`,
+      choices(cells) < choices(all) &&
+        `Drawn are ${choices(cells)} of ${choices(all)} confirmed choices, those that may take the least; the data has all.`,
+      cells.some((one) => again(one.cell)) &&
+        `Hollow are second trials: ${twinned ? `${twinned}, picked before the first block, was` : "one choice was"} measured twice in every block.`,
+      broken > 0 &&
+        `${counted(broken, "block")} broke off, ${broken === 1 ? "was" : "were"} repeated, and ${broken === 1 ? "is" : "are"} left out: what broke off counts for nothing.`,
       steal.length > 0 && most === 0 && "The host took no CPU time from this machine in any of these blocks (steal).",
       most > 0 &&
         "Beneath: the share of CPU time that the host took from this machine in that block; marks that fall together with it were disturbed.",
@@ -57,11 +77,12 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       .join(" "),
     table: () => ({
       columns: ["cell", "label", "block", "at_ns", "rate"],
-      rows: points.map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
+      rows: pointsOf(all).map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
     }),
     draw(width) {
       const tone = colours();
-      const { axis, name: unitName } = fromZero(unit, Math.max(...points.map((point) => point.rate)));
+      const rates = points.map((point) => point.rate);
+      const { axis, name: unitName, place } = valueAxis(unit, Math.min(...rates), Math.max(...rates));
       const end = Math.max(...found.at_ns, 1);
       const x: Plot.ScaleOptions = {
         domain: [Math.min(...found.at_ns), end],
@@ -79,21 +100,30 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
           marginTop: 26,
           marginBottom: most > 0 ? 26 : 40,
           x: { ...x, ...(most > 0 ? { label: null } : since) },
-          y: { ...axis, ticks: 5 },
+          y: { ticks: 5, ...axis },
           marks: [
             heading(capital(`${RATES[metric] ?? "rate"}, ${unitName}`), 66, -20),
             ...cells.flatMap((one, s) => {
-              const own = points.filter((point) => point.s === s);
-              const stroke = tone[s % tone.length] ?? ink();
+              const own = points.filter((point) => point.id === one.cell);
+              const look = series[s] ?? s;
+              const stroke = tone[look % tone.length] ?? ink();
+              const y = (point: { rate: number }) => place(point.rate);
+              const dash = again(one.cell) ? TWIN_DASH : DASHES[look] || undefined;
+              const line = { x: "at", y, stroke, strokeWidth: 2, strokeDasharray: dash } as Plot.LineOptions;
               return [
-                s === 0 ? Plot.line(own, { x: "at", y: "rate", stroke, strokeOpacity: 0.4 }) : null,
+                // Among many marks nobody sees which belong together: they stand back, and their middle is drawn.
+                many && own.length > RUN ? Plot.line(own, Plot.windowY({ k: RUN, reduce: "median" }, line)) : null,
+                !many && one.cell === recommended
+                  ? Plot.line(own, { ...line, strokeWidth: 1.5, strokeOpacity: 0.4 })
+                  : null,
                 Plot.dot(own, {
                   x: "at",
-                  y: "rate",
-                  symbol: SYMBOLS[s],
-                  r: 3.2,
+                  y,
+                  symbol: SYMBOLS[look],
+                  r: many ? 1.8 : 3.2,
                   stroke,
                   fill: again(one.cell) ? paper() : stroke,
+                  ...(many ? { strokeOpacity: 0.35, fillOpacity: 0.35, strokeWidth: 1 } : {}),
                 } as Plot.DotOptions),
               ];
             }),
@@ -101,7 +131,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
               points,
               Plot.pointer({
                 x: "at",
-                y: "rate",
+                y: (point) => place(point.rate),
                 title: (point) =>
                   `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`,
                 fill: paper(),
@@ -143,11 +173,12 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       drawings.push(
         legend(
           "",
-          cells.map((one, series) => ({
+          cells.map((one, at) => ({
             name: name(one.cell),
-            series,
+            series: series[at] ?? at,
             hollow: again(one.cell),
-            loose: series > 0,
+            loose: !many && one.cell !== recommended,
+            dash: again(one.cell) ? TWIN_DASH : undefined,
           })),
           width,
         ),

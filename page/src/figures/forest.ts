@@ -2,12 +2,12 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, cellOf, limitName } from "../data";
-import { axisUnit, capital, costName, digits, percent } from "../format";
-import { atLeast, range, upTo, withInterval } from "../outward";
+import { axisUnit, capital, costName, digits, percent, trimmed } from "../format";
+import { atLeast, manyTimes, range, rounded, upTo, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
-import { accent, draw, faint, fromZero, ink, paper, rows, warn } from "../look";
+import { accent, draw, faint, fromZero, ink, paper, rows, valueAxis, warn } from "../look";
 import { costOf, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -29,6 +29,10 @@ export function forest(looking: Looking): Figure | null {
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
   // Where bounds reach far a proportional scale would hide what is near, the margin among it.
   const rooted = reach > ROOTED * margin;
+  // As the answer above says it: many times as much is no percentage for people.
+  const multiples = (group.recommendation.bound ?? 0) >= MANY_TIMES;
+  const beyond = cells.some((cell) => (cell.above_best_upper ?? 0) > reach);
+  const told = bounds(multiples);
   const fails = (cell: CellView | undefined) => {
     const share = failing(cell);
     return share == null ? "" : `${percent(share)} of its calls fail`;
@@ -109,7 +113,7 @@ export function forest(looking: Looking): Figure | null {
       ? "The confirmed choices, ranked by how much more than the best they may take"
       : "The confirmed choices, the fastest first: not compared yet",
     reading: compared
-      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
+      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with ▶ runs out of the scale: its number is what is shown at the least." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
       : `Too few blocks stand behind these to say how far they are apart: squares are ${cells.every((cell) => cell.trials <= 1) ? "one trial each" : "medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
     table: () => ({
       columns: [
@@ -154,7 +158,7 @@ export function forest(looking: Looking): Figure | null {
         } as Plot.DotOptions);
       // Beyond the farthest end its number has room, and what is cut off goes on there.
       const end = reach * (rooted ? ROOM ** 2 : ROOM);
-      const scale = (share: number | null | undefined) => (share == null ? null : share > reach ? end : share);
+      const scale = (share: number | null | undefined) => (share == null ? null : Math.min(share, reach));
       const dearer = () => [
         Plot.rectX([margin], { x1: 0, x2: margin, fill: accent(), fillOpacity: 0.13 }),
         Plot.ruleX([margin], { stroke: accent(), strokeDasharray: "3 3" }),
@@ -180,15 +184,11 @@ export function forest(looking: Looking): Figure | null {
           },
         ),
         Plot.text(
-          cells.filter((cell) => (cell.above_best_upper ?? 0) > reach),
-          { x: end, y: "id", text: () => "▶", fill: faint() },
-        ),
-        Plot.text(
           cells.filter((cell) => cell.above_best_upper != null && cell.above_best_upper <= reach),
           {
             x: (cell: CellView) => scale(cell.above_best_upper),
             y: "id",
-            text: (cell: CellView) => upTo(cell.above_best_upper ?? 0),
+            text: (cell: CellView) => told.most(cell.above_best_upper ?? 0),
             textAnchor: "start",
             dx: 6,
             fill: ink(),
@@ -196,18 +196,18 @@ export function forest(looking: Looking): Figure | null {
             strokeWidth: 4,
           },
         ),
-        // What begins beyond the end has no bar there either.
+        // How far a bar reaches that runs out of the scale says nothing: what is known is where it begins.
         Plot.text(
-          cells.filter((cell) => (cell.above_best_lower ?? 0) >= reach),
+          cells.filter((cell) => (cell.above_best_upper ?? 0) > reach),
           {
-            x: end,
+            x: reach,
             y: "id",
-            text: (cell: CellView) => `at least ${atLeast(cell.above_best_lower ?? 0)}`,
-            textAnchor: "end",
-            dx: -8,
+            text: (cell: CellView) => `▶ ${told.least(cell.above_best_lower ?? 0)}`,
+            textAnchor: "start",
+            dx: -2,
             fill: ink(),
             stroke: paper(),
-            strokeWidth: 5,
+            strokeWidth: 4,
           },
         ),
         tip(
@@ -219,16 +219,16 @@ export function forest(looking: Looking): Figure | null {
       const rates = () => [
         Plot.ruleY(cells, {
           y: "id",
-          x1: (cell: CellView) => cell.estimate.lower ?? null,
-          x2: (cell: CellView) => cell.estimate.upper ?? null,
+          x1: (cell: CellView) => speed.place(cell.estimate.lower ?? null),
+          x2: (cell: CellView) => speed.place(cell.estimate.upper ?? null),
           stroke: accent(),
           strokeWidth: 2,
         }),
-        symbols((cell) => cell.estimate.median),
+        symbols((cell) => speed.place(cell.estimate.median ?? null)),
         tip(
           (cell) =>
             `${cell.label}\n${rate ? withInterval(rate.of(cell) ?? { mid: 0, lower: null, upper: null }, rate.unit) : ""}`,
-          (cell) => cell.estimate.median ?? null,
+          (cell) => speed.place(cell.estimate.median ?? null),
         ),
       ];
       const costs = () =>
@@ -260,20 +260,19 @@ export function forest(looking: Looking): Figure | null {
             ]
           : [];
       const dearest = Math.max(...cells.map((cell) => cost?.of(cell)?.mid ?? 0));
-      const speed = fromZero(
-        rate?.unit ?? "",
-        Math.max(...cells.map((cell) => cell.estimate.upper ?? cell.estimate.median ?? 0)),
-      );
+      const reached = cells.flatMap(({ estimate: { lower, median, upper } }) => [lower, median, upper]);
+      const known = reached.filter((value): value is number => value != null);
+      const speed = valueAxis(rate?.unit ?? "", Math.min(...known), Math.max(...known, 0));
       const price = fromZero(cost?.unit ?? "", dearest);
       type Panel = { title: string; marks(): Plot.Markish[]; x(plot: number): Plot.ScaleOptions };
       const panels: Panel[] = [];
       if (compared)
         panels.push({
-          title: `more ${costName(group.cost)} than the best`,
+          title: multiples ? `${costName(group.cost)}, times the best's` : `more ${costName(group.cost)} than the best`,
           marks: dearer,
           x: (plot) => ({
             domain: [0, end],
-            tickFormat: (share: number) => percent(share),
+            tickFormat: told.at,
             ...(rooted ? { type: "sqrt", ticks: rootTicks(reach, (share) => plot * Math.sqrt(share / end)) } : {}),
           }),
         });
@@ -309,11 +308,24 @@ export function forest(looking: Looking): Figure | null {
   };
 }
 
+/** From here on the answer tells a bound as a multiple. */
+const MANY_TIMES = 1;
+
+/** How a figure writes shares above the best, in one way throughout: percentages, or multiples. */
+export function bounds(multiples: boolean) {
+  const times = (share: number) => `${trimmed(1 + share)}\u00a0×`;
+  return {
+    at: multiples ? times : (share: number) => percent(share),
+    most: multiples ? (share: number) => manyTimes(1 + share).replace("up to", "≤") : upTo,
+    least: (share: number) => `at least ${multiples ? `${rounded(1 + share, "lower")}\u00a0×` : atLeast(share)}`,
+  };
+}
+
 /** A bound that reaches so many margins far is drawn on a root scale, with these ticks. */
 const ROOTED = 20;
-const ROOT_TICKS = [0, 0.25, 1, 4, 9];
+const ROOT_TICKS = [0, 0.25, 1, 2, 4, 6, 9];
 /** From tick to tick at least, pixels. */
-const APART = 46;
+const APART = 36;
 
 /** Those of a root scale that have room, by where each stands. */
 export function rootTicks(reach: number, place: (share: number) => number): number[] {

@@ -19,7 +19,7 @@ import { atMost, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, isDark, NARROW, paper, thinned } from "../look";
-import { measures } from "../measure";
+import { atRates, type Measure, measures } from "../measure";
 import type { Looking, State } from "../state";
 import { contourKey, contours, outline } from "./contours";
 import { mayBeBest } from "./facts";
@@ -83,12 +83,11 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   const known = measures(all);
   const measure = known.find((each) => each.key === wish.measure) ?? known[0];
   if (!measure) return null;
-  const best = new Set(group.best_set);
-  let chosen: CellView = looking.cell;
-  const plane = () =>
-    along(all, chosen, factors, [wish.x, wish.y]).filter(
-      (cell) => level(cell, wish.x) != null && level(cell, wish.y) != null,
-    );
+  const best = new Set(group.best_set.filter((id) => all.some((cell) => cell.id === id && hasPlace(cell, wish))));
+  const { placed, placeless, start } = placing(all, wish, looking.cell, measure);
+  if (!start) return null;
+  let chosen = start;
+  const plane = () => along(view, placed, chosen, [wish.x, wish.y]);
   const dense = [wish.x, wish.y].some((factor) => levels(plane(), factor).length > DENSE);
   const screened = all.some((cell) => !isConfirmed(cell));
   const others = factors.filter((factor) => factor !== wish.x && factor !== wish.y);
@@ -126,6 +125,13 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     }),
   );
 
+  /** Choices to which an axis does not apply: the map says nothing of them, though one of them may be the best. */
+  const absent = (cells: CellView[]): string => {
+    const without = [fx, fy].filter(({ name }) => cells.some((cell) => level(cell, name) == null)).map(axisName);
+    const use = cells.some((cell) => cell.id === group.recommendation.cell);
+    return `Not in this map, since without ${without.join(" or ")}: ${atRates(cells, measure)}${use ? (cells.length > 1 ? "; the one to use is among them" : ", which is the one to use") : ""}.`;
+  };
+
   const told = (cell: CellView): string[] => {
     const value = measure.of(cell);
     const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
@@ -157,7 +163,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           : "Hatched, and in brackets where there is room: screened only, so roughly known."),
       screened &&
         "Of many that were tried briefly the brightest is so partly by luck: compare those that were confirmed.",
-      `Lines surround what comes close to the brightest, as far as it was seen${dense ? ", but for single tiles" : ""}.`,
+      `Lines surround what comes close to the brightest of this map, as far as it was seen${dense ? ", but for single tiles" : ""}.`,
       "Click a cell, or use the arrow keys, to see the two lines through it.",
     ]
       .filter((line) => line)
@@ -366,7 +372,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         const half = pair ? rest / 2 - 8 : beside ? rest : width < 640 ? width : width / 2 - 8;
         const line = (free: string, fixed: string) =>
           slice(
-            along(cells, chosen, factors, [free]),
+            along(view, cells, chosen, [free]),
             factorOf(view, free),
             measure,
             chosen.id,
@@ -427,18 +433,37 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         drawing,
       );
       show();
+      const apart = h("p", { class: "reading" }, absent(placeless));
+      apart.style.maxWidth = `${wide}px`;
       const map = h(
         "div",
         {},
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
         contourKey(measure, wide, dense, { best: best.size > 0, framed: dense && screened }),
+        placeless.length > 0 && apart,
       );
       // What is said of a cell heads the two lines through it.
       const through = h("div", { class: "through" }, said, lines);
       return [beside ? h("div", { class: "side map" }, map, through) : h("div", {}, map, through)];
     },
   };
+}
+
+const hasPlace = (cell: CellView, { x, y }: Pick<Wish, "x" | "y">): boolean =>
+  level(cell, x) != null && level(cell, y) != null;
+
+/**
+ * Which cells have a place on both axes and which have not, and where the map begins: at the cell looked at, or at the best that
+ * has a place where that one has none.
+ */
+export function placing(all: CellView[], axes: Pick<Wish, "x" | "y">, cell: CellView, measure: Measure) {
+  const has = (each: CellView) => hasPlace(each, axes);
+  const placed = all.filter(has);
+  const worth = (each: CellView) => (measure.of(each)?.mid ?? 0) * (measure.less ? -1 : 1);
+  const ranked = [...placed].sort((a, b) => Number(isConfirmed(b)) - Number(isConfirmed(a)) || worth(b) - worth(a));
+  const start = has(cell) ? cell : (ranked.find((each) => isMeasured(each) && measure.of(each)) ?? ranked[0]);
+  return { placed, placeless: all.filter((each) => !has(each) && isMeasured(each)), start };
 }
 
 /** The first writing whose longest number stands within a tile; nothing where none does. */

@@ -24,6 +24,7 @@ import {
   valueAxis,
 } from "../look";
 import { costOf, nameOf } from "../measure";
+import { seriesOfLevels } from "../series";
 import type { Looking } from "../state";
 import { percentileOf } from "./percentiles";
 
@@ -66,8 +67,9 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
   // What is chosen comes before what life imposes.
   const role = (factor: string) => (factorOf(view, factor).role === "choice" ? 0 : 1);
   const colour = free.sort((a, b) => role(a) - role(b))[0] ?? "";
-  const near = along(calls, cell, view.plan.varied, ["call_rate", ...(colour ? [colour] : [])]);
+  const near = along(view, calls, cell, ["call_rate", ...(colour ? [colour] : [])]);
   const series = colour ? levels(near, colour).slice(0, SERIES_MAX) : [null];
+  const places = colour ? seriesOfLevels(view, colour, series) : [0];
   const factor = factorOf(view, colour);
   const points = near.flatMap((each): Point[] => {
     const [offered, reached] = [level(each, "call_rate"), each.estimate.median];
@@ -151,7 +153,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
       const columns = width >= WIDE ? panels.length : width >= NARROW ? 2 : 1;
       const each = width / columns - (columns > 1 ? 8 : 0);
       const entries: Entry[] = [
-        ...(colour ? series.map((value, at) => ({ name: named(value, factor), series: at })) : []),
+        ...(colour ? series.map((value, at) => ({ name: named(value, factor), series: places[at] ?? at })) : []),
         ...(points.some(({ chosen }) => chosen === "shown")
           ? [{ name: "what to use there", look: ring("shown") }]
           : []),
@@ -205,14 +207,15 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         unit === "share" ? Plot.ruleY([1], { stroke: faint(), strokeDasharray: "4 3" }) : null,
         ...series.flatMap((_, at) => {
           const own = known.filter((point) => point.series === at);
-          const stroke = tone[at % tone.length] ?? ink();
+          const look = places[at] ?? at;
+          const stroke = tone[look % tone.length] ?? ink();
           return [
             Plot.line(own, {
               x,
               y,
               stroke,
               strokeWidth: 2,
-              strokeDasharray: DASHES[at] || undefined,
+              strokeDasharray: DASHES[look] || undefined,
             } as Plot.LineOptions),
             Plot.ruleX(
               own.filter((point) => point.value.lower != null),
@@ -224,7 +227,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
                 strokeWidth: 1.5,
               },
             ),
-            Plot.dot(own, { x, y, symbol: SYMBOLS[at], r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+            Plot.dot(own, { x, y, symbol: SYMBOLS[look], r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
           ];
         }),
         ...(["shown", "leads"] as const).map((how) =>

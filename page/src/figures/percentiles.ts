@@ -3,10 +3,11 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, candidates, isMeasured } from "../data";
 import { h } from "../dom";
-import { capital, duration, logTicks } from "../format";
+import { capital, duration, logTicks, quantity } from "../format";
 import { type Figure, select } from "../frame";
 import { colours, DASHES, draw, heading, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
 import { withInterval } from "../outward";
+import { seriesOf } from "../series";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -21,6 +22,18 @@ export function percentileOf(key: string, part: string): number | null {
   return Number(`${found[2]}.${found[3] ?? "0"}`) / 100;
 }
 
+/** Choices that were each measured at the end of what they keep up with: whoever answers more is not slower for it. */
+export function ownLoads(cells: CellView[]): string {
+  const own = cells.filter((cell) => cell.call?.knee && cell.estimate.median != null);
+  if (own.length === 0) return "";
+  const rates = own
+    .map((cell) => `${cell.label} ${quantity(cell.estimate.median ?? 0, cell.estimate.unit)}`)
+    .join(", ");
+  const several =
+    own.length > 1 ? " These are different loads: longer times under more calls do not mean a slower choice." : "";
+  return ` ${own.length > 1 ? "Each at its own knee" : "At its knee"}: ${rates}.${several}`;
+}
+
 export function percentiles({ view, group, cell }: Looking, redraw: () => void): Figure | null {
   const timed = (each: CellView) => Object.keys(each.more).some((key) => percentileOf(key, part) != null);
   const parts = ["total", "connect", "write", "first_byte"].filter((name) =>
@@ -33,11 +46,12 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     .filter((each) => isMeasured(each) && timed(each))
     .sort((a, b) => order(a) - order(b))
     .slice(0, LINES_MAX);
-  const points = cells.flatMap((each, s) =>
+  const series = seriesOf(view, cells);
+  const points = cells.flatMap((each, at) =>
     Object.entries(each.more)
       .map(([key, estimate]) => ({
         each,
-        s,
+        s: series[at] ?? at,
         p: percentileOf(key, part),
         mid: estimate.median ?? null,
         lower: estimate.lower ?? null,
@@ -54,7 +68,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   return {
     id: "percentiles",
     title: "How long calls take",
-    reading: `Of ${group.label || group.id}. ${capital(cells[0]?.call?.timing ?? "")}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? ", with an interval where trials are enough for one" : ", too few for intervals"}. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.`,
+    reading: `Of ${group.label || group.id}. ${capital(cells[0]?.call?.timing ?? "")}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? ", with an interval where trials are enough for one" : ", too few for intervals"}. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.${ownLoads(cells)}`,
     controls:
       parts.length > 1
         ? h(
@@ -82,7 +96,8 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
       const last = cells
         .map((each) => points.filter((point) => point.each === each).at(-1))
         .filter((point) => point != null);
-      const marks = cells.flatMap((each, s) => {
+      const marks = cells.flatMap((each, at) => {
+        const s = series[at] ?? at;
         const own = points.filter((point) => point.each === each);
         const stroke = tone[s % tone.length] ?? ink();
         return [
@@ -165,7 +180,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
             drawing,
             legend(
               "",
-              cells.map((each, series) => ({ name: each.label, series })),
+              cells.map((each, at) => ({ name: each.label, series: series[at] ?? at })),
               width,
             ),
           ]

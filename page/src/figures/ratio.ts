@@ -12,9 +12,13 @@ export const ratio = {
   share: (place: number): number => Math.sign(place) * Math.expm1(Math.abs(place)),
 };
 
+/** Whether numbers that stand beside each other are multiples. */
+export const inMultiples = (shares: (number | null)[]): boolean =>
+  shares.some((share) => share != null && Math.abs(share) >= MULTIPLE);
+
 /** How much longer the slower one takes, on one scale for all numbers that stand beside each other: percentages, or multiples. */
 export function slower(shares: (number | null)[]): (share: number, end?: End) => string {
-  const multiples = shares.some((share) => share != null && Math.abs(share) >= MULTIPLE);
+  const multiples = inMultiples(shares);
   return (share, end = "middle") => {
     const [size, side] = [Math.abs(share), share < 0 ? mirrored(end) : end];
     return multiples ? `${rounded(1 + size, side)}\u00a0×` : percentOf(size, side);

@@ -6,7 +6,7 @@ import { capital } from "../format";
 import { withInterval as told } from "../outward";
 import { nothing } from "../frame";
 import { named } from "../levels";
-import { accent, draw, fromZero, heading, ink, logarithmic, paper, thinned } from "../look";
+import { accent, draw, heading, ink, logarithmic, paper, thinned, valueAxis } from "../look";
 import type { Measure } from "../measure";
 
 /** More marks than this on a line are small. */
@@ -32,7 +32,13 @@ export function slice(
   if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
   const at = (point: (typeof points)[number]) => (numeric ? Math.log2(Number(point.x)) : point.x);
   const withInterval = points.filter((point) => point.lower != null && point.upper != null);
-  const { axis, name } = fromZero(measure.unit, Math.max(...points.map((point) => point.upper ?? point.mid), 0));
+  const { axis, name, place } = valueAxis(
+    measure.unit,
+    Math.min(...points.map((point) => point.lower ?? point.mid)),
+    Math.max(...points.map((point) => point.upper ?? point.mid), 0),
+  );
+  const y = (point: (typeof points)[number]) => place(point.mid);
+  const [y1, y2] = (["lower", "upper"] as const).map((end) => (point: (typeof points)[number]) => place(point[end]));
   const unit = name ? `, ${name}` : "";
   const whole = capital(`${measure.label} at ${title}${unit}`);
   // A name that is longer than its drawing stands in two lines.
@@ -65,30 +71,30 @@ export function slice(
       label: axisName(factor),
       inset: 12,
     } as Plot.ScaleOptions,
-    y: { ...axis, ticks: 5 },
+    y: { ticks: 5, ...axis },
     marks: [
       heading(lines.join("\n"), LEFT, -24 - above),
       numeric && withInterval.length > 1
-        ? Plot.areaY(points, { x: at, y1: "lower", y2: "upper", fill: accent(), fillOpacity: 0.2 })
+        ? Plot.areaY(points, { x: at, y1: y1!, y2: y2!, fill: accent(), fillOpacity: 0.2 })
         : null,
-      Plot.line(points, { x: at, y: "mid", stroke: accent(), strokeOpacity: numeric ? 1 : 0 }),
-      Plot.ruleX(withInterval, { x: at, y1: "lower", y2: "upper", stroke: accent(), strokeWidth: 1.5 }),
+      Plot.line(points, { x: at, y, stroke: accent(), strokeOpacity: numeric ? 1 : 0 }),
+      Plot.ruleX(withInterval, { x: at, y1: y1!, y2: y2!, stroke: accent(), strokeWidth: 1.5 }),
       Plot.dot(points, {
         x: at,
-        y: "mid",
+        y,
         r: points.length > MANY ? 2 : 4,
         stroke: accent(),
         fill: (point) => (isConfirmed(point.cell) ? accent() : paper()),
       }),
       Plot.dot(
         points.filter((point) => point.cell.id === chosen),
-        { x: at, y: "mid", r: 9, stroke: ink(), strokeWidth: 1.5 },
+        { x: at, y, r: 9, stroke: ink(), strokeWidth: 1.5 },
       ),
       Plot.tip(
         points,
         Plot.pointerX({
           x: at,
-          y: "mid",
+          y,
           title: (point) =>
             `${named(point.x, factor)}: ${told(point, measure.unit)}${point.lower == null ? ", screened" : ""}`,
           fill: paper(),

@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { capital, count, percent } from "../format";
 import { upperEnd, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
-import { along, held, levels, named, varying } from "../levels";
+import { along, held, levels, named, partsOf, varying } from "../levels";
 import {
   colours,
   DASHES,
@@ -21,7 +21,8 @@ import {
   SYMBOLS,
   valueAxis,
 } from "../look";
-import { type Measure, measures } from "../measure";
+import { atRates, type Measure, measures } from "../measure";
+import { seriesOfLevels } from "../series";
 import type { Looking } from "../state";
 
 interface Wish {
@@ -82,9 +83,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const colour0 = [...order]
     .sort((a, b) => compared(a) - compared(b))
     .find(
-      (factor) =>
-        factor !== x0 &&
-        lineOf(all, cell, view.plan.varied, [x0, factor]).length > lineOf(all, cell, view.plan.varied, [x0]).length,
+      (factor) => factor !== x0 && along(view, all, cell, [x0, factor]).length > along(view, all, cell, [x0]).length,
     );
   const wish = wishes.get(view.session) ?? {
     x: x0,
@@ -98,7 +97,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     redraw();
   };
   const used = [wish.x, wish.colour, wish.facet].filter((factor) => factor !== NONE);
-  const cells = lineOf(all, cell, view.plan.varied, used).filter(isMeasured);
+  const cells = along(view, all, cell, used).filter(isMeasured);
   const known = measures(all);
   const first = known.find((each) => each.key === wish.measure) ?? known[0];
   const second = known.find((each) => each.key === wish.second);
@@ -107,13 +106,17 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
   const none = { value: NONE, text: "–" };
   const ofMeasure = known.map((each) => ({ value: each.key, text: each.label }));
-  const series = wish.colour === NONE ? [] : told(levels(cells, wish.colour), level(cell, wish.colour));
-  const dropped = wish.colour === NONE ? 0 : levels(cells, wish.colour).length - series.length;
+  const marked = cells.filter((each) => level(each, wish.x) != null);
+  const series = wish.colour === NONE ? [] : told(levels(marked, wish.colour), level(cell, wish.colour));
+  const places = series.length > 0 ? seriesOfLevels(view, wish.colour, series) : [0];
+  const dropped = wish.colour === NONE ? 0 : levels(marked, wish.colour).length - series.length;
   const fx = factorOf(view, wish.x);
   const fc = factorOf(view, wish.colour);
   const ff = factorOf(view, wish.facet);
   const seriesOf = (each: CellView): number => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour)));
   const fixed = held(view, all, cell, used);
+  const parts = partsOf(view, all, used).map((factor) => factorOf(view, factor).heading);
+  const placeless = cells.filter((each) => level(each, wish.x) == null);
 
   // One trial each says nothing of how they follow on each other.
   const single = cells.length > 0 && cells.every((each) => each.trials <= 1);
@@ -139,6 +142,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         );
       }),
       fixed && `Held as in the cell looked at: ${fixed}.`,
+      parts.length > 0 && `With the profile change: ${parts.join(", ")}.`,
+      placeless.length > 0 && `Without ${axisName(fx)}, and so without a mark here: ${atRates(placeless, first)}.`,
       dropped > 0 && `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
     ]
       .filter((line) => line)
@@ -199,7 +204,12 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         series.length > 0
           ? legend(
               axisName(fc),
-              series.map((value, s) => ({ name: named(value, fc), series: s, hollow: single, loose: single })),
+              series.map((value, s) => ({
+                name: named(value, fc),
+                series: places[s] ?? s,
+                hollow: single,
+                loose: single,
+              })),
               width,
             )
           : document.createTextNode(""),
@@ -233,7 +243,8 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);
       if (own.length === 0) continue;
-      const stroke = tone[s % tone.length] ?? ink();
+      const look = places[s] ?? s;
+      const stroke = tone[look % tone.length] ?? ink();
       marks.push(
         Plot.areaY(
           numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length > 1 ? own : [],
@@ -251,7 +262,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           y: (point) => place(point.mid),
           dx: apart(s),
           stroke,
-          strokeDasharray: DASHES[s] || undefined,
+          strokeDasharray: DASHES[look] || undefined,
           strokeWidth: 2,
           // Names have no order: a line only tells which marks belong together.
           strokeOpacity: numeric ? 1 : series.length > 1 ? 0.35 : 0,
@@ -285,7 +296,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           x: at,
           y: (point: { mid: number }) => place(point.mid),
           dx: apart(s),
-          symbol: SYMBOLS[s],
+          symbol: SYMBOLS[look],
           r: 4.5,
           stroke,
           fill: (point: { one: CellView }) => (isConfirmed(point.one) && !single ? stroke : paper()),
@@ -342,8 +353,4 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       ],
     });
   }
-}
-
-function lineOf(all: CellView[], pivot: CellView, varied: string[], free: string[]): CellView[] {
-  return along(all, pivot, varied, free);
 }

@@ -1,6 +1,6 @@
 // One cell measured twice in every group: how far apart the same thing came out.
 
-import type { TwinView, View } from "../data";
+import { cellOf, type TwinView, type View } from "../data";
 import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
@@ -24,12 +24,15 @@ export function alarmed({ alarm, lower, upper }: Pick<TwinView, "alarm" | "lower
   return lower == null || upper == null ? "not known" : "no";
 }
 
+/** What was measured twice; nothing where there is one choice alone. */
+export const repeated = (view: View, { cell }: Pick<TwinView, "cell">): string => cellOf(view, cell)?.label ?? "";
+
 export function twins({ view, group }: Looking): Figure | null {
   const found = view.groups.flatMap(({ id, label, twin }) => (twin?.difference == null ? [] : [{ id, label, twin }]));
   if (found.length === 0) return null;
   const rows = found.map(({ id, label, twin }) => ({
     id,
-    label: `${id === group.id ? "▸ " : ""}${asked(view, id) ?? label}`,
+    label: `${id === group.id ? "▸ " : ""}${[asked(view, id) ?? label, repeated(view, twin)].filter((part) => part).join(": ")}`,
     mid: twin.difference ?? null,
     lower: twin.lower ?? null,
     upper: twin.upper ?? null,
@@ -39,7 +42,7 @@ export function twins({ view, group }: Looking): Figure | null {
   }));
   const bars = rows.filter((row) => row.lower != null && row.upper != null).length;
   const reading = [
-    "Every block measured the leading choice twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone.",
+    "Every block measured one choice twice, as if it were two (an A/A test): the one that a row names, which was picked before the first block and need not be the one to use. First and second trials differ by chance and disturbance alone.",
     bars > 0 &&
       `The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance: then the row says so.`,
     bars < rows.length && "A dot without a bar has too few blocks for one.",

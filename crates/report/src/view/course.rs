@@ -11,10 +11,13 @@ use super::settled::{Blocks, Settled};
 /// More points than this a picture does not tell apart.
 const POINTS_MAX: usize = 120;
 
-/// The course of some cells of one group; `None` where none of them was confirmed.
+/// The course of some cells of one group; `None` where none of them was confirmed. A block that broke off is left out, as
+/// in every estimate: it counts for nothing. Where none was finished there is still something to show.
 pub fn course(cells: &[&Settled], blocks: &Blocks, started_unix_ns: u64) -> Option<CourseView> {
+    let finished = cells.iter().flat_map(|cell| &cell.confirmed).any(|trial| blocks.is_whole(trial.block));
+    let counts = |trial: &&&Trial| !finished || blocks.is_whole(trial.block);
     let mut began: BTreeMap<u64, u64> = BTreeMap::new();
-    for trial in cells.iter().flat_map(|cell| &cell.confirmed) {
+    for trial in cells.iter().flat_map(|cell| &cell.confirmed).filter(counts) {
         let at = began.entry(trial.block).or_insert(u64::MAX);
         *at = trial.started_unix_ns.min(*at);
     }
@@ -28,7 +31,7 @@ pub fn course(cells: &[&Settled], blocks: &Blocks, started_unix_ns: u64) -> Opti
     let cell = |settled: &&Settled| {
         let mut rates = vec![Vec::new(); points.len()];
         let rated = |trial: &&Trial| Some((place(trial.block), trial.rate()?));
-        settled.confirmed.iter().filter_map(rated).for_each(|(at, rate)| rates[at].push(rate));
+        settled.confirmed.iter().filter(counts).filter_map(rated).for_each(|(at, rate)| rates[at].push(rate));
         CourseCell { cell: settled.cell.id.clone(), rate: rates.iter().map(|rates| median(rates)).collect() }
     };
     let steal = |point: &&[(u64, u64)]| {

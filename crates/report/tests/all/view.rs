@@ -364,6 +364,9 @@ fn broken_blocks_do_not_count() {
     assert_eq!((group(&view, "g1").blocks.used, group(&view, "g1").blocks.broken), (39, 1));
     let cell = view.cell(&failed).expect("the cell");
     assert_eq!((cell.outcome, cell.failed_trials, cell.trials), ("measured", 1, 39));
+    let course = group(&view, "g1").course.as_ref().expect("a course");
+    assert_eq!(course.block.len(), 39, "no point stands for a block that counts for nothing");
+    assert!(!course.block.contains(&index));
 }
 
 #[test]
