@@ -314,7 +314,7 @@ inBrowser("the page in a browser", () => {
     expect(hints.every(([, title]) => (title ?? "").length > 20)).toBe(true);
     await page.locator("#answers .words summary").click();
     expect(await page.locator("#answers .words dt").allTextContents()).toEqual(
-      expect.arrayContaining(["block", "second trials", "bound", "screened", "confirmed", "margin", "look"]),
+      expect.arrayContaining(["block", "second trials", "bound", "screened", "confirmed", "margin", "judgement"]),
     );
   });
 
