@@ -195,18 +195,32 @@ fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
          ip link set near0 down\n\
          wait $session || true\n\
          ip link set near0 up\n\
-         until $BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key > again.json 2> again.err; do\n\
+         {}",
+        again("--host 10.9.0.2:4711 --key-file key")
+    );
+    let Some(ran) = between_two_hosts(&bench, &script) else { return };
+    let raw = kept_and_free(&bench, &ran);
+    assert!(!raw.troubles().is_empty(), "the cable was cut in the middle: {ran}");
+}
+
+/// A script's part: measures once more, as soon as the agents are free.
+fn again(words: &str) -> String {
+    format!(
+        "until $BYTEGAUGE {STREAM} {words} > again.json 2> again.err; do\n\
            grep -q 'busy until\\|no agent answers' again.err || exit 1\n\
            sleep 0.1\n\
          done\n"
-    );
-    let Some(ran) = between_two_hosts(&bench, &script) else { return };
-    let raw = Raw::of(&bench, 1);
+    )
+}
+
+/// What was measured before a cable was cut was kept, and once more was measured after it.
+fn kept_and_free(bench: &Bench, ran: &impl std::fmt::Display) -> Raw {
+    let raw = Raw::of(bench, 1);
     let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
     assert!(measured >= 3, "{ran}");
-    assert!(!raw.troubles().is_empty(), "the cable was cut in the middle: {ran}");
     let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
     assert_eq!(again["cells"][0]["outcome"], "measured", "{ran}");
+    raw
 }
 
 /// Cut is the cable of the relay and its control connection, of the reader's control connection alone, and of what the relay
@@ -226,21 +240,15 @@ fn a_cable_that_is_cut_with_a_relay_in_the_path_frees_both_agents_and_keeps_what
              echo $code > code\n\
              nsenter -t {host} -n ip link set {cut} up\n\
              $FAR ip route replace 10.9.1.2/32 via 10.9.2.2\n\
-             until $BYTEGAUGE {STREAM} {relayed} > again.json 2> again.err; do\n\
-               grep -q 'busy until\\|no agent answers' again.err || exit 1\n\
-               sleep 0.1\n\
-             done\n"
+             {}",
+            again(relayed)
         );
         let Some(ran) = between_two_hosts(&bench, &script) else { return };
-        let raw = Raw::of(&bench, 1);
-        let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
-        assert!(measured >= 3, "{cut}: {ran}");
+        let raw = kept_and_free(&bench, &ran);
         let told = |why: &str| raw.troubles().iter().any(|trouble| trouble.contains(why));
         let why = if cut == "far1" { "connecting from the relay to the end behind it" } else { "no agent answers" };
         assert!(told(why), "{cut}: {:?} {ran}", raw.troubles());
         // Its only cell has left: nothing is answered.
         assert_eq!(std::fs::read_to_string(bench.path("code")).unwrap(), "5\n", "{cut}: {ran}");
-        let again: Value = serde_json::from_str(&std::fs::read_to_string(bench.path("again.json")).unwrap()).unwrap();
-        assert_eq!(again["cells"][0]["outcome"], "measured", "{cut}: {ran}");
     }
 }
