@@ -64,7 +64,7 @@ impl RelaySetup {
 
     /// Bytes of the buffer of one direction.
     pub(super) fn buffer(&self) -> usize {
-        self.buffer.unwrap_or(BUFFER)
+        self.buffer.or(self.method.small_buffer()).unwrap_or(BUFFER)
     }
 
     /// Memory that a connection of it may take beside its sockets, bytes: the buffers and pipes of both directions, and the

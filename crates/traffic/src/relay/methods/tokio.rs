@@ -33,7 +33,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         .enable_time()
         .build()
         .map_err(Fault::io("starting a Tokio runtime"))?;
-    let (tally, size) = (meter.tally(), setup.buffer.or(setup.method.small_buffer()).unwrap_or_default());
+    let (tally, size) = (meter.tally(), setup.buffer());
     let mut report = EngineReport::default();
     // Being told does not end it by itself.
     let never = AtomicBool::new(false);
