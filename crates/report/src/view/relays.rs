@@ -122,8 +122,7 @@ fn cheapest(relays: &[&CellView]) -> Option<String> {
 /// Which of the relays moved less at a time than the others, by their own defaults: that, and not how they do it, may be why
 /// they are slow.
 fn small_buffers(relays: &[&CellView]) -> Option<String> {
-    let is_own =
-        |cell: &&&CellView| matches!(cell.level("relay_buffer"), Level::Absent) || cell.level("relay_buffer").is_auto();
+    let is_own = |cell: &&&CellView| cell.level("relay_buffer").number().is_none();
     let of = |cell: &&CellView| Some((method(cell)?, method(cell)?.small_buffer()?));
     let small: Vec<(RelayMethod, usize)> = relays.iter().filter(is_own).filter_map(of).collect();
     let (_, bytes) = small.first()?;

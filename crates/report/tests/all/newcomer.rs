@@ -347,3 +347,12 @@ fn nobody_is_told_to_take_a_choice_with_a_bound_that_it_has_not() {
     }
     assert!(told > 0, "no planted session has such a line");
 }
+
+#[test]
+fn what_was_imported_is_not_said_to_have_crossed_no_network() {
+    let mut data = session(&Plan { transports: vec!["tcp"], ..reads(0.05) });
+    let says = |data: &SessionData| view(data).answer.holds.join("; ").contains("over loopback, no network");
+    assert!(says(&data));
+    data.record.status = bytegauge_model::SessionStatus::Imported;
+    assert!(!says(&data));
+}

@@ -127,12 +127,12 @@ fn pinned(view: &View) -> Option<String> {
 /// That no network was crossed, where the kernel's own stood in for one.
 fn loopback(view: &View) -> Option<String> {
     let is_loopback = |levels: &Levels| {
-        let crosses = levels.transport().is_some_and(|transport| transport.is_tcp() || transport.is_udp());
-        let is_here = |name: &str| *levels.get(name) == Level::Absent || levels.get(name).is_auto();
-        crosses && ["host", "connect", "relay_host"].into_iter().all(is_here)
+        let is_ours = levels.get("connect").name().is_none_or(|server| server == "auto");
+        is_ours && phrase::subject(levels).contains(" over loopback")
     };
+    // What was imported may have been measured between any machines.
     let any = view.groups.iter().any(|group| is_loopback(&levels(&group.factors)));
-    any.then(|| "over loopback, no network".to_owned())
+    (any && view.status != SessionStatus::Imported).then(|| "over loopback, no network".to_owned())
 }
 
 pub fn scope(view: &View) -> String {
