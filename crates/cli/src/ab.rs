@@ -7,11 +7,10 @@ use bytegauge_model::task::by_shell;
 use bytegauge_model::{Workload, factor};
 use bytegauge_plan::versus::AB;
 use bytegauge_plan::{Plan, Spec, resolve};
-use bytegauge_store::Store;
 use clap::ArgMatches;
 
 use crate::exit::Failure;
-use crate::{args, check, command_line, connect, measure, resume, stored};
+use crate::{args, check, command_line, connect, design_flags, measure, resume};
 
 /// How a side is named.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; what is measured stands after --), or \
@@ -52,13 +51,15 @@ enum Side<'a> {
 
 /// `bytegauge ab --a SIDE --b SIDE`.
 pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
-    let seed = measure::seed(matches);
+    let seed = design_flags::seed(matches);
     if args::text(matches, "save").or(args::text(matches, "against")).is_some() {
         return Err(Failure::usage("--save and --against are of sessions, and ab compares within one: leave them out"));
     }
     let words = match (args::text(matches, "a"), args::text(matches, "b")) {
         (Some(a), Some(b)) => [a, b],
-        (None, None) if args::text(matches, "resume").is_some() => return measure::planned(begun(matches)?, matches),
+        (None, None) if args::text(matches, "resume").is_some() => {
+            return measure::go_on(&resume::by_its_own_words(matches, Some((AB, Workload::Check)))?, matches);
+        }
         _ => return Err(Failure::usage(format!("which two? give --a and --b: {SIDES}"))),
     };
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
@@ -114,7 +115,7 @@ fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<
     if let Some(ends) = args::ends(given)? {
         spec.ends = ends;
     }
-    measure::apply_design(&mut spec, matches)?;
+    design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
     resolve(&spec, &probe::catalog(&spec), seed).map_err(|error| told(error.to_string()))
 }
@@ -148,7 +149,7 @@ fn programs(matches: &ArgMatches, words: [&str; 2], servers: bool) -> Result<Pro
     flags.retain(|(factor, _)| factor.name != "value");
     flags.push((factor::named(Workload::Check, "values")[0], "a,b".into()));
     spec.set_all(&flags)?;
-    measure::apply_design(&mut spec, matches)?;
+    design_flags::apply(&mut spec, matches)?;
     Ok(Programs(spec))
 }
 
@@ -179,17 +180,6 @@ fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
 fn is_given(matches: &ArgMatches, name: &str) -> bool {
     matches!(matches.try_contains_id(name), Ok(true))
         && matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine)
-}
-
-/// The plan of the session that is to be gone on with.
-fn begun(matches: &ArgMatches) -> Result<Plan, Failure> {
-    let store = Store::open_existing(&stored::store_path(matches)?)?;
-    let Some(session) = resume::named(matches, &store, AB)? else {
-        return Err(Failure::usage("no session of two is left to go on with: name --a and --b"));
-    };
-    serde_json::from_value::<Plan>(store.session(session)?.plan).ok().filter(|plan| plan.versus.is_some()).ok_or_else(
-        || Failure::usage(format!("session {session} compares no two: go on with it by the command it was begun with")),
-    )
 }
 
 fn first_line(text: &str) -> String {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
 use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
-use bytegauge_plan::{Plan, Spec};
+use bytegauge_plan::Spec;
 use bytegauge_report::view::document::{CellView, UseRow};
 use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
@@ -29,9 +29,10 @@ const SESSIONS_MAX: usize = 50;
 /// `bytegauge check -- CMD … {value} …`.
 pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
     let mut spec = Spec::named("check", Workload::Check);
-    if let Some((task, values)) = begun(matches)? {
-        spec.task = Some(task);
-        return measure::measure_values(spec, matches, values);
+    let named = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
+    if named("resume") && !named("command") && !named("load") {
+        let begun = resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?;
+        return measure::go_on(&begun, matches);
     }
     let advice = advice(matches)?;
     let (values, default) = values(matches, advice.as_ref())?;
@@ -41,30 +42,6 @@ pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     spec.task = Some(task);
     measure::measure_values(spec, matches, values)
-}
-
-/// The program of the session that is to be gone on with, where none is named, and its values.
-fn begun(matches: &ArgMatches) -> Result<Option<(ProgramTask, String)>, Failure> {
-    let named = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
-    if !named("resume") || named("command") || named("load") {
-        return Ok(None);
-    }
-    let store = Store::open_existing(&stored::store_path(matches)?)?;
-    let Some(session) = resume::named(matches, &store, "check")? else { return Ok(None) };
-    let record = store.session(session)?;
-    let Some(plan) = serde_json::from_value::<Plan>(record.plan).ok().filter(|plan| plan.task.is_some()) else {
-        return Err(Failure::usage(format!(
-            "session {session} checked no program: go on with it by the command it was begun with"
-        )));
-    };
-    let factor = factor::named(Workload::Check, "values")[0];
-    let mut values: Vec<String> = Vec::new();
-    for value in plan.cells.iter().map(|cell| factor.kind.compact(cell.factors.get("value"))) {
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    Ok(plan.task.map(|task| (task, values.join(","))))
 }
 
 /// What is run, from the flags.

@@ -102,7 +102,7 @@ pub fn command() -> Command {
             None,
         ))
         .subcommand(measuring(Command::new("run").about("Run a plan by name, or from a TOML file").arg(
-            Arg::new("plan").value_name("PLAN").required(true).help(plan_help()),
+            Arg::new("plan").value_name("PLAN").required_unless_present("resume").help(plan_help()),
         ).arg(
             Arg::new("full-grid")
                 .long("full-grid")
@@ -124,6 +124,7 @@ pub fn command() -> Command {
             Command::new("doctor")
                 .about("What of this machine disturbs measurements or slows sockets, each with the command that mends it")
                 .arg(choice("format", &["text", "json"]).default_value("text").help("How to print it"))
+                .arg(valued("for", "TIME", "How long to look at what the host and other programs take of the CPUs [default: 3s]"))
                 .arg(strict_arg().help("Exit with 3 if there is something to mend")),
         )
         .subcommand(observing())
@@ -351,7 +352,7 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .help("Go on from judgement to judgement until all is proven that can be"),
         )
         .arg(
-            valued("until-max", "TIME", "Go on to no judgement that would come later than this after the start")
+            valued("until-max", "TIME", "Begin no further judgement that would end after so much measured time of the session (what was measured before --resume counts, pauses do not)")
                 .requires("until"),
         )
         .arg(valued(
@@ -396,8 +397,8 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .value_name("ID")
                 .num_args(0..=1)
                 .default_missing_value("latest")
-                .conflicts_with("dry-run")
-                .help("Go on with a session to its next judgement: the latest of this plan, or by its number"),
+                .help("Go on with a session to its next judgement: the latest of this plan, or by its number (`run --resume ID` \
+                       goes on with any)"),
         )
         .next_help_heading("Output")
         .arg(valued("save", "NAME", "Keep the session under a name, beside others of that name, to be compared with later ones").conflicts_with("resume"))

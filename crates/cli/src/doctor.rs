@@ -1,11 +1,12 @@
 //! `doctor`: what of this machine disturbs measurements or slows sockets, each with the command that mends it.
 //!
-//! Judged by facts that were read; only looks, for half a second, and changes nothing.
+//! Judged by facts that were read; only looks, for a few seconds, and changes nothing.
 
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use bytegauge_model::Nanos;
 use bytegauge_sys::environment::Environment;
 use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
@@ -16,8 +17,17 @@ use serde::Serialize;
 use crate::exit::{DONE, Failure, INCONCLUSIVE};
 use crate::{args, print, stored};
 
-/// How long the machine is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// How long the machine is looked at unless the user says. What the host takes comes and goes: a session meets a minute of it.
+const LOOK: Nanos = Nanos(3_000_000_000);
+
+/// How long it is looked at where the screen is waited for.
+const GLANCE: Nanos = Nanos(500_000_000);
+
+/// A look that is shorter sees too few ticks of the kernel's counters, of 10 ms each.
+const LOOK_MIN: Nanos = Nanos(100_000_000);
+
+/// A longer one is a session's business.
+const LOOK_MAX: Nanos = Nanos(600_000_000_000);
 
 /// From this share of the CPUs on it is told that the host takes them.
 const STEAL: f64 = 0.01;
@@ -39,11 +49,12 @@ const BACKLOG: u64 = 4096;
 struct Symptom {
     /// What was looked at.
     name: &'static str,
-    /// `good`, `mend`, or `told` where nothing can be done here or nothing is known.
+    /// `good`; `mend`, where the command mends it, or says what is to be asked of whom; or `told` where it does no harm or
+    /// nothing is known.
     state: &'static str,
     /// What was found, and why it matters.
     found: String,
-    /// What mends it.
+    /// What mends it from here.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
 }
@@ -51,6 +62,8 @@ struct Symptom {
 /// What the judgement needs beside the environment.
 #[derive(Clone, Debug, Default)]
 struct Facts {
+    /// How long was looked at what the CPUs did.
+    looked: Nanos,
     /// Share of the CPUs that the hypervisor took.
     steal: Option<f64>,
     /// The same since the machine was started.
@@ -66,8 +79,14 @@ struct Facts {
 
 /// `bytegauge doctor`.
 pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
+    let length = args::parsed::<Nanos>(matches, "for")?.unwrap_or(LOOK);
+    if !(LOOK_MIN..=LOOK_MAX).contains(&length) {
+        return Err(Failure::usage(format!(
+            "--for: {length} is out of range: use {LOOK_MIN} to {LOOK_MAX}, such as 10s"
+        )));
+    }
     let environment = Environment::read();
-    let symptoms = symptoms(&environment, &facts());
+    let symptoms = symptoms(&environment, &facts(length));
     let text = match args::text(matches, "format") {
         Some("json") => format!("{:#}\n", serde_json::json!(symptoms)),
         _ => print::in_locale(shown(&environment, &symptoms)),
@@ -79,7 +98,7 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
 
 /// What should be mended first, in a line each of at most so many characters.
 pub fn worst(width: usize) -> Vec<String> {
-    let symptoms = symptoms(&Environment::read(), &facts());
+    let symptoms = symptoms(&Environment::read(), &facts(GLANCE));
     let mend: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == "mend").collect();
     let mut lines = Vec::new();
     for symptom in mend.iter().take(2) {
@@ -112,11 +131,11 @@ fn shown(environment: &Environment, symptoms: &[Symptom]) -> String {
     out
 }
 
-fn facts() -> Facts {
+fn facts(length: Nanos) -> Facts {
     let look = || {
         let mut probe = MachineProbe::open().ok()?;
         let before = probe.sample().ok()?;
-        thread::sleep(LOOK);
+        thread::sleep(Duration::from_nanos(length.0));
         let seen = delta(&before, &probe.sample().ok()?);
         let elapsed_ns = seen.elapsed_ns.max(1) as f64;
         let cpus = seen.per_cpu.len().max(1) as f64;
@@ -126,6 +145,7 @@ fn facts() -> Facts {
     };
     let seen = look();
     Facts {
+        looked: length,
         steal: seen.map(|(steal, ..)| steal),
         steal_since_boot: seen.map(|(_, since_boot, _)| since_boot),
         busy: seen.map(|(.., busy)| busy),
@@ -181,11 +201,14 @@ fn governor(environment: &Environment) -> Option<Symptom> {
 fn steal(facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "steal";
     let share = facts.steal?;
-    // Half a second is soon over: a session, which looks all along, may well have met some.
+    // A few seconds are soon over: a session, which looks all along, may well have met some.
     let since_boot = facts.steal_since_boot.map_or_else(String::new, |share| format!(", {} since boot", tenths(share)));
-    let found = format!("the host took {} of the CPUs in this half second{since_boot}", tenths(share));
+    let found = format!("the host took {} of the CPUs in these {}{since_boot}", tenths(share), facts.looked);
     Some(match share {
-        share if share >= STEAL => told(NAME, format!("{found}: ask for CPUs of your own, or measure at another hour")),
+        share if share >= STEAL => {
+            let says = "nothing mends that from here: ask whoever runs the host for CPUs of your own, or measure at another hour";
+            Symptom { command: None, ..mend(NAME, format!("{found}; {says}"), "") }
+        }
         _ => good(NAME, found),
     })
 }
@@ -201,7 +224,7 @@ fn tenths(share: f64) -> String {
 fn busy(facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "others";
     let cpus = facts.busy?;
-    let found = format!("other programs used {cpus:.1} CPUs");
+    let found = format!("other programs used {cpus:.1} CPUs in these {}", facts.looked);
     Some(match cpus {
         cpus if cpus >= BUSY => {
             mend(NAME, format!("{found}: see which, and end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
@@ -316,6 +339,7 @@ mod tests {
         environment.network.wmem_max_bytes = Some(212_992);
         environment.io_uring_disabled = Some(2);
         let facts = Facts {
+            looked: Nanos(3_000_000_000),
             steal: Some(0.2),
             steal_since_boot: Some(0.1),
             busy: Some(1.5),
@@ -325,10 +349,11 @@ mod tests {
         };
         let found = symptoms(&environment, &facts);
         let mends: Vec<&str> = found.iter().filter(|one| one.state == "mend").map(|one| one.name).collect();
-        assert_eq!(mends, ["governor", "others", "open files", "sockets", "backlog", "io_uring"]);
-        assert!(found.iter().all(|one| (one.state == "mend") == one.command.is_some()), "{found:?}");
+        assert_eq!(mends, ["governor", "steal", "others", "open files", "sockets", "backlog", "io_uring"]);
+        let says = |one: &Symptom| one.command.is_some() || one.found.contains("ask whoever runs the host");
+        assert!(found.iter().all(|one| (one.state == "mend") == says(one)), "{found:?}");
         let text = shown(&environment, &found);
-        assert!(text.contains("✗ governor     powersave") && text.contains("6 to mend"), "{text}");
+        assert!(text.contains("✗ governor     powersave") && text.contains("7 to mend"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
     }
 
@@ -340,6 +365,7 @@ mod tests {
         environment.network.wmem_max_bytes = Some(8 << 20);
         environment.io_uring_disabled = Some(0);
         let facts = Facts {
+            looked: Nanos(3_000_000_000),
             steal: Some(0.0),
             steal_since_boot: Some(0.0004),
             busy: Some(0.0),
@@ -352,7 +378,7 @@ mod tests {
         let text = shown(&environment, &found);
         assert!(text.ends_with("nothing to mend\n"), "{text}");
         // A moment without steal does not contradict a session that met some.
-        assert!(text.contains("the host took 0.0 % of the CPUs in this half second, < 0.1 % since boot"), "{text}");
+        assert!(text.contains("the host took 0.0 % of the CPUs in these 3 s, < 0.1 % since boot"), "{text}");
         // As in a container, whose sysctl is the host's.
         assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), "told");
     }

@@ -3,10 +3,13 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Level, Nanos};
 use bytegauge_plan::{Family, Plan};
+
+use crate::resume::Begun;
 
 /// A few lines: cells, groups, time, notes.
 pub fn summary(plan: &Plan, until_proven: bool) -> String {
@@ -31,6 +34,33 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     text.push_str(&further_looks(plan, until_proven));
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");
+    }
+    text
+}
+
+/// What a session that is gone on with would measure until its next judgement.
+pub fn resumed(begun: &Begun) -> String {
+    let Begun { id, plan, look, ahead } = begun;
+    let of = plan.looks;
+    let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
+        return format!(
+            "session {id} goes on to judgement {look} of {of} with what it lacks of its plan:\n\n{}",
+            full(plan, false)
+        );
+    };
+    let time = blocks_ns.map_or_else(String::new, |ns| format!(", about {} as long as those before", seconds(ns)));
+    let mut text = format!(
+        "session {id} of plan {} goes on to judgement {look} of {of}: {} ({} of {until} are there){time}\n",
+        plan.name,
+        counted(due as usize, "more confirmation block"),
+        until - due,
+    );
+    if plan.audit > 0.0 && plan.task.is_none() {
+        let _ = writeln!(text, "  then an audit, up to {:.0} % of the time", plan.audit * 100.0);
+    }
+    for family in &plan.families {
+        text.push('\n');
+        describe(&mut text, plan, family);
     }
     text
 }

@@ -6,7 +6,7 @@ use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
-use crate::{args, print, stored};
+use crate::{args, design_flags, print, stored};
 
 /// Older sessions than so many are of another time.
 const SESSIONS_MAX: usize = 200;
@@ -54,7 +54,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     let (before, after) = (load(before)?, load(after)?);
     let mut settings = stored::settings(matches)?;
     if let Some(margin) = args::text(matches, "margin") {
-        settings.margin = Some(crate::measure::margin(margin)?);
+        settings.margin = Some(design_flags::margin(margin)?);
     }
     let Some(mut view) = HistoryView::of(&before, &after, &settings) else {
         return Err(Failure::usage("no session before: `bytegauge sessions` lists what there is"));

@@ -9,6 +9,7 @@ mod check;
 mod command_line;
 mod completions;
 mod connect;
+mod design_flags;
 mod doctor;
 mod dry_run;
 mod exit;
@@ -34,6 +35,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+use bytegauge_traffic::emulator;
 use clap::ArgMatches;
 
 use exit::Failure;
@@ -53,7 +55,13 @@ fn main() -> ExitCode {
     match dispatch(&matches) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            anstream::eprintln!("bytegauge: {failure}");
+            // The commands that it names find the same results when they are copied.
+            let store = stored::store_path(&matches).map(|path| stored::called(&path));
+            let said = failure.to_string();
+            anstream::eprintln!(
+                "bytegauge: {}",
+                store.map_or(said.clone(), |called| said.replace("`bytegauge ", &format!("`{called} ")))
+            );
             ExitCode::from(failure.code())
         }
     }
@@ -88,8 +96,12 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("selftest", matches)) => selftest::run(matches),
         Some(("completions", matches)) => completions::completions(matches),
         Some(("man", _)) => completions::man(),
-        Some(("end", _)) => {
-            bytegauge_traffic::end::serve_stdio().map_err(|error| Failure::failed(format!("this end: {error}")))?;
+        Some(("end", matches)) => {
+            let serve = match args::text(matches, "role") {
+                Some(emulator::ROLE) => emulator::serve_stdio,
+                _ => bytegauge_traffic::end::serve_stdio,
+            };
+            serve().map_err(|error| Failure::failed(format!("this end: {error}")))?;
             Ok(exit::DONE)
         }
         Some((name, matches)) => match name.parse() {

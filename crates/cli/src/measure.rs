@@ -4,12 +4,11 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
-use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Plan, Spec, file, ready, resolve};
+use bytegauge_plan::{Plan, Spec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
@@ -18,7 +17,7 @@ use crate::exit::{DONE, Failure, INTERRUPTED};
 use crate::flamegraph::Flames;
 use crate::live::JsonLines;
 use crate::progress::Bar;
-use crate::{args, connect, dry_run, far, history, interrupt, look, page, print, resume, stored};
+use crate::{args, connect, design_flags, dry_run, far, history, interrupt, look, page, print, resume, stored};
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -27,16 +26,21 @@ pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure>
 
 /// `bytegauge relay`: the ready plan of what goes through.
 pub fn relay(matches: &ArgMatches) -> Result<u8, Failure> {
+    const PLANS: [&str; 2] = ["relay-copy", "relay-calls"];
+    let said = matches.value_source("as") == Some(clap::parser::ValueSource::CommandLine);
+    let begun = if said { None } else { resume::plan_named(matches)?.filter(|name| PLANS.contains(&name.as_str())) };
     let plan = match args::text(matches, "as") {
-        Some("call") => "relay-calls",
-        _ => "relay-copy",
+        Some("call") => PLANS[1],
+        _ => PLANS[0],
     };
-    measure(ready::find(plan)?, matches)
+    measure(ready::find(begun.as_deref().unwrap_or(plan))?, matches)
 }
 
 /// `bytegauge run PLAN`.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let name = args::text(matches, "plan").unwrap_or_default();
+    let Some(name) = args::text(matches, "plan") else {
+        return go_on(&resume::by_its_own_words(matches, None)?, matches);
+    };
     let is_file = name.ends_with(".toml") || name.contains('/');
     let name = match ready::full_grid(name) {
         _ if !matches.get_flag("full-grid") => name,
@@ -64,30 +68,43 @@ pub fn measure_values(mut spec: Spec, matches: &ArgMatches, values: String) -> R
 }
 
 fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
+    // What a plan wants of its user the session has.
+    let adds_nothing = spec.task.is_none() && args::factors(matches, spec.workload)?.is_empty();
+    if adds_nothing && args::text(matches, "resume").is_some() {
+        return go_on(&resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?, matches);
+    }
     apply_flags(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    planned(resolve(&spec, &probe::catalog(&spec), seed(matches))?, matches)
+    planned(resolve(&spec, &probe::catalog(&spec), design_flags::seed(matches))?, matches)
 }
 
-/// The seed that was given, or a new one.
-pub fn seed(matches: &ArgMatches) -> u64 {
-    matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock)
-}
-
-/// Measures a plan as the flags of its command say, and prints what came of it.
+/// Measures a plan, or goes on with a session of it, as the flags of its command say, and prints what came of it.
 pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
+    if let Some(begun) = resume::session(matches, &plan)? {
+        return go_on(&begun, matches);
+    }
+    plan.saved = history::save_as(matches)?;
+    plan.asked = args::asked(std::env::args_os().skip(1));
+    carried_out(plan, None, matches)
+}
+
+/// Goes on with a session.
+pub fn go_on(begun: &resume::Begun, matches: &ArgMatches) -> Result<u8, Failure> {
+    carried_out(begun.plan.clone(), Some(begun), matches)
+}
+
+fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatches) -> Result<u8, Failure> {
     // Whatever is wrong with a flag is said now, not after a minute of measuring.
     let mut options = options(matches, &plan)?;
     // What is only printed asks nobody.
     let key = if matches.get_flag("dry-run") { None } else { far::key(&plan, matches)? };
     stored::settings(matches)?;
     stored::interval(matches)?;
-    plan.saved = history::save_as(matches)?;
-    plan.asked = args::asked(std::env::args_os().skip(1));
     let flames = Flames::asked(matches, &plan, &options.program)?;
     if matches.get_flag("dry-run") {
-        return match args::text(matches, "format") {
-            Some("json") => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
+        return match (args::text(matches, "format"), begun) {
+            (Some("json"), _) => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
+            (_, Some(begun)) => stored::print(&print::in_locale(dry_run::resumed(begun))),
             _ => stored::print(&print::in_locale(dry_run::full(&plan, options.until_proven))),
         };
     }
@@ -99,7 +116,7 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
     let before = history::against(matches, &store)?;
-    let resumed = resume::session(matches, &store, &plan)?;
+    let resumed = begun.map(|begun| begun.id);
     let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
     if talks && resumed.is_none() {
         anstream::eprint!("{}", print::in_locale(dry_run::summary(&plan, options.until_proven)));
@@ -185,75 +202,7 @@ fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
     let given = args::factors(matches, spec.workload)?.into_iter();
     let given: Vec<_> = given.filter(|(factor, _)| spec.task.is_none() || factor.name != "value").collect();
     spec.set_all(&given)?;
-    apply_design(spec, matches)
-}
-
-/// What is said of a session rather than of its factors.
-pub fn apply_design(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
-    if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
-        if ns == 0 {
-            return Err(Failure::usage("--budget: a session needs time: give for example 60s"));
-        }
-        spec.budget_ns = Some(ns);
-    }
-    if let Some(text) = args::text(matches, "blocks") {
-        spec.blocks = Some(blocks(text)?);
-    }
-    if let Some(text) = args::text(matches, "looks") {
-        spec.looks = looks(text)?;
-    }
-    if let Some(text) = args::text(matches, "audit") {
-        spec.audit = audit(text)?;
-    }
-    if let Some(text) = args::text(matches, "margin") {
-        spec.margin = margin(text)?;
-    }
-    if let Some(ends) = args::ends(matches)? {
-        spec.ends = ends;
-    }
-    spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
-    spec.gentle |= matches!(matches.try_get_one::<bool>("gentle"), Ok(Some(true)));
-    Ok(())
-}
-
-/// A number of blocks that ends some day.
-fn blocks(text: &str) -> Result<u64, Failure> {
-    text.parse().ok().filter(|blocks| (1..=100_000).contains(blocks)).ok_or_else(|| {
-        Failure::usage(format!("--blocks: `{text}` is out of range: use 1 to 100000 (6 or more for intervals)"))
-    })
-}
-
-/// How often a session may be judged.
-fn looks(text: &str) -> Result<u64, Failure> {
-    text.parse().ok().filter(|looks| (1..=LOOKS_MAX).contains(looks)).ok_or_else(|| {
-        Failure::usage(format!("--looks: `{text}` is out of range: use 1 to {LOOKS_MAX} (3 where nothing is said)"))
-    })
-}
-
-/// How much of the time goes into the audit.
-fn audit(text: &str) -> Result<f64, Failure> {
-    let share = if text == "off" { Some(0.0) } else { share(text) };
-    share.filter(|share| (0.0..=AUDIT_MAX).contains(share)).ok_or_else(|| {
-        Failure::usage(format!(
-            "--audit: `{text}` is out of range: use 0% to {}%, such as 10%, or off",
-            AUDIT_MAX * 100.0
-        ))
-    })
-}
-
-/// `5%` or `0.05`.
-fn share(text: &str) -> Option<f64> {
-    match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-/// What counts as good enough: `5%` or `0.05`.
-pub fn margin(text: &str) -> Result<f64, Failure> {
-    share(text)
-        .filter(|share| (0.001..=1.0).contains(share))
-        .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is no share: use 0.1% to 100%, such as 5%")))
+    design_flags::apply(spec, matches)
 }
 
 fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
@@ -312,28 +261,9 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
     Ok((cell, plant))
 }
 
-fn seed_from_clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Kept below 2^53, so that no reader of JSON rounds it.
-    (since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn margins() {
-        assert_eq!(margin("5%").unwrap(), 0.05);
-        assert_eq!(margin("0.1").unwrap(), 0.1);
-        assert!(margin("0").is_err() && margin("-5%").is_err() && margin("much").is_err());
-    }
-
-    #[test]
-    fn audits() {
-        assert_eq!((audit("off").unwrap(), audit("20%").unwrap(), audit("0").unwrap()), (0.0, 0.2, 0.0));
-        assert!(audit("on").is_err() && audit("60%").is_err() && audit("-1%").is_err());
-    }
 
     #[test]
     fn plants() {

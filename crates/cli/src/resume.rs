@@ -1,31 +1,111 @@
 //! `--resume`: which session is gone on with, and whether it is the one that the flags describe.
 //!
-//! A resumed session goes on with the plan that it was begun with. A flag that says otherwise is refused:
-//! to ignore it would answer another question than the one asked.
+//! A resumed session goes on with the plan that it was begun with, whatever command names it. A command that asks another
+//! plan is refused, and so is a flag that says otherwise: to ignore them would answer another question than the one asked.
+//! `run --resume` without a plan goes on with any.
 
-use bytegauge_harness::{RunError, Stand};
-use bytegauge_model::{Level, SessionId, SessionStatus};
-use bytegauge_plan::Plan;
+use bytegauge_harness::{Ahead, RunError, Stand};
+use bytegauge_model::{Level, SessionId, Workload};
+use bytegauge_plan::{Plan, Spec, ready};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::args;
 use crate::exit::Failure;
+use crate::{args, design_flags, stored};
 
-/// The session to go on with, if that was asked for. `plan` is what the flags alone would give.
-pub fn session(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Option<SessionId>, Failure> {
-    let Some(text) = args::text(matches, "resume") else { return Ok(None) };
-    let session = match text {
-        "latest" => latest(store, &plan.name)?.ok_or_else(|| {
-            Failure::usage(format!(
-                "no session of plan {} is interrupted or has a judgement left: start one without --resume",
-                plan.name
-            ))
-        })?,
-        number => number.parse().map(SessionId).map_err(|_| {
-            Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge sessions`"))
-        })?,
+/// A session that is gone on with.
+pub struct Begun {
+    /// The session.
+    pub id: SessionId,
+    /// The plan that it was begun with.
+    pub plan: Plan,
+    /// The judgement that it goes on with, from 1.
+    pub look: u64,
+    /// What is measured until then; `None` where its blocks are not fixed yet.
+    pub ahead: Option<Ahead>,
+}
+
+/// The session to go on with, if that was asked for. `asked` is what the command and its flags alone would give.
+pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Failure> {
+    if args::text(matches, "resume").is_none() {
+        return Ok(None);
+    }
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let id = named(matches, &store, Some(&asked.name))?.ok_or_else(|| none_left(&format!("of plan {}", asked.name)))?;
+    let begun = begun(&store, id)?;
+    must_fit((&asked.name, asked.workload), &begun)?;
+    refuse_another_plan(matches, id, asked, &begun.plan)?;
+    Ok(Some(begun))
+}
+
+/// The session that a command goes on with which names no factors, or those of the session: of a plan, or of any.
+pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -> Result<Begun, Failure> {
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let of = asked.map_or_else(|| "of any plan".to_owned(), |(plan, _)| format!("of plan {plan}"));
+    let id = named(matches, &store, asked.map(|(plan, _)| plan))?.ok_or_else(|| none_left(&of))?;
+    let begun = begun(&store, id)?;
+    asked.map_or(Ok(()), |asked| must_fit(asked, &begun))?;
+    let Begun { plan, .. } = &begun;
+    for (factor, text) in args::factors(matches, plan.workload)? {
+        let error = |error| Failure::usage(format!("--{}: {error}", factor.flag()));
+        let mut asked: Vec<String> =
+            factor.kind.parse_list(&text).map_err(error)?.iter().map(|level| factor.kind.compact(level)).collect();
+        let mut levels: Vec<String> =
+            levels(plan, factor.name).iter().map(|level| factor.kind.compact(level)).collect();
+        asked.sort_unstable();
+        levels.sort_unstable();
+        if asked != levels {
+            return Err(another(id, &factor.flag()));
+        }
+    }
+    let mut design = Spec::named(&plan.name, plan.workload);
+    design_flags::apply(&mut design, matches)?;
+    let asked = Plan {
+        budget_ns: design.budget_ns.unwrap_or(plan.budget_ns),
+        seed: design_flags::seed(matches),
+        blocks: design.blocks,
+        looks: design.looks,
+        audit: design.audit,
+        margin: design.margin,
+        ends: design.ends,
+        verify: design.verify,
+        gentle: design.gentle,
+        ..plan.clone()
     };
+    refuse_another_plan(matches, id, &asked, plan)?;
+    Ok(begun)
+}
+
+/// The plan of the session that `--resume` names by its number.
+pub fn plan_named(matches: &ArgMatches) -> Result<Option<String>, Failure> {
+    if args::text(matches, "resume").is_none_or(|text| text == "latest") {
+        return Ok(None);
+    }
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let Some(id) = named(matches, &store, None)? else { return Ok(None) };
+    Ok(Some(store.session(id)?.plan_name))
+}
+
+fn none_left(which: &str) -> Failure {
+    Failure::usage(format!("no session {which} is interrupted or has a judgement left: start one without --resume"))
+}
+
+/// A command that asks a plan goes on with sessions of that plan; the name of a workload stands for every plan of it that has
+/// no name to run it by.
+fn must_fit((name, workload): (&str, Workload), Begun { id, plan, .. }: &Begun) -> Result<(), Failure> {
+    let is_unnamed = || plan.versus.is_none() && ready::find(&plan.name).is_err();
+    if name == plan.name || name == workload.row().name && workload == plan.workload && is_unnamed() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "session {id} is of the plan {}, and this command asks {name}: go on with it by `bytegauge run --resume {id}`, or \
+         leave out --resume to begin a new session",
+        plan.name
+    )))
+}
+
+/// A session that can be gone on with.
+fn begun(store: &Store, session: SessionId) -> Result<Begun, Failure> {
     let record = store.session(session)?;
     if store.sessions()?.iter().any(|summary| summary.id == session && summary.imported) {
         return Err(Failure::usage(format!(
@@ -33,35 +113,45 @@ pub fn session(matches: &ArgMatches, store: &Store, plan: &Plan) -> Result<Optio
              new one"
         )));
     }
-    let stand = Stand::of(&store.groups(session)?);
-    match serde_json::from_value::<Plan>(record.plan) {
-        Err(_) => return Err(RunError::OldPlan(session).into()),
-        Ok(begun) if record.status == SessionStatus::Complete && !stand.is_some_and(|stand| stand.has_next()) => {
-            return Err(RunError::Over { session, looks: begun.looks }.into());
-        }
-        Ok(begun) => refuse_another_plan(matches, session, plan, &begun)?,
-    }
-    Ok(Some(session))
+    let groups = store.groups(session)?;
+    let Ok(plan) = serde_json::from_value::<Plan>(record.plan) else { return Err(RunError::OldPlan(session).into()) };
+    let look =
+        Stand::look_ahead(Stand::of(&groups), record.status).ok_or(RunError::Over { session, looks: plan.looks })?;
+    let ahead = Ahead::of(&groups, &store.blocks(session)?, look);
+    Ok(Begun { id: session, plan, look, ahead })
 }
 
-/// The session that `--resume` names, where it does.
-pub fn named(matches: &ArgMatches, store: &Store, plan: &str) -> Result<Option<SessionId>, StoreError> {
+/// The session that `--resume` names, where it does: by its number, or as the latest of a plan, or of all, that can be gone
+/// on with.
+pub fn named(matches: &ArgMatches, store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, Failure> {
     match args::text(matches, "resume") {
         None => Ok(None),
-        Some("latest") => latest(store, plan),
-        Some(number) => Ok(number.parse().ok().map(SessionId)),
+        Some("latest") => Ok(latest(store, plan)?),
+        Some(number) => match number.parse() {
+            Ok(number) => Ok(Some(SessionId(number))),
+            Err(_) => {
+                Err(Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge sessions`")))
+            }
+        },
     }
 }
 
-/// The newest session of a plan that was interrupted or has a look left.
-fn latest(store: &Store, plan: &str) -> Result<Option<SessionId>, StoreError> {
-    for summary in store.sessions()?.iter().filter(|summary| !summary.imported && summary.plan_name == plan) {
+/// The newest session that was interrupted or has a look left.
+fn latest(store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, StoreError> {
+    let asked = |name: &str| plan.is_none_or(|plan| plan == name);
+    for summary in store.sessions()?.iter().filter(|summary| !summary.imported && asked(&summary.plan_name)) {
         let stand = Stand::of(&store.groups(summary.id)?);
-        if summary.status != SessionStatus::Complete || stand.is_some_and(|stand| stand.has_next()) {
+        if Stand::look_ahead(stand, summary.status).is_some() {
             return Ok(Some(summary.id));
         }
     }
     Ok(None)
+}
+
+fn another(session: SessionId, flag: &str) -> Failure {
+    Failure::usage(format!(
+        "session {session} was begun with another --{flag}: leave it out to go on, or start a new session without --resume"
+    ))
 }
 
 /// Every flag that was given must say what the session was begun with.
@@ -97,9 +187,7 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
     let design = design.into_iter().filter(|(name, ..)| given(name)).map(|(name, a, b)| (name.to_owned(), a, b));
     match factors.chain(design).find(|(_, asked, begun)| asked != begun) {
         None => Ok(()),
-        Some((flag, ..)) => Err(Failure::usage(format!(
-            "session {session} was begun with another --{flag}: leave it out to go on, or start a new session without --resume"
-        ))),
+        Some((flag, ..)) => Err(another(session, &flag)),
     }
 }
 

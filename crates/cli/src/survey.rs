@@ -14,7 +14,7 @@ use bytegauge_store::Store;
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, doctor, interrupt, measure, page, print, stored};
+use crate::{args, design_flags, doctor, interrupt, measure, page, print, stored};
 
 /// Lines of an answer, so that all of them and the end fit a screen; most need fewer.
 const LINES_MAX: usize = 4;
@@ -26,7 +26,7 @@ const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     let budget_ns = args::parsed::<Nanos>(matches, "budget")?.map_or(SURVEY_NS, |budget| budget.0);
     let steps = steps(matches)?;
-    let seed = measure::seed(matches);
+    let seed = design_flags::seed(matches);
     if matches.get_flag("dry-run") {
         return stored::print(&print::in_locale(forecast(&steps, budget_ns)));
     }

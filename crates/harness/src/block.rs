@@ -152,7 +152,9 @@ impl Run<'_> {
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
         let transport = cell.factors.transport();
-        let counted = ProtocolCounts::read(transport.as_ref());
+        // Of an emulated link's networks nothing is seen in this one.
+        let seen = transport.as_ref().filter(|_| cell.factors.emulated_link().is_none());
+        let counted = ProtocolCounts::read(seen);
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
@@ -171,7 +173,7 @@ impl Run<'_> {
             return Ok(None);
         };
         if let Some(machine) = &mut measured.machine {
-            ProtocolCounts::read(transport.as_ref()).since(&counted, machine);
+            ProtocolCounts::read(seen).since(&counted, machine);
         }
         if !measured.ends_are_sound {
             self.cast = None;

@@ -34,13 +34,12 @@ impl Run<'_> {
             .iter()
             .flat_map(|family| self.same_place(family).into_iter().map(|set| (family.clone(), set)))
             .filter(|(_, set)| set.iter().any(|group| self.plan.design.calibrates(self.conditions(group))))
+            // What its confirmation began with it goes on with.
+            .filter(|(_, set)| !set.iter().all(|group| self.is_calibrated(group)))
             .collect();
         let trials = sets.iter().map(|(family, _)| self.plan.calibration_trials(family)).sum();
         self.observer.hear(&Event::Stage { stage: Stage::Calibrate, trials });
         for (family, groups) in sets {
-            if groups.iter().all(|group| self.warmup.contains_key(group)) {
-                continue;
-            }
             let mut series = Vec::new();
             let mut kept = None;
             for turn in 0..self.plan.calibration_trials(&family) as usize {
@@ -81,6 +80,11 @@ impl Run<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether nothing is left to be found for a group: its warm-up is known, or its blocks are fixed.
+    fn is_calibrated(&self, group: &GroupId) -> bool {
+        self.warmup.contains_key(group) || self.first_blocks.contains_key(group)
     }
 
     /// The measurable groups of a family by placement.

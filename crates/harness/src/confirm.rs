@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::block::{BlockEnd, BlockTask};
 use crate::event::Event;
 use crate::judge::Judge;
-use crate::run::{Run, RunError};
+use crate::run::{Ended, Run, RunError};
 use crate::spending::Spending;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
@@ -40,27 +40,33 @@ pub(crate) struct Confirmed {
 enum LookEnd {
     /// Every group has its blocks.
     Complete,
-    /// The time is over.
+    /// The time is over, and what was measured suffices for a judgement.
+    CutShort,
+    /// The time is over before that.
     OutOfTime,
     /// The user wants to stop.
     Interrupted,
 }
 
 impl Run<'_> {
-    /// Confirms the finalists of every group, from look to look. `false` if interrupted.
-    pub(crate) fn confirm(&mut self, judge: &mut dyn Judge) -> Result<bool, RunError> {
+    /// Confirms the finalists of every group, from look to look.
+    pub(crate) fn confirm(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
         let mut groups = self.confirmed_groups()?;
         if groups.is_empty() {
             // Every cell has left its group, and each said why.
-            return Ok(true);
+            return Ok(Ended::Complete);
         }
         self.fix_blocks(&mut groups)?;
+        if let Some(ended) = self.beyond_cap_at_once(&groups)? {
+            return Ok(ended);
+        }
         loop {
             match self.take_look(&groups)? {
-                LookEnd::Interrupted => return Ok(false),
-                LookEnd::OutOfTime => return Ok(true),
-                LookEnd::Complete if !self.audit(&groups, judge)? => return Ok(false),
-                LookEnd::Complete if !self.goes_on(&groups, judge)? => return Ok(true),
+                LookEnd::Interrupted => return Ok(Ended::Interrupted),
+                LookEnd::OutOfTime => return Ok(Ended::OutOfTime),
+                LookEnd::CutShort => return Ok(Ended::Complete),
+                LookEnd::Complete if !self.audit(&groups, judge)? => return Ok(Ended::Interrupted),
+                LookEnd::Complete if !self.goes_on(&groups, judge)? => return Ok(Ended::Complete),
                 LookEnd::Complete => self.look += 1,
             }
         }
@@ -71,17 +77,13 @@ impl Run<'_> {
         self.begin_look(groups)?;
         let look = self.look;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
-        let forecast = groups.iter().map(|confirmed| {
-            let (windows_ns, rest_ns) = self.block_ns(confirmed);
-            (confirmed.group.clone(), windows_ns + rest_ns)
-        });
-        let spending = Spending::begin(self, forecast);
+        let spending = Spending::begin(self, groups);
         for number in 0..rounds {
             for turn in order::order(groups.len(), !self.plan.seed, number) {
                 let Confirmed { group, cells, window_ns, .. } = &groups[turn];
                 // Blocks on the side are spread evenly over the whole time, not bunched at an end of it.
                 let due = (number + 1) * self.target(group, look) / rounds;
-                while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number) {
+                while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number, &groups[turn]) {
                     if !self.has_live(&groups[turn]) {
                         break;
                     }
@@ -106,22 +108,27 @@ impl Run<'_> {
             if live.is_empty() {
                 break;
             }
-            if self.is_out_of_time(number) {
-                let visits = live.iter().map(|confirmed| self.visits(&confirmed.group, Stage::Confirm));
-                let done = visits.max().unwrap_or(0);
-                if done >= rounds {
-                    break;
-                }
+            if live.iter().any(|confirmed| self.is_out_of_time(number, confirmed)) {
+                let stands = |confirmed: &&Confirmed| {
+                    (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, look))
+                };
+                let share = |(done, of): &(u64, u64)| *done as f64 / (*of).max(1) as f64;
+                let least = live.iter().map(stands).min_by(|a, b| share(a).total_cmp(&share(b)));
+                let Some((done, of)) = least.filter(|(done, of)| done < of) else { break };
                 let why = spending.used_up_by(self);
                 let time = match look {
                     1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
                     _ => "the time of --until-max".to_owned(),
                 };
-                let note = format!(
-                    "the blocks of judgement {look} stopped after {done} of {rounds}, when {time} was over: {why}"
-                );
-                self.store.add_note(self.session, &note)?;
-                self.observer.hear(&Event::Note(note));
+                let note =
+                    format!("the blocks of judgement {look} stopped after {done} of {of}, when {time} was over: {why}");
+                if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
+                    self.store.add_note(self.session, &note)?;
+                    self.observer.hear(&Event::Note(note));
+                    return Ok(LookEnd::CutShort);
+                }
+                // Not kept with the session: it is true until somebody goes on.
+                self.observer.hear(&Event::Note(format!("{note}; --resume measures what the judgement lacks")));
                 return Ok(LookEnd::OutOfTime);
             }
             if number == 0 {
@@ -136,48 +143,63 @@ impl Run<'_> {
         confirmed.cells.iter().any(|cell| cell.kind == CellKind::Candidate && self.lives(cell))
     }
 
-    /// What a look has time for from the session's begin, nanoseconds: the first one the budget, a later one what the
-    /// user allows. `None` where blocks were asked for, whatever they take.
+    /// What a look has time for from the session's begin, nanoseconds: the first one the budget and a little more, a later
+    /// one what the user allows. `None` where blocks were asked for, whatever they take.
     pub(crate) fn limit_ns(&self) -> Option<f64> {
-        let limit_ns = match self.look {
-            1 => Some(self.plan.budget_ns).filter(|_| self.plan.blocks.is_none()),
-            _ => self.options.until_max_ns.filter(|_| self.options.until_proven),
-        };
-        limit_ns.map(|limit_ns| limit_ns as f64 * OVERTIME)
+        match self.look {
+            1 => Some(self.plan.budget_ns as f64 * OVERTIME).filter(|_| self.plan.blocks.is_none()),
+            _ => self.options.until_max_ns.map(|cap_ns| cap_ns as f64).filter(|_| self.options.until_proven),
+        }
     }
 
     /// Whether the time is over. It is the clock that stops here, which does not depend on what a comparison shows; the
-    /// fewest blocks that prove anything are given half of the budget more. How long a program runs may be known to nobody:
-    /// one block of it is measured whatever its runs took until then, since a session of none is worth nothing.
-    fn is_out_of_time(&self, rounds_done: u64) -> bool {
-        if self.look == 1 && rounds_done == 0 && self.plan.task.is_some() {
+    /// fewest blocks that prove anything are given half of the budget more, and all the time they take in a session that is
+    /// resumed, which is asked for its judgement. How long a program runs may be known to nobody: one block of it is measured
+    /// whatever its runs took until then, since a session of none is worth nothing. What the user set as a cap is kept: no
+    /// block begins that would end beyond it.
+    fn is_out_of_time(&self, rounds_done: u64, next: &Confirmed) -> bool {
+        let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
+        if fewest && (self.resumed || rounds_done == 0 && self.plan.task.is_some()) {
             return false;
         }
         let spent_ns = (monotonic_ns() - self.began_ns) as f64;
-        let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
         let patience = if fewest { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
-        self.limit_ns().is_some_and(|limit_ns| spent_ns > limit_ns * patience)
+        let next_ns = if self.look == 1 { 0.0 } else { self.forecast_ns(next) };
+        self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)
+    }
+
+    /// Whether a group has the blocks without which it is not judged; what compares nothing needs none of them.
+    fn has_fewest(&self, confirmed: &Confirmed) -> bool {
+        let compares = confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count() > 1;
+        let fewest = if compares { self.plan.design.blocks_min } else { 1 };
+        self.visits(&confirmed.group, Stage::Confirm) >= fewest.min(self.target(&confirmed.group, 1))
     }
 
     /// Says beforehand what cannot be kept: once one block of every group is timed, it is known what the fewest take.
     fn warn_of_slow_blocks(&mut self, groups: &[Confirmed]) {
         let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return };
         let fewest = |confirmed: &Confirmed| {
-            let (sum_ns, blocks) = self.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
             let target = self.target(&confirmed.group, 1).min(self.plan.design.blocks_min);
             let due = target.saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
-            due * sum_ns.checked_div(blocks).unwrap_or(0)
+            due * self.forecast_ns(confirmed) as u64
         };
         let end_ns = monotonic_ns() - self.began_ns + groups.iter().map(fewest).sum::<u64>();
         if end_ns as f64 > limit_ns {
-            let end = Nanos(end_ns / 1_000_000_000 * 1_000_000_000);
-            self.say_overrun(&format!("take until about {end}: more than"));
+            let seconds = |ns: f64| Nanos((ns / 1e9) as u64 * 1_000_000_000);
+            let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
+            let stops = match end_ns as f64 > last_ns && !self.resumed {
+                true => format!(" (measuring stops at {}; --resume goes on)", seconds(last_ns)),
+                false => " (which is overrun for them)".to_owned(),
+            };
+            let end = seconds(end_ns as f64);
+            self.say_overrun(&format!("take until about {end} of the session's time, more than"), &stops);
         }
     }
 
-    fn say_overrun(&mut self, end: &str) {
+    fn say_overrun(&mut self, end: &str, then: &str) {
         let (fewest, budget) = (self.plan.design.blocks_min, Nanos(self.plan.budget_ns));
-        let text = format!("{fewest} blocks are the fewest that prove anything, and they {end} the budget of {budget}");
+        let text =
+            format!("{fewest} blocks are the fewest that prove anything, and they {end} the budget of {budget}{then}");
         self.observer.hear(&Event::Note(text));
     }
 
@@ -254,7 +276,7 @@ impl Run<'_> {
         let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
             // How long they take the look says, which begins now: two forecasts of one thing would differ.
-            self.say_overrun("end beyond");
+            self.say_overrun("end beyond", "");
         }
         Ok(())
     }
@@ -266,9 +288,21 @@ impl Run<'_> {
         of_kind.map(|confirmed| self.block_ns(confirmed)).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
+    /// Time of one block of a group, nanoseconds: as long as those that were seen took, else as its trials add up. What is
+    /// said of the time ahead, and what the time that passed is held against, is this.
+    pub(crate) fn forecast_ns(&self, confirmed: &Confirmed) -> f64 {
+        match self.block_times_ns.get(&confirmed.group) {
+            Some((sum_ns, blocks @ 1..)) => *sum_ns as f64 / *blocks as f64,
+            _ => {
+                let (windows_ns, rest_ns) = self.block_ns(confirmed);
+                windows_ns + rest_ns
+            }
+        }
+    }
+
     /// Time of one block, by what was learnt of trials and blocks: windows that may be shortened, and everything else,
     /// nanoseconds.
-    pub(crate) fn block_ns(&self, confirmed: &Confirmed) -> (f64, f64) {
+    fn block_ns(&self, confirmed: &Confirmed) -> (f64, f64) {
         let group_ns = self.overhead_ns(&confirmed.group);
         let (mut windows_ns, mut rest_ns) = (0, 0);
         for cell in &confirmed.cells {
@@ -310,6 +344,9 @@ fn floor(leader: &Cell) -> Cell {
     for name in ["connect", "host", "relay_host"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent)
     {
         factors.set(name, Level::auto());
+    }
+    for name in ["link_delay", "link_loss", "link_rate"] {
+        factors.set(name, Level::Absent);
     }
     // Every workload has a name for it.
     for name in ["engine", "implementation"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent) {

@@ -10,9 +10,10 @@ use serde_json::json;
 
 use crate::confirm::Confirmed;
 use crate::event::Event;
+use crate::forecast::{about, with_spare};
 use crate::judge::Judge;
-use crate::run::{Run, RunError};
-use crate::stand::{BEGUN, BLOCKS, LOOKS};
+use crate::run::{Ended, Run, RunError};
+use crate::stand::{BEGUN, BLOCKS, LOOKS, Stand};
 
 impl Run<'_> {
     /// Declares the looks of all groups, before their first block.
@@ -46,14 +47,20 @@ impl Run<'_> {
         let trials = groups.iter().map(|confirmed| due(self, confirmed) * confirmed.cells.len() as u64).sum();
         if trials > 0 {
             let blocks = groups.iter().map(|confirmed| due(self, confirmed)).max().unwrap_or(0);
-            let (of, time) = (self.plan.looks, about(self.confirm_ns));
+            let (of, blocks_ns) = (self.plan.looks, self.blocks_until(groups, look));
+            let (time, audit_ns) = (about(blocks_ns), self.confirm_ns - blocks_ns);
+            let seen = groups.iter().any(|confirmed| self.visits(&confirmed.group, Stage::Confirm) > 0);
+            let as_seen = if seen { " as long as those before" } else { "" };
+            let audit = if audit_ns == 0 { String::new() } else { format!(", and {} of audit", about(audit_ns)) };
             let further = match self.further_ns {
                 0 => String::new(),
                 ns => {
                     format!("; where something stays open then, about {} more for the judgements after it", about(ns))
                 }
             };
-            let text = format!("judgement {look} of {of}: {blocks} confirmation blocks, about {time}{further}");
+            let text = format!(
+                "judgement {look} of {of}: {blocks} confirmation blocks, about {time}{as_seen}{audit}{further}"
+            );
             self.observer.hear(&Event::Note(text));
         }
         self.observer.hear(&Event::Stage { stage: Stage::Confirm, trials });
@@ -70,23 +77,39 @@ impl Run<'_> {
         let judgement = judge.judge(self.store, self.session)?;
         let next_ns = self.time_until(groups, look + 1);
         self.observer.hear(&Event::Look { look, of, judgement, next_ns });
-        let cap_ns = self.options.until_max_ns;
-        let end_ns = (monotonic_ns() - self.began_ns).saturating_add(next_ns);
         let note = if judgement.is_settled() {
             let saved = about(self.time_until(groups, of));
             format!("{ENDED_AFTER} {look} of {of}, which settled all that can be: {saved} saved")
-        } else if let Some(cap) = cap_ns.filter(|cap_ns| end_ns > *cap_ns) {
-            format!(
-                "{ENDED_AFTER} {look} of {of}: the next would take about {} and end beyond --until-max {}",
-                about(next_ns),
-                Nanos(cap)
-            )
+        } else if let Some(beyond) = self.beyond_cap(next_ns) {
+            format!("{ENDED_AFTER} {look} of {of}: the next {beyond}")
         } else {
             return Ok(true);
         };
         self.store.add_note(self.session, &note)?;
         self.observer.hear(&Event::Note(note));
         Ok(false)
+    }
+
+    /// Says so where what the look of a resumed session lacks would end beyond the user's cap, and measures nothing: how
+    /// the session ends then, which is as it stood.
+    pub(crate) fn beyond_cap_at_once(&mut self, groups: &[Confirmed]) -> Result<Option<Ended>, RunError> {
+        let next_ns = self.time_until(groups, self.look);
+        let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.resumed && self.look > 1) else { return Ok(None) };
+        let needed = with_spare(monotonic_ns() - self.began_ns + next_ns);
+        self.observer.hear(&Event::Note(format!(
+            "nothing more is measured: judgement {} of {} {beyond}: give --until-max {needed}, or leave it out",
+            self.look, self.plan.looks
+        )));
+        let begun = Stand::of(&self.store.groups(self.session)?).map_or(0, |stand| stand.begun);
+        Ok(Some(if begun < self.look { Ended::Complete } else { Ended::OutOfTime }))
+    }
+
+    /// How something that takes so long would end beyond the user's cap; `None` where it does not, or there is none.
+    fn beyond_cap(&self, next_ns: u64) -> Option<String> {
+        let spent_ns = monotonic_ns() - self.began_ns;
+        let cap_ns = self.options.until_max_ns.filter(|cap_ns| spent_ns.saturating_add(next_ns) > *cap_ns)?;
+        let (next, spent, cap) = (about(next_ns), about(spent_ns), Nanos(cap_ns));
+        Some(format!("would take about {next} beside the {spent} that were measured, and end beyond --until-max {cap}"))
     }
 
     /// Time of all looks after one, which come at once where something stays open and the user wants them, nanoseconds; as
@@ -102,25 +125,20 @@ impl Run<'_> {
         allowed.max().unwrap_or(until_ns).saturating_sub(until_ns)
     }
 
-    /// Time until the end of a look, its audit included, nanoseconds: by the blocks that a group has had, else as its trials
-    /// add up.
-    pub(crate) fn time_until(&self, groups: &[Confirmed], look: u64) -> u64 {
+    /// Time that the blocks take with which a look ends, nanoseconds.
+    fn blocks_until(&self, groups: &[Confirmed], look: u64) -> u64 {
         let time_ns = |confirmed: &Confirmed| {
-            let (sum_ns, blocks) = self.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
-            let (windows_ns, rest_ns) = self.block_ns(confirmed);
-            let each_ns = sum_ns.checked_div(blocks).unwrap_or((windows_ns + rest_ns) as u64);
             let due = self.target(&confirmed.group, look).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
-            due.saturating_mul(each_ns)
+            due.saturating_mul(self.forecast_ns(confirmed) as u64)
         };
-        let blocks_ns = groups.iter().map(time_ns).fold(0, u64::saturating_add);
+        groups.iter().map(time_ns).fold(0, u64::saturating_add)
+    }
+
+    /// Time until the end of a look, its audit included, nanoseconds.
+    fn time_until(&self, groups: &[Confirmed], look: u64) -> u64 {
+        let blocks_ns = self.blocks_until(groups, look);
         let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));
         let share = if audits { self.plan.audit } else { 0.0 };
         blocks_ns.saturating_add(self.plan.design.audit_after_ns(share, blocks_ns))
     }
-}
-
-/// A time as a forecast: no more digits than it has.
-fn about(ns: u64) -> Nanos {
-    const SECOND: u64 = 1_000_000_000;
-    Nanos(if ns < SECOND { ns / 1_000_000 * 1_000_000 } else { (ns + SECOND / 2) / SECOND * SECOND })
 }

@@ -58,11 +58,15 @@ fn own_cpu(pairs: &[(usize, usize)], topology: &Topology) -> Option<usize> {
 
 /// Why a placement of the ends leaves a relay no CPU of its own, or `None` if it does.
 pub fn relay_missing(placement: Placement, topology: &Topology) -> Option<String> {
-    let pairs = topology.pairs(relation(placement)?);
-    own_cpu(&pairs, topology).is_none().then(|| {
+    let has_own = |relation| own_cpu(&topology.pairs(relation), topology).is_some();
+    (!has_own(relation(placement)?)).then(|| {
+        let beside = match has_own(Relation::SameCpu) {
+            true => "--relay-placement own --placement same-cpu (both ends on one CPU, the relay on another), or ",
+            false => "",
+        };
         format!(
-            "--relay-placement own: with --placement {placement} the ends have all the CPUs that are allowed: use \
-             --placement same-cpu, or another --relay-placement"
+            "--relay-placement own: with --placement {placement} the ends have all the CPUs that are allowed: use {beside}\
+             --relay-placement client,server (where one of the ends runs)"
         )
     })
 }
@@ -97,9 +101,26 @@ mod tests {
     use super::*;
     use bytegauge_sys::topology::CpuPlace;
 
-    fn two_cores() -> Topology {
+    fn cores(count: usize) -> Topology {
         let place = |cpu| CpuPlace { cpu, package: 0, core: cpu, node: 0, last_level_cache: None };
-        Topology { cpus: vec![place(0), place(1)] }
+        Topology { cpus: (0..count).map(place).collect() }
+    }
+
+    fn two_cores() -> Topology {
+        cores(2)
+    }
+
+    #[test]
+    fn what_is_proposed_for_a_relay_can_be_measured() {
+        let missing = |placement, count| relay_missing(placement, &cores(count));
+        assert_eq!((missing(Placement::CrossCore, 3), missing(Placement::SameCpu, 2)), (None, None));
+        let two = missing(Placement::CrossCore, 2).expect("two ends have both CPUs");
+        assert!(two.contains("use --relay-placement own --placement same-cpu (both ends"), "{two}");
+        let one = missing(Placement::SameCpu, 1).expect("there is one CPU");
+        assert!(
+            !one.contains("use --relay-placement own") && one.contains("use --relay-placement client,server"),
+            "{one}"
+        );
     }
 
     fn check(placement: &str, swapped: bool, first: Option<(usize, usize)>) {

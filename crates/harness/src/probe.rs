@@ -4,11 +4,11 @@ use std::fs;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, RelayProgram, RunningRelay, Transport, Workload, factor};
-use bytegauge_plan::{Catalog, Spec};
+use bytegauge_plan::{Catalog, Spec, emulated};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
 use bytegauge_traffic::transport::source;
-use bytegauge_traffic::{engine, relay, ring};
+use bytegauge_traffic::{emulator, engine, relay, ring};
 
 use crate::placing;
 
@@ -25,6 +25,10 @@ pub fn catalog(spec: &Spec) -> Catalog {
     if spec.workload == Workload::Ring {
         probe_rings(&mut catalog, spec);
         return catalog;
+    }
+    if emulated::is_wanted(spec) {
+        // Whoever emulates it is this program once more; without its file the ends tell of it.
+        catalog.missing_link = std::env::current_exe().ok().and_then(|program| emulator::lacks(&program));
     }
     let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
     catalog.missing_engines.extend(lacking);

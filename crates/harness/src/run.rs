@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::session::{BlockRecord, SessionStatus, Stage};
+use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::slo::PACE_ASSUMED;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Probe, SessionId, Trial, Workload};
-use bytegauge_plan::Plan;
+use bytegauge_plan::{Plan, RunTime};
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::Environment;
@@ -43,8 +43,9 @@ pub enum RunError {
     OldPlan(SessionId),
     /// All its looks are taken.
     #[error(
-        "session {session} is over (judgements: {looks} of {looks}), since further judgements of the same blocks would prove \
-         anything in the end: see it with `bytegauge report {session}`, or measure a new session without --resume"
+        "session {session} is over (judgements: {looks} of {looks}): whoever judges again and again finds something proven by \
+         chance some day, so how often was fixed when it began. See it with `bytegauge report {session}`, or measure \
+         a new session without --resume"
     )]
     Over {
         /// The session.
@@ -76,7 +77,8 @@ pub struct RunOptions {
     pub grace_ns: Option<u64>,
     /// Goes on from look to look until all is settled that can be.
     pub until_proven: bool,
-    /// Begins no further look that would end after so much of the session's time, nanoseconds.
+    /// Begins no further look that would end after so much of the session's time, nanoseconds: what was measured before it
+    /// was resumed counts, pauses do not.
     pub until_max_ns: Option<u64>,
     /// Links to the agents of other hosts, where ends run.
     pub links: Vec<Arc<Link>>,
@@ -85,8 +87,10 @@ pub struct RunOptions {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Every block of the look was measured.
+    /// Every block of the look was measured, or as many as there was time for where those suffice for a judgement.
     Complete,
+    /// The time was over before the blocks that the judgement needs were there; the session can be resumed.
+    OutOfTime,
     /// The user stopped it; the session can be resumed.
     Interrupted,
 }
@@ -108,6 +112,8 @@ pub struct Run<'a> {
     pub(crate) boot_id: Option<String>,
     pub(crate) cast: Option<Cast>,
     pub(crate) began_ns: u64,
+    /// Whether it goes on with what was measured before.
+    pub(crate) resumed: bool,
     pub(crate) next_block: u64,
     pub(crate) warmup: BTreeMap<GroupId, u64>,
     pub(crate) finalists: BTreeMap<GroupId, Vec<CellId>>,
@@ -136,8 +142,10 @@ pub struct Run<'a> {
     _owner: Owner,
     /// Overheads of trials by group: their sum, and of how many.
     overheads_ns: BTreeMap<GroupId, (u64, u64)>,
-    /// What runs of a program took, by cell: their sum, and of how many.
+    /// What trials of a program took, what goes around its runs included, by cell: their sum, and of how many.
     runs_ns: BTreeMap<CellId, (u64, u64)>,
+    /// The runs alone: their sum, and of how many.
+    within_runs_ns: (u64, u64),
     /// Time spent in trials, nanoseconds.
     pub(crate) trials_ns: u64,
     /// What blocks took beside their trials: the sum, and of how many.
@@ -208,11 +216,8 @@ impl<'a> Run<'a> {
         let owner = store.own(session)?;
         // Asked once nobody else measures it.
         let stand = Stand::of(&store.groups(session)?);
-        let look = match (store.session(session)?.status, stand) {
-            (SessionStatus::Complete, Some(stand)) if stand.has_next() => stand.begun + 1,
-            (SessionStatus::Complete, _) => return Err(RunError::Over { session, looks: plan.looks }),
-            (_, stand) => stand.map_or(1, |stand| stand.begun.max(1)),
-        };
+        let look = Stand::look_ahead(stand, store.session(session)?.status)
+            .ok_or(RunError::Over { session, looks: plan.looks })?;
         // A kill in the first moments may have left out some of these.
         store.add_groups(session, &plan.groups)?;
         store.add_cells(session, &visited(&plan))?;
@@ -224,6 +229,7 @@ impl<'a> Run<'a> {
         let last_seen = trials.iter().map(|trial| trial.block).chain(blocks.iter().map(|block| block.index)).max();
         run.next_block = last_seen.map_or(0, |last| last + 1);
         run.look = look;
+        run.resumed = true;
         run.first_blocks = first_blocks(&groups);
         let counts = |block: &&BlockRecord| block.complete || !matches!(block.stage, Stage::Confirm | Stage::Audit);
         for block in blocks.iter().filter(counts) {
@@ -243,8 +249,11 @@ impl<'a> Run<'a> {
         for trial in &trials {
             run.remember(trial);
         }
-        // What was spent before counts against the budget.
-        let spent_ns: u64 = blocks.iter().map(|block| block.surroundings.wall_ns).sum();
+        // What was spent before counts against the budget, trials of a block that was cut off as well.
+        let recorded: HashSet<u64> = blocks.iter().map(|block| block.index).collect();
+        let cut_off = trials.iter().filter(|trial| !recorded.contains(&trial.block));
+        let spent_ns: u64 = blocks.iter().map(|block| block.surroundings.wall_ns).sum::<u64>()
+            + cut_off.map(|trial| trial.warmup_ns + trial.wall_ns).sum::<u64>();
         run.began_ns = run.began_ns.saturating_sub(spent_ns);
         // The last that can fail: from here on `execute` closes the session, however it ends.
         run.store.resume_session(session)?;
@@ -273,6 +282,7 @@ impl<'a> Run<'a> {
             boot_id: Environment::read().boot_id,
             cast: None,
             began_ns: monotonic_ns(),
+            resumed: false,
             next_block: 0,
             warmup: BTreeMap::new(),
             finalists: BTreeMap::new(),
@@ -293,6 +303,7 @@ impl<'a> Run<'a> {
             _owner: owner,
             overheads_ns: BTreeMap::new(),
             runs_ns: BTreeMap::new(),
+            within_runs_ns: (0, 0),
             trials_ns: 0,
             block_overheads_ns: (0, 0),
             block_times_ns: BTreeMap::new(),
@@ -350,17 +361,20 @@ impl<'a> Run<'a> {
         sum_ns.checked_div(trials).unwrap_or(self.plan.design.overhead_ns)
     }
 
-    /// What a run of a program takes with the value of a cell, as seen so far, nanoseconds; `None` where none was seen, or
-    /// no program is run.
+    /// What a trial of a program takes with the value of a cell, as seen so far, nanoseconds: its run, and what goes around
+    /// it. `None` where none was seen, or no program is run.
     pub(crate) fn run_ns(&self, cell: &CellId) -> Option<u64> {
         let (sum_ns, runs) = self.runs_ns.get(cell)?;
         sum_ns.checked_div(*runs)
     }
 
-    /// What a run of a program takes on the average of the values that were seen, nanoseconds.
-    pub(crate) fn mean_run_ns(&self) -> Option<u64> {
+    /// What a trial of a program takes on the average of the values that were seen.
+    pub(crate) fn mean_run(&self) -> Option<RunTime> {
         let seen: Vec<u64> = self.runs_ns.keys().filter_map(|cell| self.run_ns(cell)).collect();
-        seen.iter().sum::<u64>().checked_div(seen.len() as u64)
+        let all_ns = seen.iter().sum::<u64>().checked_div(seen.len() as u64)?;
+        let (sum_ns, runs) = self.within_runs_ns;
+        let run_ns = sum_ns.checked_div(runs)?.min(all_ns);
+        Some(RunTime { run_ns, around_ns: all_ns - run_ns })
     }
 
     /// What a block costs besides its trials, as seen so far, nanoseconds.
@@ -373,6 +387,7 @@ impl<'a> Run<'a> {
     pub(crate) fn forget_overheads(&mut self) {
         self.overheads_ns.clear();
         self.runs_ns.clear();
+        self.within_runs_ns = (0, 0);
     }
 
     /// Learns from a trial of one window, or of as many as its search had probes.
@@ -391,6 +406,8 @@ impl<'a> Run<'a> {
             let (sum_ns, runs) = self.runs_ns.entry(cell.twin_of.as_ref().unwrap_or(&cell.id).clone()).or_default();
             *sum_ns += spent_ns;
             *runs += 1;
+            self.within_runs_ns.0 += trial.wall_ns;
+            self.within_runs_ns.1 += 1;
         }
     }
 

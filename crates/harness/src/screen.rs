@@ -23,11 +23,16 @@ impl Run<'_> {
         let families = self.plan.families.clone();
         let design = self.plan.design;
         let screened: Vec<&Family> = families.iter().filter(|family| family.is_screened()).collect();
-        let count = |cells: fn(&Family, usize) -> usize| -> u64 {
-            screened.iter().map(|family| (cells(family, design.narrow_cells) * family.screened.len()) as u64).sum()
+        // What a session had before it was resumed is not measured again.
+        let due = |stage: Stage, blocks: u64, cells: fn(&Family, usize) -> usize| -> u64 {
+            let of_family = |family: &&Family| {
+                let left = family.screened.iter().map(|group| blocks.saturating_sub(self.visits(group, stage)));
+                cells(family, design.narrow_cells) as u64 * left.sum::<u64>()
+            };
+            screened.iter().map(of_family).sum()
         };
-        let all = count(|family, _| family.choices) * design.screen_blocks;
-        let better = count(|family, narrow| family.choices.min(narrow)) * design.narrow_blocks;
+        let all = due(Stage::Screen, design.screen_blocks, |family, _| family.choices);
+        let better = due(Stage::Narrow, design.narrow_blocks, |family, narrow| family.choices.min(narrow));
         if all > 0 {
             self.observer.hear(&Event::Stage { stage: Stage::Screen, trials: all });
         }

@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use bytegauge_model::{GroupId, Nanos};
+use bytegauge_model::{GroupId, Nanos, Stage};
 use bytegauge_sys::clock::monotonic_ns;
 
+use crate::confirm::Confirmed;
+use crate::forecast::about;
 use crate::run::Run;
 
 /// Blocks are slower than forecast where they take more than this times the forecast: less is noise.
 const SLOWER: f64 = 1.1;
 
-/// What was known when a look began.
+/// What was known when a look began, or was gone on with.
 pub(crate) struct Spending {
     /// When it was, from the session's begin, nanoseconds.
     before_ns: u64,
+    /// Whether blocks of the same look were measured before.
+    resumed: bool,
     /// A block of each group by forecast, nanoseconds, and the time and number of those that were complete.
     groups: BTreeMap<GroupId, (f64, (u64, u64))>,
 }
@@ -22,8 +26,8 @@ pub(crate) struct Spending {
 /// What the time went into.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum UsedUpBy {
-    /// Blocks took so many times their forecast.
-    SlowBlocks(f64),
+    /// Blocks took so long, where so long was forecast of them, nanoseconds.
+    SlowBlocks { took_ns: u64, forecast_ns: u64, resumed: bool },
     /// Blocks that broke, and cells that failed in them, took so long, nanoseconds.
     Broken(u64),
     /// Blocks took what was forecast, which is more than there was.
@@ -33,13 +37,19 @@ pub(crate) enum UsedUpBy {
 }
 
 impl Spending {
-    /// Now, with what a block of each group takes by forecast, nanoseconds.
-    pub(crate) fn begin(run: &Run<'_>, forecast: impl Iterator<Item = (GroupId, f64)>) -> Spending {
-        let known = |(group, block_ns): (GroupId, f64)| {
-            let complete = run.block_times_ns.get(&group).copied().unwrap_or_default();
-            (group, (block_ns, complete))
+    /// Now, with what is forecast of the blocks of a look.
+    pub(crate) fn begin(run: &Run<'_>, groups: &[Confirmed]) -> Spending {
+        let known = |confirmed: &Confirmed| {
+            let complete = run.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
+            (confirmed.group.clone(), (run.forecast_ns(confirmed), complete))
         };
-        Spending { before_ns: monotonic_ns() - run.began_ns, groups: forecast.map(known).collect() }
+        let earlier = |group: &GroupId| if run.look > 1 { run.target(group, run.look - 1) } else { 0 };
+        let goes_on = |one: &Confirmed| run.visits(&one.group, Stage::Confirm) > earlier(&one.group);
+        Spending {
+            before_ns: monotonic_ns() - run.began_ns,
+            resumed: groups.iter().any(goes_on),
+            groups: groups.iter().map(known).collect(),
+        }
     }
 
     /// By what was known then and is known now.
@@ -51,15 +61,16 @@ impl Spending {
             complete_ns += ns_now - ns;
         }
         let in_look_ns = (monotonic_ns() - run.began_ns).saturating_sub(self.before_ns);
-        used_up_by(self.before_ns, forecast_ns, complete_ns, in_look_ns.saturating_sub(complete_ns))
+        let broken_ns = in_look_ns.saturating_sub(complete_ns);
+        used_up_by(self.before_ns, forecast_ns, complete_ns, broken_ns, self.resumed)
     }
 }
 
-fn used_up_by(before_ns: u64, forecast_ns: f64, complete_ns: u64, broken_ns: u64) -> UsedUpBy {
+fn used_up_by(before_ns: u64, forecast_ns: f64, complete_ns: u64, broken_ns: u64, resumed: bool) -> UsedUpBy {
     let beyond_ns = complete_ns as f64 - forecast_ns;
     let is_slow = complete_ns as f64 > SLOWER * forecast_ns;
     if is_slow && beyond_ns >= broken_ns as f64 {
-        UsedUpBy::SlowBlocks(complete_ns as f64 / forecast_ns.max(1.0))
+        UsedUpBy::SlowBlocks { took_ns: complete_ns, forecast_ns: forecast_ns as u64, resumed }
     } else if broken_ns > before_ns {
         UsedUpBy::Broken(broken_ns)
     } else if before_ns >= complete_ns {
@@ -73,7 +84,10 @@ impl fmt::Display for UsedUpBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |ns: u64| Nanos(ns / 10_000_000 * 10_000_000);
         match *self {
-            UsedUpBy::SlowBlocks(times) => write!(f, "they took {times:.1} times as long as was forecast"),
+            UsedUpBy::SlowBlocks { took_ns, forecast_ns, resumed } => {
+                let which = if resumed { "those since it was resumed" } else { "those" };
+                write!(f, "{which} took {}, where {} were forecast of them", about(took_ns), about(forecast_ns))
+            }
             UsedUpBy::Broken(ns) => write!(f, "blocks in which a cell failed took {}", shown(ns)),
             UsedUpBy::AsForecast => f.write_str("the blocks need more, as was forecast"),
             UsedUpBy::Before(ns) => write!(f, "what came before them took {}", shown(ns)),
@@ -88,14 +102,17 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn check(before_s: u64, forecast_s: u64, complete_s: u64, broken_s: u64, expected: &str) {
-        let why = used_up_by(before_s * SECOND, (forecast_s * SECOND) as f64, complete_s * SECOND, broken_s * SECOND);
+        let forecast_ns = (forecast_s * SECOND) as f64;
+        let why = used_up_by(before_s * SECOND, forecast_ns, complete_s * SECOND, broken_s * SECOND, false);
         assert_eq!(why.to_string(), expected, "{before_s} {forecast_s} {complete_s} {broken_s}");
     }
 
     #[test]
     fn what_used_the_time_up_is_named() {
-        check(1, 10, 15, 0, "they took 1.5 times as long as was forecast");
-        check(12, 10, 15, 0, "they took 1.5 times as long as was forecast");
+        check(1, 10, 15, 0, "those took 15 s, where 10 s were forecast of them");
+        check(12, 10, 15, 0, "those took 15 s, where 10 s were forecast of them");
+        let resumed = used_up_by(SECOND, 10.0 * SECOND as f64, 15 * SECOND, 0, true).to_string();
+        assert_eq!(resumed, "those since it was resumed took 15 s, where 10 s were forecast of them");
         check(12, 0, 0, 0, "what came before them took 12 s");
         check(12, 3, 3, 1, "what came before them took 12 s");
         check(1, 0, 0, 11, "blocks in which a cell failed took 11 s");

@@ -19,6 +19,7 @@ impl Run<'_> {
         self.cast = None;
         let status = match ended {
             Ok(Ended::Complete) => SessionStatus::Complete,
+            // What is missing can be measured yet: `--resume` goes on with it.
             _ => SessionStatus::Incomplete,
         };
         let closed = self.store.finish_session(self.session, status, unix_ns(), &machine(&self.options.links));
@@ -33,17 +34,20 @@ impl Run<'_> {
             return Ok(Ended::Interrupted);
         }
         self.fit_runs()?;
-        let done = self.screen()? && self.confirm(judge)?;
-        Ok(if done { Ended::Complete } else { Ended::Interrupted })
+        if !self.screen()? {
+            return Ok(Ended::Interrupted);
+        }
+        self.confirm(judge)
     }
 
     /// Once runs of a program were seen: gives a budget that nobody stated room for the fewest blocks, and says that one
-    /// which was stated has none. What fits is measured then: how long a run takes nobody may know beforehand.
+    /// which was stated has none. What fits is measured then: how long a run takes nobody may know beforehand. Nothing is
+    /// said once the blocks are fixed: some of them are measured, and what the rest takes the look says.
     fn fit_runs(&mut self) -> Result<(), RunError> {
-        let Some(run_ns) = self.mean_run_ns() else { return Ok(()) };
+        let Some(run) = self.mean_run().filter(|_| self.first_blocks.is_empty()) else { return Ok(()) };
         let spent_ns = monotonic_ns() - self.began_ns;
-        if let Some(needed_ns) = self.plan.budget_for_runs(run_ns, spent_ns) {
-            let text = self.plan.too_short_for(run_ns, needed_ns);
+        if let Some(needed_ns) = self.plan.budget_for_runs(run, spent_ns) {
+            let text = self.plan.too_short_for(run, needed_ns);
             if self.plan.budget_is_stated() {
                 self.store.add_note(self.session, &text)?;
             } else {

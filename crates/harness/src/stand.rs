@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::GroupId;
+use bytegauge_model::{BlockRecord, GroupId, SessionStatus, Stage};
 use bytegauge_store::GroupRow;
 
 /// Fact of a group: how many looks were declared.
@@ -37,6 +37,48 @@ impl Stand {
     pub fn has_next(&self) -> bool {
         self.begun < self.of
     }
+
+    /// The look that a session of a status goes on with when it is resumed: the one that was begun where it is not complete,
+    /// else the next. `None` where none is left.
+    #[must_use]
+    pub fn look_ahead(stand: Option<Stand>, status: SessionStatus) -> Option<u64> {
+        match (status, stand) {
+            (SessionStatus::Complete, Some(stand)) if stand.has_next() => Some(stand.begun + 1),
+            (SessionStatus::Complete, _) => None,
+            (_, stand) => Some(stand.map_or(1, |stand| stand.begun.max(1))),
+        }
+    }
+}
+
+/// What a session that is resumed measures until its judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// The judgement, from 1.
+    pub look: u64,
+    /// Confirmation blocks of a group that are missing, at most, and how many there are then.
+    pub blocks: (u64, u64),
+    /// What they take in all groups where each takes as long as those before it, nanoseconds; `None` where a group had none.
+    pub blocks_ns: Option<u64>,
+}
+
+impl Ahead {
+    /// By what the store holds of it; `None` where its blocks are not fixed yet.
+    #[must_use]
+    pub fn of(groups: &[GroupRow], blocks: &[BlockRecord], look: u64) -> Option<Ahead> {
+        let doubled = |first: u64| first.saturating_mul(1 << look.saturating_sub(1).min(62));
+        let of_group = |(group, first): (GroupId, u64)| {
+            let whole = |block: &&BlockRecord| block.group == group && block.stage == Stage::Confirm && block.complete;
+            let (sum_ns, seen) = blocks
+                .iter()
+                .filter(whole)
+                .fold((0, 0), |(ns, seen): (u64, u64), block| (ns + block.surroundings.wall_ns, seen + 1));
+            let (until, due) = (doubled(first), doubled(first).saturating_sub(seen));
+            (due, until, if due == 0 { Some(0) } else { sum_ns.checked_div(seen).map(|each| due.saturating_mul(each)) })
+        };
+        let ahead: Vec<_> = first_blocks(groups).into_iter().map(of_group).collect();
+        let (due, until, _) = ahead.iter().max_by_key(|(due, until, _)| (*due, *until))?;
+        Some(Ahead { look, blocks: (*due, *until), blocks_ns: ahead.iter().map(|(.., ns)| *ns).sum() })
+    }
 }
 
 /// Blocks of every group until its first look, as far as they were fixed.
@@ -70,5 +112,40 @@ mod tests {
         check(json!({"blocks_fixed": 40, "looks": 3}), Some((0, 3, true)));
         check(json!({"looks": 3, "look": 2}), Some((2, 3, true)));
         check(json!({"looks": 3, "look": 3}), Some((3, 3, false)));
+    }
+
+    #[test]
+    fn who_goes_on_finishes_what_was_begun() {
+        use SessionStatus::{Complete, Incomplete, Running};
+        let check = |begun: Option<u64>, status, expected| {
+            let stand = begun.map(|begun| Stand { begun, of: 3 });
+            assert_eq!(Stand::look_ahead(stand, status), expected, "{begun:?} {status:?}");
+        };
+        check(None, Incomplete, Some(1));
+        check(None, Complete, None);
+        check(Some(0), Running, Some(1));
+        check(Some(1), Incomplete, Some(1));
+        check(Some(1), Complete, Some(2));
+        check(Some(2), Incomplete, Some(2));
+        check(Some(3), Complete, None);
+    }
+
+    #[test]
+    fn what_is_ahead_takes_as_long_as_what_was_before() {
+        let block = |index, wall_ns, complete| BlockRecord {
+            index,
+            group: GroupId("g1".into()),
+            stage: Stage::Confirm,
+            started_unix_ns: 0,
+            complete,
+            surroundings: bytegauge_model::session::Surroundings { wall_ns, ..Default::default() },
+        };
+        let rows = [row(json!({"looks": 3, "blocks_fixed": 6}))];
+        let blocks = [block(0, 100, true), block(1, 9999, false), block(2, 300, true)];
+        let ahead = |look, blocks: &[BlockRecord]| Ahead::of(&rows, blocks, look).map(|of| (of.blocks, of.blocks_ns));
+        assert_eq!(ahead(1, &blocks), Some(((4, 6), Some(800))));
+        assert_eq!(ahead(2, &blocks), Some(((10, 12), Some(2000))));
+        assert_eq!(ahead(1, &[]), Some(((6, 6), None)));
+        assert_eq!(Ahead::of(&[row(json!({}))], &blocks, 1), None);
     }
 }

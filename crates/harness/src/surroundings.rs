@@ -49,6 +49,7 @@ impl Watch {
             udp: None,
             delayed_acks: None,
             listen_overflows: None,
+            link: None,
         })
     }
 

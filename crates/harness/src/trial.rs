@@ -5,6 +5,7 @@
 
 mod call;
 mod datagram;
+mod link;
 mod relay;
 mod ring;
 mod stream;
@@ -155,7 +156,10 @@ impl Script {
         judge: impl FnOnce(&Answers) -> Outcome,
     ) -> Option<Measured> {
         let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, self.longer_ns]);
-        cast.between(setup.path().and_then(|path| path.far));
+        let (far, link) = setup.path().map_or((None, None), |path| (path.far, path.link));
+        if let Err(fault) = cast.joined(far, link, setup.seed) {
+            return Some(Measured::nothing(fault.outcome()));
+        }
         if let Err(stopped) = self.open(setup, cast, patience) {
             // The other end may still wait for a connection that never comes.
             return Some(Measured::nothing(stopped.outcome));
@@ -169,9 +173,10 @@ impl Script {
         // However short a run of a program is: it may hang, and its user need not wait for its time-out.
         let window_ns = if self.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
         let mut answers = self.collect(cast, window_ns, patience, stop)?;
-        let machine = watch.machine_use(before.as_ref());
+        let mut machine = watch.machine_use(before.as_ref());
+        let joined = link::told(cast, link.as_ref(), machine.as_mut());
         self.collect_late(cast, patience, &mut answers);
-        let outcome = answers.trouble().unwrap_or_else(|| judge(&answers));
+        let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(&answers));
         let outcome = match answers.came_to_nobody() {
             true => relay::forwards_elsewhere(setup.path(), outcome),
             false => outcome,

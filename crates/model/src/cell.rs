@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Engine, Transport};
+use crate::emulated::EmulatedLink;
 use crate::factor::{self, FACTORS, Role};
 use crate::far::Direction;
 use crate::level::Level;
@@ -166,6 +167,16 @@ impl Levels {
     /// The place of the agent on whose host relays stand, where that is not this one.
     pub fn relay_host(&self) -> Option<Place> {
         self.get("relay_host").name().filter(|name| *name != "auto")?.parse().ok()
+    }
+
+    /// The emulated link between the two ends; `None` where they are joined as they are.
+    pub fn emulated_link(&self) -> Option<EmulatedLink> {
+        let named = |name: &str| self.get(name).name();
+        Some(EmulatedLink {
+            delay_ns: self.get("link_delay").number()?,
+            loss: named("link_loss")?.parse().ok()?,
+            rate: named("link_rate")?.parse().ok()?,
+        })
     }
 
     /// Whether somebody who takes part is on another host, whose CPUs are none of this one's.

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Transport, Work};
+use crate::emulated::{LinkLoss, LinkRate};
 use crate::far::Direction;
 use crate::level::Kind;
 use crate::place::Place;
@@ -157,6 +158,8 @@ const CONNECTIONS: fn(&Transport) -> bool = Transport::is_connection;
 const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
 const TCP: fn(&Transport) -> bool = Transport::is_tcp;
 const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
+// An emulated link has IPv4 addresses.
+const ROUTED: fn(&Transport) -> bool = |transport| matches!(transport, Transport::Tcp | Transport::Udp);
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
 const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_ended() && !transport.is_datagram();
 const NO_PATH: fn(&Transport) -> bool = |_| false;
@@ -473,6 +476,36 @@ pub const FACTORS: &[Factor] = &[
         heading: "direction",
         summary: "to or from the far host bytes go, or calls are made, which needs --host; of a stream both at once",
         fits: PORTS,
+    },
+    Factor {
+        name: "link_delay",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
+        defaults: both("10ms"),
+        heading: "link delay",
+        summary: "round trip of an emulated link between the ends (docs/emulated-link.md), such as 0.1ms,1ms,10ms",
+        fits: ROUTED,
+    },
+    Factor {
+        name: "link_loss",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<LinkLoss>().map(|loss| loss.to_string())),
+        defaults: both("0%"),
+        heading: "link loss",
+        summary: "share of the packets that an emulated link loses in each direction: 0%, 0.1%, 1%",
+        fits: ROUTED,
+    },
+    Factor {
+        name: "link_rate",
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<LinkRate>().map(|rate| rate.to_string())),
+        defaults: both("1Gbit"),
+        heading: "link rate",
+        summary: "bits per second that an emulated link carries in each direction: 100Mbit, 1Gbit",
+        fits: ROUTED,
     },
     Factor {
         name: "duration",

@@ -9,6 +9,7 @@ pub mod call;
 pub mod catalog;
 pub mod cell;
 pub mod datagram;
+pub mod emulated;
 pub mod end;
 pub mod ends;
 pub mod engine;
@@ -38,6 +39,7 @@ pub use catalog::{
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
 pub use datagram::{DatagramReport, Deaths, UdpUse};
+pub use emulated::{EmulatedLink, LINK_MTU, LinkLoss, LinkRate, LinkUse, WayUse};
 pub use end::{EndRole, Side};
 pub use ends::EndReports;
 pub use factor::{FACTORS, Factor, Role};

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::{CallReport, EngineReport};
 use crate::cell::{CellId, Levels};
 use crate::datagram::{DatagramReport, UdpUse};
+use crate::emulated::LinkUse;
 use crate::end::EndRole;
 use crate::ends::EndReports;
 use crate::level::Level;
@@ -19,6 +20,10 @@ use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::task::{Counted, TaskReport};
 use crate::workload::Workload;
+
+/// Why a trial of the null engine failed whose thread was not let run: it moves nothing on purpose, so that no byte came is no news.
+pub const IDLE_LOOP: &str = "the harness's own loop, which moves no byte on purpose, did not run within the window (it was kept \
+                             from a CPU), so the harness's own cost is not known: use a longer --duration";
 
 /// How a trial, or a cell, ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -481,4 +486,7 @@ pub struct MachineUse {
     /// Times that a connection found a listener's queue full, counted in the same way (`ListenOverflows`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_overflows: Option<u64>,
+    /// What the emulated link between the ends did; absent where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkUse>,
 }

@@ -212,6 +212,11 @@ pub fn byte_rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, 1024.0, &["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"])
 }
 
+/// About so many bytes, for people: `2.38 MiB`.
+pub fn about_bytes(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
 /// A count rate for people, decimal: `1.91 M/s`, `597 k/s`.
 pub fn count_rate(per_second: f64) -> String {
     scaled(per_second, 1000.0, &["/s", "k/s", "M/s", "G/s"])

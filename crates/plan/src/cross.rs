@@ -10,7 +10,7 @@ use crate::engines::suiting;
 use crate::meaning::{decides, is_moot, joints};
 use crate::relay;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
-use crate::{far, foreign};
+use crate::{emulated, far, foreign};
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
 /// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
@@ -86,7 +86,9 @@ fn axes(
         name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, name) => {
             vec![Level::Absent]
         }
-        name if relay::is_left_out(part, name) || far::is_left_out(part, name) => vec![Level::Absent],
+        name if [relay::is_left_out, far::is_left_out, emulated::is_left_out].iter().any(|is| is(part, name)) => {
+            vec![Level::Absent]
+        }
         // Only who compares a condition says so.
         "choose" if !part.levels.contains_key("choose") => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],

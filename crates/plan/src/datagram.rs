@@ -2,7 +2,7 @@
 //! nothing fills.
 
 use bytegauge_model::catalog::Batches;
-use bytegauge_model::{Levels, Transport, Workload};
+use bytegauge_model::{LINK_MTU, Levels, Transport, Workload};
 
 use crate::catalog::Catalog;
 
@@ -22,9 +22,9 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
     let engine = levels.engine("engine").filter(|engine| engine.can().batches == Batches::Cuts)?;
     // Two headers a datagram, of IP and of UDP; the interface's MTU counts the IP packet.
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
-    if let Some(mtu) = mtu(levels, catalog).filter(|mtu| size + headers > *mtu) {
+    if let Some((whose, mtu)) = mtu(levels, catalog).filter(|(_, mtu)| size + headers > *mtu) {
         return Some(format!(
-            "engine {engine} cannot cut datagrams of {size} B: with {headers} B of headers they are over the loopback's MTU \
+            "engine {engine} cannot cut datagrams of {size} B: with {headers} B of headers they are over the {whose}'s MTU \
              of {mtu} B (UDP_SEGMENT): use a smaller --write-size, or --engine mmsg"
         ));
     }
@@ -71,17 +71,20 @@ fn sizes(levels: &Levels) -> impl Iterator<Item = (&'static str, u64)> {
     flags.into_iter().filter_map(|(name, flag)| Some((flag, levels.get(name).number()?)))
 }
 
-/// The MTU of their way, which is this host's loopback unless they go to another one.
-fn mtu(levels: &Levels, catalog: &Catalog) -> Option<u64> {
-    catalog.loopback_mtu.filter(|_| levels.far().is_none())
+/// The MTU of their way, and whose it is: an emulated link's, or this host's loopback's unless they go to another one.
+fn mtu(levels: &Levels, catalog: &Catalog) -> Option<(&'static str, u64)> {
+    match levels.emulated_link() {
+        Some(_) => Some(("link", LINK_MTU)),
+        None => Some(("loopback", catalog.loopback_mtu.filter(|_| levels.far().is_none())?)),
+    }
 }
 
 /// What is to be said of a cell's datagrams that can be sent.
 pub(crate) fn note(levels: &Levels, transport: &Transport, catalog: &Catalog) -> Option<String> {
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
     let size = sizes(levels).map(|(_, size)| size).max().filter(|_| transport.is_udp())?;
-    let mtu = mtu(levels, catalog).filter(|mtu| size + headers > *mtu)?;
-    Some(format!("datagrams of {size} B are over the loopback's MTU of {mtu} B: IP cuts each into fragments"))
+    let (whose, mtu) = mtu(levels, catalog).filter(|(_, mtu)| size + headers > *mtu)?;
+    Some(format!("datagrams of {size} B are over the {whose}'s MTU of {mtu} B: IP cuts each into fragments"))
 }
 
 #[cfg(test)]
@@ -128,6 +131,7 @@ mod tests {
         check("request = 65508", "a datagram of 65508 B is over the limit of udp, 65507 B: use a smaller --request");
         check("request = 1\nresponse = 65508", "use a smaller --response");
         check("request = 4096", "datagrams of 4096 B are over the loopback's MTU");
+        check("request = 4096\nlink-delay = \"1ms\"", "datagrams of 4096 B are over the link's MTU of 1500 B");
         check(
             "client-engine = \"uring\"",
             "--client-engine: uring:multishot does not carry udp: use one of plain, mmsg",

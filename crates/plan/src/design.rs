@@ -163,6 +163,13 @@ const RUN_ASSUMED_NS: u64 = 100_000_000;
 const NO_LENGTHS: Lengths =
     Lengths { warmup_ns: 0, confirm_ns: 0, screen_warmup_ns: 0, screen_ns: 0, shortest_ns: (0, 0) };
 
+/// Round trips of a link until a connection is steady: slow start doubles a window of ten segments in each, so that after ten of
+/// them 15 MB are on their way, and the receiver's window follows it by a few (RFC 6928, tcp_rcv_space_adjust).
+const TRIPS_UNTIL_STEADY: u64 = 15;
+
+/// Round trips of a link that a trial measures: what a sender does it does once in each of them.
+const TRIPS_MEASURED: u64 = 20;
+
 impl Design {
     /// The design of a workload.
     pub fn of(workload: Workload) -> Design {
@@ -208,11 +215,25 @@ impl Design {
 }
 
 impl Design {
-    /// Lengths on paths of the age that is asked about.
-    pub fn lengths(&self, conditions: &Levels) -> &Lengths {
-        match conditions.age() {
-            Age::Fresh => &self.fresh,
-            Age::Steady => &self.steady,
+    /// Lengths on paths of the age that is asked about: over a link they are counted in its round trips, too.
+    pub fn lengths(&self, conditions: &Levels) -> Lengths {
+        let lengths = match conditions.age() {
+            Age::Fresh => self.fresh,
+            Age::Steady => self.steady,
+        };
+        let Some(link) = conditions.emulated_link() else { return lengths };
+        // While its queue is half full, where that takes longer.
+        let trip_ns = link.delay_ns.max(link.passing_ns(link.queue_bytes()) / 2);
+        let least = |ns: u64, trips: u64| ns.max(trips * trip_ns);
+        let is_steady = conditions.age() == Age::Steady;
+        let warmup = |ns| if is_steady { least(ns, TRIPS_UNTIL_STEADY) } else { ns };
+        Lengths {
+            warmup_ns: warmup(lengths.warmup_ns),
+            confirm_ns: least(lengths.confirm_ns, TRIPS_MEASURED),
+            // What has not left slow start behind ranks nothing.
+            screen_warmup_ns: warmup(lengths.screen_warmup_ns),
+            screen_ns: least(lengths.screen_ns, TRIPS_MEASURED),
+            shortest_ns: (least(lengths.shortest_ns.0, TRIPS_MEASURED), least(lengths.shortest_ns.1, TRIPS_MEASURED)),
         }
     }
 
@@ -235,7 +256,7 @@ impl Design {
     /// Warm-up and length of a screening trial, where calibration found that a path settles within `found_ns`,
     /// nanoseconds. Screening ranks within a block, where a rest of drift is common to all.
     pub fn screening_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> (u64, u64) {
-        let Lengths { screen_warmup_ns, screen_ns, .. } = *self.lengths(conditions);
+        let Lengths { screen_warmup_ns, screen_ns, .. } = self.lengths(conditions);
         (self.confirm_warmup_ns(conditions, found_ns).min(screen_warmup_ns), screen_ns)
     }
 
@@ -243,7 +264,8 @@ impl Design {
     /// searches for nothing.
     pub fn audits(&self, conditions: &Levels) -> bool {
         let is_path = conditions.transport().is_some_and(|transport| transport.two_ended());
-        let is_long = conditions.get("duration").number().is_some_and(|ns| ns >= self.audit_ns);
+        let explicit_ns = conditions.get("duration").number();
+        let is_long = explicit_ns.unwrap_or(self.confirm_length_ns(conditions)) >= self.audit_ns;
         is_path && !is_long && conditions.slo().is_none()
     }
 

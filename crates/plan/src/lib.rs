@@ -9,6 +9,7 @@ pub mod catalog;
 mod cross;
 mod datagram;
 pub mod design;
+pub mod emulated;
 mod engines;
 mod far;
 pub mod file;
@@ -33,3 +34,4 @@ pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, Finalists, LOOKS, LOOKS_MAX
 pub use plan::{Family, Plan};
 pub use resolve::resolve;
 pub use spec::{Part, PlanError, ProfileSpec, Spec};
+pub use task::RunTime;

@@ -74,6 +74,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(reason) = catalog.lacks_transport(&transport) {
         return Some(reason.to_owned());
     }
+    if let Some(reason) = catalog.missing_link.as_ref().filter(|_| cell.factors.emulated_link().is_some()) {
+        return Some(reason.clone());
+    }
     if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
         return Some(reason.to_owned());
     }

@@ -18,6 +18,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("relay-copy", include_str!("../../../plans/relay-copy.toml")),
     ("relay-calls", include_str!("../../../plans/relay-calls.toml")),
     ("remote-tcp", include_str!("../../../plans/remote-tcp.toml")),
+    ("delay-loss", include_str!("../../../plans/delay-loss.toml")),
     ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
 ];
 

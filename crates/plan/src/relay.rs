@@ -1,12 +1,15 @@
 //! What a relay asks of a plan: factors that mean nothing without one, a place to run, and the path without it beside
 //! those with one.
 
+use std::collections::BTreeSet;
+
 use bytegauge_model::{
     CellKind, IAm, Level, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, RunningRelay, Transport,
     Workload,
 };
 
 use crate::catalog::Catalog;
+use crate::plan::Plan;
 use crate::spec::{Part, PlanError};
 
 /// Every factor that says something about a relay.
@@ -99,6 +102,28 @@ fn unfit_elsewhere(name: &str, levels: &Levels) -> Option<String> {
     }
 }
 
+/// Says whose the sizes are that vary beside a relay whose own does not.
+pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
+    let varies = |name: &str| {
+        let copies = |levels: &Levels| has(levels, |method| method != RelayMethod::Direct);
+        let of_relays = plan.cells.iter().map(|cell| &cell.factors).filter(|levels| copies(levels));
+        let levels: BTreeSet<_> = of_relays.map(|levels| levels.get(name)).collect();
+        levels.iter().filter(|level| ***level != Level::Absent).count() > 1
+    };
+    let varied: Vec<&str> = [("read_size", "--read-size"), ("write_size", "--write-size")]
+        .into_iter()
+        .filter(|(name, _)| varies(name))
+        .map(|(_, flag)| flag)
+        .collect();
+    if !varied.is_empty() && !varies("relay_buffer") {
+        let verb = if varied.len() == 1 { "is" } else { "are" };
+        plan.notes.push(format!(
+            "{} {verb} of the ends: what a relay takes at a time is --relay-buffer",
+            varied.join(" and ")
+        ));
+    }
+}
+
 /// A program that is a relay stands between the ends of a connection.
 pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), PlanError> {
     let moot = |needs: &str| Err(PlanError::Moot { flag: "i-am relay".into(), needs: needs.into() });
@@ -137,7 +162,7 @@ mod tests {
     use super::*;
     use crate::file::parse;
     use crate::ready;
-    use crate::{Plan, resolve};
+    use crate::resolve;
 
     fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
         let text = format!("transport = \"tcp\"\nprofile = \"drain\"\nread-size = \"4K\"\nwrite-size = \"4K\"\n{text}");
@@ -226,6 +251,26 @@ mod tests {
         let behind = "workload = \"call\"\nconnect = \"127.0.0.1:7000\"\nrelay = \"addr::9000=:9001\"";
         let refused = resolve(&parse("t", behind).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
         assert!(refused.contains("use --connect with the relay's own address"), "{refused}");
+    }
+
+    #[test]
+    fn sizes_beside_a_relay_are_said_to_be_of_the_ends() {
+        let notes = |text: &str| plan_with_peers(text).unwrap().notes;
+        let relays = "relay = \"direct,splice,read-write\"\n";
+        let of_ends = "--read-size is of the ends: what a relay takes at a time is --relay-buffer";
+        assert_eq!(notes(&format!("{relays}read-size = \"4K,64K\"\nwrite-size = \"4K\"")), [of_ends]);
+        let both = notes(&format!("{relays}read-size = \"4K,64K\"\nwrite-size = \"4K,8K\""));
+        assert_eq!(
+            both,
+            ["--read-size and --write-size are of the ends: what a relay takes at a time is --relay-buffer"]
+        );
+        for silent in [
+            "relay-buffer = \"4K,64K\"\nread-size = \"4K,64K\"\nwrite-size = \"4K\"",
+            "read-size = \"4K\"\nwrite-size = \"4K\"",
+        ] {
+            assert!(notes(&format!("{relays}{silent}")).iter().all(|note| !note.contains("of the ends")), "{silent}");
+        }
+        assert!(notes("read-size = \"4K,64K\"\nwrite-size = \"4K\"").is_empty());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring
 use crate::search;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
 use crate::task::refuse_what_no_task_can;
-use crate::{far, foreign};
+use crate::{emulated, far, foreign};
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: u64 = 50_000;
@@ -36,7 +36,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
         return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
     }
-    let spec = &far::settled(foreign::settled(spec)?)?;
+    let spec = &emulated::settled(far::settled(foreign::settled(spec)?)?)?;
     let mut plan = Plan {
         name: spec.name.clone(),
         workload: spec.workload,
@@ -85,8 +85,10 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     note_collapsed(&mut plan, spec);
     engines::note_left_out(&mut plan, spec);
     foreign::note(&mut plan);
+    relay::note_sizes_of_ends(&mut plan);
     let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
     plan.notes.extend(far::notes(plan.workload, &shown));
+    plan.notes.extend(emulated::notes(&shown));
     skip_what_is_missing(&mut plan, catalog);
     note_artefacts(&mut plan);
     plan.screen_what_is_left();

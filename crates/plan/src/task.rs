@@ -1,11 +1,16 @@
 //! What a program of the user's asks of a plan: that its values fit its command, that the value which is there now is
 //! among them, and that a run takes no longer than the budget has room for.
 
+use std::fmt;
+
 use bytegauge_model::{Level, Nanos, Workload, factor};
 
 use crate::design::{BLOCKS_STATED_MAX, Design};
 use crate::plan::{Family, Plan};
 use crate::spec::{PlanError, Spec};
+
+/// What goes around a run is told from this share of the whole on.
+const AROUND: f64 = 0.1;
 
 /// The factor whose levels are tried.
 pub(crate) const VALUE: &str = "value";
@@ -39,6 +44,33 @@ pub(crate) fn refuse_what_no_task_can(spec: &Spec) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// What a trial of a program takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunTime {
+    /// The run, nanoseconds.
+    pub run_ns: u64,
+    /// What goes around it, nanoseconds: starting and ending it, what prepares it, its server.
+    pub around_ns: u64,
+}
+
+impl RunTime {
+    /// All of it, nanoseconds.
+    pub fn all_ns(self) -> u64 {
+        self.run_ns + self.around_ns
+    }
+}
+
+impl fmt::Display for RunTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |ns: u64| Nanos(if ns < 1_000_000 { ns } else { ns / 1_000_000 * 1_000_000 });
+        write!(f, "a run takes about {}", shown(self.run_ns))?;
+        if self.around_ns as f64 >= self.all_ns() as f64 * AROUND {
+            write!(f, " and what goes around it (its start, its server) {} more", shown(self.around_ns))?;
+        }
+        Ok(())
+    }
+}
+
 impl Plan {
     /// Whether a choice is confirmed whatever screening shows: it is what the user has now, and what is gained over it is
     /// asked; or what an earlier session advised, and whether that holds is asked.
@@ -70,7 +102,7 @@ impl Plan {
     /// Once it is known what a run takes, and what was spent until then: the budget that the fewest blocks need, where it is
     /// more than there is. `None` where it suffices, where no task is run, and where there is one value: whatever fits is of
     /// use then.
-    pub fn budget_for_runs(&self, run_ns: u64, spent_ns: u64) -> Option<u64> {
+    pub fn budget_for_runs(&self, run: RunTime, spent_ns: u64) -> Option<u64> {
         self.task.as_ref()?;
         if self.families.iter().all(|family| family.choices < 2) {
             return None;
@@ -85,7 +117,7 @@ impl Plan {
             screening + family.groups.len() as u64 * blocks_min * confirmed
         };
         let runs: u64 = self.families.iter().map(runs).sum();
-        let runs_ns = runs.saturating_mul(self.stretch() * run_ns);
+        let runs_ns = runs.saturating_mul(self.stretch() * run.all_ns());
         let needed_ns = spent_ns + (runs_ns as f64 * SPARE) as u64;
         (self.blocks.is_none() && spent_ns + runs_ns > self.budget_ns).then_some(needed_ns)
     }
@@ -97,12 +129,10 @@ impl Plan {
 
     /// What is said where the budget is too short for runs that take so long: one that was stated is kept, and what fits is
     /// measured.
-    pub fn too_short_for(&self, run_ns: u64, needed_ns: u64) -> String {
+    pub fn too_short_for(&self, run: RunTime, needed_ns: u64) -> String {
         let seconds = needed_ns.div_ceil(1_000_000_000);
-        let (run, blocks, needed) = (Nanos(run_ns), self.design.blocks_min, Nanos(seconds * 1_000_000_000));
-        let fewest = format!(
-            "a run takes about {run}, so the {blocks} blocks without which nothing is proven need about {needed}"
-        );
+        let (blocks, needed) = (self.design.blocks_min, Nanos(seconds * 1_000_000_000));
+        let fewest = format!("{run}, so the {blocks} blocks without which nothing is proven need about {needed}");
         match self.budget_is_stated() {
             true => format!(
                 "{fewest}: what fits the budget of {} is measured, and may prove nothing; for a proof give --budget \
@@ -185,19 +215,27 @@ mod tests {
     fn long_runs_need_a_longer_budget() {
         let plan = plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).unwrap();
         const SECOND: u64 = 1_000_000_000;
-        assert_eq!(plan.budget_for_runs(SECOND / 10, 0), None);
+        let run = |run_ns: u64| RunTime { run_ns, around_ns: 0 };
+        assert_eq!(plan.budget_for_runs(run(SECOND / 10), 0), None);
         // Three values and a twin, six times, with a quarter to spare, and what calibration took.
-        assert_eq!(plan.budget_for_runs(10 * SECOND, 0), Some(300 * SECOND));
-        assert_eq!(plan.budget_for_runs(10 * SECOND, 7 * SECOND), Some(307 * SECOND));
-        assert!(!plan.too_short_for(10 * SECOND, 300 * SECOND).contains("may prove nothing"));
+        assert_eq!(plan.budget_for_runs(run(10 * SECOND), 0), Some(300 * SECOND));
+        assert_eq!(plan.budget_for_runs(run(10 * SECOND), 7 * SECOND), Some(307 * SECOND));
+        let served = RunTime { run_ns: 4 * SECOND, around_ns: 6 * SECOND };
+        assert_eq!(plan.budget_for_runs(served, 7 * SECOND), Some(307 * SECOND));
+        let said = plan.too_short_for(served, 307 * SECOND);
+        assert!(
+            said.starts_with("a run takes about 4 s and what goes around it (its start, its server) 6 s more, so"),
+            "{said}"
+        );
+        assert!(!plan.too_short_for(run(10 * SECOND), 300 * SECOND).contains("may prove nothing"));
         let stated = self::plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).map(|mut plan| {
             plan.design.blocks_max = BLOCKS_STATED_MAX;
-            plan.too_short_for(10 * SECOND, 300 * SECOND)
+            plan.too_short_for(run(10 * SECOND), 300 * SECOND)
         });
         assert!(stated.is_ok_and(|said| said.contains("may prove nothing; for a proof give --budget 300s")));
         // One value proves nothing, however many blocks there are.
         let one = self::plan(&["dd", "bs={value}"], &[("value", "512")]).unwrap();
-        assert_eq!(one.budget_for_runs(10 * SECOND, 0), None);
+        assert_eq!(one.budget_for_runs(run(10 * SECOND), 0), None);
     }
 
     #[test]

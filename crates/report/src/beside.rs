@@ -81,7 +81,7 @@ impl Found {
         let rate = call_rate(self.calls_per_second);
         let share = ceiling.map(|nops| {
             format!(
-                ", {} of the {} above; a call is a receive and a send at least",
+                ", {} of the {} that the fastest NOPs of this session reached; a call is a receive and a send at least",
                 percent(self.calls_per_second / nops),
                 nop_rate(nops)
             )

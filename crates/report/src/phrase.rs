@@ -30,6 +30,10 @@ fn ends_joined(levels: &Levels) -> String {
         };
         return format!("{protocol} {direction} the host {place}");
     }
+    if let Some(link) = levels.emulated_link() {
+        let protocol = if levels.transport().is_some_and(|of| of.is_udp()) { "UDP" } else { "TCP" };
+        return format!("{protocol} over a link of {link}");
+    }
     match levels.transport() {
         Some(Transport::Tcp | Transport::Tcp6) if levels.relay_host().is_some() => "TCP".into(),
         Some(Transport::Unix) => "Unix sockets".into(),
@@ -354,6 +358,8 @@ mod tests {
             "TCP to the host 192.0.2.8:1, relayed at 192.0.2.7:4711",
         );
         check(&[("transport", "tcp"), ("relay_host", "auto")], "TCP over loopback");
+        let link = [("link_delay", "20ms"), ("link_loss", "0.1%"), ("link_rate", "1Gbit")];
+        check(&[&[("transport", "tcp")], &link[..]].concat(), "TCP over a link of 20 ms, 1 Gbit/s, 0.1 % lost");
     }
 
     #[test]

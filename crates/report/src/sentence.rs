@@ -123,8 +123,19 @@ pub struct Settle {
     pub session_s: Option<f64>,
     /// The budget to run with, seconds.
     pub budget_s: Option<f64>,
-    /// The looks that the session has left are enough.
-    pub by_looks: bool,
+    /// Whether the session gets so far.
+    pub goes_on: GoesOn,
+}
+
+/// Whether a session has as many blocks left as it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoesOn {
+    /// The looks that it has left are enough.
+    ByLooks,
+    /// They are not.
+    No,
+    /// It was measured by somebody else, and nobody can go on with it here.
+    Elsewhere,
 }
 
 /// What another placement would bring.
@@ -422,6 +433,16 @@ pub fn apart(reach: f64) -> String {
     }
 }
 
+/// How far two measurements of the same were apart, of which one cost so much more than the other, as a share: which of them is
+/// the dearer one tells nothing, and 41 % less is 70 % more.
+pub fn same_twice(difference: f64) -> String {
+    let times = (1.0 + difference).max(1.0 / (1.0 + difference));
+    match times < 2.0 {
+        true => format!("{} apart", percent(times - 1.0)),
+        false => format!("{} × apart", significant(times, 2)),
+    }
+}
+
 /// Whether a bound is printed as nothing at all: no other confirmed choice is better.
 pub fn is_nothing(bound: f64) -> bool {
     bound <= 1e-9
@@ -455,9 +476,10 @@ fn settle_text(settle: &Settle) -> String {
         Some(seconds) => format!("{} more ({blocks} {plural})", forecast(seconds)),
         None => format!("{blocks} more {plural}"),
     };
-    let how = match settle.by_looks {
-        true => ": go on with --resume --until proven",
-        false => ", which is more than this session has left",
+    let how = match settle.goes_on {
+        GoesOn::ByLooks => ": go on with --resume --until proven",
+        GoesOn::No => ", which is more than this session has left",
+        GoesOn::Elsewhere => return "nobody can go on with it here".into(),
     };
     format!("about {more} may settle it if nothing changes{how}")
 }
@@ -577,7 +599,7 @@ mod tests {
 
     #[test]
     fn not_proven_says_what_would_settle_it() {
-        let settle = Some(Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), by_looks: false });
+        let settle = Some(Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), goes_on: GoesOn::No });
         check(
             &verdict(Answer::NotProven { best: both(), why: None, settle }, vec![rate("sum", 3.9, 0.06)]),
             "Unix sockets, ends on different CPUs: not proven; the best so far is to read with 32 KiB and write with 256 KiB: \
@@ -585,12 +607,12 @@ mod tests {
              connections 2.5 to 8.5 ms after they opened); \
              about 42 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
         );
-        let settle = Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), by_looks: true };
+        let settle = Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), goes_on: GoesOn::ByLooks };
         assert_eq!(
             settle_text(&settle),
             "about 42 s more (30 blocks) may settle it if nothing changes: go on with --resume --until proven"
         );
-        let settle = Some(Settle { blocks: 1, session_s: None, budget_s: None, by_looks: false });
+        let settle = Some(Settle { blocks: 1, session_s: None, budget_s: None, goes_on: GoesOn::No });
         let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
         check(
             &Verdict { bound: None, ..verdict(answer, Vec::new()) },
@@ -647,6 +669,14 @@ mod tests {
     }
 
     #[test]
+    fn two_of_the_same_are_as_far_apart_whichever_is_the_slower() {
+        let check = |difference: f64, expected: &str| assert_eq!(same_twice(difference), expected);
+        check(-0.412, "70.1 % apart");
+        check(0.701, "70.1 % apart");
+        check(-0.75, "4 × apart");
+    }
+
+    #[test]
     fn ages_have_the_unit_once() {
         let check = |from_ns: u64, to_ns: u64, expected: &str| assert_eq!(aged(from_ns, to_ns), expected);
         check(50_012_345, 75_702_111, "connections 50 to 76 ms after they opened");
@@ -655,7 +685,7 @@ mod tests {
 
     #[test]
     fn a_forecast_beyond_an_hour_is_no_plan() {
-        let far = Some(Settle { blocks: 300_000, session_s: Some(380_000.0), budget_s: None, by_looks: false });
+        let far = Some(Settle { blocks: 300_000, session_s: Some(380_000.0), budget_s: None, goes_on: GoesOn::No });
         for (settle, expected) in
             [(far, "to settle it would take more than an hour"), (None, "more blocks alone would not settle it")]
         {

@@ -37,6 +37,7 @@ pub mod io;
 pub mod limit;
 pub mod listening;
 pub mod machine;
+pub mod namespace;
 pub mod nop;
 pub mod option;
 pub mod pipe;
@@ -51,6 +52,7 @@ pub mod splice;
 pub mod tcp_info;
 pub mod topology;
 pub mod trace;
+pub mod tun;
 pub mod uring;
 
 mod cpu_list;

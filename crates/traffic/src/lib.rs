@@ -11,6 +11,7 @@ mod astray;
 pub mod call;
 pub mod count;
 pub mod datagram;
+pub mod emulator;
 pub mod end;
 pub mod engine;
 pub mod far;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bytegauge_model::{EndRole, Levels, Place, Side, Transport, Work, option};
+use bytegauge_model::{EmulatedLink, EndRole, Levels, Place, Side, Transport, Work, option};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
@@ -37,6 +37,9 @@ pub struct PathSetup {
     /// Who is on another host, where somebody is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarPath>,
+    /// The emulated link between the ends, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<EmulatedLink>,
     /// How what is said is passed on, where a relay stands between the ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Between>,
@@ -64,6 +67,7 @@ impl PathSetup {
             host: Host::default(),
             foreign,
             far: FarPath::of(levels, relay.as_ref())?,
+            link: levels.emulated_link(),
             relay,
         })
     }

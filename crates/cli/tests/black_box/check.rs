@@ -462,6 +462,31 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_session_without_the_fewest_blocks_is_gone_on_with_until_they_are_there() {
+    let bench = Bench::new();
+    // One block takes longer than the budget and the half of it that is overrun for the fewest, until the file is gone.
+    let script = bench.write("run.sh", "test -e $0.slow && sleep 1.6; echo took=$1\n");
+    std::fs::write(format!("{script}.slow"), "").expect("a file");
+    let flags = "--values 1,2 --default 2 --metric time:took=(.*) --budget 3s";
+    let ran = bench.run(&format!("check {flags} -- sh {script} {{value}}"));
+    ran.exits(0).complains(&["the blocks of judgement 1 stopped after 1 of 6", "--resume measures what"]);
+    let before = Raw::of(&bench, 1);
+    assert_eq!((before.status(), before.confirmed()["g1"]), ("incomplete", 1));
+    bench.run("sessions").exits(0).prints(&["incomplete"]);
+    bench.run("report 1").exits(0).prints(&["cut off after 1 of 6 blocks", "check --resume 1"]);
+    std::fs::remove_file(format!("{script}.slow")).expect("the file");
+    let ran = bench.run("check --resume 1").exits(0);
+    assert!(!ran.stderr.contains("a run takes about"), "how long runs take is settled: {ran}");
+    let after = Raw::of(&bench, 1);
+    after.check_sound();
+    assert_eq!((after.status(), after.confirmed()["g1"]), ("complete", 6));
+    let calibrated = |raw: &Raw| raw.trials.iter().filter(|trial| trial["stage"] == "calibrate").count();
+    assert_eq!(calibrated(&after), calibrated(&before), "calibrated once");
+    let notes = after.session["notes"].to_string();
+    assert!(!notes.contains("stopped after"), "what was missing is there: {notes}");
+}
+
+#[test]
 fn a_session_that_is_killed_leaves_no_program_behind() {
     let bench = Bench::new();
     let mut running = bench.start("check --blocks 6 --values 3600,3601 -q -- sleep {value}");

@@ -6,7 +6,7 @@ use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::level::Kind;
 use serde_json::Value;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, QUICK};
 
 /// Two levels of a factor, as a flag takes them.
 fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
@@ -44,6 +44,8 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "connect") => ["unix:/one", "unix:/two"],
         (_, "host" | "relay_host") => ["127.0.0.1:1", "127.0.0.1:2"],
         (_, "direction") => ["to", "from"],
+        (_, "link_loss") => ["0%", "0.1%"],
+        (_, "link_rate") => ["1Gbit", "100Mbit"],
         (_, "relay") => ["direct", "read-write"],
         (_, "relay_placement") => ["unpinned", "client"],
         (_, "relay_threads") => ["direction", "one"],
@@ -186,13 +188,26 @@ fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
 }
 
 #[test]
+fn what_a_session_goes_on_with_is_shown_first() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    let before = bench.run("export").exits(0).stdout;
+    bench.run("stream --resume 1 --dry-run").exits(0).prints(&[
+        "session 1 of plan stream goes on to judgement 2 of 3: 6 more confirmation blocks (6 of 12 are there)",
+        "as long as those before",
+        "read-size  choice     4K 64K",
+    ]);
+    bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream goes on to judgement 2 of 3"]);
+    assert_eq!(bench.run("export").exits(0).stdout, before, "nothing was measured");
+}
+
+#[test]
 fn nothing_is_run_and_nothing_is_written() {
     let bench = Bench::new();
     for words in ["stream --dry-run", "run buffer-size --dry-run", "stream --dry-run --format json"] {
         bench.run(words).exits(0);
     }
-    // A plan from the flags alone would be another than the one that goes on.
-    bench.run("stream --dry-run --resume").exits(2).complains(&["cannot be used with '--resume"]);
+    bench.run("stream --dry-run --resume").exits(2).complains(&["no results yet"]);
     assert!(!bench.path("data").exists());
     bench.run("sessions").exits(2).complains(&["no results yet"]);
 }

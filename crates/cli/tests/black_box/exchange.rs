@@ -51,12 +51,18 @@ fn told(bench: &Bench, session: i64) -> Value {
     document
 }
 
-/// Cuts texts where they begin to say how to go on.
+/// Without how to go on, which is said of the original alone.
 fn without_advice(value: &mut Value) {
+    const ADVICE: [&str; 3] = ["; about ", "; nobody can go on with it here", "; to settle it would take"];
     match value {
-        Value::String(text) => text.truncate(text.find(" may settle it").unwrap_or(text.len())),
+        Value::String(text) => {
+            text.truncate(ADVICE.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len()));
+        }
         Value::Array(list) => list.iter_mut().for_each(without_advice),
-        Value::Object(keys) => keys.values_mut().for_each(without_advice),
+        Value::Object(keys) => {
+            keys.remove("more_seconds");
+            keys.values_mut().for_each(without_advice);
+        }
         _ => {}
     }
 }

@@ -302,6 +302,9 @@ fn an_agent_that_is_killed_ends_the_session_and_what_was_measured_is_kept() {
     }
 }
 
+/// What cuts a connection when either side ends it.
+const AT_ITS_END: usize = usize::MAX;
+
 /// Passes bytes on between callers and an agent; the first connections are cut, so that both sides see them reset, once their
 /// callers have said so many bytes: in a word of the caller's, or in the next one of the agent's, in turn. Where it listens, and how
 /// many were cut.
@@ -338,7 +341,7 @@ fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> O
     loop {
         for (mut from, mut to) in [(caller, callee), (callee, caller)] {
             match from.read(&mut bytes) {
-                Ok(0) => return None,
+                Ok(0) => return cut.filter(|(after, _)| *after == AT_ITS_END).map(drop),
                 Ok(n) => {
                     let of_agent = std::ptr::eq(from, callee);
                     said += if of_agent { 0 } else { n };
@@ -374,6 +377,20 @@ fn a_control_connection_that_is_cut_is_taken_up_again_and_nothing_is_lost() {
 }
 
 #[test]
+fn who_leaves_while_the_control_connection_is_cut_leaves_the_place_free() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let (through, cuts) = cutting(&place, &[AT_ITS_END, AT_ITS_END]);
+    for host in [&through, &place] {
+        let ran = bench.run(&format!("{STREAM} --host {host} --key-file key")).exits(0);
+        check_cells(&ran, host, ["source", "sink"], &bench);
+    }
+    assert!(cuts.load(Ordering::SeqCst) >= 1, "{cuts:?}");
+    until_no_end(&bench);
+    stopped(agent).complains(&["goes on with its session"]);
+}
+
+#[test]
 fn the_ends_of_an_agent_tell_what_they_use() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
@@ -381,7 +398,8 @@ fn the_ends_of_an_agent_tell_what_they_use() {
     let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
     assert_eq!(link.used_ns(), Some(0));
     let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
-    cast.between(Some(FarPath::to(link.agent(), Side::Sink, Ticket::default())));
+    let far = FarPath::to(link.agent(), Side::Sink, Ticket::default());
+    cast.joined(Some(far), None, 0).unwrap();
     cast.end(EndRole::Sink).unwrap();
     let used_ns = link.used_ns().unwrap();
     assert!(used_ns > 0);

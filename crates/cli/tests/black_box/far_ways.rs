@@ -166,7 +166,7 @@ fn calls_over_datagrams_are_made_to_and_from_a_far_host() {
     stopped(agent);
     // Of several sessions none has the agent's port.
     let (agent, place) = crate::far::agent(&bench, "--max-sessions 2");
-    let ran = bench.run(&format!("{CALLS} --host {place} --key-file key")).exits(0);
+    let ran = bench.run(&format!("{CALLS} --host {place} --key-file key --flows 4")).exits(0);
     check_calls(&ran, &bench);
     stopped(agent);
 }

@@ -192,7 +192,10 @@ fn a_server_that_reads_once_shows_why_connections_are_reset() {
     let bench = Bench::new();
     let document = bench.run(words).exits(5).json();
     check_schema(&document);
-    let screen = bench.run("report").prints(&["once what is said above is mended: nothing was measured"]).stdout;
+    let screen = bench
+        .run("report")
+        .prints(&["nothing was measured, each note says why", "runs it again, once what is said above is mended"])
+        .stdout;
     assert_eq!(screen.matches("times reset").count(), 1, "{screen}");
     for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
         let (errors, reason) = (cell["call"]["errors"].as_array().unwrap(), cell["reason"].as_str().unwrap());

@@ -198,6 +198,22 @@ fn resuming_tells_which_plan_it_goes_on_with() {
     // Other factors than those of the session: going on silently with the old ones would answer another question.
     let ran = bench.run("stream --age fresh --transport tcp --read-size 1K --write-size 1K --resume --quiet");
     ran.exits(2).complains(&["session 1 was begun with another --transport", "without --resume"]);
+    for words in ["run --resume 1 --transport tcp", "run --resume 1 --budget 7s"] {
+        bench.run(words).exits(2).complains(&["session 1 was begun with another --"]);
+    }
+    let before = Raw::of(&bench, 1).trials;
+    for words in ["run buffer-size", "run relay-copy", "relay", "relay --as call", "call", "ring", "check", "ab"] {
+        let refused = bench.run(&format!("{words} --resume 1 --quiet")).exits(2);
+        refused.complains(&["session 1 ", "go on with it by `bytegauge run --resume 1`"]);
+    }
+    let named = bench.run(&format!("--store {} call --resume 1", bench.store().display())).exits(2);
+    // The default needs no name; another place is a part of the command.
+    named.complains(&["by `bytegauge run --resume 1`"]);
+    fs::copy(bench.store(), bench.path("other.db")).expect("a copy");
+    bench.run("--store other.db call --resume 1").exits(2).complains(&["other.db run --resume 1`"]);
+    assert_eq!(Raw::of(&bench, 1).trials, before, "nothing was measured");
+    bench.run("run --resume 1 --quiet").exits(0);
+    assert_eq!(Raw::of(&bench, 1).status(), "complete");
 }
 
 #[test]

@@ -93,6 +93,20 @@ fn an_interrupted_look_leaves_the_one_before_it() {
 }
 
 #[test]
+fn a_cap_leaves_an_interrupted_look_as_it_was() {
+    let bench = Bench::new();
+    let running = in_the_second_look(&bench);
+    running.signal("INT");
+    running.wait().exits(130);
+    let before = Raw::of(&bench, 1);
+    bench.run("stream --resume 1 --until proven --until-max 1ms --quiet").exits(0);
+    let after = Raw::of(&bench, 1);
+    assert_eq!((after.status(), &after.trials), ("incomplete", &before.trials), "its blocks are still missing");
+    bench.run("stream --resume 1 --quiet").exits(0);
+    assert_eq!(Raw::of(&bench, 1).confirmed()["g1"], 80);
+}
+
+#[test]
 fn a_killed_look_is_taken_to_its_end() {
     let bench = Bench::new();
     in_the_second_look(&bench).kill();
@@ -153,6 +167,10 @@ fn until_proven_keeps_to_its_cap() {
     assert!(raw.session["notes"].to_string().contains("ended after judgement 1 of 3"), "{}", raw.session["notes"]);
     let looks = told(&ran);
     assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
+    // What was measured before counts: nothing more fits.
+    let within = bench.run("stream --resume 1 --until proven --until-max 1ms --no-page").exits(0);
+    within.complains(&["nothing more is measured: judgement 2 of 3 would take about", "give --until-max"]);
+    check_blocks(&bench, 6, 1);
     // Another command may allow for more.
     bench.run("stream --resume 1 --until proven --quiet").exits(0);
     let raw = Raw::of(&bench, 1);

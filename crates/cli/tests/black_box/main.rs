@@ -17,6 +17,7 @@ mod connect;
 mod contract;
 mod datagrams;
 mod dry_run;
+mod emulated_link;
 mod exchange;
 mod far;
 mod far_bounds;

@@ -23,6 +23,7 @@ fn every_ready_plan_is_planned() {
         ("relay-copy", 8),
         ("relay-calls", 6),
         ("remote-tcp --host 127.0.0.1:1", 15),
+        ("delay-loss", 35),
         ("ring-nop", 42),
     ] {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
@@ -33,7 +34,7 @@ fn every_ready_plan_is_planned() {
     }
     let help = bench.run("run --help").exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let names = "buffer-size, buffer-grid, read-sweep, pipe-sizes, socket-buffers, tcp-echo, udp-echo, receive-buffer, \
-                 relay-copy, relay-calls, remote-tcp, ring-nop";
+                 relay-copy, relay-calls, remote-tcp, delay-loss, ring-nop";
     assert!(help.contains(names), "{help}");
 }
 

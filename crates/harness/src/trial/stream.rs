@@ -3,7 +3,8 @@
 //! Where the sink is a server that is not ours, our writer measures alone. What left is known from this side's kernel;
 //! what became of it is not, and nothing is said of it.
 
-use bytegauge_model::{EndReport, EndRole, FlowReport, Outcome};
+use bytegauge_model::trial::IDLE_LOOP;
+use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome};
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Setup, StreamSetup};
 
@@ -107,9 +108,10 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
     }
     // Before any mode: who never came to move a byte showed none, and none that is missing.
     if received.bytes == 0 || received.window_ns == 0 {
-        return failed(
-            "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
-        );
+        return failed(match stream.engine {
+            Engine::Null => IDLE_LOOP.into(),
+            _ => "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
+        });
     }
     let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
     // A sink has nothing to send and a source nothing to receive: together they show the mode.

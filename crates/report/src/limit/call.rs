@@ -8,7 +8,7 @@ use bytegauge_model::unit::{Nanos, call_rate, significant};
 use super::relay::{self, RelaySigns};
 use super::{
     BALANCED, BUSY, Finding, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, SOFTIRQ_BUSY, THINK_SHARE,
-    WAKE_UP_US, first, view,
+    WAKE_UP_US, first, offered_and, view,
 };
 use crate::view::document::LimitView;
 
@@ -202,7 +202,11 @@ fn offered_load(signs: &CallSigns) -> Option<Finding> {
         && rate >= OFFERED_SHARE * offered
     {
         return Some(Finding {
-            sentence: format!("{} were offered and answered: compare CPU and latency, not rates", call_rate(offered)),
+            sentence: format!(
+                "{} {}: compare CPU and latency, not rates",
+                call_rate(offered),
+                offered_and("answered", offered, rate)
+            ),
             evidence: vec![("offered_calls_per_s", offered), ("rate_calls_per_s", rate)],
         });
     }
@@ -359,6 +363,11 @@ mod tests {
             CallSigns { offered_rate: Some(20_000.0), rate: Some(19_990.0), ..ends(0.4, 0.4) },
             "offered load",
             "20 k calls/s were offered and answered",
+        );
+        check(
+            CallSigns { offered_rate: Some(2_000.0), rate: Some(1_940.0), ..ends(0.4, 0.4) },
+            "offered load",
+            "2 k calls/s were offered and 97 % of them answered: compare CPU",
         );
         let objective = Objective {
             percentile: "p99",

@@ -61,7 +61,8 @@ pub(super) fn shared_cpu(queued: Option<f64>, signs: Option<&RelaySigns>) -> Opt
     let (queued, RelaySigns { cpus, .. }) = (queued?, signs?);
     (queued >= QUEUED && taken_by_others(queued, signs) < QUEUED).then(|| Finding {
         sentence: format!(
-            "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs: --relay-placement says where",
+            "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs: --placement cross-core \
+             --relay-placement client,server compares where it runs",
             percent(queued),
             significant(*cpus, 2)
         ),

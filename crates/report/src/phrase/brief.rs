@@ -2,6 +2,7 @@
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
+use bytegauge_model::level::Kind;
 use bytegauge_model::option::of_factor;
 use bytegauge_model::{Level, Levels, Transport, Workload};
 
@@ -47,6 +48,10 @@ fn one(name: &str, value: &Level) -> Option<String> {
     let text = compact(name, value);
     Some(match (name, text.as_str()) {
         (_, _) if *value == Level::Absent => return None,
+        // What is not there, and what nobody said, needs no word.
+        ("link_loss", "0%") | ("duration", "auto") => return None,
+        ("link_loss", _) => format!("{text} lost"),
+        ("link_delay" | "link_rate", _) => text,
         ("transport", _) => transport(value),
         ("placement", "unpinned") => "not pinned".into(),
         ("placement", "cross-core") => "2 CPUs".into(),
@@ -95,9 +100,12 @@ fn heading(name: &str) -> &str {
     factor::find(name).map_or(name, |factor| factor.heading)
 }
 
-/// As a flag takes it; bytes below 1 KiB as their number.
+/// As a flag takes it; a size that no prefix follows has its unit: `64K`, `512 B`.
 pub fn compact(name: &str, value: &Level) -> String {
-    factor::find(name).map_or_else(|| value.to_string(), |factor| factor.kind.compact(value))
+    let Some(factor) = factor::find(name) else { return value.to_string() };
+    let text = factor.kind.compact(value);
+    let is_size = matches!(factor.kind, Kind::Size { .. } | Kind::SizeOr { .. });
+    if is_size && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) { text + " B" } else { text }
 }
 
 fn transport(value: &Level) -> String {
@@ -254,6 +262,28 @@ mod tests {
         assert_eq!(brief_of_several(&several), "1, 50 and 1000 flows");
         let several = [("request".to_owned(), [128, 1024, 10_240].map(Level::Number).to_vec())];
         assert_eq!(brief_of_several(&several), "calls of 128 B, 1 KiB and 10 KiB");
+    }
+
+    #[test]
+    fn a_link_is_named_so_that_a_column_holds_it() {
+        let names = ["transport", "i_am", "link_delay", "link_loss", "link_rate", "duration"].map(str::to_owned);
+        let link = |loss| {
+            let link = [("link_delay", "20ms"), ("link_loss", loss), ("link_rate", "1Gbit"), ("duration", "auto")];
+            levels(&[&[("transport", "tcp"), ("i_am", "reader")], &link[..]].concat())
+        };
+        assert_eq!(brief(&link("0%"), &names), "TCP, you read, 20ms, 1Gbit");
+        assert_eq!(brief(&link("0.1%"), &names), "TCP, you read, 20ms, 0.1% lost, 1Gbit");
+    }
+
+    #[test]
+    fn a_size_that_no_prefix_follows_has_its_unit() {
+        let check = |name: &str, number: u64, expected: &str| {
+            assert_eq!(compact(name, &Level::Number(number)), expected);
+        };
+        check("write_size", 512, "512 B");
+        check("write_size", 64 << 10, "64K");
+        check("request", 64, "64 B");
+        check("flows", 512, "512");
     }
 
     #[test]

@@ -141,6 +141,7 @@ mod tests {
             rate_max: None,
             rate_all: None,
             rough: false,
+            moves: false,
             cost: None,
             p99_ns: None,
             within: (standing == Standing::Open).then_some(0.12),

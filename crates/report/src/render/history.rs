@@ -45,8 +45,8 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     }
     out.push(String::new());
     let legend = format!(
-        "intervals hold for all lines together at {}; their error is the spread between sessions, of which each counts \
-         once. What is compared: the choice that session {} names",
+        "rates are the medians of the reports; intervals hold for all lines together at {}; their error is the spread \
+         between sessions, of which each counts once. What is compared: the choice that session {} names",
         percent(view.level),
         view.before.last().map_or_else(String::new, ToString::to_string)
     );

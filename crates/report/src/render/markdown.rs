@@ -6,7 +6,7 @@ use super::table::{columns, rows};
 use crate::View;
 use crate::sentence::percent;
 use crate::view::document::GroupView;
-use crate::view::relays;
+use crate::view::{link, relays};
 
 /// The whole report.
 pub fn render(view: &View) -> String {
@@ -76,6 +76,7 @@ fn group(view: &View, group: &GroupView) -> Vec<String> {
     let mut beside = super::calls::lines(&rows, &marks);
     beside.extend(super::rings::lines(view, group, &rows, &marks));
     beside.extend(relays::lines(view, group));
+    beside.extend(link::lines(group));
     if !beside.is_empty() {
         out.push(String::new());
         out.extend(beside.iter().map(|text| format!("- {}", escape(text))));

@@ -50,12 +50,12 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     let head = page.whole_parts(&view.answer.head);
     let mut out = vec![page.paint.bold(&head), String::new()];
     let Some(limit) = limit else {
-        out.extend(page.first(usize::MAX));
+        out.extend(page.first(None));
         out.extend(page.versus_or_middle(view, None));
         out.extend(page.below(style, &Caps::NONE));
         return out;
     };
-    out.extend(page.first(3));
+    out.extend(page.first(Some(3)));
     // What to use comes before how far it holds: the rest is cut first.
     let wanted = page.rows_wanted();
     let mut below = Vec::new();
@@ -71,26 +71,30 @@ pub(super) fn lines(view: &View, style: &TerminalStyle, limit: Option<usize>) ->
     out
 }
 
-/// How many lines a section may have at most.
+/// How many lines a section may have at most; `None` for all.
 struct Caps {
-    why: usize,
-    audit: usize,
-    relays: usize,
-    holds: usize,
-    noise: usize,
+    why: Option<usize>,
+    audit: Option<usize>,
+    relays: Option<usize>,
+    holds: Option<usize>,
+    noise: Option<usize>,
 }
 
 impl Caps {
-    const NONE: Caps =
-        Caps { why: usize::MAX, audit: usize::MAX, relays: usize::MAX, holds: usize::MAX, noise: usize::MAX };
+    const NONE: Caps = Caps { why: None, audit: None, relays: None, holds: None, noise: None };
     /// From the most that is read to the least that tells something.
-    const SOME: [Caps; 5] = [
-        Caps { why: 2, audit: 4, relays: 3, holds: 6, noise: 4 },
-        Caps { why: 2, audit: 3, relays: 3, holds: 5, noise: 4 },
-        Caps { why: 2, audit: 2, relays: 3, holds: 4, noise: 3 },
-        Caps { why: 2, audit: 2, relays: 2, holds: 3, noise: 2 },
-        Caps { why: 2, audit: 1, relays: 1, holds: 2, noise: 2 },
+    const SOME: [Caps; 6] = [
+        Caps::at([2, 4, 3, 6, 4]),
+        Caps::at([2, 3, 3, 5, 4]),
+        Caps::at([2, 2, 3, 4, 3]),
+        Caps::at([2, 2, 2, 3, 2]),
+        Caps::at([2, 1, 1, 3, 2]),
+        Caps::at([2, 1, 1, 2, 2]),
     ];
+
+    const fn at([why, audit, relays, holds, noise]: [usize; 5]) -> Caps {
+        Caps { why: Some(why), audit: Some(audit), relays: Some(relays), holds: Some(holds), noise: Some(noise) }
+    }
 }
 
 /// A table, and its notes where they do not fit into it.
@@ -108,7 +112,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn first(&self, lines_max: usize) -> Vec<String> {
+    fn first(&self, lines_max: Option<usize>) -> Vec<String> {
         self.section("FIRST", &self.answer.lever, "; ", lines_max)
     }
 
@@ -124,7 +128,7 @@ impl Page<'_> {
         let answer = self.answer;
         let mut below = self.section("WHY", &answer.why, " · ", caps.why);
         below.extend(self.section("AUDIT", &answer.audit, "; ", caps.audit));
-        let relays = if caps.relays == usize::MAX { usize::MAX } else { RELAYS_MAX };
+        let relays = caps.relays.map_or(answer.relays.len(), |_| RELAYS_MAX);
         below.extend(
             answer
                 .relays
@@ -147,7 +151,7 @@ impl Page<'_> {
     /// Lines that the rows of what to use would have, with a few of what to avoid.
     fn rows_wanted(&self) -> usize {
         let lines = self.middle(None).len();
-        lines.saturating_sub(self.answer.avoid.len().saturating_sub(AVOID_MIN + 1))
+        lines.saturating_sub(self.answer.avoid.len().saturating_sub(AVOID_MIN))
     }
 
     /// What to use and what to avoid, each with a blank line below it.
@@ -173,15 +177,13 @@ impl Page<'_> {
             + usize::from(avoid > 0) * 2
             + usize::from(all.len() == 1)
             + gain;
-        let total = room.unwrap_or(usize::MAX);
-        let Some(room) = room.map(|room| room.saturating_sub(around)) else {
-            return self.both(grid, &all, usize::MAX, [0, 0]);
-        };
+        let Some(total) = room else { return self.both(grid, &all, None, [0, 0]) };
+        let room = total.saturating_sub(around);
         if all.len() + avoid <= room {
-            return self.both(grid, &all, avoid, [0, 0]);
+            return self.both(grid, &all, Some(avoid), [0, 0]);
         }
         // A line says how many more there are.
-        let least = if avoid > AVOID_MIN { AVOID_MIN + 1 } else { avoid };
+        let least = avoid.min(AVOID_MIN);
         let for_rows = room.saturating_sub(least);
         let proven = |rows: &[&UseRow]| rows.iter().filter(|row| row.standing == Standing::Proven).count();
         let mut fewer = 0;
@@ -189,8 +191,7 @@ impl Page<'_> {
             let rows = chosen(&all, for_rows.saturating_sub(fewer));
             let hidden = all.len() - rows.len();
             let left = room.saturating_sub(rows.len() + fewer + usize::from(hidden > 0));
-            let shown = if avoid <= left { avoid } else { left.saturating_sub(1) };
-            let out = self.both(grid.clone(), &rows, shown, [hidden, proven(&all) - proven(&rows)]);
+            let out = self.both(grid.clone(), &rows, Some(left.min(avoid)), [hidden, proven(&all) - proven(&rows)]);
             // Fewer rows may have room for more columns, whose headings are explained in a line.
             if out.len() <= total || fewer >= for_rows {
                 return out;
@@ -206,7 +207,13 @@ impl Page<'_> {
     }
 
     /// The grid, the rows, and how many are hidden and how many of those are proven.
-    fn both(&self, grid: Vec<String>, rows: &[&UseRow], avoid: usize, [hidden, of_hidden]: [usize; 2]) -> Vec<String> {
+    fn both(
+        &self,
+        grid: Vec<String>,
+        rows: &[&UseRow],
+        avoid: Option<usize>,
+        [hidden, of_hidden]: [usize; 2],
+    ) -> Vec<String> {
         let mut out = grid;
         let (mut below, mut means) = (Vec::new(), Vec::new());
         if !rows.is_empty() || out.is_empty() {
@@ -248,6 +255,9 @@ impl Page<'_> {
             }
             false if rows.iter().any(|row| row.standing == Standing::Doubtful) => {
                 "measured; nothing is shown to be good yet, each note says why".into()
+            }
+            false if rows.iter().all(|row| row.standing == Standing::Nothing) => {
+                "nothing was measured, each note says why".into()
             }
             false => "measured, and not compared".into(),
         };
@@ -374,13 +384,16 @@ impl Page<'_> {
 
     /// What a program with one constant may take.
     fn one(&self) -> Vec<String> {
-        self.section("ONE", &self.answer.to_use.one, "; ", usize::MAX)
+        self.section("ONE", &self.answer.to_use.one, "; ", None)
     }
 
-    fn avoid(&self, shown: usize) -> Vec<String> {
+    fn avoid(&self, room: Option<usize>) -> Vec<String> {
         let to_use = &self.answer.to_use;
-        let title = format!("takes so much {}, shown at {}", more_of(to_use), percent(to_use.level));
         let lines = &self.answer.avoid;
+        let shown = room.unwrap_or(lines.len());
+        let hidden = lines.len().saturating_sub(shown);
+        let hidden = if hidden > 0 { format!("; {hidden} more: --full") } else { String::new() };
+        let title = format!("takes so much {}, shown at {}{hidden}", more_of(to_use), percent(to_use.level));
         // Where there is room for nothing, the worst of all tells more than the heading.
         if let (0, Some(worst)) = (shown, lines.first()) {
             let worst = avoid_line(worst, self.width - NAME + INDENT);
@@ -389,12 +402,9 @@ impl Page<'_> {
         }
         let mut out = vec![format!("{}{}", self.name("AVOID"), self.paint.dim(&self.cut(&title, self.width - NAME)))];
         let told = lines.iter().take(shown);
-        match shown {
-            usize::MAX => out.extend(told.flat_map(|line| avoid_lines(line, self.width))),
-            _ => out.extend(told.map(|line| avoid_line(line, self.width))),
-        }
-        if shown < lines.len() {
-            out.push(self.paint.dim(&format!("       … {} more: --full", lines.len() - shown)));
+        match room {
+            None => out.extend(told.flat_map(|line| avoid_lines(line, self.width))),
+            Some(_) => out.extend(told.map(|line| avoid_line(line, self.width))),
         }
         out
     }
@@ -405,7 +415,7 @@ impl Page<'_> {
 
     /// A paragraph beside its name. Where it is too long, whole parts go, from the last: half a sentence tells less than
     /// none, and `…` says that there is more.
-    fn section(&self, name: &str, parts: &[String], separator: &str, lines_max: usize) -> Vec<String> {
+    fn section(&self, name: &str, parts: &[String], separator: &str, lines_max: Option<usize>) -> Vec<String> {
         if parts.is_empty() {
             return Vec::new();
         }
@@ -414,10 +424,10 @@ impl Page<'_> {
             true => wrap(&format!("{} …", parts[..count].join(separator)), room),
             false => wrap(&parts.join(separator), room),
         };
-        let fits = (1..=parts.len()).rev().map(said).find(|lines| lines.len() <= lines_max);
+        let fits = (1..=parts.len()).rev().map(said).find(|lines| lines_max.is_none_or(|max| lines.len() <= max));
         let lines = fits.unwrap_or_else(|| {
             let mut lines = wrap(&parts[0], room);
-            lines.truncate(lines_max);
+            lines.truncate(lines_max.unwrap_or(lines.len()));
             if let Some(last) = lines.last_mut() {
                 *last = format!("{} …", whole_words(last, room - 2));
             }
@@ -639,6 +649,9 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
     columns
 }
 
+/// Before a rate that moved.
+const MOVES: &str = "~";
+
 /// What a bound of nothing means, in a word.
 const BEST: &str = "best";
 
@@ -649,7 +662,8 @@ fn within(bound: f64) -> String {
 
 /// What has to be known beside a row: the rate of all its trials where the median flatters, and its note.
 fn note(to_use: &UseView, row: &UseRow) -> String {
-    let all = row.rate_all.map(|rate| format!("all {}", fixed(rate / to_use.rate_divisor, 3)));
+    let all = row.rate_all.map(|rate| fixed(rate / to_use.rate_divisor, 3));
+    let all = all.map(|rate| format!("all trials: {rate} {}", to_use.rate_unit));
     // How wide a bound is that is no answer stands in its column.
     all.into_iter().chain(row.note.clone().filter(|_| row.times.is_none())).collect::<Vec<_>>().join("; ")
 }
@@ -664,13 +678,15 @@ fn heading(choice: &ChoiceColumn) -> &str {
 
 /// What the headings of a table mean that explain nothing themselves.
 fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
-    let ties = headings.contains(&OR).then(|| format!("{OR}: not told apart"));
+    let ties = headings.contains(&OR).then(|| {
+        let counted = rows.iter().filter_map(|row| row.tied.as_ref()).any(|tied| tied.ends_with(" others"));
+        format!("{OR}: not told apart{}", if counted { "; others: --group" } else { "" })
+    });
     let best = rows.iter().any(|row| row.within.is_some_and(is_nothing));
     let best = best.then(|| format!("{BEST}: no other is better"));
     let block = rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("block")));
     let block = block.then(|| "block: every choice once".to_owned());
-    let all = rows.iter().any(|row| row.rate_all.is_some());
-    let all = all.then(|| format!("all: {} of all trials, slow ones too", to_use.rate_unit));
+    let moves = rows.iter().any(|row| row.moves).then(|| format!("{MOVES} moved: NOISE"));
     let rough = rows.iter().any(|row| row.rough).then(|| "(rate): of few trials".to_owned());
     let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
         let short = heading(choice);
@@ -684,7 +700,7 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     };
     best.into_iter()
         .chain(block)
-        .chain(all)
+        .chain(moves)
         .chain(rough)
         .chain(ties)
         .chain(to_use.choices.iter().enumerate().filter_map(of_choice))
@@ -704,6 +720,7 @@ fn names(row: &UseRow) -> String {
         _ if row.one_for_all => String::new(),
         [] => String::new(),
         [one] => one.to_string(),
+        [first, second] => format!("{first},{second}"),
         [first, others @ ..] => format!("{first} +{}", others.len()),
     }
 }
@@ -743,7 +760,8 @@ pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
         Some(fast) => format!("{slow}–{fast}"),
         None => slow,
     };
-    if row.rough { format!("({text})") } else { text }
+    let text = if row.rough { format!("({text})") } else { text };
+    if row.moves { format!("{MOVES}{text}") } else { text }
 }
 
 /// Each level of a line with its bounds.
@@ -759,10 +777,16 @@ fn avoid_levels(line: &AvoidLine) -> Vec<String> {
     each.collect()
 }
 
+/// The mark before a line of a question whose answer something speaks against.
+fn contested(line: &AvoidLine) -> &'static str {
+    if line.contested { mark(Standing::Doubtful) } else { "" }
+}
+
 /// The whole of a line, however many it takes.
 fn avoid_lines(line: &AvoidLine, width: usize) -> Vec<String> {
     let text = format!("{}: {}{} above {}", line.question, line.heading, avoid_levels(line).concat(), line.against);
-    wrap(&text, width - INDENT).into_iter().map(|part| format!("{:INDENT$}{part}", "")).collect()
+    let parts = wrap(&text, width - INDENT).into_iter().enumerate();
+    parts.map(|(at, part)| format!("{:INDENT$}{part}", if at == 0 { contested(line) } else { "" })).collect()
 }
 
 /// `g2 TCP, you read: read 4K 90–140 %, 16K 20–60 % above the best`, as much of it as one line holds.
@@ -773,7 +797,7 @@ fn avoid_line(line: &AvoidLine, width: usize) -> String {
     let behind = format!(": {}{}{end}", line.heading, each.first().map_or("", String::as_str));
     let more = if each.len() > 1 { chars(" … 00 more") } else { 0 };
     let room = width.saturating_sub(INDENT + chars(&behind) + more).max(QUESTION_MIN);
-    let mut text = format!("{:INDENT$}{}: {}", "", cut_parts(&line.question, room), line.heading);
+    let mut text = format!("{:INDENT$}{}: {}", contested(line), cut_parts(&line.question, room), line.heading);
     for (at, one) in each.iter().enumerate() {
         let rest = line.levels.len() - at;
         let more = format!(" … {rest} more");
@@ -818,6 +842,7 @@ mod tests {
             factor: "server_engine".into(),
             heading: "server".into(),
             against: "the best".into(),
+            contested: false,
             levels: [(0.359, Some(0.821)), (0.085, Some(0.4601))]
                 .map(|(dearer_lower, dearer_upper)| AvoidLevel { level: "blocking".into(), dearer_lower, dearer_upper })
                 .to_vec(),

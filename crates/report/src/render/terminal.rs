@@ -16,7 +16,7 @@ use crate::phrase;
 use crate::sentence::{measured_twice, percent};
 use crate::view::cost::ERROR_MAX;
 use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, Standing, VerdictView};
-use crate::view::relays;
+use crate::view::{link, relays};
 use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{Bytes, Nanos, counted};
 
@@ -162,7 +162,8 @@ fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint:
         .chain(super::datagrams::lines(&rows))
         .chain(super::both_ways::lines(&rows))
         .chain(super::rings::lines(view, group, &rows, &marks))
-        .chain(relays::lines(view, group));
+        .chain(relays::lines(view, group))
+        .chain(link::lines(group));
     out.extend(beside.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
     let map = heatmap::lines(view, group, width - 2, paint);
     if !map.is_empty() {

@@ -14,7 +14,7 @@ use super::document::CellView;
 use super::knee::planned;
 use super::settled::{Blocks, Settled};
 use crate::phrase;
-use crate::sentence::{Answer, Rate, Settle, percent};
+use crate::sentence::{Answer, GoesOn, Rate, Settle, percent, same_twice};
 
 /// From this share of failing calls on a choice is not named without them.
 const FAILING: f64 = 0.01;
@@ -283,12 +283,11 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<St
         Reason::Inconclusive { profile } => confirmed.get(profile)?.verdict.inconclusive.map(|why| why.to_string()),
         Reason::TwinAlarm { profile } => {
             let group = confirmed.get(profile)?;
-            let apart = group.verdict.twin?.difference.abs().exp_m1();
             Some(format!(
-                "twin alarm: the same cell measured twice in every block of {} differs by {}, more than chance allows, so \
+                "twin alarm: the same cell measured twice in every block of {} was {}, more than chance allows, so \
                  something other than the settings decides there",
                 group.row.group.id,
-                percent(apart)
+                same_twice(group.verdict.twin?.difference.exp_m1())
             ))
         }
         _ => {
@@ -300,15 +299,20 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<St
 }
 
 fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<Settle> {
-    let blocks = recommendation.blocks_more_needed? as u64;
+    let needed = recommendation.blocks_more_needed? as u64;
+    let blocks = confirmed.iter().map(|group| group.standing.until_judged(needed)).max().unwrap_or(needed);
     // A longer session gives every group more blocks, one on the side fewer than the others.
     let fewest = confirmed.iter().map(|group| group.blocks_done).min().unwrap_or(0);
-    let all = conditions.rounds.seconds_for(blocks, fewest);
+    let all = conditions.rounds.seconds_for(blocks, fewest).filter(|_| conditions.resumable);
     Some(Settle {
         blocks,
         session_s: all,
         budget_s: conditions.budget_s.zip(all).map(|(budget, more)| budget + more),
-        by_looks: conditions.resumable && confirmed.iter().all(|group| group.standing.has_room_for(blocks)),
+        goes_on: match conditions.resumable {
+            false => GoesOn::Elsewhere,
+            true if confirmed.iter().all(|group| group.standing.has_room_for(needed)) => GoesOn::ByLooks,
+            true => GoesOn::No,
+        },
     })
 }
 

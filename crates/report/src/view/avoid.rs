@@ -2,7 +2,7 @@
 //! they are at least; of a level that is no size, those of its cells that are shown to be dear, and no more. Else from the
 //! screening: the unselected factorial, in which every level meets the recommended cell's in every column.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::{Level, Levels, Role, Stage, Trial};
 use bytegauge_stats::avoid::{Place, against};
@@ -132,7 +132,8 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
                 of_each.reduce(|one, other| Some(pick(one?, other?))).flatten()
             };
             let lower = bound(&verdict.lower, f64::min)?;
-            Some(AvoidView {
+            let partly: BTreeSet<usize> = if all { BTreeSet::new() } else { choices.iter().copied().collect() };
+            let view = AvoidView {
                 factor: factor.clone(),
                 level: value(level),
                 against: Value::Null,
@@ -140,11 +141,15 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
                 dearer_upper: bound(&verdict.upper, f64::max).map(f64::exp_m1).filter(|share| share.is_finite()),
                 pairs: verdict.blocks_used,
                 with: if all { Vec::new() } else { with(&choices) },
-            })
+            };
+            Some((partly, view))
         });
         shown.collect::<Vec<_>>()
     };
-    judged.varied.iter().flat_map(of_factor).collect()
+    // The same cells are not to be told as those of one level and of another one: nobody knows which of the two is to blame.
+    let mut told: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
+    let all = judged.varied.iter().flat_map(of_factor);
+    all.filter(|(partly, _)| partly.is_empty() || told.insert(partly.clone())).map(|(_, view)| view).collect()
 }
 
 /// Costs of the screening blocks, one row a block, one column a candidate. What was screened again was chosen by

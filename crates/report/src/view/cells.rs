@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, EndRole, Levels, SessionStatus, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
@@ -49,7 +50,10 @@ pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec
         larger.extend(gains.filter_map(|(&at, gain)| Some((at, gain?))));
         let cheapest = group.candidates.iter().zip(cheapest_siblings(&rated));
         cheapest_nops.extend(cheapest.filter_map(|(&at, ns)| Some((at, ns?))));
+        // What stands alone is compared with nobody: a bound of nothing would read as shown to be the best.
+        let is_alone = group.cells.iter().flatten().count() < 2;
         let bounds = group.cells.iter().zip(group.verdict.lower.iter().zip(&group.verdict.upper));
+        let bounds = bounds.filter(|_| !is_alone);
         let share = |bound: &Option<f64>| bound.map(f64::exp_m1).filter(|share| share.is_finite());
         above.extend(
             bounds.filter_map(|(at, (lower, upper))| Some((&settled[(*at)?].cell.id, (share(lower), share(upper))))),
@@ -81,6 +85,17 @@ fn explained(reason: String, outcome: &str, call: Option<&CallView>) -> String {
     }
 }
 
+/// Why the harness's own cost is not known. Stored trials may say of the null engine what is said of those that move bytes.
+fn of_harness(reason: String) -> String {
+    match reason.strip_prefix(NO_BYTE) {
+        Some(_) => IDLE_LOOP.to_owned(),
+        None => reason,
+    }
+}
+
+/// What is said of an engine that moves bytes.
+const NO_BYTE: &str = "no byte arrived within the window";
+
 fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
     let machine = &context.data.record.machine;
@@ -88,7 +103,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let goes_on = !record.imported && record.status != SessionStatus::Complete;
     let (outcome, reason) = settled.outcome(row.outcome.as_ref(), goes_on);
     let counters = counters(levels, &settled.trials);
-    let cpu = cpu(&settled.trials, flows(levels), irq_accounting(machine));
+    let cpu = cpu(levels, &settled.trials, flows(levels), irq_accounting(machine));
     let total_rate = total_rate(settled);
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     let known = Known {
@@ -104,6 +119,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let call = calls(settled, context.level);
     let ring = ring(settled);
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
+    let reason = reason.map(|reason| if moves_nothing(levels) { of_harness(reason) } else { reason });
     let limit = match (estimate.median, &call, &ring) {
         (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
         (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
@@ -149,7 +165,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
 /// Shares of time and costs are of all trials together: where those are not as fast as the median one, that is said, since
 /// what is worked out from both would not agree.
 fn beside_the_rate(mut limit: LimitView, estimate: &Estimate, total_rate: Option<f64>) -> LimitView {
-    let of_time = limit.evidence.keys().any(|name| name.ends_with("_busy"));
+    let of_time = limit.evidence.keys().any(|name| name.ends_with("_busy") || name.ends_with("_queued_share"));
     if let (true, Some(all), Some(median)) = (of_time, total_rate, estimate.median)
         && (all / median - 1.0).abs() > APART
     {

@@ -204,9 +204,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     let offered = row.group.factors.offers_load();
     let blocks_done = scene.group_blocks.of_group(&row.group.id).used;
     let standing = scene.looks.standing(row, blocks_done);
-    let mut input = input(&cells, twin, offered, scene);
-    // What was measured after a look proves nothing before the next one.
-    input.blocks.truncate(standing.blocks.unwrap_or(usize::MAX));
+    let input = input(&cells, twin, offered, scene);
     let method = &Method { level: standing.level, ..*method };
     let audit = audit_rows(&cells, offered, scene);
     let verdict = analyse(&input, method);

@@ -64,6 +64,10 @@ pub const ERROR_MAX: f64 = 0.25;
 /// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
 const SIZES_MIN: usize = 3;
 
+/// And where a curve breaks cannot be told from fewer: what short calls moved in between was not asked for, so it is no size
+/// that was tried. As many as the search wants of different sizes that calls moved.
+const SIZES_OF_BREAK: usize = 6;
+
 fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Slice> {
     let mut sizes: Vec<u64> = cells
         .iter()
@@ -84,7 +88,8 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     let looks = trials().filter_map(|trial| look(trial, (end.report)(trial)?, on_cpu));
     let looks: Vec<Look> = looks.filter(fitted).collect();
     let points: Vec<Point> = looks.iter().map(|look| look.point).collect();
-    let search = Search { level: fit.level, seed: fit.seed, ..Search::default() };
+    let max_breaks = if sizes.len() < SIZES_OF_BREAK { 0 } else { Search::default().max_breaks };
+    let search = Search { level: fit.level, seed: fit.seed, max_breaks, ..Search::default() };
     let found = analyse(&points, &search);
     let relative_error = found.as_ref().map(|curve| curve.model.relative_error);
     // Nor does one by which a call or a byte costs nothing.

@@ -3,7 +3,7 @@
 //! Sums over trials first, ratios of sums after: a mean of ratios would give short trials the weight of
 //! long ones. What no trial recorded stays `None`.
 
-use bytegauge_model::{EndReport, EndRole, Levels, Trial};
+use bytegauge_model::{EndReport, EndRole, Levels, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::document::{Counters, CpuView, EndCpu, PerFlow};
@@ -48,7 +48,7 @@ impl EndSums {
         let mut sums: Option<EndSums> = None;
         for report in reports {
             let s = sums.get_or_insert_with(|| EndSums { queued_ns: Some(0), ..EndSums::default() });
-            s.queued_ns = s.queued_ns.zip(report.queued_ns).map(|(sum, ns)| sum.saturating_add(ns));
+            s.queued_ns = s.queued_ns.zip(queued_ns(report)).map(|(sum, ns)| sum.saturating_add(ns));
             s.bytes = s.bytes.saturating_add(report.bytes);
             s.calls = s.calls.saturating_add(report.calls);
             s.short_calls = s.short_calls.saturating_add(report.short_calls);
@@ -79,6 +79,13 @@ impl EndSums {
             utilisation: self.cpus().map(|cpus| cpus / flows.max(1) as f64),
         }
     }
+}
+
+/// Time that an end's threads waited for a CPU, at most what their CPU time leaves of the window: the kernel counts a wait when
+/// it is over, so one that began before a short window is counted with it as a whole.
+fn queued_ns(report: &EndReport) -> Option<u64> {
+    let threads_ns = report.window_ns.saturating_mul(report.flows.len().max(1) as u64);
+    report.queued_ns.map(|ns| ns.min(threads_ns.saturating_sub(report.cpu_time_ns())))
 }
 
 /// `a / b` where that means something.
@@ -138,10 +145,38 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
     }
 }
 
+/// Rates of two ends that are further apart were counted at different moments: with one trial of some milliseconds, a buffer's
+/// fill or a turn of the scheduler.
+const APART: f64 = 0.25;
+
+/// Whether both ends of a stream saw its bytes pass at one rate, each within its own window: only then is the CPU time of one for
+/// a byte, beside that of the other, what the stream costs. Of datagrams fewer arrive than were sent.
+pub fn windows_agree(levels: &Levels, trials: &[&Trial]) -> bool {
+    let lossy = levels.transport().is_some_and(|transport| transport.is_datagram());
+    let rate = |end: Option<EndSums>| end.and_then(|end| ratio(end.bytes, end.window_ns)).filter(|rate| *rate > 0.0);
+    match (rate(source_sums(trials)), rate(sink_sums(trials))) {
+        (Some(source), Some(sink)) if levels.workload() == Workload::Stream && !lossy => {
+            source.max(sink) / source.min(sink) <= 1.0 + APART
+        }
+        _ => true,
+    }
+}
+
 /// The CPU time of a cell.
-pub fn cpu(trials: &[&Trial], flows: u64, irq_accounting: Option<bool>) -> CpuView {
+pub fn cpu(levels: &Levels, trials: &[&Trial], flows: u64, irq_accounting: Option<bool>) -> CpuView {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
-    let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(flows).total_s_per_gib);
+    let agree = windows_agree(levels, trials);
+    let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(flows).total_s_per_gib).filter(|_| agree);
+    let view = |end: EndSums| {
+        let view = end.cpu_view(flows);
+        let told = |value: Option<f64>| value.filter(|_| agree);
+        EndCpu {
+            user_s_per_gib: told(view.user_s_per_gib),
+            system_s_per_gib: told(view.system_s_per_gib),
+            total_s_per_gib: told(view.total_s_per_gib),
+            ..view
+        }
+    };
     let ends = match (source, per_gib(source), per_gib(sink)) {
         (Some(_), Some(a), Some(b)) => Some(a + b),
         (None, _, Some(b)) => Some(b),
@@ -150,8 +185,8 @@ pub fn cpu(trials: &[&Trial], flows: u64, irq_accounting: Option<bool>) -> CpuVi
     let machine = Machine::of(trials);
     let busy = machine.as_ref().and_then(Machine::busy_s_per_gib);
     CpuView {
-        source: source.map(|end| end.cpu_view(flows)),
-        sink: sink.map(|end| end.cpu_view(flows)),
+        source: source.map(view),
+        sink: sink.map(view),
         ends_s_per_gib: ends,
         machine_busy_s_per_gib: busy,
         unattributed_s_per_gib: busy.zip(ends).map(|(busy, ends)| busy - ends),

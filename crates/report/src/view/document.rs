@@ -14,6 +14,7 @@ mod check;
 mod course;
 mod datagram;
 mod lever;
+mod link;
 mod over_time;
 mod ring;
 pub mod schema;
@@ -38,6 +39,7 @@ pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
 pub use lever::LeverView;
+pub use link::LinkView;
 pub use over_time::OverTimeView;
 pub use ring::RingView;
 pub use versus::{VersusSideView, VersusView};
@@ -63,6 +65,9 @@ pub struct View {
     pub started: String,
     /// From its first to its last trial, nanoseconds.
     pub elapsed_ns: Option<u64>,
+    /// The same until the last trial that its numbers rest on, where later ones wait for the next judgement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged_ns: Option<u64>,
     /// Version of bytegauge that measured it.
     pub version: String,
     /// Seed of the design and of the statistics.
@@ -110,6 +115,8 @@ pub struct PlanView {
     pub budget_ns: Option<u64>,
     /// Share of the time in which the answer was to be audited by long trials; `null` where the plan knew none.
     pub audit_share: Option<f64>,
+    /// A load that was offered counts as answered from this share of it on.
+    pub answered_share: f64,
     /// `threads` or `processes`: what the ends were; `null` where that is not known.
     pub ends: Option<String>,
     /// The words that it was asked by, without the name of the program and of the store; absent where they are not known.
@@ -473,10 +480,10 @@ pub struct GroupView {
     /// What is compared: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load; of calls `ns_per_call` or
     /// `cpu_ns_per_call`, the server's.
     pub cost: &'static str,
-    /// How far the leader and its twin may be apart at this many blocks: the larger absolute end of the interval of
+    /// How far the cell that was measured twice and its twin may be apart at this many blocks: the larger absolute end of the interval of
     /// their difference, as a share; `null` without a twin.
     pub twin_reach: Option<f64>,
-    /// The leader measured twice.
+    /// The cell that was measured twice in every block: the one that led the screening.
     pub twin: Option<TwinView>,
     /// Confirmation blocks.
     pub blocks: BlocksView,
@@ -521,9 +528,12 @@ pub struct GroupView {
     /// How the last long trial of its choice went over time; absent where nobody asked, or none was long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTimeView>,
+    /// The emulated link between its ends; absent where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkView>,
 }
 
-/// The leader measured twice under two ids.
+/// One cell measured twice in every block, under two ids.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TwinView {
     /// The cell.
@@ -566,13 +576,16 @@ pub struct LookView {
     /// Whether the first of them ended with fewer blocks than were fixed: time was over, or no cell was left.
     #[serde(skip)]
     pub cut_short: bool,
+    /// Blocks that were fixed for the first of them.
+    #[serde(skip)]
+    pub planned: usize,
     /// Looks that there are at most.
     pub of: usize,
     /// Confidence of each, as a share; together they keep the session's.
     pub level: f64,
     /// Blocks with which the last completed one ended.
     pub blocks: usize,
-    /// Complete blocks after it: they prove nothing before the next look.
+    /// Complete blocks after it: they prove nothing before the next look, and no number of the document is of them.
     pub so_far: usize,
     /// Blocks with which the next look ends; `null` behind the last.
     pub next_blocks: Option<usize>,

@@ -8,7 +8,7 @@ use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, RelayMethod, 
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
-use super::counters::ratio;
+use super::counters::{ratio, windows_agree};
 use super::document::{Estimate, Outliers};
 use super::latency;
 use super::settled::{Blocks, Settled};
@@ -248,7 +248,9 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         _ => &OF_RELAYS[3..],
     };
     let all = metrics.iter().chain(of_relay).map(|metric| (metric.name, estimate(metric, settled, level)));
-    let known = all.filter(|(_, estimate)| estimate.median.is_some());
+    let agree = windows_agree(&settled.cell.factors, &settled.trials);
+    let known =
+        all.filter(|(name, estimate)| estimate.median.is_some() && (agree || !name.ends_with("cpu_ns_per_byte")));
     known.chain(latency::estimates(settled, level)).collect()
 }
 

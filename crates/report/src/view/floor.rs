@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellKind, GroupId, Trial};
+use bytegauge_model::{CellKind, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::compare::moves_nothing;
-use super::counters::{EndSums, sink_sums, source_sums};
+use super::counters::{EndSums, ratio, sink_sums, source_sums};
 use super::document::FloorView;
-use super::estimate::ns_per_call;
+use super::estimate::{ns_per_call, throughput};
 use super::settled::Settled;
 use super::signs::{call_ns, lanes};
 
@@ -24,7 +24,7 @@ pub struct Floors {
 
 impl Floors {
     /// Reads the floor cells.
-    pub fn of(settled: &[Settled]) -> Floors {
+    pub fn of(settled: &[Settled], level: f64) -> Floors {
         let mut all = Vec::new();
         let mut by_group = HashMap::new();
         for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor) {
@@ -36,7 +36,7 @@ impl Floors {
         let real: Vec<(&Settled, f64)> = settled
             .iter()
             .filter(|settled| settled.cell.kind == CellKind::Candidate && !moves_nothing(&settled.cell.factors))
-            .filter_map(|settled| Some((settled, cheapest_call_ns(settled)?)))
+            .filter_map(|settled| Some((settled, shortest_call_ns(settled, level)?)))
             .collect();
         let fastest = real.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
         // What a call costs holds the floor: one that is dearer was off its CPU, and tells nothing.
@@ -61,10 +61,24 @@ impl Floors {
     }
 }
 
-/// The cheaper of the two ends' calls in the typical trial, wall time of a thread: that of all trials together would hold
-/// the slow ones in full, and not fit the rate beside it.
-fn cheapest_call_ns(settled: &Settled) -> Option<f64> {
-    let lanes = lanes(&settled.cell.factors);
+/// The shorter of the two ends' calls, wall time of a thread: as many of them as move what the cell's rate says, so that
+/// it fits the rate beside it.
+fn shortest_call_ns(settled: &Settled, level: f64) -> Option<f64> {
+    let (workload, lanes) = (settled.workload(), lanes(&settled.cell.factors));
+    let by_rate = || throughput(settled, level).median.filter(|rate| *rate > 0.0).map(|rate| lanes as f64 * 1e9 / rate);
+    let is_lossy = settled.cell.factors.transport().is_some_and(|transport| transport.is_datagram());
+    match workload {
+        Workload::Call | Workload::Ring => return by_rate(),
+        // Its runs are what they took; and of datagrams that are lost the rate tells nothing of the sender's calls.
+        Workload::Check => {}
+        Workload::Stream if is_lossy => {}
+        Workload::Stream => {
+            let a_byte = by_rate()?;
+            let ends = [source_sums(&settled.trials), sink_sums(&settled.trials)];
+            let bytes = ends.into_iter().flatten().filter_map(|end| ratio(end.bytes, end.calls));
+            return bytes.filter(|bytes| *bytes > 0.0).map(|bytes| bytes * a_byte).reduce(f64::min);
+        }
+    }
     let of_ends = |sums: fn(&[&Trial]) -> Option<EndSums>| {
         let each = settled.trials.iter().filter_map(|trial| call_ns(&sums(&[trial])?, lanes));
         median(&each.collect::<Vec<_>>())

@@ -9,9 +9,9 @@ use super::answer::{Conditions, decide, rate, rates};
 use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
-use super::document::{CourseView, GroupRecommendation, GroupView, SerialView, TwinView};
+use super::document::{CourseView, GroupRecommendation, GroupView, LinkView, SerialView, TwinView};
 use super::group_blocks::GroupBlocks;
-use super::{audit, avoid, course, stolen};
+use super::{audit, avoid, course, link, stolen};
 use crate::phrase;
 use crate::sentence::{Answer, Verdict};
 use crate::view::scope::Scope;
@@ -68,7 +68,15 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
         course: course_of(judged, conditions),
         over_time: None,
+        link: link_of(judged, conditions),
     }
+}
+
+/// What the link between its ends did, over everything that is shown of it.
+fn link_of(judged: &Judged, conditions: &Conditions) -> Option<LinkView> {
+    let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]);
+    let trials: Vec<&Trial> = cells.flat_map(|cell| cell.trials.iter().copied()).collect();
+    link::view(&judged.row.group.factors, &trials)
 }
 
 /// The course of what was compared, and of the twin.

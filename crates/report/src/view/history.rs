@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, Level, Levels, SessionId};
 use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, Terms, Verdict, between_sessions};
+use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::estimate::throughput;
 use super::progress::compared;
 use super::versus::{longer, name};
 use super::{Settings, View, level};
@@ -48,7 +50,7 @@ pub struct HistoryLine {
     pub label: String,
     /// Unit of the rates.
     pub unit: &'static str,
-    /// Median over sessions of the rate before, per second.
+    /// Geometric mean over sessions of the median rates before, per second; of one session the rate of its report.
     pub rate_before: Option<f64>,
     /// The same after.
     pub rate_after: Option<f64>,
@@ -135,23 +137,26 @@ fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
     of_group.collect()
 }
 
-/// The geometric mean, `None` of nothing: what is compared is the mean of ln costs, and a median beside it would tell of
-/// another difference.
-fn typical(rates: &[f64]) -> Option<f64> {
+/// The geometric mean over sessions, `None` of nothing: what is compared is the mean of ln costs, and a median beside it would
+/// tell of another difference.
+fn over_sessions(rates: &[f64]) -> Option<f64> {
     let mean = rates.iter().map(|rate| rate.ln()).sum::<f64>() / rates.len() as f64;
     Some(mean.exp()).filter(|rate| rate.is_finite())
 }
 
-/// What a session confirmed, by cell.
+/// What a session confirmed, by cell: of each the median that its report shows, so that no two screens order one choice of two
+/// sessions in two ways.
 fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Levels, Measured> {
-    compared(session, settings, |_, settled, _| {
+    compared(session, settings, |_, settled, method| {
         let confirmed = settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
         let each = confirmed.filter_map(|cell| {
-            let offered = cell.cell.factors.offers_load();
-            let costs: Vec<f64> = cell.trials.iter().filter_map(|trial| Some(trial.cost_ns(offered)?.ln())).collect();
-            let rates: Vec<f64> = cell.trials.iter().filter_map(|trial| trial.rate()).collect();
-            let ln_cost = costs.iter().sum::<f64>() / costs.len() as f64;
-            ln_cost.is_finite().then(|| (key(&cell.cell.factors), Measured { ln_cost, rate: typical(&rates) }))
+            let rate = throughput(cell, method.level).median;
+            let cost = match cell.cell.factors.offers_load() {
+                true => median(&cell.trials.iter().filter_map(|trial| trial.cost_ns(true)).collect::<Vec<_>>()),
+                false => rate.map(|rate| 1.0 / rate),
+            };
+            let ln_cost = cost?.ln();
+            ln_cost.is_finite().then(|| (key(&cell.cell.factors), Measured { ln_cost, rate }))
         });
         each.collect()
     })
@@ -166,7 +171,7 @@ fn line(
     let of = |sessions: &[BTreeMap<Levels, Measured>]| -> (Vec<f64>, Option<f64>) {
         let found: Vec<&Measured> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
         let rates: Vec<f64> = found.iter().filter_map(|measured| measured.rate).collect();
-        (found.iter().map(|measured| measured.ln_cost).collect(), typical(&rates))
+        (found.iter().map(|measured| measured.ln_cost).collect(), over_sessions(&rates))
     };
     let ((before, rate_before), (after, rate_after)) = (of(was), of(is));
     let comparison: Comparison = between_sessions(&before, &after, terms);

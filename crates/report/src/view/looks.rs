@@ -4,11 +4,12 @@
 //! `blocks_fixed`, the blocks of the first. A session without them has one look, at the blocks that were fixed before
 //! the first of them. Only reads facts and counts blocks: nothing here depends on what was measured.
 
-use bytegauge_model::SessionStatus;
+use bytegauge_model::{GroupId, SessionStatus};
 use bytegauge_stats::looks::{Look, completed, next, schedule};
 use bytegauge_store::GroupRow;
 
 use super::document::LookView;
+use super::group_blocks::GroupBlocks;
 
 /// When a session is judged.
 pub struct Looks {
@@ -49,7 +50,18 @@ impl Standing {
         (1..look.done).map(|back| look.blocks >> back).rev().collect()
     }
 
-    /// Whether the looks that are left have so many blocks.
+    /// So many blocks from now on is the look away at which so many behind the last one are judged; where no look that is left
+    /// has as many, those alone. Nothing is settled between looks.
+    pub fn until_judged(&self, needed: u64) -> u64 {
+        let Some(look) = &self.view else { return needed };
+        let (had, total) = ((look.blocks + look.so_far) as u64, look.blocks as u64 + needed);
+        // Each has twice the blocks of the one before.
+        let looks = std::iter::successors(look.next_blocks, |blocks| Some(blocks * 2));
+        let mut left = looks.map(|blocks| blocks as u64).take_while(|blocks| *blocks <= look.last_blocks as u64);
+        left.find(|blocks| *blocks >= total).unwrap_or(total).saturating_sub(had)
+    }
+
+    /// Whether the looks that are left have so many blocks behind the last one.
     pub fn has_room_for(&self, blocks: u64) -> bool {
         let left = self.view.as_ref().and_then(|look| Some(look.left_until()? - look.blocks));
         left.is_some_and(|left| blocks <= left as u64)
@@ -62,6 +74,12 @@ impl Looks {
         let first = |name: &str| groups.iter().find_map(|row| number(row, name));
         let unfinished = matches!(status, SessionStatus::Incomplete | SessionStatus::Running);
         Looks { of: first("looks").filter(|looks| *looks > 0), first: first("blocks_fixed"), level, unfinished }
+    }
+
+    /// How many of its blocks are judged of a group by this name; `None` for all.
+    pub fn judged(&self, groups: &[GroupRow], blocks: &GroupBlocks, id: &GroupId) -> Option<usize> {
+        let row = groups.iter().find(|row| row.group.id == *id)?;
+        self.standing(row, blocks.of_group(id).used).blocks
     }
 
     /// Where a group stands that has had so many whole blocks.
@@ -82,6 +100,7 @@ impl Looks {
             view: Some(LookView {
                 done: done.map_or(0, |look| look.number),
                 cut_short: done.is_some_and(|look| look.blocks < looks[0].blocks),
+                planned: looks[0].blocks,
                 of,
                 level: looks[0].level,
                 blocks: judged.unwrap_or(0),

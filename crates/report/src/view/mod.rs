@@ -31,6 +31,7 @@ pub mod history;
 pub(crate) mod knee;
 mod latency;
 mod lever;
+pub mod link;
 mod looks;
 mod notes;
 mod options;
@@ -52,7 +53,7 @@ use bytegauge_model::{
 };
 use bytegauge_stats::group::Method;
 
-use crate::SessionData;
+use crate::{SessionData, limit};
 use answer::{Conditions, Rounds};
 pub use audit::Subject;
 use audit::Together;
@@ -103,10 +104,10 @@ impl View {
         };
         let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
         let varied = plan_varied(&cells);
-        let blocks = Blocks::of(&session.blocks);
-        let settled = settled(session, &cells, &blocks);
         let group_blocks = GroupBlocks::of(&session.blocks);
         let looks = Looks::of(&session.groups, record.status, level);
+        let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
+        let settled = settled(session, &cells, &blocks);
         let scene = Scene {
             settled: &settled,
             blocks: &blocks,
@@ -116,11 +117,12 @@ impl View {
             looks: &looks,
         };
         let families = families(session, &scene);
-        let floors = Floors::of(&settled);
+        let floors = Floors::of(&settled, level);
         let context = Context { data: session, blocks: &blocks, floors: &floors, varied: &varied, level };
         let cells = cells::cells(&settled, &families, &context);
         let environment = environment::judge(session, twin_reach(&families));
         let elapsed_ns = time::elapsed_ns(session);
+        let judged_ns = time::judged_ns(session, &blocks);
         let budget_ns = time::budget_ns(&record.plan);
         let conditions = Conditions {
             cells: &cells,
@@ -140,7 +142,7 @@ impl View {
             level,
             seed: record.seed,
             imported: record.status == SessionStatus::Imported,
-            seconds: elapsed_ns.map(|ns| ns as f64 / 1e9),
+            seconds: judged_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
             grade: environment.grade,
             steal_share: environment.steal_share,
         };
@@ -157,6 +159,7 @@ impl View {
             status,
             started: rfc3339(record.started_unix_ns),
             elapsed_ns,
+            judged_ns,
             version: record.version.clone(),
             seed: record.seed,
             plan: PlanView {
@@ -165,6 +168,7 @@ impl View {
                 margin,
                 level,
                 budget_ns,
+                answered_share: limit::OFFERED_SHARE,
                 ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 asked: asked(&record.plan),

@@ -13,7 +13,7 @@ use crate::limit::call::DELAYED_ACKS;
 use crate::outward::at_most;
 use crate::sentence::percent;
 
-/// The harness's cost above which a note says so; the aim is 1 % of the fastest real call.
+/// The harness's cost above which a note says so; the aim is 1 % of the shortest real call.
 const FLOOR_AIM: f64 = 0.01;
 
 /// Cells that a note names; of the others it says how many.
@@ -31,7 +31,7 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor
     }
     notes.extend(of_cells(cells));
     if let Some(share) = floor.share.filter(|share| *share >= FLOOR_AIM) {
-        notes.push(format!("the harness takes {} of the fastest real call; the aim is below 1 %", percent(share)));
+        notes.push(format!("the harness takes {} of the shortest real call; the aim is below 1 %", percent(share)));
     }
     notes
 }

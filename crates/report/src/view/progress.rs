@@ -68,15 +68,18 @@ pub fn compared<T>(
     then: impl FnOnce(&[Family], &[Settled], &Method) -> T,
 ) -> T {
     let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
-    let (method, varied, blocks) = (method(session, settings), plan_varied(&cells), Blocks::of(&session.blocks));
+    let (method, varied) = (method(session, settings), plan_varied(&cells));
+    let group_blocks = GroupBlocks::of(&session.blocks);
+    let looks = Looks::of(&session.groups, session.record.status, method.level);
+    let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
     let settled = settled(session, &cells, &blocks);
     let scene = Scene {
         settled: &settled,
         blocks: &blocks,
-        group_blocks: &GroupBlocks::of(&session.blocks),
+        group_blocks: &group_blocks,
         varied: &varied,
         method: &method,
-        looks: &Looks::of(&session.groups, session.record.status, method.level),
+        looks: &looks,
     };
     then(&families(session, &scene), &settled, &method)
 }

@@ -23,10 +23,17 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
     // One that was skipped is not named.
     let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
-    [caveat, reach(view, group, &costed), cheapest(&costed), small_buffers(&all), copied(&all), programs(&all)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        caveat,
+        reach(view, group, &costed),
+        cheapest(&costed, group.serial.as_ref().is_some_and(|serial| serial.merged_by > 1 || !serial.independent)),
+        small_buffers(&all),
+        copied(&all),
+        programs(&all),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What must be known of a relay wherever it is named, beside what was measured.
@@ -86,10 +93,15 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
     let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
     let without = rate(ceiling)?;
     let told = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
-    // Which is the best is told by pairs of trials: a median alone may lead by chance.
+    // Which is the best is told by pairs of trials: the highest median may lead by chance, and would be a second name.
+    let named = relays.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));
+    let (most, who) = match named.and_then(|cell| Some((rate(cell)?, name(cell)))) {
+        Some(named) => named,
+        None => (most, format!("the fastest by its median, {},", name(fastest))),
+    };
     let share = format!("{:.0} %", most / without * 100.0);
     let crossed = crossed(&ceiling.level("relay_host"), &ceiling.level("host"));
-    Some(format!("without a relay{crossed} {told}; the fastest by its median, {}, keeps {share} of it", name(fastest)))
+    Some(format!("without a relay{crossed} {told}; {who} keeps {share} of it, by medians"))
 }
 
 /// What is to be said of the path without a relay where relays stand on another host, and both its ends on this one.
@@ -101,7 +113,8 @@ fn crossed(relay_host: &Level, host: &Level) -> &'static str {
     }
 }
 
-fn cheapest(relays: &[&CellView]) -> Option<String> {
+/// `resemble`: neighbouring blocks do, and the interval of a median says nothing of other minutes.
+fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
     let costed = relays.iter().filter_map(|cell| cost(cell).and_then(|cost| Some((cost.median?, *cell, cost))));
     let mut by_cost: Vec<(f64, &CellView, &Estimate)> = costed.collect();
     if by_cost.len() < 2 {
@@ -113,27 +126,31 @@ fn cheapest(relays: &[&CellView]) -> Option<String> {
         let interval = cost
             .lower
             .zip(cost.upper)
+            .filter(|_| !resemble)
             .map(|(lower, upper)| format!(" ({} to {})", significant_down(lower, 2), significant_up(upper, 2)));
         format!("{} {}{}", name(cell), significant(*median, 2), interval.unwrap_or_default())
     });
-    Some(format!("least CPU of the relay alone, {unit}: {}", told.collect::<Vec<_>>().join(", ")))
+    let moves = if resemble { " (medians of these blocks, which move with time)" } else { "" };
+    Some(format!("least CPU of the relay alone, {unit}{moves}: {}", told.collect::<Vec<_>>().join(", ")))
 }
 
 /// Which of the relays moved less at a time than the others, by their own defaults: that, and not how they do it, may be why
 /// they are slow.
 fn small_buffers(relays: &[&CellView]) -> Option<String> {
-    let is_own = |cell: &&&CellView| cell.level("relay_buffer").number().is_none();
-    let of = |cell: &&CellView| Some((method(cell)?, method(cell)?.small_buffer()?));
-    let small: Vec<(RelayMethod, usize)> = relays.iter().filter(is_own).filter_map(of).collect();
+    let of = |cell: &&CellView| Some((method(cell)?, own_buffer(cell)?));
+    let small: Vec<(RelayMethod, Bytes)> = relays.iter().filter_map(of).collect();
     let (_, bytes) = small.first()?;
     let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
     let way_out =
         if small.iter().any(|(method, _)| method.has_buffer()) { ": --relay-buffer gives tokio more" } else { "" };
-    Some(format!(
-        "{} moved {} at a time, as they do unless told otherwise{way_out}",
-        names.join(" and "),
-        Bytes(*bytes as u64)
-    ))
+    Some(format!("{} moved {} at a time, as they do unless told otherwise{way_out}", names.join(" and "), bytes))
+}
+
+/// What a relay moves at a time by its own default, where that is less than the others do, and nothing else was asked.
+pub fn own_buffer(cell: &CellView) -> Option<Bytes> {
+    let is_own = cell.level("relay_buffer").number().is_none();
+    let bytes = method(cell)?.small_buffer().filter(|_| is_own)?;
+    Some(Bytes(bytes as u64))
 }
 
 /// What asking for no copy was worth.

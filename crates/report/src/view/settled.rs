@@ -3,26 +3,49 @@
 //! Intervals and comparisons come from confirmation alone, so that no number is the best of several
 //! looks. Never drops an outlier; never mixes stages of confirmation and screening.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use bytegauge_model::{BlockRecord, Cell, CellId, Outcome, Stage, Trial, Workload};
+use bytegauge_model::{BlockRecord, Cell, CellId, GroupId, Outcome, Stage, Trial, Workload};
 
 /// Blocks by index. Where no block was recorded (an import) every trial belongs to a whole one; where some were, a
 /// trial without one belongs to a block that was cut off.
 pub struct Blocks<'a> {
     by_index: HashMap<u64, &'a BlockRecord>,
+    /// Confirmation blocks that no look has judged yet.
+    unjudged: HashSet<u64>,
 }
 
 impl<'a> Blocks<'a> {
-    /// Sorts every block.
-    pub fn of(blocks: &'a [BlockRecord]) -> Blocks<'a> {
-        Blocks { by_index: blocks.iter().map(|block| (block.index, block)).collect() }
+    /// Sorts every block; `judged` says how many of a group's confirmation blocks its last look had, `None` for all. Those
+    /// behind it wait for the next look: a rate of them beside a bound without them would be of two sets of trials.
+    pub fn of(blocks: &'a [BlockRecord], judged: impl Fn(&GroupId) -> Option<usize>) -> Blocks<'a> {
+        let mut whole: HashMap<&GroupId, Vec<u64>> = HashMap::new();
+        for block in blocks.iter().filter(|block| block.stage == Stage::Confirm && block.complete) {
+            whole.entry(&block.group).or_default().push(block.index);
+        }
+        let mut unjudged = HashSet::new();
+        for (group, mut indices) in whole {
+            indices.sort_unstable();
+            unjudged.extend(indices.into_iter().skip(judged(group).unwrap_or(usize::MAX)));
+        }
+        Blocks { by_index: blocks.iter().map(|block| (block.index, block)).collect(), unjudged }
     }
 
-    /// Whether every trial of the block was measured; one that broke off was repeated under a new index. What the
-    /// hypervisor took meanwhile does not matter: it may go with the cell, and the user pays for it.
+    /// Whether the block waits for a look, and counts for nothing before.
+    pub fn is_unjudged(&self, index: u64) -> bool {
+        self.unjudged.contains(&index)
+    }
+
+    /// Whether any block waits for a look.
+    pub fn any_unjudged(&self) -> bool {
+        !self.unjudged.is_empty()
+    }
+
+    /// Whether every trial of the block was measured, and it counts; one that broke off was repeated under a new index. What
+    /// the hypervisor took meanwhile does not matter: it may go with the cell, and the user pays for it.
     pub fn is_whole(&self, index: u64) -> bool {
-        self.by_index.is_empty() || self.by_index.get(&index).is_some_and(|block| block.complete)
+        let is_complete = || self.by_index.get(&index).is_some_and(|block| block.complete);
+        self.by_index.is_empty() || is_complete() && !self.is_unjudged(index)
     }
 
     /// Share of CPU time that others took in the block.
@@ -90,6 +113,7 @@ impl<'a> Settled<'a> {
     }
 
     fn settle(&mut self, blocks: &Blocks) {
+        self.measured.retain(|trial| !blocks.is_unjudged(trial.block));
         if self.stage != Some(Stage::Confirm) {
             self.trials = self.measured.clone();
             return;

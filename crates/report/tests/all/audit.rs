@@ -196,5 +196,5 @@ fn what_all_questions_together_do_not_tell_reads_like_no_verdict() {
     let view = View::of(&data, &Settings::default());
     assert_eq!(view.audit.as_ref().map(|all| all.finding), Some("open"));
     let said = view.answer.audit.last().unwrap();
-    assert!(said.starts_with("all 3 together were too few as well"), "{:?}", view.answer.audit);
+    assert!(said.starts_with("those of all 3 questions together were too few as well"), "{:?}", view.answer.audit);
 }

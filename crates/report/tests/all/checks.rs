@@ -50,6 +50,44 @@ fn more_cpu_time_than_there_is_fails_the_cell() {
     check(|trial| trial.ends.get_mut(EndRole::Sink).expect("a sink").cpu_ns *= 8, "CPUs of the 2 that there are");
 }
 
+/// The best cell where each of its trials is spoiled.
+fn spoilt(spoil: impl Fn(&mut bytegauge_model::Trial)) -> bytegauge_report::view::document::CellView {
+    let mut data = session(&small());
+    let best = best(&data);
+    data.trials.iter_mut().filter(|trial| trial.cell == best).for_each(spoil);
+    view(&data).cell(&best).expect("the cell").clone()
+}
+
+#[test]
+fn ends_that_were_watched_at_different_moments_have_no_common_cpu_time_a_byte() {
+    let told = |cell: &bytegauge_report::view::document::CellView| {
+        (cell.cpu.ends_s_per_gib.is_some(), cell.median("cpu_ns_per_byte").is_some())
+    };
+    assert_eq!(told(&spoilt(|_| ())), (true, true));
+    // The writer was seen while the buffers were full: a tenth of the bytes in the same time.
+    let cell = spoilt(|trial| trial.ends.get_mut(EndRole::Source).expect("a source").bytes /= 10);
+    assert_eq!(told(&cell), (false, false), "{:?}", cell.cpu);
+    assert_eq!(cell.outcome, "measured");
+    let (source, sink) = (cell.cpu.source.expect("a source"), cell.cpu.sink.expect("a sink"));
+    assert_eq!((source.total_s_per_gib, sink.total_s_per_gib), (None, None));
+    assert!(source.cpus.is_some() && sink.cpus.is_some(), "how busy each was is known all the same");
+}
+
+#[test]
+fn nobody_waits_for_a_cpu_longer_than_the_window() {
+    let cell = spoilt(|trial| {
+        for role in [EndRole::Source, EndRole::Sink] {
+            let end = trial.ends.get_mut(role).expect("an end");
+            end.cpu_ns = end.window_ns / 3;
+            // A wait that began before the window and is counted when it ends.
+            end.queued_ns = Some(2 * end.window_ns);
+        }
+    });
+    assert_eq!(cell.limit.name, "other programs", "{:?}", cell.limit);
+    let shares: Vec<f64> = cell.limit.evidence.values().copied().collect();
+    assert!(shares.iter().all(|share| *share <= 2.0 / 3.0 + 1e-6), "{shares:?}");
+}
+
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1u64..1000, 1_000_000u64..100_000_000, any::<u64>()]
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod across;
+mod agree;
 mod audit;
 mod between;
 mod both_ways;

@@ -119,7 +119,11 @@ fn a_twin_of_another_choice_is_told_by_its_name() {
     let view = view(&data);
     assert_ne!(view.groups[0].recommendation.cell.as_ref(), Some(&twin));
     let note = view.answer.to_use.rows[0].note.clone().expect("a note");
-    assert!(note.starts_with("read 1 MiB once more had "), "{note}");
+    assert!(note.starts_with("read 1 MiB twice: "), "{note}");
+    // One number, whichever of the two is the slower one.
+    let noise = view.answer.noise.join("; ");
+    let apart = note.strip_prefix("read 1 MiB twice: ").expect("how far");
+    assert!(noise.contains(&format!("read 1 MiB, measured twice in every block, was {apart}, so")), "{noise}");
 }
 
 #[test]
@@ -220,9 +224,27 @@ fn what_was_confirmed_of_a_bad_congestion_control_is_said_and_no_more() {
     for confirmed in [1, 2] {
         let (some, text) = of_congestion(&two_controls(confirmed, 1));
         let levels: Vec<_> = some.iter().map(|line| line.levels[0].level.as_str()).collect();
-        assert_eq!(levels, ["bbr with 64K"], "{text}");
-        assert!(text.contains("TCP_CONGESTION bbr with 64K "), "{text}");
+        assert_eq!(levels, ["bbr with read 64K"], "{text}");
+        assert!(text.contains("TCP_CONGESTION bbr with read 64K "), "{text}");
     }
+}
+
+#[test]
+fn one_bad_cell_is_not_blamed_on_two_of_its_levels() {
+    let mut data = two_controls(2, 1);
+    let first: Vec<String> = data.cells.iter().take(1).map(|row| row.cell.id.0.clone()).collect();
+    for row in &mut data.cells {
+        // The slow one shares it with one that may be the best, and not with its own size.
+        let is_fast_of_other_size = row.cell.kind == CellKind::Candidate
+            && !row.cell.id.0.starts_with("slow")
+            && !first.contains(&row.cell.id.0);
+        let on = row.cell.id.0 == "slow0" || is_fast_of_other_size;
+        row.cell.factors.set("nodelay", Level::Name(if on { "on" } else { "off" }.into()));
+    }
+    let view = view(&data);
+    // It takes twice the time, and no other one does.
+    let slow = |one: &&bytegauge_report::view::document::AvoidView| one.dearer_lower > 1.0;
+    assert_eq!(view.groups[0].avoid.iter().filter(slow).count(), 1, "{:#?}", view.groups[0].avoid);
 }
 
 #[test]

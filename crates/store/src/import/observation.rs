@@ -314,6 +314,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
         udp: None,
         delayed_acks: None,
         listen_overflows: None,
+        link: None,
     })
 }
 

@@ -12,15 +12,17 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytegauge_model::{EndRole, Ends};
+use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
 use crate::address::{Address, Host};
+use crate::emulator::Emulator;
 use crate::end::peer::{Body, Peer};
 use crate::end::serve::serve;
 use crate::far::{FarError, Link};
+use crate::fault::Fault;
 use crate::message::{Command, Hello, PROTOCOL, Reply};
 use crate::path::FarPath;
 
@@ -89,14 +91,29 @@ pub struct Cast {
     links: Vec<Arc<Link>>,
     /// Who of the trial at hand is on another host.
     far: Option<FarPath>,
-    /// By role and, of those on another host, its agent.
+    /// The emulated link between ends, once it was asked for.
+    emulator: Option<Emulator>,
+    /// Whether the trial at hand goes over it.
+    is_emulated: bool,
+    /// Trials that went over it.
+    trials: u64,
+    /// By role and, of those on another host or at a side of the emulated link, the agent's address or theirs.
     channels: BTreeMap<(EndRole, Option<SocketAddr>), Channel>,
 }
 
 impl Cast {
     /// Nobody yet. `program` is this program's own file, run as `PROGRAM end ROLE` for processes.
     pub fn new(ends: Ends, program: &Path) -> Cast {
-        Cast { ends, program: program.to_owned(), links: Vec::new(), far: None, channels: BTreeMap::new() }
+        Cast {
+            ends,
+            program: program.to_owned(),
+            links: Vec::new(),
+            far: None,
+            emulator: None,
+            is_emulated: false,
+            trials: 0,
+            channels: BTreeMap::new(),
+        }
     }
 
     /// The same with ends on other hosts, over these links.
@@ -104,9 +121,30 @@ impl Cast {
         Cast { links, ..self }
     }
 
-    /// What ends are asked for next: those of a trial between two hosts, or of one on this one.
-    pub fn between(&mut self, far: Option<FarPath>) {
+    /// What ends are asked for next: those of a trial between two hosts, or of one on this one, perhaps over an emulated link,
+    /// which is made when it is first asked for. Which packets that loses follows from the seed.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] where no link can be emulated.
+    pub fn joined(&mut self, far: Option<FarPath>, link: Option<EmulatedLink>, seed: u64) -> Result<(), Fault> {
         self.far = far;
+        self.is_emulated = link.is_some();
+        let Some(link) = link else { return Ok(()) };
+        let emulator = match self.emulator.take() {
+            Some(emulator) => emulator,
+            None => Emulator::start(&self.program)?,
+        };
+        // Of every trial other packets are lost.
+        self.trials += 1;
+        self.emulator.insert(emulator).be(&link, seed ^ self.trials.rotate_right(16))
+    }
+
+    /// What the emulated link did in the trial at hand; `None` if it went over none.
+    ///
+    /// # Errors
+    /// If whoever emulates it is gone.
+    pub fn link_use(&mut self) -> Result<Option<LinkUse>, Fault> {
+        self.emulator.as_mut().filter(|_| self.is_emulated).map(Emulator::used).transpose()
     }
 
     /// The end of a role. Clients that compete are always a process of their own, and so is a relay, which is charged for
@@ -116,7 +154,9 @@ impl Cast {
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
         let agent = self.far.and_then(|far| far.agent(role));
-        let place = (role, agent);
+        let emulator = self.emulator.as_ref().filter(|_| self.is_emulated);
+        let at_link = emulator.map(|_| Emulator::host(role.side()));
+        let place = (role, agent.or(at_link.map(|host| (host.v4, 0).into())));
         let link = |agent| {
             let link = self.links.iter().find(|link| Some(link.agent()) == agent);
             link.ok_or(ChannelError::Far { end: role, why: FarError::NoLink })
@@ -124,12 +164,14 @@ impl Cast {
         let mut channel = match self.channels.remove(&place) {
             Some(channel) => channel,
             None if agent.is_some() => Channel::far(role, link(agent)?)?.greeted()?,
+            // A process is in one network with all its threads.
             None if self.ends == Ends::Threads
+                && emulator.is_none()
                 && !matches!(role, EndRole::Competitor | EndRole::Relay | EndRole::Command) =>
             {
                 Channel::thread(role)?.greeted()?
             }
-            None => Channel::process(role, &self.program)?.greeted()?,
+            None => Channel::process(role, &self.program, emulator)?.greeted()?,
         };
         if let Some(far) = self.far {
             // Each end binds where the other host sees this one, and the other is told where this one sees it.
@@ -137,6 +179,9 @@ impl Cast {
                 Some(agent) => Host::at(agent.ip()),
                 None => Host::at(link(far.faces())?.near()),
             };
+        }
+        if let Some(host) = at_link {
+            channel.host = host;
         }
         Ok(self.channels.entry(place).or_insert(channel))
     }
@@ -163,7 +208,7 @@ impl Channel {
         })
     }
 
-    fn process(role: EndRole, program: &Path) -> Result<Channel, ChannelError> {
+    fn process(role: EndRole, program: &Path, emulator: Option<&Emulator>) -> Result<Channel, ChannelError> {
         let not_started = |error| ChannelError::NotStarted(role, error);
         // Over which it may pass on connections, too.
         let (input, theirs) = UnixStream::pair().map_err(not_started)?;
@@ -176,6 +221,9 @@ impl Channel {
         // program learns it by its input, and ends that first.
         if role != EndRole::Command {
             die_with_parent(&mut command);
+        }
+        if let Some(emulator) = emulator {
+            emulator.place(&mut command, role.side());
         }
         let mut child = command.spawn().map_err(not_started)?;
         // With it goes our copy of the other side of its input: whoever waits there hears that the end is gone.
@@ -213,7 +261,7 @@ impl Channel {
         role: EndRole,
         program: &Path,
     ) -> Result<(Channel, mpsc::Receiver<Reply>, Option<UnixStream>), ChannelError> {
-        let mut channel = Channel::process(role, program)?;
+        let mut channel = Channel::process(role, program, None)?;
         let (_, nobody) = mpsc::channel();
         let replies = std::mem::replace(&mut channel.replies, nobody);
         let passed_on = match &channel.line {

@@ -4,6 +4,7 @@
 //! over is made anew when an end is asked for the next time: what was measured before is in the store.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,8 +104,8 @@ struct Heard {
     by: Option<(u64, mpsc::Sender<Reply>)>,
     used: Option<mpsc::Sender<u64>>,
     lost: Option<String>,
-    /// Whether this side has left.
-    leaving: bool,
+    /// Until when this side waits for the agent, if it has left.
+    leaving: Option<Instant>,
     /// Whether the session itself is over.
     over: bool,
 }
@@ -284,15 +285,13 @@ impl Live {
 /// Lets the agent end the session first, so that the next one finds its place free.
 impl Drop for Live {
     fn drop(&mut self) {
+        let deadline = Instant::now() + LEAVING;
         {
             let mut heard = self.heard();
-            (heard.by, heard.leaving) = (None, true);
+            (heard.by, heard.leaving) = (None, Some(deadline));
         }
-        if let Some(line) = lock(&self.shared.post).line() {
-            line.end();
-        }
+        lock(&self.shared.post).end();
         let Some(listener) = self.listener.take() else { return };
-        let deadline = Instant::now() + LEAVING;
         while !listener.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -311,6 +310,12 @@ impl Shared {
                     Ok(false) => continue,
                     Err(error) => break error.to_string(),
                 },
+                // The agent has ended the session, as it was asked to.
+                Err(LineError::Broken(error))
+                    if error.kind() == ErrorKind::UnexpectedEof && self.leaving().is_some() =>
+                {
+                    break error.to_string();
+                }
                 Err(error @ LineError::Broken(_)) => match self.taken_up() {
                     Some(other) => {
                         receiver = other;
@@ -350,26 +355,42 @@ impl Shared {
         (heard.by, heard.used, heard.over) = (None, None, true);
     }
 
-    /// Goes on with the session over another line, which is tried for as long as the agent keeps the session.
+    /// Until when the agent is waited for, by who leaves.
+    fn leaving(&self) -> Option<Instant> {
+        lock(&self.heard).leaving
+    }
+
+    /// Goes on with the session over another line, which is tried for as long as the agent keeps the session. Who leaves says so on
+    /// it: otherwise the agent would wait for them, and turn away whoever comes next.
     fn taken_up(&self) -> Option<Receiver> {
         lock(&self.post).break_off();
-        let deadline = Instant::now() + TAKING_UP;
-        while !lock(&self.heard).leaving && Instant::now() < deadline {
+        let kept_until = Instant::now() + TAKING_UP;
+        loop {
+            let until = self.leaving().map_or(kept_until, |leaving| leaving.min(kept_until));
             let heard = lock(&self.post).heard();
-            match meet(self.agent, &self.key, (&self.ask, heard), deadline) {
+            if Instant::now() >= until {
+                return None;
+            }
+            match meet(self.agent, &self.key, (&self.ask, heard), until) {
                 Ok(Met { sender, receiver, heard, .. }) => {
-                    lock(&self.post).take_up(sender, heard);
+                    let mut post = lock(&self.post);
+                    // Who leaves breaks off what stands then, and nothing that comes later.
+                    if Instant::now() >= until {
+                        return None;
+                    }
+                    post.take_up(sender, heard);
+                    drop(post);
+                    if self.leaving().is_some() {
+                        lock(&self.post).end();
+                    }
                     return Some(receiver);
                 }
                 // It does not know the session any more, or it is gone.
                 Err(FarError::Refused(..)) => return None,
-                Err(FarError::Silent(_, error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                    return None;
-                }
+                Err(FarError::Silent(_, error)) if error.kind() == ErrorKind::ConnectionRefused => return None,
                 Err(_) => std::thread::sleep(REST),
             }
         }
-        None
     }
 }
 

@@ -101,6 +101,11 @@ impl<T: Serialize> Post<T> {
         self.kept = kept;
     }
 
+    /// Nothing more will be said on the line, if it stands; the other side is still heard.
+    pub(super) fn end(&self) {
+        self.sender.iter().for_each(Sender::end);
+    }
+
     /// The line, if it stands.
     pub(super) fn line(&self) -> Option<&Sender> {
         self.sender.as_ref()

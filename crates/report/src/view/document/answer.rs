@@ -153,6 +153,9 @@ pub struct UseRow {
     pub rate_all: Option<f64>,
     /// Fewer than six trials stand behind the rate: two digits at most.
     pub rough: bool,
+    /// The rate rose or fell while it was measured, or is one of several speeds: the median stands for none. NOISE says more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub moves: bool,
     /// What is compared where it is not the rate: the cost of the dearest group, in [`UseView::cost_unit`].
     pub cost: Option<f64>,
     /// The 99th percentile of a call's time there, nanoseconds, in the slowest group.
@@ -186,6 +189,9 @@ pub struct AvoidLine {
     pub heading: String,
     /// The level that it was compared with, for people; or `the best`, whichever that is.
     pub against: String,
+    /// Something speaks against what is said of this group: its row and NOISE say what.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub contested: bool,
     /// The levels, the dearest first.
     pub levels: Vec<AvoidLevel>,
 }

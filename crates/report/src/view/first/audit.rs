@@ -7,6 +7,9 @@ use super::{Questions, resource};
 use crate::outward::{at_least, at_most, percent_up, whole_percents};
 use crate::sentence::{is_nothing, shown_age};
 
+/// Connections that became so many times as old are of another age.
+const OLDER: f64 = 1.5;
+
 /// Trials of this length need no audit, nanoseconds.
 const LONG_NS: u64 = 250_000_000;
 
@@ -64,7 +67,7 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
             "contradicts" => format!("do not trust the choices there: over all {together} together {took}"),
             "holds" => format!("over all {together} together {took}"),
             // An interval that reaches from less to much more is no verdict, and its ends would be read as one.
-            _ => format!("all {together} together were too few as well"),
+            _ => format!("those of all {together} questions together were too few as well"),
         });
     }
     said
@@ -95,8 +98,15 @@ fn not_run(view: &View, missing: &[&GroupView]) -> Option<String> {
         (SessionStatus::Complete, Some(_)) => " (--audit off)",
         (SessionStatus::Complete, None) => "",
     };
-    let oldest = missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max()?;
-    Some(format!("not run{why}: connections older than {} may differ", shown_age(oldest)))
+    let ages = || missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to);
+    let (least, oldest) = (shown_age(ages().min()?), shown_age(ages().max()?));
+    // Each question has its own age: what is older than the oldest alone would speak for the younger ones as well.
+    let oldest = if ages().max()? as f64 > ages().min()? as f64 * OLDER {
+        format!("{least} to {oldest}, by question,")
+    } else {
+        oldest
+    };
+    Some(format!("not run{why}: connections older than {oldest} may differ"))
 }
 
 /// Where long trials show the choice within the margin of its rivals.

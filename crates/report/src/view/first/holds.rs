@@ -3,7 +3,7 @@
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Level, Levels, SessionStatus, Stage, catalog};
 
-use super::super::document::View;
+use super::super::document::{GroupView, LookView, View};
 use super::{Questions, levels, seconds};
 use crate::phrase;
 use crate::sentence::aged;
@@ -12,7 +12,7 @@ use crate::sentence::aged;
 pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let pinned = pinned(view);
     let is_pinned = pinned.is_some();
-    let mut said: Vec<String> = pinned.into_iter().chain(loopback(view)).chain([scope(view)]).collect();
+    let mut said: Vec<String> = unjudged(view).into_iter().chain(pinned).chain(loopback(view)).collect();
     let aged = view.groups.iter().any(|group| group.age_ns.is_some());
     let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
         let conditions = levels(&verdict.factors);
@@ -47,6 +47,9 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
         });
     }
+    let [of_machine, of_time] = scopes(view);
+    said.push(of_time);
+    said.extend(ages(view, questions));
     let not_asked = not_asked(view);
     if !not_asked.is_empty() {
         said.push(format!("not asked: {}", not_asked.join(", ")));
@@ -60,7 +63,23 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             all - screened
         ));
     }
+    // Whoever reads this sits at that machine more often than not: the first to go where there is no room.
+    said.push(of_machine);
+    said.retain(|part| !part.is_empty());
     said
+}
+
+/// Of which blocks the numbers are, where more were measured since.
+fn unjudged(view: &View) -> Option<String> {
+    let waits = |look: &&LookView| look.so_far > 0 && look.done > 0;
+    let look =
+        view.groups.iter().filter_map(|group| group.look.as_ref()).filter(waits).max_by_key(|look| look.so_far)?;
+    Some(format!(
+        "of judgement {} of {}: {} measured since then are in no number here, and count at the next",
+        look.done,
+        look.of,
+        counted(look.so_far, "block")
+    ))
 }
 
 /// What the worker does, where it is the same everywhere and no row says it: `the reader sums the bytes`.
@@ -126,31 +145,61 @@ fn pinned(view: &View) -> Option<String> {
 
 /// That no network was crossed, where the kernel's own stood in for one.
 fn loopback(view: &View) -> Option<String> {
-    let is_loopback = |levels: &Levels| {
-        let is_ours = levels.get("connect").name().is_none_or(|server| server == "auto");
-        is_ours && phrase::subject(levels).contains(" over loopback")
-    };
     // What was imported may have been measured between any machines.
     let any = view.groups.iter().any(|group| is_loopback(&levels(&group.factors)));
     (any && view.status != SessionStatus::Imported).then(|| "over loopback, no network".to_owned())
 }
 
+/// Whether the kernel's own interface stood in for a network.
+pub fn is_loopback(levels: &Levels) -> bool {
+    let is_ours = levels.get("connect").name().is_none_or(|server| server == "auto");
+    is_ours && phrase::subject(levels).contains(" over loopback")
+}
+
+/// All that it holds for: the machine, and the time.
 pub fn scope(view: &View) -> String {
+    let [of_machine, of_time] = scopes(view);
+    [of_time, of_machine].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// The ages of connections where questions differ in them: one range for all would be true of none.
+fn ages(view: &View, questions: &Questions) -> Option<String> {
+    let [young, old] = of_two_ages(view)?.map(|(group, (from, to))| {
+        (aged(from, to).trim_start_matches("connections ").to_owned(), questions.of_group(group))
+    });
+    Some(format!("connections of each question's own age: {} ({}) to {} ({})", young.0, young.1, old.0, old.1))
+}
+
+/// So much older at the end of a window, or at its beginning, is another age.
+const OLDER: [f64; 2] = [1.5, 2.0];
+
+/// The groups with the youngest and the oldest connections, where those are of different ages.
+fn of_two_ages(view: &View) -> Option<[(&GroupView, (u64, u64)); 2]> {
+    let mut aged: Vec<_> = view.groups.iter().filter_map(|group| Some((group, group.age_ns?))).collect();
+    aged.sort_by_key(|(_, (from, to))| (*to, *from));
+    let (young, old) = (*aged.first()?, *aged.last()?);
+    let froms = || aged.iter().map(|(_, (from, _))| *from);
+    let older = |one: u64, other: u64, times: f64| other as f64 > one as f64 * times;
+    let differ = older(young.1.1, old.1.1, OLDER[0]) || older(froms().min()?, froms().max()?, OLDER[1]);
+    differ.then_some([young, old])
+}
+
+fn scopes(view: &View) -> [String; 2] {
     let ages = view.groups.iter().filter_map(|group| group.age_ns);
-    let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-    let seconds = view.elapsed_ns.map(|ns| format!("these {}", seconds(ns)));
+    let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).filter(|_| of_two_ages(view).is_none());
+    let seconds = view.judged_ns.or(view.elapsed_ns).map(|ns| format!("these {}", seconds(ns)));
     let seconds = match view.status {
         SessionStatus::Imported => Some("these trials alone".to_owned()),
         _ => seconds,
     };
     let cpus = view.environment.allowed_cpus().map(|n| counted(n, "CPU"));
     let kernel = view.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
-    let parts = [
+    let of_time = [
         seconds,
-        cpus,
-        kernel.map(|kernel| format!("Linux {kernel}")),
         Some(view.started.get(..10).unwrap_or(&view.started).to_owned()),
         age.map(|(from, to)| aged(from, to)),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let of_machine = [cpus, kernel.map(|kernel| format!("Linux {kernel}"))];
+    let joined = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
+    [joined(&of_machine), joined(&of_time)]
 }

@@ -19,6 +19,7 @@ use bytegauge_model::{GroupId, Level, Levels, SessionStatus};
 pub use two::{cpu as cpu_of_unit, recommendation as recommendation_of_two};
 
 use super::document::{AnswerView, Factors, GroupView, UseView, View};
+use super::link;
 use crate::phrase::{self, brief};
 use crate::sentence::percent;
 
@@ -43,8 +44,8 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
         head: head(view),
         lever: told::lever(view, &questions),
         gain: told::gain(view),
-        avoid: told::avoid(view, &questions),
-        why: told::why(view, &to_use, &questions),
+        avoid: told::avoid(view, &to_use, &questions),
+        why: link::products(view).into_iter().chain(told::why(view, &to_use, &questions)).collect(),
         audit: audit::audit(view, &questions),
         holds: holds::holds(view, &questions),
         noise: noise::noise(view, &questions),

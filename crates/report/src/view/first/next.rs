@@ -55,7 +55,7 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         ];
     }
     if !view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind == CellKind::Candidate) {
-        let once = "once what is said above is mended: nothing was measured";
+        let once = "runs it again, once what is said above is mended";
         return again_with(view, None).into_iter().chain([once.to_owned()]).collect();
     }
     let open: Vec<&GroupView> = asked.iter().copied().filter(|group| !group.recommendation.proven).collect();
@@ -114,8 +114,24 @@ fn within(open: &[&GroupView], factor: f64) -> usize {
 fn times<'a>(open: &'a [&GroupView]) -> impl Iterator<Item = f64> + 'a {
     open.iter().filter_map(|group| {
         let more = group.recommendation.more_blocks? as f64;
-        Some(1.0 + more / group.blocks.used.max(1) as f64)
+        Some((had(group) + more) / had(group))
     })
+}
+
+/// The blocks that a group has had, judged or not.
+fn had(group: &GroupView) -> f64 {
+    let waiting = group.look.as_ref().map_or(0, |look| look.so_far);
+    (group.blocks.used + waiting).max(1) as f64
+}
+
+/// How long the blocks of the looks that are left take, with their audits, seconds.
+fn rest_s(view: &View) -> f64 {
+    let of_group = |group: &GroupView| {
+        let left = group.look.as_ref()?.left_until()? as f64 - had(group);
+        Some(left.max(0.0) * group.blocks.mean_ns? as f64 / 1e9)
+    };
+    let blocks_s: f64 = view.groups.iter().filter_map(of_group).sum();
+    blocks_s * (1.0 + view.plan.audit_share.unwrap_or(0.0))
 }
 
 /// So many times as many blocks the looks that are left end with; `None` where none is left.
@@ -126,19 +142,26 @@ fn blocks_left(open: &[&GroupView]) -> Option<f64> {
 /// The command for the looks that are left, how long they take, and what they may bring; `None` where none is left here.
 fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[String; 2]> {
     let factor = blocks_left(open).filter(|_| !imported)?;
-    let elapsed_s = view.elapsed_ns? as f64 / 1e9;
-    let at_most = forecast(elapsed_s * (factor - 1.0));
+    // Without the lengths of blocks there is still that of the session.
+    let rest_s = Some(rest_s(view)).filter(|seconds| *seconds > 0.0);
+    let rest_s = rest_s.or_else(|| Some(view.elapsed_ns? as f64 / 1e9 * (factor - 1.0)))?;
     let (settled, all) = (within(open, factor), open.len());
     // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
     let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
+    // The same forecast as stands with the answers themselves.
+    let of_answers = view.verdicts.iter().filter(|verdict| !verdict.recommendation.proven);
+    let soonest = of_answers.filter_map(|verdict| verdict.recommendation.more_seconds).reduce(f64::min);
+    let soonest = soonest.filter(|seconds| *seconds <= rest_s).map(forecast);
+    let within = |first: &str| soonest.as_ref().map_or_else(String::new, |soonest| format!("{first}in {soonest}"));
+    let (one, first) = (within(" "), if settled == 1 { within(" ") } else { within(", first ") });
     let what = match (settled, 2 * unbounded > all) {
         (0, _) => "narrows bounds, hardly proves more".to_owned(),
-        (_, true) if all == 1 => "may give the open one a first bound".to_owned(),
-        (_, true) => format!("may give {settled} of {all} open ones a first bound"),
-        (_, false) if all == 1 => "may prove the open one if the noise stays".to_owned(),
-        (_, false) => format!("may prove {settled} of {all} open ones if the noise stays"),
+        (_, true) if all == 1 => format!("may give the open one a first bound{one}"),
+        (_, true) => format!("may give {settled} of {all} open a first bound{first}"),
+        (_, false) if all == 1 => format!("may prove the open one{one} if the noise stays"),
+        (_, false) => format!("may prove {settled} of {all} open{first} if the noise stays"),
     };
-    Some([format!("{} --until proven", resume(view)), format!("at most about {at_most}; {what}")])
+    Some([format!("{} --until proven", resume(view)), format!("at most about {}; {what}", forecast(rest_s))])
 }
 
 /// The looks that are left, where they may prove something; else a longer session, of which nothing is known yet.
@@ -167,7 +190,7 @@ fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String
 
 /// How many times as many blocks as now a group has after the last of its looks.
 fn looks_left(group: &GroupView) -> Option<f64> {
-    Some(group.look.as_ref()?.left_until()? as f64 / group.blocks.used.max(1) as f64)
+    Some(group.look.as_ref()?.left_until()? as f64 / had(group))
 }
 
 /// The command that goes on with a session. It needs no flags: what is asked stands in the store.
@@ -180,8 +203,8 @@ pub fn resume(view: &View) -> String {
         _ if view.versus.is_some() => format!("bytegauge ab --resume {}", view.session),
         Some(plan) => format!("bytegauge run {plan} --resume {}", view.session),
         None => {
-            // `relay` is a command of its own, which asks a stream or calls.
-            let asked = view.plan.asked.as_ref().and_then(|asked| asked.first()).filter(|word| *word != "run");
+            // `relay` is a command of its own, which asks a stream or calls; a plan in a file is named by its session alone.
+            let asked = view.plan.asked.as_ref().and_then(|asked| asked.first());
             let command = asked.map_or(view.plan.workload.as_str(), String::as_str);
             format!("bytegauge {command} --resume {}", view.session)
         }

@@ -3,22 +3,22 @@
 use std::collections::HashSet;
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellId, CellKind, Nanos};
+use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus};
 use bytegauge_stats::trend::{Trend, trend};
 
 use super::super::document::{CellView, GroupView, View};
 use super::super::stolen::TOLD_P;
-use super::{Questions, crowd, resource, rows};
+use super::{Questions, crowd, resource, rows, seconds};
 use crate::outward::at_most;
 use crate::phrase::rate_unit;
-use crate::sentence::{excludes_nothing, measured_twice, percent, up_to_times};
+use crate::sentence::{excludes_nothing, measured_twice, percent, same_twice, up_to_times};
 
 /// Values that failed are named, unless there are more.
 const FAILED_NAMED_MAX: usize = 6;
 
 /// Other programs that took less than this, in CPUs, are not worth a line.
 const FOREIGN_TOLD: f64 = 0.05;
-/// The harness's cost above which it is said; the aim is 1 % of the fastest real call.
+/// The harness's cost above which it is said; the aim is 1 % of the shortest real call.
 const FLOOR_AIM: f64 = 0.01;
 /// A rate that came to less than so many times another one is not worth a line.
 const DRIFT_TOLD: f64 = 1.25;
@@ -32,6 +32,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     // What speaks against an answer comes before what only may have disturbed: a screen cuts the last.
     let mut said: Vec<String> = once(view, questions, "proven", |group| &group.once_proven).into_iter().collect();
     said.extend(twins(view, questions));
+    said.extend(weakened(view, questions));
     said.extend(all_trials(view, questions));
     said.extend(uneven(view, questions));
     said.extend(drift(view, questions));
@@ -52,7 +53,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
         said.push(format!("other programs used {} CPUs meanwhile", significant(cpus, 2)));
     }
     if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
-        said.push(format!("bytegauge itself takes {} of the fastest real call", percent(share)));
+        said.push(format!("bytegauge itself takes {} of the shortest real call", percent(share)));
     }
     if let Some(check) = &view.check {
         let runs = |count: usize, what: &str| (count > 0).then(|| format!("after {} {what}", counted(count, "run")));
@@ -79,6 +80,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     if said.is_empty() {
         let reach = view.environment.twin_reach;
         let nothing = match told_above {
+            _ if view.status == SessionStatus::Imported => "what disturbed where it was measured is not known",
             true => "nothing beside the other programs that are named above",
             false => "nothing was noticed",
         };
@@ -88,6 +90,22 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
         });
     }
     said
+}
+
+/// What a proof rests on, where that is less than was planned: blocks, a machine that was not quiet, and how far the same choice
+/// may be from itself.
+fn weakened(view: &View, questions: &Questions) -> Option<String> {
+    let proven: Vec<&GroupView> = view.groups.iter().filter(|group| group.recommendation.proven).collect();
+    let short = proven.iter().find_map(|group| {
+        let look = group.look.as_ref().filter(|look| look.cut_short)?;
+        Some(format!("{}: {} of {} planned blocks", questions.of_group(group), look.blocks, look.planned))
+    });
+    let grade = view.environment.grade.filter(|grade| *grade >= 'C');
+    let grade = grade.map(|grade| format!("machine {grade} of A to D"));
+    let reach = proven.iter().filter_map(|group| group.twin_reach).filter(|reach| *reach > view.plan.margin);
+    let reach = reach.reduce(f64::max).map(|reach| format!("one choice {}", measured_twice(reach)));
+    let parts: Vec<String> = [short, grade, reach].into_iter().flatten().collect();
+    (!proven.is_empty() && !parts.is_empty()).then(|| format!("what ✓ rests on: {}", parts.join(", ")))
 }
 
 /// Runs that are hardly longer than it takes to start a program, which a shell and a dynamic linker do in milliseconds.
@@ -124,35 +142,35 @@ fn uneven(view: &View, questions: &Questions) -> Option<String> {
     ))
 }
 
+/// The named choice of a group, where its rate rose or fell while it was measured.
+pub fn drifted<'a>(view: &'a View, group: &GroupView) -> Option<(&'a CellView, Trend)> {
+    let (cell, course) = (view.cell(group.recommendation.cell.as_ref()?)?, group.course.as_ref()?);
+    let rates = course.cells.iter().find(|course| course.cell == cell.id)?;
+    let rates: Vec<f64> = rates.rate.iter().copied().flatten().collect();
+    let found = trend(&rates).filter(|trend| trend.z > DRIFT_SEEN)?;
+    ((found.last / found.first).max(found.first / found.last) >= DRIFT_TOLD).then_some((cell, found))
+}
+
 /// A named choice whose rate rose or fell while it was measured: its median then stands for neither end.
 fn drift(view: &View, questions: &Questions) -> Option<String> {
+    let over = view.judged_ns.or(view.elapsed_ns).map_or_else(String::new, |ns| format!(" of these {}", seconds(ns)));
     let of_group = |group: &GroupView| {
-        let (cell, course) = (view.cell(group.recommendation.cell.as_ref()?)?, group.course.as_ref()?);
-        let rates = course.cells.iter().find(|course| course.cell == cell.id)?;
-        let rates: Vec<f64> = rates.rate.iter().copied().flatten().collect();
-        let Trend { first, last, .. } = trend(&rates).filter(|trend| trend.z > DRIFT_SEEN)?;
-        let factor = (last / first).max(first / last);
-        (factor >= DRIFT_TOLD).then(|| {
-            let (divisor, unit) = rate_unit(cell.estimate.unit, first.max(last));
-            let shown = |rate: f64| significant(rate / divisor, 2);
-            let what = if last > first { "rose" } else { "fell" };
-            let text = format!(
-                "{}: {} {what} from {} to {} {unit} (first and last third): its median is neither",
-                questions.of_group(group),
-                cell.label,
-                shown(first),
-                shown(last)
-            );
-            (factor, text)
-        })
+        let (cell, Trend { first, last, .. }) = drifted(view, group)?;
+        let (divisor, unit) = rate_unit(cell.estimate.unit, first.max(last));
+        let shown = |rate: f64| significant(rate / divisor, 2);
+        let what = if last > first { "rose" } else { "fell" };
+        let text = format!(
+            "{}: {} {what} from {} to {} {unit} (first and last third{over}): its median is neither",
+            questions.of_group(group),
+            cell.label,
+            shown(first),
+            shown(last)
+        );
+        Some(((last / first).max(first / last), text))
     };
-    let mut found: Vec<(f64, String)> = view.groups.iter().filter_map(of_group).collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let more = match found.len() {
-        0 | 1 => String::new(),
-        n => format!("; as in {}", counted(n - 1, "more question")),
-    };
-    found.into_iter().next().map(|(_, text)| text + &more)
+    // Rows say of themselves whether their rates moved.
+    let found = view.groups.iter().filter_map(of_group);
+    found.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, text)| text)
 }
 
 /// Where typical trials prove one choice, and all trials together, slow ones in full, were faster with another.
@@ -238,11 +256,13 @@ fn twins(view: &View, questions: &Questions) -> Vec<String> {
         view.groups.iter().filter(|group| group.recommendation.survives_exchange == Some(false)).collect();
     let mut said = Vec::new();
     if let Some(first) = alarms.first() {
-        let apart = first.twin.as_ref().and_then(|twin| twin.difference).map_or(0.0, f64::abs);
+        let twin = first.twin.as_ref();
+        let apart = twin.and_then(|twin| twin.difference).unwrap_or(0.0);
+        let what = twin.and_then(|twin| view.cell(&twin.cell)).map_or("the same choice", |cell| cell.label.as_str());
         said.push(format!(
-            "{}: the same choice measured twice differs by {}, so something other than the settings decides",
+            "{}: {what}, measured twice in every block, was {}, so something other than the settings decides",
             named(&alarms),
-            percent(apart)
+            same_twice(apart)
         ));
     }
     if let Some(first) = unsure.first() {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellId, CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
+use bytegauge_model::unit::counted;
+use bytegauge_model::{CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
@@ -11,9 +11,9 @@ use super::super::document::{
 };
 use super::super::relays;
 use super::super::stolen::TOLD_P;
-use super::{Questions, levels, ties, who};
+use super::{Questions, holds, levels, noise, ties, who};
 use crate::phrase::{self, level, rate_unit};
-use crate::sentence::{excludes_nothing, percent, up_to_times};
+use crate::sentence::{excludes_nothing, percent, same_twice, up_to_times};
 
 /// More rows than this are read no more: then questions with the same answer are one row.
 const ROWS_READ: usize = 12;
@@ -200,7 +200,9 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         Some(cell) => {
             let believed = standing(view, group, cell, own.proven, own.bound, own.survives_exchange);
             let (standing, note) = with_caveat(cell, believed);
-            (standing, Some(cell), note)
+            let notes = note.into_iter().chain(of_loopback(view, group, cell));
+            let note = notes.collect::<Vec<_>>().join("; ");
+            (standing, Some(cell), Some(note).filter(|note| !note.is_empty()))
         }
     };
     let row = UseRow {
@@ -218,6 +220,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         rate_max: None,
         rate_all: None,
         rough: false,
+        moves: false,
         cost: None,
         p99_ns: None,
         // What a twin contradicts bounds nothing; what long trials contradict holds for the others.
@@ -230,7 +233,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         tied: None,
         note,
     };
-    let row = cell.map_or(row.clone(), |cell| filled(row, &[cell], columns));
+    let row = cell.map_or(row.clone(), |cell| filled(view, row, &[cell], columns));
     match cell.filter(|_| standing == Standing::Open || row.times.is_some()) {
         Some(cell) => ties::fill(view, group, cell, row),
         None => row,
@@ -238,7 +241,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
 }
 
 /// What the cells behind a row say.
-fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow {
+fn filled(view: &View, row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow {
     let Some(first) = cells.first() else { return row };
     let levels = levels(&first.factors);
     let varied: Vec<&ChoiceColumn> =
@@ -259,6 +262,7 @@ fn filled(row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn]) -> UseRow 
         rate_max: rates.iter().copied().reduce(f64::max).filter(|_| rates.len() > 1),
         rate_all: cells.iter().filter_map(|cell| all_trials(cell)).reduce(f64::min),
         rough: cells.iter().any(|cell| cell.trials < TRIALS_MIN || cell.stage != Some(Stage::Confirm)),
+        moves: cells.iter().any(|cell| moves(view, cell)),
         cost: most(&cost),
         p99_ns: most(&|cell| cell.median("total_p99_ns")),
         ..row
@@ -306,6 +310,21 @@ fn with_caveat(cell: &CellView, (standing, note): (Standing, Option<String>)) ->
     (standing, (!notes.is_empty()).then(|| notes.join("; ")))
 }
 
+/// Whether no one rate stands for the choice: what is printed beside it is a middle that it may never have had.
+fn moves(view: &View, cell: &CellView) -> bool {
+    let speeds = cell.modes.as_ref().map_or(0, |modes| modes.modes.len());
+    let group = view.groups.iter().find(|group| group.id == cell.group);
+    speeds > 1 || group.and_then(|group| noise::drifted(view, group)).is_some_and(|(drifted, _)| drifted.id == cell.id)
+}
+
+/// That a congestion control was chosen where nothing is lost and nothing is far.
+fn of_loopback(view: &View, group: &GroupView, cell: &CellView) -> Option<String> {
+    let levels = levels(&cell.factors);
+    let is_chosen = group.varied.iter().any(|name| name == "congestion") && !is_peers(&levels, "congestion");
+    let is_set = *levels.get("congestion") != Level::Absent && view.status != SessionStatus::Imported;
+    (is_chosen && is_set && holds::is_loopback(&levels)).then(|| "cc of loopback alone".to_owned())
+}
+
 /// How far a choice is to be believed, and what stands against it.
 fn standing(
     view: &View,
@@ -319,20 +338,11 @@ fn standing(
     let failing = cell.call.as_ref().and_then(|call| call.failed_share).filter(|share| *share >= FAILING);
     let doubtful = |note: String| (Standing::Doubtful, Some(note));
     if let Some(alarmed) = alarm {
-        let rate = |id: &CellId| view.cell(id).and_then(|cell| cell.estimate.median);
-        return doubtful(match rate(&alarmed.twin).zip(rate(&alarmed.cell)) {
-            Some((twin, own)) => {
-                let (divisor, _) = rate_unit(cell.estimate.unit, own.max(twin));
-                let shown = |twin: f64| significant(twin / divisor, 3);
-                // What was measured twice need not be what is named.
-                let what = match view.cell(&alarmed.cell).filter(|measured| measured.id != cell.id) {
-                    Some(other) => format!("{} once more", other.label),
-                    None => "the same again".to_owned(),
-                };
-                format!("{what} had {}, not {}", shown(twin), shown(own))
-            }
-            None => "the same again differs".into(),
-        });
+        let apart = alarmed.difference.map_or("different".to_owned(), same_twice);
+        // What was measured twice need not be what is named.
+        let what = view.cell(&alarmed.cell).filter(|measured| measured.id != cell.id);
+        let what = what.map_or_else(|| "the same twice".to_owned(), |other| format!("{} twice", other.label));
+        return doubtful(format!("{what}: {apart}"));
     }
     if let Some(share) = failing {
         return doubtful(format!("{} of its calls fail", percent(share)));
@@ -345,9 +355,7 @@ fn standing(
         };
     }
     match (proven, bound) {
-        (true, _) if survives_exchange == Some(false) => {
-            (Standing::Proven, Some("not by its second trials: NOISE".into()))
-        }
+        (true, _) if survives_exchange == Some(false) => (Standing::Proven, Some("one choice twice: NOISE".into())),
         (true, _) if for_others(view, group, cell).is_some() => {
             (Standing::Proven, Some("all trials against: NOISE".into()))
         }
@@ -360,7 +368,7 @@ fn standing(
             (Standing::Open, Some("see NOISE".into()))
         }
         (false, Some(_)) => (Standing::Open, None),
-        (false, None) => doubtful(why_unjudged(group, view.status == SessionStatus::Running)),
+        (false, None) => doubtful(why_unjudged(group, view.status)),
     }
 }
 
@@ -394,8 +402,9 @@ fn is_contradicted(view: &View, group: &GroupView, cell: &CellView) -> bool {
     group.audit.as_ref().is_some_and(loses)
 }
 
-fn why_unjudged(group: &GroupView, is_running: bool) -> String {
+fn why_unjudged(group: &GroupView, status: SessionStatus) -> String {
     let blocks = group.blocks.used;
+    let (is_running, is_imported) = (status == SessionStatus::Running, status == SessionStatus::Imported);
     match (&group.look, &group.serial) {
         (Some(look), _) if look.done == 0 && is_running => match look.next_blocks {
             Some(due) => format!("running: {} of {due} blocks so far", look.so_far),
@@ -406,6 +415,8 @@ fn why_unjudged(group: &GroupView, is_running: bool) -> String {
             Some(due) => format!("cut off after {} of {due} blocks", look.so_far),
             None => format!("{} so far: too few", counted(look.so_far, "block")),
         },
+        // A table that somebody published knows of no blocks.
+        _ if is_imported && blocks == 1 => "one trial of each: too few".into(),
         _ if blocks < MIN_BLOCKS => format!("{} alone: too few", counted(blocks, "block")),
         (_, Some(serial)) if !serial.independent => "blocks resemble each other".into(),
         _ => "cut off: not judged".into(),
@@ -449,11 +460,9 @@ fn for_all(
         .map(|(group, cell)| (cell, standing(view, group, cell, own.proven, own.bound, own.survives_exchange)))
         .map(|(cell, believed)| with_caveat(cell, believed))
         .collect();
-    // The worst of its groups decides; `Standing` orders so. What stands with a group is not said once more.
+    // The worst of its groups decides; `Standing` orders so.
     let (standing, note) = each.into_iter().max_by_key(|(standing, note)| (*standing, note.is_some()))?;
     let times = groups.first().and_then(|group| times(group, own.bound, note.as_ref()));
-    let said = times.is_none() && rows.iter().any(|row| row.note.is_some() && row.note == note);
-    let note = if said { Some("as above".into()) } else { note };
     let led = groups.iter().zip(rows).filter_map(|(group, row)| {
         let cell = cells.iter().find(|cell| cell.group == group.id)?;
         cell.estimate.median.zip(row.rate).is_some_and(|(one, own)| one > own).then_some(row.standing)
@@ -473,7 +482,7 @@ fn for_all(
         note,
         ..rows.first()?.clone()
     };
-    Some(filled(row, &cells, columns))
+    Some(filled(view, row, &cells, columns))
 }
 
 /// Why the row of a single question does not have the choice for all, whose median there is the higher one: choices are
@@ -481,7 +490,7 @@ fn for_all(
 fn higher_median(standings: impl Iterator<Item = Standing>) -> Option<String> {
     let why = |standing| match standing {
         Standing::Proven => "its median is higher; the row's is proven and cheaper",
-        _ => "its median is higher, but blocks decide",
+        _ => "its median is higher, but not block by block",
     };
     standings.max().map(|standing| why(standing).to_owned())
 }
@@ -533,6 +542,7 @@ fn join(into: &mut Draft, draft: Draft, name: &str) {
     a.cost = reduce(a.cost, b.cost, f64::max);
     a.p99_ns = reduce(a.p99_ns, b.p99_ns, f64::max);
     a.rough |= b.rough;
+    a.moves |= b.moves;
     if a.ties != b.ties {
         (a.ties, a.tied) = (Vec::new(), None);
     }

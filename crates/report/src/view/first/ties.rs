@@ -31,13 +31,19 @@ pub fn fill(view: &View, group: &GroupView, named: &CellView, row: UseRow) -> Us
     let tied = match (cells.len(), group.varied.as_slice()) {
         (0, _) => None,
         (_, [factor]) => Some(range(view, group, named, factor, &cells)),
-        (1, _) => Some("1 other".to_owned()),
+        (1, factors) => Some(short(factors, cells[0])),
         (many, _) => Some(others(view, group, many)),
     };
     UseRow { ties: cells.into_iter().map(choice).collect(), tied, ..row }
 }
 
-/// `64K–1M, auto`, or `all 4K–1M` with the named one among them, where nothing that was measured between the sizes has left; else one by one.
+/// `64K/cubic`.
+fn short(factors: &[String], cell: &CellView) -> String {
+    let each = factors.iter().map(|factor| (factor, cell.level(factor))).filter(|(_, level)| *level != Level::Absent);
+    each.map(|(factor, level)| phrase::compact(factor, &level)).collect::<Vec<_>>().join("/")
+}
+
+/// `64K–1M, auto`, or `any 4K–1M` with the named one among them, where nothing that was measured between the sizes has left; else one by one.
 fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &[&CellView]) -> String {
     let own = named.level(factor);
     let kept: BTreeSet<Level> = tied.iter().map(|cell| cell.level(factor)).collect();
@@ -49,7 +55,7 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
         let mut between = measured.filter(|level| level >= first && level <= last);
         if between.all(|level| kept.contains(&level) || level == own) {
             // Then the row names one of what was asked and tells nothing of it.
-            let all = if kept.len() + 1 == candidates(view, group).count() { "all " } else { "" };
+            let all = if kept.len() + 1 == candidates(view, group).count() { "any " } else { "" };
             let range = format!("{all}{}–{}", show(first), show(last));
             return [range].into_iter().chain(names.into_iter().map(show)).collect::<Vec<_>>().join(", ");
         }
@@ -60,9 +66,9 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
     }
 }
 
-/// `3 others`; `all 5 others` where nothing that was measured is told apart.
+/// `3 others`; `any of 5 others` where nothing that was measured is told apart.
 fn others(view: &View, group: &GroupView, many: usize) -> String {
-    let all = if many + 1 == candidates(view, group).count() { "all " } else { "" };
+    let all = if many + 1 == candidates(view, group).count() { "any of " } else { "" };
     format!("{all}{many} others")
 }
 
@@ -111,12 +117,12 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
             true => String::new(),
             false => format!("; at most {} more {}", at_most(bound), resource(view)),
         };
-        format!(
-            "for all {}: {} {} (shown worse in none{more})",
-            asked.len(),
-            phrase::in_code(factor),
-            phrase::level(factor, &level)
-        )
+        let names: Vec<&str> = asked.iter().map(|group| group.id.0.as_str()).collect();
+        let of = match names.len() == view.groups.len() {
+            true => "for all questions".to_owned(),
+            false => names.join(", "),
+        };
+        format!("{of}: {} {} (shown worse in none{more})", phrase::in_code(factor), phrase::level(factor, &level))
     })
 }
 

@@ -3,9 +3,11 @@
 use bytegauge_model::unit::{significant, significant_down, significant_up};
 use bytegauge_model::{CellKind, GroupId, Level, factor};
 
-use super::super::document::{AvoidLevel, AvoidLine, Factors, GroupView, LeverView, Standing, UseView, View};
+use super::super::document::{
+    AvoidLevel, AvoidLine, AvoidView, CellView, Factors, GroupView, LeverView, Standing, UseView, View,
+};
 use super::super::relays;
-use super::Questions;
+use super::{Questions, crowd};
 use crate::phrase;
 
 /// Settings that are told before the answer.
@@ -18,16 +20,22 @@ const WITH_MAX: usize = 3;
 const BEST: &str = "the best";
 
 /// Levels that are shown to be worse, the worst question first, and of each the worst level.
-pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
+pub fn avoid(view: &View, to_use: &UseView, questions: &Questions) -> Vec<AvoidLine> {
+    // What stands against the answer of a question stands against all that is said of it.
+    let is_contested = |group: &GroupView| {
+        let rows = to_use.rows.iter().filter(|row| row.groups.contains(&group.id));
+        let twice = group.recommendation.survives_exchange == Some(false);
+        twice || rows.into_iter().any(|row| row.standing == Standing::Doubtful && row.times.is_none())
+    };
     let mut lines: Vec<AvoidLine> = Vec::new();
     for group in &view.groups {
         for found in &group.avoid {
             let shown = |value: &serde_json::Value| {
                 let level: Level = serde_json::from_value(value.clone()).unwrap_or(Level::Absent);
-                factor::find(&found.factor).map_or_else(|| level.to_string(), |factor| factor.kind.compact(&level))
+                phrase::compact(&found.factor, &level)
             };
             let one = AvoidLevel {
-                level: shown(&found.level) + &with(&found.with),
+                level: shown(&found.level) + &buffer(view, group, found) + &with(&found.with),
                 dearer_lower: found.dearer_lower,
                 dearer_upper: found.dearer_upper,
             };
@@ -43,6 +51,7 @@ pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
                     factor: found.factor.clone(),
                     heading: phrase::in_code(&found.factor).to_owned(),
                     against,
+                    contested: is_contested(group),
                     levels: vec![one],
                 }),
             }
@@ -56,12 +65,20 @@ pub fn avoid(view: &View, questions: &Questions) -> Vec<AvoidLine> {
     lines
 }
 
-/// ` with 4K, 64K`: what was confirmed of a level of which not all was; in the order of the plan, each once.
+/// ` (8K)`: what a relay moved at a time by its own default, where the others moved more: that may be why it is slow.
+fn buffer(view: &View, group: &GroupView, found: &AvoidView) -> String {
+    let is_level = |cell: &&CellView| found.factor == "relay" && cell.factors.get("relay") == Some(&found.level);
+    let own = view.cells_of(&group.id).filter(is_level).map(relays::own_buffer).collect::<Option<Vec<_>>>();
+    own.and_then(|own| own.first().copied())
+        .map_or_else(String::new, |bytes| format!(" ({})", phrase::compact("read_size", &Level::Number(bytes.0))))
+}
+
+/// ` with read 4K and read 64K`: what was confirmed of a level of which not all was; in the order of the plan, each once.
 fn with(others: &[Factors]) -> String {
     let one = |factors: &Factors| {
         let said = super::levels(factors);
-        let texts: Vec<String> = said.present().map(|(factor, level)| factor.kind.compact(level)).collect();
-        texts.join("/")
+        let named = |name, level| format!("{} {}", phrase::in_code(name), phrase::compact(name, level));
+        said.present().map(|(factor, level)| named(factor.name, level)).collect::<Vec<_>>().join(", ")
     };
     let mut texts: Vec<String> = others.iter().map(one).collect();
     texts.dedup();
@@ -100,7 +117,14 @@ pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> 
         }
     }
     limits.sort_by_key(|(_, groups, _)| std::cmp::Reverse(groups.len()));
-    let name = phrase::limit;
+    let crowd = crowd(view);
+    let name = |limit: &'static str| match (limit, crowd) {
+        // What others take is a limit, though no sign in the program's own numbers is.
+        ("unknown", Some((busy, cpus))) => {
+            format!("no limit found but other programs, which used {} of {cpus} CPUs", significant(busy, 2))
+        }
+        _ => phrase::limit(limit).to_owned(),
+    };
     match limits.as_slice() {
         [] => Vec::new(),
         [(limit, groups, sentence)] if groups.len() == 1 => vec![format!("{}: {sentence}", name(limit))],

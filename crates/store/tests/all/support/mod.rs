@@ -150,6 +150,7 @@ pub fn plain_trial(n: u64) -> Trial {
             udp: None,
             delayed_acks: None,
             listen_overflows: None,
+            link: None,
         }),
     }
 }
@@ -272,6 +273,7 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         steal_ns: n[3],
         udp: net_rx.first().map(|drops| UdpUse { receive_buffer_errors: *drops, ..UdpUse::default() }),
         delayed_acks: net_rx.last().copied(),
+        link: net_rx.last().map(|ns| LinkUse { cpu_ns: *ns, ..LinkUse::default() }),
         listen_overflows: net_rx.first().copied(),
         net_rx,
     })

@@ -1,0 +1,107 @@
+//! What flags say of a session rather than of its factors: budget, blocks, judgements, margin, seed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytegauge_model::Nanos;
+use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Spec};
+use clap::ArgMatches;
+
+use crate::args;
+use crate::exit::Failure;
+
+/// Puts them into a plan.
+pub fn apply(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
+    if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
+        if ns == 0 {
+            return Err(Failure::usage("--budget: a session needs time: give for example 60s"));
+        }
+        spec.budget_ns = Some(ns);
+    }
+    if let Some(text) = args::text(matches, "blocks") {
+        spec.blocks = Some(blocks(text)?);
+    }
+    if let Some(text) = args::text(matches, "looks") {
+        spec.looks = looks(text)?;
+    }
+    if let Some(text) = args::text(matches, "audit") {
+        spec.audit = audit(text)?;
+    }
+    if let Some(text) = args::text(matches, "margin") {
+        spec.margin = margin(text)?;
+    }
+    if let Some(ends) = args::ends(matches)? {
+        spec.ends = ends;
+    }
+    spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
+    spec.gentle |= matches!(matches.try_get_one::<bool>("gentle"), Ok(Some(true)));
+    Ok(())
+}
+
+/// A number of blocks that ends some day.
+fn blocks(text: &str) -> Result<u64, Failure> {
+    text.parse().ok().filter(|blocks| (1..=100_000).contains(blocks)).ok_or_else(|| {
+        Failure::usage(format!("--blocks: `{text}` is out of range: use 1 to 100000 (6 or more for intervals)"))
+    })
+}
+
+/// How often a session may be judged.
+fn looks(text: &str) -> Result<u64, Failure> {
+    text.parse().ok().filter(|looks| (1..=LOOKS_MAX).contains(looks)).ok_or_else(|| {
+        Failure::usage(format!("--looks: `{text}` is out of range: use 1 to {LOOKS_MAX} (3 where nothing is said)"))
+    })
+}
+
+/// How much of the time goes into the audit.
+fn audit(text: &str) -> Result<f64, Failure> {
+    let share = if text == "off" { Some(0.0) } else { share(text) };
+    share.filter(|share| (0.0..=AUDIT_MAX).contains(share)).ok_or_else(|| {
+        Failure::usage(format!(
+            "--audit: `{text}` is out of range: use 0% to {}%, such as 10%, or off",
+            AUDIT_MAX * 100.0
+        ))
+    })
+}
+
+/// `5%` or `0.05`.
+fn share(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// What counts as good enough: `5%` or `0.05`.
+pub fn margin(text: &str) -> Result<f64, Failure> {
+    share(text)
+        .filter(|share| (0.001..=1.0).contains(share))
+        .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is no share: use 0.1% to 100%, such as 5%")))
+}
+
+/// The seed that was given, or a new one.
+pub fn seed(matches: &ArgMatches) -> u64 {
+    matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock)
+}
+
+fn seed_from_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Kept below 2^53, so that no reader of JSON rounds it.
+    (since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn margins() {
+        assert_eq!(margin("5%").unwrap(), 0.05);
+        assert_eq!(margin("0.1").unwrap(), 0.1);
+        assert!(margin("0").is_err() && margin("-5%").is_err() && margin("much").is_err());
+    }
+
+    #[test]
+    fn audits() {
+        assert_eq!((audit("off").unwrap(), audit("20%").unwrap(), audit("0").unwrap()), (0.0, 0.2, 0.0));
+        assert!(audit("on").is_err() && audit("60%").is_err() && audit("-1%").is_err());
+    }
+}

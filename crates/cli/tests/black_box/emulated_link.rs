@@ -1,0 +1,120 @@
+//! A link that is emulated between two networks of a user of our own: every trial goes over the one that its cell names, and what
+//! it did is stored. How well it does on a busy machine is nobody's claim: a trial whose link was late fails and says so.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, possible};
+use crate::raw::Raw;
+
+/// Whether such networks, and devices in them, are allowed.
+fn links_are_possible() -> bool {
+    let tried = "test -w /proc/sys/net/ipv4/tcp_no_metrics_save && exec 3<>/dev/net/tun";
+    possible("a link is emulated between networks of one's own", "unshare", &["-Urn", "sh", "-c", tried])
+}
+
+/// What a trial says that its link did, both directions together.
+fn of_link(trial: &Value, count: &str) -> u64 {
+    ["there", "back"].iter().filter_map(|way| trial["machine"]["link"][way][count].as_u64()).sum()
+}
+
+/// Every trial of a session that came so far as to move something, with its cell's levels.
+fn carried(raw: &Raw) -> Vec<(&Value, &Value)> {
+    let levels = |trial: &Value| {
+        let cell = raw.cells.iter().find(|line| line["cell"]["id"] == trial["cell"]);
+        &cell.unwrap_or_else(|| panic!("no cell of {trial}"))["cell"]["factors"]
+    };
+    // The null engine does not go over it.
+    let moves = |trial: &&Value| of_link(trial, "passed") > 100;
+    raw.trials.iter().filter(moves).map(|trial| (trial, levels(trial))).collect()
+}
+
+/// A busy machine may make a link late, and nothing else may happen.
+fn check_reasons(raw: &Raw) {
+    for reason in raw.troubles() {
+        assert!(reason.contains("emulated link") || reason.contains("mostly their first ones"), "{reason}");
+    }
+}
+
+#[test]
+fn a_stream_goes_over_the_link_that_its_cell_names() {
+    let bench = Bench::new();
+    if !links_are_possible() {
+        return;
+    }
+    bench.run(
+        "stream --link-delay 40ms,80ms --link-loss 0%,2% --link-rate 50Mbit --flows 2 --profile drain --read-size 64K \
+         --write-size 64K --duration 200ms --blocks 1 --looks 1 --audit off --budget 60s --seed 1 --quiet --ends threads",
+    );
+    let raw = Raw::of(&bench, 1);
+    check_reasons(&raw);
+    let carried = carried(&raw);
+    let mut lost = 0;
+    for (delay_ms, loss) in [(40, "0%"), (40, "2%"), (80, "0%"), (80, "2%")] {
+        let is = |levels: &Value| levels["link_delay"] == delay_ms * 1_000_000 && levels["link_loss"] == loss;
+        let trials: Vec<&Value> = carried.iter().filter(|(_, levels)| is(levels)).map(|(trial, _)| *trial).collect();
+        assert!(!trials.is_empty(), "nothing went over {delay_ms} ms with {loss}: {:?}", raw.reasons());
+        for trial in trials {
+            lost += of_link(trial, "lost");
+            assert!(loss == "2%" || of_link(trial, "lost") == 0, "{trial}");
+            let [sent, came] = ["source", "sink"].map(|role| &trial["ends"][role]);
+            assert_eq!(sent["total_bytes"], came["total_bytes"], "{trial}");
+            // The link passed all of them, and their headers.
+            let passed = trial["machine"]["link"]["there"]["passed_bytes"].as_u64();
+            assert!(passed > came["total_bytes"].as_u64() && came["total_bytes"].as_u64() > Some(0), "{trial}");
+            let flows = sent["flows"].as_array().unwrap();
+            assert_eq!(flows.len(), 2, "{trial}");
+            for flow in flows {
+                // No packet is ever early.
+                let trip_us = flow["tcp"]["min_rtt_us"].as_u64().unwrap();
+                assert!(trip_us >= delay_ms * 1000, "{trip_us} µs over {delay_ms} ms: {trial}");
+            }
+        }
+    }
+    // Hundreds of packets came to the lossy ones.
+    assert!(lost > 0, "{:?}", raw.trials);
+}
+
+#[test]
+fn calls_go_over_a_link_by_tcp_and_udp() {
+    let bench = Bench::new();
+    if !links_are_possible() {
+        return;
+    }
+    for (session, transport, engine) in [(1, "tcp", "epoll"), (2, "udp", "plain")] {
+        bench.run(&format!(
+            "call --profile echo --flows 4 --transport {transport} --server-engine {engine} --link-delay 20ms --duration 200ms \
+             --blocks 1 --looks 1 --audit off --budget 60s --seed 1 --quiet"
+        ));
+        let raw = Raw::of(&bench, session);
+        check_reasons(&raw);
+        let over_link: Vec<&Value> = raw.trials.iter().filter(|trial| trial["calls"].as_u64() > Some(0)).collect();
+        let crossed: Vec<&Value> = over_link.into_iter().filter(|trial| of_link(trial, "passed") > 0).collect();
+        assert!(!crossed.is_empty(), "{transport}: {:?}", raw.reasons());
+        for trial in crossed {
+            // A request and its reply, both of which it carried.
+            assert!(of_link(trial, "passed") >= 2 * trial["calls"].as_u64().unwrap(), "{trial}");
+        }
+    }
+}
+
+#[test]
+fn without_namespaces_a_link_is_refused_or_skipped_with_the_reason() {
+    let bench = Bench::new();
+    // In a user namespace that may have none of its own.
+    let closed = "echo 0 > /proc/sys/user/max_user_namespaces && ! unshare -U true";
+    if !possible("a user without namespaces", "unshare", &["-Ur", "sh", "-c", closed]) {
+        return;
+    }
+    let inner = |flags: &str| {
+        let shell = format!("echo 0 > /proc/sys/user/max_user_namespaces; exec \"$BYTEGAUGE\" {flags}");
+        bench.shell(&format!("exec unshare -Ur sh -c '{shell}'"))
+    };
+    let sizes = "--profile drain --read-size 64K --write-size 64K";
+    let why = "needs a user namespace of one's own (this user may have none): run as root, allow them";
+    inner(&format!("stream --link-delay 1ms {sizes} --dry-run")).exits(2).complains(&[why, "--host"]);
+    fs::write(bench.path("some.toml"), "[[part]]\ntransport = \"unix\"\n[[part]]\nlink-delay = \"1ms\"\n").unwrap();
+    let planned = inner(&format!("run some.toml {sizes} --dry-run")).exits(0);
+    assert!(planned.stdout.contains(why), "{planned}");
+}

@@ -1,0 +1,255 @@
+//! A link between two ends on one host that is emulated: what was asked of it, and what it did.
+//!
+//! Delay is the whole round trip, as people measure and quote it; loss and rate are those of each direction. Rates of links are
+//! in bits, as everywhere else, and so written that nobody takes them for bytes: `1Gbit`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::NameError;
+use crate::unit::{Nanos, significant};
+
+/// The largest packet of an emulated link, bytes with its IP header: Ethernet's.
+pub const LINK_MTU: u64 = 1500;
+
+/// What the queue before an emulated link holds at least, however short the link is: what passes in so many nanoseconds, which a
+/// sender is ahead of a rate by bursts and by the moments in which it gets no CPU; and so many packets of [`LINK_MTU`].
+const QUEUE_MIN: (u64, u64) = (10_000_000, 32);
+
+/// Parts per million of the packets that a link loses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkLoss(pub u32);
+
+/// Bits per second that a link carries, IP headers included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkRate(pub u64);
+
+/// What an emulated link is to do to every packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmulatedLink {
+    /// The round trip that it adds, half of it in each direction, nanoseconds.
+    pub delay_ns: u64,
+    /// What it loses, in each direction.
+    pub loss: LinkLoss,
+    /// What it carries, in each direction.
+    pub rate: LinkRate,
+}
+
+impl EmulatedLink {
+    /// Bytes that are on their way in one round trip at the full rate: the bandwidth-delay product.
+    pub fn product_bytes(&self) -> u64 {
+        self.carries_in(self.delay_ns)
+    }
+
+    /// Bytes that wait before it at most, in each direction; what comes when so many wait is dropped. One bandwidth-delay product
+    /// keeps a link busy while a sender that met a loss halves its window (Villamizar and Song, 1994).
+    pub fn queue_bytes(&self) -> u64 {
+        let (least_ns, least_packets) = QUEUE_MIN;
+        self.carries_in(self.delay_ns.max(least_ns)).max(least_packets * LINK_MTU)
+    }
+
+    fn carries_in(&self, ns: u64) -> u64 {
+        (u128::from(self.rate.0) * u128::from(ns) / 8_000_000_000) as u64
+    }
+
+    /// How long so many bytes take to pass, nanoseconds.
+    pub fn passing_ns(&self, bytes: u64) -> u64 {
+        (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.rate.0.max(1))) as u64
+    }
+}
+
+/// What an emulated link did in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WayUse {
+    /// Packets that arrived at the other side.
+    pub passed: u64,
+    /// Their bytes, with their IP headers.
+    pub passed_bytes: u64,
+    /// Packets that it lost as it was told to.
+    pub lost: u64,
+    /// Packets that found its queue full.
+    pub queue_drops: u64,
+    /// Packets that the kernel dropped since the emulator had not taken those before them.
+    pub missed: u64,
+    /// How much later than asked packets arrived at most, all together, nanoseconds.
+    pub late_ns: u64,
+    /// The same of the one that was latest.
+    pub late_max_ns: u64,
+}
+
+impl WayUse {
+    fn late_mean_ns(&self) -> u64 {
+        self.late_ns / self.passed.max(1)
+    }
+
+    fn plus(&self, other: &WayUse) -> WayUse {
+        WayUse {
+            passed: self.passed + other.passed,
+            passed_bytes: self.passed_bytes + other.passed_bytes,
+            lost: self.lost + other.lost,
+            queue_drops: self.queue_drops + other.queue_drops,
+            missed: self.missed + other.missed,
+            late_ns: self.late_ns + other.late_ns,
+            late_max_ns: self.late_max_ns.max(other.late_max_ns),
+        }
+    }
+}
+
+/// What an emulated link did in a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkUse {
+    /// From the end that connects to the one that is connected to.
+    pub there: WayUse,
+    /// And back.
+    pub back: WayUse,
+    /// CPU time of the emulator, with what the kernel did in it to deliver packets, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl LinkUse {
+    /// How much longer than asked a round trip took on average, for want of a CPU, nanoseconds.
+    pub fn late_ns(&self) -> u64 {
+        self.there.late_mean_ns() + self.back.late_mean_ns()
+    }
+
+    /// Both directions together.
+    pub fn both(&self) -> WayUse {
+        self.there.plus(&self.back)
+    }
+
+    /// What it did in two trials together.
+    #[must_use]
+    pub fn plus(&self, other: &LinkUse) -> LinkUse {
+        let cpu_ns = self.cpu_ns + other.cpu_ns;
+        LinkUse { there: self.there.plus(&other.there), back: self.back.plus(&other.back), cpu_ns }
+    }
+}
+
+impl LinkLoss {
+    fn percent(self) -> f64 {
+        f64::from(self.0) / 1e4
+    }
+}
+
+impl fmt::Display for LinkLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}%", self.percent()))
+    }
+}
+
+impl FromStr for LinkLoss {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let wrong = || NameError::Malformed(text.into(), "a loss of packets: write 0%, 0.1% or 1%, up to 50%");
+        let percent = if text == "0" { "0" } else { text.strip_suffix('%').ok_or_else(wrong)?.trim() };
+        let percent: f64 = percent.parse().map_err(|_| wrong())?;
+        // Beyond that no connection comes about within any patience.
+        if !(0.0..=50.0).contains(&percent) {
+            return Err(wrong());
+        }
+        Ok(LinkLoss((percent * 1e4).round() as u32))
+    }
+}
+
+/// Units of a link's rate, largest first.
+const RATE_UNITS: [(u64, &str); 3] = [(1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "kbit")];
+
+impl LinkRate {
+    /// The number and the unit that are short and exact.
+    fn spoken(self) -> (String, &'static str) {
+        let fits = |(unit, _): &&(u64, _)| self.0 >= *unit && self.0.is_multiple_of(unit / 10);
+        let (unit, name) = RATE_UNITS.iter().find(fits).copied().unwrap_or((1_000, "kbit"));
+        (significant(self.0 as f64 / unit as f64, 12), name)
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = self.spoken();
+        f.pad(&format!("{number}{unit}"))
+    }
+}
+
+impl FromStr for LinkRate {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let wrong = || {
+            let what = "a link's rate in bits per second: write 100Mbit or 1Gbit, from 100kbit to 10Gbit";
+            NameError::Malformed(text.into(), what)
+        };
+        let lower = text.to_ascii_lowercase();
+        let split = |(unit, name): &(u64, &str)| Some((*unit, lower.strip_suffix(&name.to_ascii_lowercase())?));
+        let (unit, number) = RATE_UNITS.iter().find_map(split).ok_or_else(wrong)?;
+        let bits = number.trim().parse::<f64>().map_err(|_| wrong())? * unit as f64;
+        if !(1e5..=1e10).contains(&bits) {
+            return Err(wrong());
+        }
+        Ok(LinkRate(bits.round() as u64))
+    }
+}
+
+/// `20 ms, 1 Gbit/s, 0.1 % lost`.
+impl fmt::Display for EmulatedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = self.rate.spoken();
+        write!(f, "{}, {number} {unit}/s", Nanos(self.delay_ns))?;
+        if self.loss.0 > 0 { write!(f, ", {} % lost", self.loss.percent()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_losses_are_read_as_they_are_printed() {
+        for (text, bits) in
+            [("1Gbit", 1_000_000_000), ("2.5Gbit", 2_500_000_000), ("100Mbit", 100_000_000), ("250kbit", 250_000)]
+        {
+            assert_eq!(text.parse::<LinkRate>().unwrap(), LinkRate(bits));
+            assert_eq!(LinkRate(bits).to_string(), text);
+            assert_eq!(text.to_ascii_lowercase().parse::<LinkRate>().unwrap(), LinkRate(bits));
+        }
+        for (text, millionths) in [("0%", 0), ("0.01%", 100), ("0.1%", 1000), ("1%", 10_000), ("50%", 500_000)] {
+            assert_eq!(text.parse::<LinkLoss>().unwrap(), LinkLoss(millionths));
+            assert_eq!(LinkLoss(millionths).to_string(), text);
+        }
+        assert_eq!("0".parse::<LinkLoss>().unwrap(), LinkLoss(0));
+        for bad in ["", "1", "1G", "1GB", "100M/s", "20Gbit", "1kbit", "NaNGbit", "-1Gbit", "Gbit"] {
+            assert!(bad.parse::<LinkRate>().is_err(), "{bad}");
+        }
+        for bad in ["", "1", "0.1", "51%", "-1%", "NaN%", "%"] {
+            assert!(bad.parse::<LinkLoss>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_delay_times_rate() {
+        let link = |delay_ns, bits| EmulatedLink { delay_ns, loss: LinkLoss(0), rate: LinkRate(bits) };
+        let long = link(20_000_000, 1_000_000_000);
+        assert_eq!((long.product_bytes(), long.queue_bytes(), long.passing_ns(1500)), (2_500_000, 2_500_000, 12_000));
+        // A short one has a queue all the same, and a slow one.
+        let short = link(100_000, 100_000_000);
+        assert_eq!((short.product_bytes(), short.queue_bytes(), short.passing_ns(1)), (1250, 125_000, 80));
+        assert_eq!(link(0, 1_000_000).queue_bytes(), 48_000);
+        assert_eq!(link(0, 3).passing_ns(3), 8_000_000_000);
+        assert_eq!(long.to_string(), "20 ms, 1 Gbit/s");
+        assert_eq!(EmulatedLink { loss: LinkLoss(1000), ..short }.to_string(), "100 µs, 100 Mbit/s, 0.1 % lost");
+    }
+
+    #[test]
+    fn a_round_trip_is_as_late_as_both_directions_together() {
+        let way = |passed, late_ns| WayUse { passed, late_ns, ..WayUse::default() };
+        let used = LinkUse { there: way(10, 1000), back: way(2, 60), cpu_ns: 7 };
+        assert_eq!((used.late_ns(), used.both().passed, used.plus(&used).cpu_ns), (130, 12, 14));
+        assert_eq!(LinkUse::default().late_ns(), 0);
+    }
+}

@@ -1,0 +1,179 @@
+//! An emulated link: what does not go over it is refused, and what follows from it is set.
+
+use bytegauge_model::unit::about_bytes;
+use bytegauge_model::{Cell, Level, Placement, Transport, Workload, factor};
+
+use crate::spec::{Part, PlanError, Spec};
+
+/// Every factor of a link, and its flag.
+const OF_LINKS: [(&str, &str); 3] =
+    [("link_delay", "link-delay"), ("link_loss", "link-loss"), ("link_rate", "link-rate")];
+
+/// Whether a factor is of a link, and the part has none: cells of other plans have no such levels.
+pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
+    OF_LINKS.iter().any(|(of, _)| *of == name) && named_by(part).is_none()
+}
+
+/// Whether any part of a spec asks for a link.
+pub fn is_wanted(spec: &Spec) -> bool {
+    spec.parts.iter().any(|part| named_by(part).is_some())
+}
+
+/// The flag by which a part asks for a link: who names one thing about it has one.
+fn named_by(part: &Part) -> Option<&'static str> {
+    OF_LINKS.iter().find(|(name, _)| part.levels.contains_key(*name)).map(|(_, flag)| *flag)
+}
+
+/// Sets what follows from a link.
+///
+/// # Errors
+/// [`PlanError::OfFarHost`] if something was asked for that does not go over one.
+pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
+    for part in &mut spec.parts {
+        let Some(with) = named_by(part) else { continue };
+        let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why });
+        for (name, why) in [
+            ("host", "a path to another host has its own delay and loss: leave one of them out"),
+            ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),
+            ("connect", "a server that is not ours is not at the far side of the link: leave one of them out"),
+            ("relay", "a link joins the two ends and nobody between: leave one of them out"),
+        ] {
+            if part.levels.contains_key(name) {
+                return refused(name, why);
+            }
+        }
+        // Two ends of a stream of datagrams greet each other once, which a link may lose.
+        let carried = match spec.workload {
+            Workload::Call => &[Transport::Tcp, Transport::Udp][..],
+            _ => &[Transport::Tcp],
+        };
+        let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
+        match part.levels.get("transport").map(Vec::as_slice) {
+            None => set(part, "transport", Level::Name(Transport::Tcp.to_string())),
+            Some(named) if named.iter().all(is_carried) => {}
+            Some(_) => {
+                return refused("transport", "an emulated link carries streams over tcp, and calls over tcp and udp");
+            }
+        }
+        let unpinned = Level::Name(Placement::Unpinned.to_string());
+        if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
+            return refused(
+                "placement",
+                "the emulator needs a CPU as well, and two hosts have none in common: use unpinned",
+            );
+        }
+        set(part, "placement", unpinned);
+    }
+    Ok(spec)
+}
+
+/// What the links of these cells are.
+pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for link in cells.iter().filter_map(|cell| cell.factors.emulated_link()) {
+        let note = format!(
+            "a process on this machine emulates a link ({link}): {} are on their way at once (delay × rate), and its queue holds {}",
+            about_bytes(link.product_bytes()),
+            about_bytes(link.queue_bytes())
+        );
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+fn set(part: &mut Part, name: &str, level: Level) {
+    if let Some(factor) = factor::find(name) {
+        part.set(factor, vec![level]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Catalog, Plan, resolve};
+    use bytegauge_model::{EmulatedLink, LinkLoss, LinkRate};
+
+    fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
+        let mut spec = Spec::named("a test", workload);
+        let sizes = [("read_size", "64K"), ("write_size", "64K"), ("profile", "drain")];
+        let sizes = sizes.iter().filter(|_| workload == Workload::Stream);
+        let flags = flags.iter().chain(sizes).map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned()));
+        spec.set_all(&flags.collect::<Vec<_>>()).unwrap();
+        spec.budget_ns = Some(600_000_000_000);
+        resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_thing_said_of_a_link_makes_one_and_nothing_said_none() {
+        let of = |flags: &[(&str, &str)]| {
+            let plan = plan(Workload::Stream, flags).unwrap();
+            let links: Vec<_> = plan.groups.iter().map(|group| group.factors.emulated_link()).collect();
+            (plan, links)
+        };
+        let link = |delay_ms: u64, loss, megabits: u64| {
+            let (loss, rate) = (LinkLoss(loss), LinkRate(megabits * 1_000_000));
+            Some(EmulatedLink { delay_ns: delay_ms * 1_000_000, loss, rate })
+        };
+        let (plan, links) = of(&[("link_loss", "0,1%")]);
+        assert_eq!(links, [link(10, 0, 1000), link(10, 10_000, 1000)]);
+        for cell in &plan.cells {
+            let named = ["transport", "placement"].map(|name| cell.factors.get(name).name());
+            assert_eq!(named, [Some("tcp"), Some("unpinned")]);
+        }
+        let told = |text: &str| plan.notes.iter().any(|note| note.contains(text));
+        assert!(told("(10 ms, 1 Gbit/s, 1 % lost)") && told("1.19 MiB are on their way"), "{:?}", plan.notes);
+        assert_eq!(of(&[("link_rate", "100mbit"), ("link_delay", "1ms,20ms")]).1, [link(1, 0, 100), link(20, 0, 100)]);
+        assert_eq!(of(&[("transport", "tcp")]).1, [None]);
+    }
+
+    #[test]
+    fn trials_take_as_many_round_trips_as_a_connection_needs() {
+        let lengths = |delay: &str| {
+            let plan = plan(Workload::Stream, &[("link_delay", delay)]).unwrap();
+            let conditions = &plan.groups[0].factors;
+            let warmup_ns = plan.design.confirm_warmup_ns(conditions, Some(1));
+            let audited = plan.design.audits(conditions);
+            (warmup_ns / 1_000_000, plan.families[0].trial_ns / 1_000_000, audited)
+        };
+        // Of a short one the queue takes longer.
+        assert_eq!(lengths("0.1ms"), (75, 100, true));
+        assert_eq!(lengths("10ms"), (150, 200, true));
+        // As long as an audit's.
+        assert_eq!(lengths("100ms"), (1500, 2000, false));
+    }
+
+    #[test]
+    fn where_no_link_can_be_emulated_the_plan_says_why() {
+        let reason = "an emulated link needs a user namespace";
+        let catalog = Catalog { missing_link: Some(reason.to_owned()), ..Catalog::default() };
+        let plan = |link: &str| {
+            let text =
+                format!("profile = \"drain\"\nread-size = \"64K\"\nwrite-size = \"64K\"\ntransport = \"tcp\"\n{link}");
+            resolve(&crate::file::parse("t", &text).unwrap(), &catalog, 1)
+        };
+        assert!(plan("link-delay = \"1ms\"").unwrap_err().to_string().contains(reason));
+        assert_eq!(plan("").unwrap().skipped.len(), 0);
+        let part = "[[part]]\n[[part]]\nlink-delay = \"1ms\"";
+        let some = plan(part).unwrap();
+        assert!(!some.skipped.is_empty() && some.skipped.len() < some.cells.len());
+        assert!(some.notes.iter().any(|note| note.contains(reason)), "{:?}", some.notes);
+    }
+
+    #[test]
+    fn what_does_not_go_over_a_link_is_refused() {
+        let check = |flags: &[(&str, &str)], part: &str| {
+            let flags: Vec<_> = [("link_delay", "1ms")].iter().chain(flags).copied().collect();
+            let error = plan(Workload::Call, &flags).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        check(&[("host", "192.0.2.7:1")], "--host does not go with --link-delay: a path to another host");
+        check(&[("connect", "127.0.0.1:1")], "--connect does not go with --link-delay");
+        check(&[("relay", "splice")], "--relay does not go with --link-delay");
+        check(&[("transport", "unix")], "an emulated link carries streams over tcp");
+        check(&[("placement", "cross-core")], "use unpinned");
+        let over_udp = [("link_delay", "1ms"), ("transport", "udp")];
+        assert!(plan(Workload::Call, &over_udp).is_ok() && plan(Workload::Stream, &over_udp).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! The emulated link of a group: what it was to be and what it was, in numbers and in words.
+
+use bytegauge_model::unit::{about_bytes, significant};
+use bytegauge_model::{EmulatedLink, EndReport, Levels, LinkLoss, LinkRate, LinkUse, Nanos, Trial};
+use bytegauge_stats::quantile::median;
+
+use super::document::{GroupView, LinkView, View};
+use crate::phrase::join;
+
+/// What the trials of a group say of its link; `None` where it has none, or none of them tells.
+pub fn view(conditions: &Levels, trials: &[&Trial]) -> Option<LinkView> {
+    let link = conditions.emulated_link()?;
+    let told = || trials.iter().filter_map(|trial| trial.machine.as_ref());
+    let used = told().filter_map(|machine| machine.link).reduce(|one, other: LinkUse| one.plus(&other))?;
+    let both = used.both();
+    let wall_ns: u64 = told().map(|machine| machine.wall_ns).sum();
+    let trips: Vec<f64> = trials.iter().filter_map(|trial| Some(round_trip_us(trial)? as f64)).collect();
+    Some(LinkView {
+        delay_ns: link.delay_ns,
+        loss: f64::from(link.loss.0) / 1e6,
+        bits_per_second: link.rate.0,
+        product_bytes: link.product_bytes(),
+        queue_bytes: link.queue_bytes(),
+        round_trip_ns: median(&trips).map(|us| (us * 1e3) as u64),
+        late_ns: used.late_ns(),
+        passed: both.passed,
+        lost: both.lost,
+        queue_drops: both.queue_drops,
+        cpus: (wall_ns > 0).then(|| used.cpu_ns as f64 / wall_ns as f64),
+    })
+}
+
+/// The smallest that any connection saw from either end.
+fn round_trip_us(trial: &Trial) -> Option<u64> {
+    let ends = [trial.source_side(), trial.sink_side()].into_iter().flatten();
+    ends.flat_map(|end: &EndReport| &end.flows).filter_map(|flow| flow.tcp.as_ref()?.min_rtt_us).min()
+}
+
+/// The line of a group; none where there is no link.
+pub fn lines(group: &GroupView) -> Vec<String> {
+    group.link.iter().map(line).collect()
+}
+
+/// What is on its way over each link of a session: the size that buffers are compared with.
+pub fn products(view: &View) -> Option<String> {
+    let mut told: Vec<String> = Vec::new();
+    for link in view.groups.iter().filter_map(|group| group.link.as_ref()) {
+        let lossless = EmulatedLink { loss: LinkLoss(0), ..asked(link) };
+        let text = format!("{} ({lossless})", about_bytes(link.product_bytes));
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    (!told.is_empty()).then(|| format!("delay × rate of the emulated link is {}", join(&told, "and")))
+}
+
+fn asked(link: &LinkView) -> EmulatedLink {
+    EmulatedLink {
+        delay_ns: link.delay_ns,
+        loss: LinkLoss((link.loss * 1e6).round() as u32),
+        rate: LinkRate(link.bits_per_second),
+    }
+}
+
+fn line(link: &LinkView) -> String {
+    let share = |packets: u64| {
+        let all = link.passed + link.lost + link.queue_drops;
+        format!("{} %", significant(packets as f64 / all.max(1) as f64 * 100.0, 2))
+    };
+    let trip = link.round_trip_ns.map_or_else(
+        || format!("round trips {} longer", Nanos(link.late_ns)),
+        |ns| format!("shortest round trips of {}", Nanos(ns)),
+    );
+    let cpus = link.cpus.map_or_else(String::new, |cpus| format!("; its process took {} CPUs", significant(cpus, 2)));
+    format!(
+        "emulated link of {}: delay × rate is {}; measured: {trip}, of {} packets {} lost and {} dropped by the full queue ({}){cpus}",
+        asked(link),
+        about_bytes(link.product_bytes),
+        link.passed + link.lost + link.queue_drops,
+        share(link.lost),
+        share(link.queue_drops),
+        about_bytes(link.queue_bytes),
+    )
+}

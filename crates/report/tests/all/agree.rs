@@ -1,0 +1,244 @@
+//! No two numbers that are printed of the same trials refute each other.
+
+use crate::support::{Plan, session};
+use bytegauge_model::{CellKind, EndReport, EndRole, Level, SessionId, SessionStatus, Stage};
+use bytegauge_report::view::document::Standing;
+use bytegauge_report::{HistoryView, SessionData, Settings, View, render};
+use serde_json::json;
+
+/// One question about reads of four sizes.
+fn reads(noise: f64) -> Plan {
+    Plan {
+        transports: vec!["tcp"],
+        profiles: vec!["sum"],
+        read_sizes: vec![1 << 10, 16 << 10, 64 << 10, 256 << 10],
+        write_sizes: vec![64 << 10],
+        finalists: 4,
+        confirm_blocks: 12,
+        noise,
+        ..Plan::default()
+    }
+}
+
+fn view(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+fn screen(view: &View) -> String {
+    render::screen::render(view, &render::TerminalStyle { columns: 80, ..Default::default() })
+}
+
+/// Declares looks, of which the first ends with so many blocks.
+fn with_looks(mut data: SessionData, first: u64) -> SessionData {
+    for row in &mut data.groups {
+        row.facts.insert("looks".into(), json!(3));
+        row.facts.insert("blocks_fixed".into(), json!(first));
+    }
+    data
+}
+
+/// The indices of the confirmation blocks, in their order.
+fn confirmed(data: &SessionData) -> Vec<u64> {
+    data.blocks.iter().filter(|block| block.stage == Stage::Confirm).map(|block| block.index).collect()
+}
+
+#[test]
+fn a_comparison_of_sessions_shows_the_rates_of_their_reports() {
+    let before = session(&reads(0.05));
+    let mut after = session(&Plan { seed: 9, ..reads(0.05) });
+    after.record.id = SessionId(13);
+    // Slow trials, of which the session before has none: the mean falls, the median does not.
+    after.trials.iter_mut().filter(|trial| trial.block % 4 == 0).for_each(|trial| trial.bytes /= 20);
+    after.trials.iter_mut().for_each(|trial| trial.bytes = trial.bytes * 11 / 10);
+    let sessions = [before, after];
+    let (before, after) = sessions.split_at(1);
+    let compared = HistoryView::of(before, after, &Settings::default()).expect("something before");
+    let (before, after) = (view(&before[0]), view(&after[0]));
+    let named = before.groups[0].recommendation.cell.as_ref().and_then(|id| before.cell(id)).expect("a choice");
+    let later = after.cells.iter().find(|cell| cell.label == named.label).expect("the same");
+    let line = &compared.lines[0];
+    for (shown, of_report) in [(line.rate_before, named), (line.rate_after, later)] {
+        let (shown, of_report) = shown.zip(of_report.estimate.median).expect("rates");
+        assert!((shown / of_report - 1.0).abs() < 1e-9, "{shown} {of_report}");
+    }
+    // What is said of time follows from the two rates.
+    let [was, is] = [named, later].map(|cell| cell.estimate.median.expect("a rate"));
+    assert!(is > was && line.longer.is_some_and(|longer| (longer - (1.0 - is / was)).abs() < 1e-9), "{line:?}");
+}
+
+#[test]
+fn what_no_judgement_has_seen_is_in_no_number() {
+    let plan = reads(0.05);
+    let few = with_looks(session(&plan), 8);
+    let mut judged = few.clone();
+    let later: Vec<u64> = confirmed(&few).split_off(8);
+    judged.trials.retain(|trial| !later.contains(&trial.block));
+    judged.blocks.retain(|block| !later.contains(&block.index));
+    let mut more = few;
+    more.trials.iter_mut().filter(|trial| later.contains(&trial.block)).for_each(|trial| trial.bytes /= 3);
+    let (judged, more) = (view(&judged), view(&more));
+    assert_eq!(judged.cells, more.cells);
+    let [one, other] = [&judged, &more].map(|view| &view.answer.to_use.rows[0]);
+    assert_eq!(one, other);
+    assert_eq!(judged.answer.avoid, more.answer.avoid);
+    assert_eq!(judged.groups[0].course, more.groups[0].course);
+    // And that they are left out is said, with the time that the others took.
+    assert!(more.judged_ns < more.elapsed_ns && judged.judged_ns.is_none(), "{:?}", more.judged_ns);
+    let text = screen(&more).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("HOLDS of judgement 1 of 3: 4 blocks measured since then are in no number here"), "{text}");
+    assert!(!screen(&judged).contains("measured since then"));
+}
+
+#[test]
+fn a_call_of_the_harness_is_compared_with_one_that_fits_the_rates() {
+    let share = |stretched: u64| {
+        let mut data = session(&reads(0.01));
+        for end in data.trials.iter_mut().flat_map(|trial| trial.ends.0.values_mut()) {
+            // An end whose own window is longer than that of the bytes.
+            end.window_ns = end.window_ns * stretched / 100;
+            end.flows.iter_mut().for_each(|flow| flow.window_ns = flow.window_ns * stretched / 100);
+        }
+        let view = view(&data);
+        let cell = view.floor.fastest_cell.as_ref().and_then(|id| view.cell(id)).expect("a cell");
+        (view.floor.fastest_ns_per_call.expect("a call"), cell.estimate.median.expect("a rate"))
+    };
+    let (plain, stretched) = (share(100), share(102));
+    assert!(
+        (plain.0 * plain.1 - stretched.0 * stretched.1).abs() < 1e-6 * plain.0 * plain.1,
+        "{plain:?} {stretched:?}"
+    );
+}
+
+#[test]
+fn one_forecast_stands_on_all_screens() {
+    let mut told = 0;
+    for seed in 1..=12 {
+        let data = with_looks(session(&Plan { seed, transports: vec!["unix"], ..reads(0.12) }), 8);
+        let view = view(&data);
+        let Some((_, forecast)) = view.verdicts[0].recommendation.text.split_once("; about ") else { continue };
+        let Some((seconds, rest)) = forecast.split_once(" more (") else { continue };
+        if !rest.contains("go on with --resume") {
+            continue;
+        }
+        let next = view.answer.next.join(" ");
+        let group = &view.groups[0];
+        assert!(
+            next.contains(&format!(" in {seconds} if the noise stays")),
+            "{seed}: {seconds}: {next} {:?} {:?} {:?}",
+            group.recommendation,
+            group.look,
+            group.blocks
+        );
+        // It ends with a judgement, and so within the most that is left.
+        let most = next.split_once("at most about ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok());
+        let seconds: f64 = seconds.split(' ').next().and_then(|number| number.parse().ok()).expect("seconds");
+        assert!(most.is_some_and(|most| most >= seconds), "{seed}: {next}");
+        told += 1;
+    }
+    assert!(told > 0);
+}
+
+#[test]
+fn medians_that_move_have_no_interval_beside_a_relay() {
+    let told = |moves: bool| {
+        let mut data = session(&Plan { confirm_blocks: 40, ..reads(0.02) });
+        let first = confirmed(&data)[0];
+        let cell = data.cells.iter().find(|row| row.cell.kind == CellKind::Candidate).expect("a cell").cell.id.clone();
+        data.cells.iter_mut().for_each(|row| {
+            let name = if row.cell.factors.get("read_size").number() == Some(1024) { "tokio" } else { "splice" };
+            row.cell.factors.set("relay", Level::Name(name.into()));
+        });
+        for trial in &mut data.trials {
+            let cpu_ns = 20_000_000 + trial.block * 1000;
+            trial.ends.0.insert(EndRole::Relay, EndReport { window_ns: 40_000_000, cpu_ns, ..EndReport::default() });
+            if moves && trial.cell == cell && trial.stage == Stage::Confirm {
+                trial.bytes = trial.bytes * 100 / (100 + 10 * (trial.block - first));
+            }
+        }
+        view(&data)
+    };
+    let (still, moving) = (told(false), told(true));
+    let cost = |view: &View| {
+        let relays = view.answer.relays.join(" ");
+        relays.split_once("least CPU").expect("a cost").1.split(';').next().expect("one part").to_owned()
+    };
+    assert!(cost(&still).contains(" to "), "{}", cost(&still));
+    assert!(!cost(&moving).contains(" to ") && cost(&moving).contains("move with time"), "{}", cost(&moving));
+    // What is to be avoided says what may be why.
+    let avoided = still.answer.avoid.iter().find(|line| line.factor == "relay").expect("a relay");
+    assert_eq!(avoided.levels[0].level, "tokio (8K)", "{:?}", still.answer.avoid);
+}
+
+#[test]
+fn what_weakens_a_proof_stands_beside_it() {
+    let mut data = with_looks(session(&Plan { confirm_blocks: 9, ..reads(0.01) }), 20);
+    let view = view(&data);
+    assert_eq!(view.answer.to_use.rows[0].standing, Standing::Proven);
+    assert!(screen(&view).contains("NOISE  what ✓ rests on: TCP: 9 of 20 planned blocks"), "{}", screen(&view));
+    data = with_looks(data, 9);
+    assert!(!screen(&self::view(&data)).contains("planned blocks"));
+}
+
+#[test]
+fn what_was_imported_has_no_forecast_and_its_noise_is_not_known() {
+    let mut told = 0;
+    for seed in 1..=6 {
+        let mut data = session(&Plan { seed, ..reads(0.25) });
+        let here = view(&data);
+        data.record.status = SessionStatus::Imported;
+        data.record.imported = true;
+        let view = view(&data);
+        let text = render::terminal::full(&view, &render::TerminalStyle::default());
+        assert!(!text.contains("may settle it") && !text.contains("nothing was noticed"), "{text}");
+        told += usize::from(here.verdicts[0].recommendation.text.contains("may settle it"));
+    }
+    assert!(told > 0);
+}
+
+#[test]
+fn what_speaks_against_an_answer_marks_what_is_to_be_avoided_there() {
+    let mut view = view(&session(&reads(0.01)));
+    assert!(!view.answer.avoid.is_empty() && view.answer.avoid.iter().all(|line| !line.contested));
+    assert!(!screen(&view).contains("\n? TCP: read 1K"), "{}", screen(&view));
+    view.answer.avoid[0].contested = true;
+    assert!(screen(&view).contains("\n? TCP: read 1K"), "{}", screen(&view));
+}
+
+#[test]
+fn congestion_control_over_loopback_is_no_advice_for_a_network() {
+    for (transport, expected) in [("tcp", true), ("unix", false)] {
+        let mut data = session(&Plan { transports: vec![transport], ..reads(0.01) });
+        for row in &mut data.cells {
+            let name = if row.cell.factors.get("read_size").number() == Some(1024) { "bbr" } else { "cubic" };
+            if expected {
+                row.cell.factors.set("congestion", Level::Name(name.into()));
+            }
+        }
+        let note = view(&data).answer.to_use.rows[0].note.clone().unwrap_or_default();
+        assert_eq!(note.contains("cc of loopback alone"), expected, "{note}");
+    }
+}
+
+#[test]
+fn no_limit_of_its_own_is_no_word_against_other_programs() {
+    let mut data = session(&reads(0.01));
+    for end in data.trials.iter_mut().flat_map(|trial| trial.ends.0.values_mut()) {
+        (end.cpu_ns, end.queued_ns, end.voluntary_switches) = (end.window_ns / 4, Some(0), 0);
+        for flow in &mut end.flows {
+            (flow.cpu_ns, flow.user_ns, flow.system_ns) = (flow.window_ns / 4, flow.window_ns / 8, flow.window_ns / 8);
+            flow.voluntary_switches = 0;
+        }
+    }
+    let why = |data: &SessionData| view(data).answer.why.join(" ");
+    assert!(why(&data).starts_with("no limit found"), "{}", why(&data));
+    assert!(!why(&data).contains("other programs"), "{}", why(&data));
+    data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
+    assert!(why(&data).starts_with("no limit found but other programs, which used 1.4 of 2 CPUs"), "{}", why(&data));
+}
+
+#[test]
+fn the_reader_and_the_hour_come_before_the_machine() {
+    let holds = view(&session(&reads(0.01))).answer.holds;
+    let at = |what: &str| holds.iter().position(|part| part.contains(what)).expect(what);
+    assert!(at("the reader") < at("these 62 s") && at("these 62 s") < at("not asked") && at("not asked") < at("Linux"));
+}

@@ -1,0 +1,85 @@
+//! HeldNetwork namespaces of a user's own (user_namespaces(7), network_namespaces(7)): made without privileges, and entered by
+//! children before they become another program.
+//!
+//! Never changes the namespaces of a process that has other threads: the kernel refuses it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::outcome;
+
+/// A network namespace, and the user namespace that owns it: who enters the second may enter the first.
+#[derive(Debug)]
+pub struct HeldNetwork {
+    user: File,
+    network: File,
+}
+
+/// Moves the calling process into a user namespace of its own, in which it is who it was and may do anything, and there into an
+/// empty network.
+///
+/// # Errors
+/// What unshare(2) says, or what writing the maps does: `EPERM` or `ENOSPC` where the system allows users no namespaces.
+pub fn leave_for_own_network() -> io::Result<()> {
+    // SAFETY: these take no argument and cannot fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // SAFETY: passes flags and no memory.
+    outcome::of(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
+    // Without it nobody may map a group (user_namespaces(7)).
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+/// Moves the calling process into a further empty network of its user namespace.
+///
+/// # Errors
+/// What unshare(2) says.
+pub fn leave_for_another_network() -> io::Result<()> {
+    // SAFETY: passes a flag and no memory.
+    outcome::of(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Keeps the network that the caller is in, by a descriptor; whoever may look at this process may enter it there.
+///
+/// # Errors
+/// Without `/proc`.
+pub fn own_network() -> io::Result<File> {
+    File::open("/proc/self/ns/net")
+}
+
+/// Changes a setting of the network that the caller is in (`/proc/sys/net`, which shows who looks his own).
+///
+/// # Errors
+/// Where `/proc/sys` is read-only, or the kernel has no such setting.
+pub fn set_network_option(name: &str, value: &str) -> io::Result<()> {
+    fs::write(format!("/proc/sys/net/{name}"), value)
+}
+
+impl HeldNetwork {
+    /// The network that a process of the same user holds as a descriptor, and that process's user namespace.
+    ///
+    /// # Errors
+    /// If the process is gone or is another user's.
+    pub fn held_by(process: u32, descriptor: i32) -> io::Result<HeldNetwork> {
+        let user = File::open(format!("/proc/{process}/ns/user"))?;
+        Ok(HeldNetwork { user, network: File::open(format!("/proc/{process}/fd/{descriptor}"))? })
+    }
+}
+
+/// Makes the child that `command` will start run in a network. It is the user that it was, without any privilege of his.
+pub fn run_in(command: &mut Command, network: &Arc<HeldNetwork>) {
+    let network = Arc::clone(network);
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two bare system calls on
+    // descriptors that it keeps open and, on failure, builds an io::Error from a number: no allocation and no lock.
+    unsafe {
+        command.pre_exec(move || {
+            outcome::of(libc::setns(network.user.as_raw_fd(), libc::CLONE_NEWUSER))?;
+            outcome::of(libc::setns(network.network.as_raw_fd(), libc::CLONE_NEWNET)).map(drop)
+        });
+    }
+}

@@ -1,0 +1,181 @@
+//! A TUN device: a network interface whose packets a process reads and writes (Documentation/networking/tuntap.rst).
+//!
+//! Before each packet stands what is said of it ([`Offload`]): the kernel leaves trains of TCP segments uncut, and takes them so.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::interface::{self, PointToPoint};
+use crate::outcome;
+
+/// A device. It leaves with whoever holds it.
+#[derive(Debug)]
+pub struct Tun {
+    device: File,
+    name: &'static str,
+    /// `/proc/net/dev` of the network that the device is in: an open file goes on to show that one, wherever its reader goes.
+    counters: File,
+}
+
+impl Tun {
+    /// Makes a device in the network that the caller is in, and takes it into service.
+    ///
+    /// # Errors
+    /// Where there is no `/dev/net/tun`, or the caller may not administer the network.
+    pub fn make(setup: &PointToPoint) -> io::Result<Tun> {
+        let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let mut request = interface::named(setup.name)?;
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+        // SAFETY: the request holds a name that ends; the kernel reads and writes nothing but it.
+        outcome::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) })?;
+        let offloads = libc::c_ulong::from(libc::TUN_F_CSUM | libc::TUN_F_TSO4);
+        // SAFETY: passes an integer and no memory.
+        outcome::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) })?;
+        setup.bring_up()?;
+        Ok(Tun { device, name: setup.name, counters: File::open("/proc/self/net/dev")? })
+    }
+
+    /// Takes the next packet or train that the network sends, of [`TAKEN_MAX`] bytes at most. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is none.
+    pub fn take(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&self.device).read(buffer)
+    }
+
+    /// Gives the network a packet or a train; it is received before this returns.
+    ///
+    /// # Errors
+    /// `EINVAL` for what is no packet, `EIO` where the device was taken out of service.
+    pub fn give(&self, packet: &[u8]) -> io::Result<()> {
+        (&self.device).write(packet).map(drop)
+    }
+
+    /// Packets that were dropped, since the device is there, because those before them were not taken.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn dropped(&mut self) -> io::Result<u64> {
+        self.counters.rewind()?;
+        let mut text = String::new();
+        self.counters.read_to_string(&mut text)?;
+        dropped(&text, self.name)
+            .ok_or_else(|| io::Error::other(format!("/proc/net/dev does not tell of {}", self.name)))
+    }
+}
+
+/// Bytes before each packet (`struct virtio_net_hdr`, include/uapi/linux/virtio_net.h).
+pub const PREFIX: usize = 10;
+
+/// The most that is taken at once, bytes: a train is as long as an IP packet may be.
+pub const TAKEN_MAX: usize = PREFIX + 65_536;
+
+/// What is said of a packet before it: what a network card would still have to do to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offload([u8; PREFIX]);
+
+/// Where its parts stand: the kind of a train, how long its headers are, and how much each of its segments carries.
+const KIND: usize = 1;
+const HEADERS: usize = 2;
+const SEGMENT: usize = 4;
+
+/// `VIRTIO_NET_HDR_GSO_NONE`, `VIRTIO_NET_HDR_GSO_TCPV4`: nothing else is left uncut.
+const NO_TRAIN: u8 = 0;
+const TRAIN: u8 = 1;
+
+impl Offload {
+    /// What is said before a packet; of a message without it, that it is one packet.
+    pub fn of(message: &[u8]) -> Offload {
+        Offload(message.first_chunk().copied().unwrap_or_default())
+    }
+
+    /// What each segment of a train carries but the last, bytes; `None` of one packet.
+    pub fn segment_bytes(self) -> Option<usize> {
+        (self.0[KIND] != NO_TRAIN).then(|| u16::from_ne_bytes([self.0[SEGMENT], self.0[SEGMENT + 1]]).into())
+    }
+
+    /// The same said of a piece of a train, with headers of so many bytes: of several segments of it, or of one packet.
+    #[must_use]
+    pub fn of_piece(mut self, headers: u16, segment: Option<u16>) -> Offload {
+        self.0[KIND] = if segment.is_some() { TRAIN } else { NO_TRAIN };
+        self.0[HEADERS..SEGMENT].copy_from_slice(&headers.to_ne_bytes());
+        self.0[SEGMENT..SEGMENT + 2].copy_from_slice(&segment.unwrap_or_default().to_ne_bytes());
+        self
+    }
+
+    /// Its bytes, to stand before the packet.
+    pub fn bytes(&self) -> &[u8; PREFIX] {
+        &self.0
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+/// The packets that an interface did not send, in the text of `/proc/net/dev`: the fourth of what was transmitted (proc(5)).
+fn dropped(text: &str, name: &str) -> Option<u64> {
+    let counts = |line| str::trim_start(line).strip_prefix(name)?.strip_prefix(':');
+    text.lines().find_map(counts)?.split_whitespace().nth(11)?.parse().ok()
+}
+
+/// Waits until any of these can be read, for at most so many nanoseconds (ppoll(2)): which of them can.
+///
+/// # Errors
+/// What ppoll(2) says; `Interrupted` by a signal.
+pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ns: Option<u64>) -> io::Result<[bool; N]> {
+    let mut polled = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    let timeout = timeout_ns.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the kernel reads and writes as many entries as are there, and reads a time that lives until it returns.
+    outcome::of(unsafe { libc::ppoll(polled.as_mut_ptr(), N as libc::nfds_t, timeout, std::ptr::null()) })?;
+    Ok(polled.map(|one| one.revents != 0))
+}
+
+/// Lets the calling thread be woken as precisely as the kernel can, instead of up to 50 µs late (`PR_SET_TIMERSLACK`, prctl(2)).
+///
+/// # Errors
+/// In practice only a seccomp filter's.
+pub fn wake_precisely() -> io::Result<()> {
+    // SAFETY: passes two integers and no memory.
+    outcome::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_tells_what_it_did_not_send() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  far0: \
+                    0 0 0 0 0 0 0 0 900 10 0 77 0 0 0 0\n";
+        assert_eq!((dropped(text, "far0"), dropped(text, "lo"), dropped(text, "far")), (Some(77), Some(12), None));
+        let real = std::fs::read_to_string("/proc/self/net/dev").unwrap();
+        assert!(dropped(&real, interface::LOOPBACK).is_some(), "{real}");
+    }
+
+    #[test]
+    fn a_piece_of_a_train_is_said_to_be_a_train_or_a_packet() {
+        let packet = Offload::of(&[]);
+        let train = packet.of_piece(52, Some(1448));
+        assert_eq!((packet.segment_bytes(), train.segment_bytes()), (None, Some(1448)));
+        assert_eq!(Offload::of(train.bytes()), train);
+        assert_eq!(train.of_piece(52, None).segment_bytes(), None);
+        assert_eq!(train.of_piece(52, None).bytes()[2..4], 52_u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn who_can_be_read_is_told_and_nobody_is_waited_for_longer_than_asked() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        assert_eq!(readable([reader.as_fd()], Some(1)).unwrap(), [false]);
+        writer.write_all(b"x").unwrap();
+        assert_eq!(readable([reader.as_fd(), reader.as_fd()], None).unwrap(), [true, true]);
+    }
+}

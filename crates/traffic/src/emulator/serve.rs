@@ -1,0 +1,275 @@
+//! The process that is the link: it makes two networks, each with a device of its own, and carries packets from one device to the
+//! other.
+//!
+//! One thread for both directions: what passes is as many packets as one thread can carry, and a second one would take a CPU
+//! from the ends. It sleeps until a packet comes or is due, and never spins.
+
+use std::fs::File;
+use std::io::{self, BufRead, StdinLock, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use bytegauge_model::{EmulatedLink, LINK_MTU, LinkUse, WayUse};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::cpu_time::process_usage;
+use bytegauge_sys::interface::PointToPoint;
+use bytegauge_sys::namespace;
+use bytegauge_sys::process;
+use bytegauge_sys::tun::{TAKEN_MAX, Tun, readable, wake_precisely};
+use serde::{Deserialize, Serialize};
+
+use super::train::Taken;
+use super::way::Way;
+use super::{FAR, NEAR};
+
+/// Packets or trains that are taken from one device before the other one has its turn.
+const TURN: usize = 64;
+
+/// Packets that a device holds until they are taken: as many as a window of 32 MiB has, which is what kernels let one grow to by
+/// themselves. So the queue that drops is the link's own, also where this process gets no CPU for a moment.
+const DEVICE_PACKETS: u32 = 32_768;
+
+/// Settings of both networks. What the kernel remembers of one connection (its slow start threshold, its round trip) would begin
+/// the next one to the same address, which is another trial's over another link.
+const SETTINGS: [(&str, &str); 1] = [("ipv4/tcp_no_metrics_save", "1")];
+
+/// What the process is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Ask {
+    /// Be such a link from now on, and forget what was on its way. Which packets are lost follows from the seed.
+    Be(EmulatedLink, u64),
+    /// Say what was done since.
+    Tell,
+}
+
+/// What it answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Said {
+    /// Its first word: the descriptors by which it holds the near and the far network.
+    Made(i32, i32),
+    /// Its first and only word: why there is no link.
+    Missing(String),
+    /// It is as it was told to be.
+    Is,
+    /// What it did.
+    Did(LinkUse),
+}
+
+/// A link until nobody asks any more. Asked on standard input, it answers on standard output, in lines of JSON.
+///
+/// # Errors
+/// When a device or its own input breaks.
+pub fn serve_stdio() -> io::Result<()> {
+    let (near, far) = match networks() {
+        Ok(made) => made,
+        Err(missing) => return say(&Said::Missing(missing)),
+    };
+    say(&Said::Made(near.network.as_raw_fd(), far.network.as_raw_fd()))?;
+    let _ = wake_precisely();
+    let mut input = io::stdin().lock();
+    let mut line = String::new();
+    let mut carried: Option<Carried> = None;
+    let mut devices = Devices { near: near.device, far: far.device };
+    loop {
+        let asked = match &mut carried {
+            Some(carried) => carried.carry_until_asked(&devices, &input)?,
+            None => true,
+        };
+        if !asked {
+            continue;
+        }
+        line.clear();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        match serde_json::from_str(&line)? {
+            Ask::Be(link, seed) => {
+                devices.empty();
+                carried = Some(Carried::new(link, seed, devices.missed()?));
+                say(&Said::Is)?;
+            }
+            Ask::Tell => {
+                let used = carried.as_ref().map(|carried| carried.used(&mut devices)).transpose()?;
+                say(&Said::Did(used.unwrap_or_default()))?;
+            }
+        }
+    }
+}
+
+/// A device, and the network that it is in.
+struct Network {
+    device: Tun,
+    network: File,
+}
+
+/// Makes both networks, or says what the system does not allow.
+fn networks() -> Result<(Network, Network), String> {
+    let refused = |error: io::Error| {
+        // Of a user who may have no more of them: the words of that number speak of a disk.
+        let why = match error.kind() {
+            io::ErrorKind::StorageFull => "this user may have none".to_owned(),
+            _ => error.to_string(),
+        };
+        format!(
+            "an emulated link needs a user namespace of one's own ({why}): run as root, allow them (sysctl \
+             user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; for a \
+             container --security-opt seccomp=unconfined), or measure a real link (--host)"
+        )
+    };
+    // Now, while it may have privileges.
+    let _ = process::run_at_once();
+    namespace::leave_for_own_network().map_err(refused)?;
+    let near = network("near0", NEAR, FAR)?;
+    namespace::leave_for_another_network().map_err(refused)?;
+    Ok((near, network("far0", FAR, NEAR)?))
+}
+
+fn network(name: &'static str, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Network, String> {
+    let failed = |what: &str, error: io::Error| {
+        format!(
+            "an emulated link needs {what} ({error}): allow it (for a container --device /dev/net/tun), or measure a real link (--host)"
+        )
+    };
+    let setup = PointToPoint { name, address, peer, mtu: LINK_MTU, queue_packets: DEVICE_PACKETS };
+    let device = Tun::make(&setup).map_err(|error| failed("a TUN device (/dev/net/tun)", error))?;
+    for (setting, value) in SETTINGS {
+        namespace::set_network_option(setting, value)
+            .map_err(|error| failed(&format!("/proc/sys/net/{setting} to be writable"), error))?;
+    }
+    let network = namespace::own_network().map_err(|error| failed("/proc", error))?;
+    Ok(Network { device, network })
+}
+
+fn say(word: &Said) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "{}", serde_json::to_string(word)?)?;
+    output.flush()
+}
+
+/// The devices at both sides.
+struct Devices {
+    near: Tun,
+    far: Tun,
+}
+
+impl Devices {
+    /// Throws away what waits to be taken: it belongs to connections of before.
+    fn empty(&self) {
+        let mut packet = vec![0; TAKEN_MAX];
+        for device in [&self.near, &self.far] {
+            while device.take(&mut packet).is_ok() {}
+        }
+    }
+
+    /// Packets that the kernel dropped before the near device, and before the far one, since they are there.
+    fn missed(&mut self) -> io::Result<[u64; 2]> {
+        Ok([self.near.dropped()?, self.far.dropped()?])
+    }
+}
+
+/// What is carried by one setting.
+struct Carried {
+    there: Lane,
+    back: Lane,
+    /// What the kernel had dropped before.
+    missed: [u64; 2],
+    /// CPU time that this process had used before, nanoseconds.
+    cpu_ns: u64,
+}
+
+impl Carried {
+    fn new(link: EmulatedLink, seed: u64, missed: [u64; 2]) -> Carried {
+        let cpu_ns = process_usage().total_ns;
+        Carried { there: Lane::new(link, seed), back: Lane::new(link, !seed), missed, cpu_ns }
+    }
+
+    /// Carries packets until there is something to be read. `false` if a signal came between.
+    fn carry_until_asked(&mut self, devices: &Devices, input: &StdinLock<'_>) -> io::Result<bool> {
+        let fds = [devices.near.as_fd(), devices.far.as_fd(), input.as_fd()];
+        loop {
+            let next_ns = [self.there.way.next_ns(), self.back.way.next_ns()].into_iter().flatten().min();
+            let wait_ns = next_ns.map(|ns| ns.saturating_sub(monotonic_ns()));
+            // Looked at first, to know that nothing waits when it goes to sleep.
+            let looked = readable(fds, Some(0)).and_then(|now| match now {
+                [false, false, false] if wait_ns != Some(0) => Ok((readable(fds, wait_ns)?, true)),
+                some => Ok((some, false)),
+            });
+            let ([near, far, asked], has_slept) = match looked {
+                Ok(looked) => looked,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let now_ns = monotonic_ns();
+            for (lane, is_filled) in [(&mut self.there, near), (&mut self.back, far)] {
+                // What came to a sleeper has woken it.
+                if has_slept || !is_filled {
+                    lane.empty_ns = now_ns;
+                }
+            }
+            // What is due goes first: taking what has come must not make it later.
+            self.there.deliver(&devices.far);
+            self.back.deliver(&devices.near);
+            if near {
+                self.there.accept(&devices.near)?;
+            }
+            if far {
+                self.back.accept(&devices.far)?;
+            }
+            if asked {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn used(&self, devices: &mut Devices) -> io::Result<LinkUse> {
+        let [near, far] = devices.missed()?;
+        let with = |used: WayUse, missed| WayUse { missed, ..used };
+        Ok(LinkUse {
+            there: with(self.there.way.used(), near.saturating_sub(self.missed[0])),
+            back: with(self.back.way.used(), far.saturating_sub(self.missed[1])),
+            cpu_ns: process_usage().total_ns.saturating_sub(self.cpu_ns),
+        })
+    }
+}
+
+/// One direction, and the device that its packets come from.
+struct Lane {
+    way: Way<Vec<u8>>,
+    /// When nothing waited in that device: what is taken now has come since, and waited no longer.
+    empty_ns: u64,
+    taken: Vec<u8>,
+}
+
+impl Lane {
+    fn new(link: EmulatedLink, seed: u64) -> Lane {
+        Lane { way: Way::new(link, seed), empty_ns: monotonic_ns(), taken: vec![0; TAKEN_MAX] }
+    }
+
+    /// Takes what a device sends.
+    fn accept(&mut self, device: &Tun) -> io::Result<()> {
+        for _ in 0..TURN {
+            match device.take(&mut self.taken) {
+                Ok(length) => {
+                    let now_ns = monotonic_ns();
+                    self.way.offer(now_ns, now_ns - self.empty_ns, &Taken::of(&self.taken[..length])?);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.empty_ns = monotonic_ns();
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a device what has arrived. Whatever its network says to a packet, as to one that is no longer expected: it has arrived.
+    fn deliver(&mut self, device: &Tun) {
+        for _ in 0..TURN {
+            let Some(piece) = self.way.arrived(monotonic_ns()) else { break };
+            let _ = device.give(&piece);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! One direction of an emulated link: a queue with a bound, a rate, a loss and a delay, in the order in which a packet meets them.
+//!
+//! Time is told to it: it never reads the clock. Nothing is sent before its time, whatever else goes wrong: what is late is
+//! counted.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytegauge_model::{EmulatedLink, WayUse};
+
+/// Packets that are due so soon after each other are given together, nanoseconds: what a process can be woken for in time. The
+/// last is never early.
+const TOGETHER_NS: u64 = 100_000;
+
+/// Packets that come at once, one after the other.
+pub(super) trait Train {
+    /// Some of them that arrive at once.
+    type Piece;
+
+    /// How many there are.
+    fn packets(&self) -> usize;
+
+    /// Bytes of one of them, with its headers.
+    fn bytes(&self, packet: usize) -> u64;
+
+    /// Some of them.
+    fn cut(&self, packets: Range<usize>) -> Self::Piece;
+}
+
+/// One direction, whatever its packets are.
+#[derive(Debug)]
+pub(super) struct Way<P> {
+    link: EmulatedLink,
+    random: Random,
+    /// When the link will have sent all that waits before it: the next packet follows then.
+    free_ns: u64,
+    on_its_way: VecDeque<Due<P>>,
+    used: WayUse,
+}
+
+/// What is given together.
+#[derive(Debug)]
+struct Due<P> {
+    /// When the last of its packets is due.
+    due_ns: u64,
+    packets: u64,
+    bytes: u64,
+    /// How long others wait for the last, all together.
+    waits_ns: u64,
+    piece: P,
+}
+
+impl<P> Way<P> {
+    /// An empty one. Which packets are lost follows from the seed.
+    pub(super) fn new(link: EmulatedLink, seed: u64) -> Way<P> {
+        Way { link, random: Random(seed), free_ns: 0, on_its_way: VecDeque::new(), used: WayUse::default() }
+    }
+
+    /// Packets have come, and were taken so much later at most, nanoseconds. Each is dropped where as many wait as may, or lost by
+    /// chance, and the others are cut where one is missing.
+    pub(super) fn offer<T: Train<Piece = P>>(&mut self, now_ns: u64, late_ns: u64, train: &T) {
+        let mut from = 0;
+        let mut dues: Vec<u64> = Vec::new();
+        for packet in 0..train.packets() {
+            let due_ns = self.due_ns(now_ns, train.bytes(packet));
+            let goes_along = |due_ns: &u64| dues.first().is_none_or(|first_ns| due_ns - first_ns <= TOGETHER_NS);
+            if !due_ns.as_ref().is_some_and(goes_along) {
+                self.send(train, from, &dues);
+                dues.clear();
+            }
+            if dues.is_empty() {
+                from = packet;
+            }
+            dues.extend(due_ns);
+        }
+        self.send(train, from, &dues);
+        self.used.late_ns += late_ns * train.packets() as u64;
+    }
+
+    /// When a packet of so many bytes arrives that has come now; `None` if it never does.
+    fn due_ns(&mut self, now_ns: u64, bytes: u64) -> Option<u64> {
+        let begins_ns = self.free_ns.max(now_ns);
+        let waits_ns = begins_ns - now_ns;
+        if waits_ns > self.link.passing_ns(self.link.queue_bytes()) {
+            self.used.queue_drops += 1;
+            return None;
+        }
+        self.free_ns = begins_ns + self.link.passing_ns(bytes);
+        // What is lost on a link has used it.
+        if self.random.next_millionth() < self.link.loss.0 {
+            self.used.lost += 1;
+            return None;
+        }
+        Some(self.free_ns + self.link.delay_ns / 2)
+    }
+
+    /// Puts those packets on their way that begin there and are due then.
+    fn send<T: Train<Piece = P>>(&mut self, train: &T, from: usize, dues: &[u64]) {
+        let Some(&due_ns) = dues.last() else { return };
+        let packets = from..from + dues.len();
+        let waits_ns = dues.iter().map(|ns| due_ns - ns).sum();
+        let bytes = packets.clone().map(|packet| train.bytes(packet)).sum();
+        let piece = train.cut(packets);
+        self.on_its_way.push_back(Due { due_ns, packets: dues.len() as u64, bytes, waits_ns, piece });
+    }
+
+    /// When the next packets arrive.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.on_its_way.front().map(|next| next.due_ns)
+    }
+
+    /// The next packets that have arrived by now.
+    pub(super) fn arrived(&mut self, now_ns: u64) -> Option<P> {
+        self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
+        let Due { due_ns, packets, bytes, waits_ns, piece } = self.on_its_way.pop_front()?;
+        let late_ns = now_ns - due_ns;
+        self.used.passed += packets;
+        self.used.passed_bytes += bytes;
+        self.used.late_ns += late_ns * packets + waits_ns;
+        self.used.late_max_ns = self.used.late_max_ns.max(late_ns);
+        Some(piece)
+    }
+
+    /// What it has done so far.
+    pub(super) fn used(&self) -> WayUse {
+        self.used
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): as good as a loss of packets needs, and the same for one seed everywhere.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    /// A number below a million.
+    fn next_millionth(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        // The upper half, scaled: no number is likelier than another by more than one in four thousand.
+        ((u128::from(mixed) * 1_000_000) >> 64) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::{LinkLoss, LinkRate};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn link(delay_ns: u64, loss: u32, bits: u64) -> EmulatedLink {
+        EmulatedLink { delay_ns, loss: LinkLoss(loss), rate: LinkRate(bits) }
+    }
+
+    /// Packets by their numbers and sizes, which come at once.
+    struct Numbered(Vec<(u64, u64)>);
+
+    impl Train for Numbered {
+        type Piece = Vec<u64>;
+
+        fn packets(&self) -> usize {
+            self.0.len()
+        }
+
+        fn bytes(&self, packet: usize) -> u64 {
+            self.0[packet].1
+        }
+
+        fn cut(&self, packets: Range<usize>) -> Vec<u64> {
+            self.0[packets].iter().map(|(number, _)| *number).collect()
+        }
+    }
+
+    fn train(numbers: Range<u64>) -> Numbered {
+        Numbered(numbers.map(|number| (number, 1500)).collect())
+    }
+
+    /// All that arrives, with the moments at which it was due.
+    fn arrivals(way: &mut Way<Vec<u64>>) -> Vec<(u64, Vec<u64>)> {
+        std::iter::from_fn(|| {
+            let due_ns = way.next_ns()?;
+            Some((due_ns, way.arrived(due_ns)?))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn packets_keep_their_order_their_distance_and_their_delay() {
+        // A packet takes 12 µs to pass at 1 Gbit/s, and half of 20 ms to arrive.
+        let mut way = Way::new(link(20_000_000, 0, 1_000_000_000), 1);
+        for number in 0..3 {
+            way.offer(1000, 0, &train(number..number + 1));
+        }
+        way.offer(5_000_000, 0, &train(3..4));
+        let due = [10_013_000, 10_025_000, 10_037_000, 15_012_000];
+        assert_eq!(way.arrived(due[0] - 1), None);
+        let expected: Vec<_> = due.into_iter().zip([vec![0], vec![1], vec![2], vec![3]]).collect();
+        assert_eq!(arrivals(&mut way), expected);
+        let WayUse { passed, passed_bytes, lost, queue_drops, late_ns, .. } = way.used();
+        assert_eq!((passed, passed_bytes, lost, queue_drops, late_ns), (4, 6000, 0, 0, 0));
+    }
+
+    #[test]
+    fn a_train_takes_as_long_as_its_packets_and_arrives_in_pieces_of_a_tenth_of_a_millisecond() {
+        let mut way = Way::new(link(0, 0, 1_000_000_000), 1);
+        way.offer(0, 0, &train(0..20));
+        let pieces = [(108_000, (0..9).collect()), (216_000, (9..18).collect()), (240_000, vec![18, 19])];
+        assert_eq!(arrivals(&mut way), pieces);
+        // The first waits 96 µs for the last of its piece, and so on.
+        let of_nine_ns: u64 = (0..9).map(|number| number * 12_000).sum();
+        assert_eq!((way.used().passed, way.used().late_ns), (20, 2 * of_nine_ns + 12_000));
+        // Where a packet takes longer, each arrives alone.
+        let mut slow = Way::new(link(0, 0, 100_000_000), 1);
+        slow.offer(0, 0, &train(0..3));
+        assert_eq!(arrivals(&mut slow), [(120_000, vec![0]), (240_000, vec![1]), (360_000, vec![2])]);
+    }
+
+    #[test]
+    fn what_is_taken_late_is_counted_as_late() {
+        let mut way = Way::new(link(0, 0, 1_000_000_000), 1);
+        way.offer(0, 7, &train(0..1));
+        way.offer(0, 7, &train(1..2));
+        assert_eq!(
+            (way.arrived(112_000), way.arrived(112_000), way.arrived(112_000)),
+            (Some(vec![0]), Some(vec![1]), None)
+        );
+        let used = way.used();
+        assert_eq!((used.late_ns, used.late_max_ns), (7 + 100_000 + 7 + 88_000, 100_000));
+    }
+
+    #[test]
+    fn a_full_queue_drops_what_comes_and_takes_again_what_comes_later() {
+        let short = link(0, 0, 1_000_000_000);
+        let mut way = Way::new(short, 1);
+        let fits = short.queue_bytes() / 1500;
+        way.offer(0, 0, &train(0..2 * fits));
+        // One more than waits is on the link itself.
+        assert_eq!(way.used().queue_drops, fits - 1);
+        let all_passed_ns = short.passing_ns(short.queue_bytes());
+        way.offer(all_passed_ns, 0, &train(1 << 20..(1 << 20) + 1));
+        assert_eq!(way.used().queue_drops, fits - 1);
+        assert_eq!(arrivals(&mut way).last().unwrap().1, [1 << 20]);
+    }
+
+    #[test]
+    fn as_many_are_lost_as_were_to_be_and_the_same_ones_by_one_seed() {
+        let survivors = |loss, seed| {
+            let mut way = Way::new(link(1_000_000, loss, 10_000_000_000), seed);
+            for first in (0..100_000).step_by(10) {
+                way.offer(first * 2000, 0, &train(first..first + 10));
+            }
+            let left: Vec<u64> = arrivals(&mut way).into_iter().flat_map(|(_, numbers)| numbers).collect();
+            assert_eq!(way.used().lost + left.len() as u64, 100_000);
+            left
+        };
+        assert_eq!(survivors(0, 7).len(), 100_000);
+        let lost = 100_000 - survivors(10_000, 7).len();
+        // A thousand, give or take five standard deviations.
+        assert!((843..=1157).contains(&lost), "{lost}");
+        assert_eq!(survivors(10_000, 7), survivors(10_000, 7));
+        assert_ne!(survivors(10_000, 7), survivors(10_000, 8));
+    }
+
+    proptest! {
+        /// Whatever comes: nothing is invented, overtaken, or sent before its delay or faster than the rate.
+        #[test]
+        fn nothing_is_invented_overtaken_early_or_too_fast(
+            seed in any::<u64>(),
+            delay_us in 0_u64..100_000,
+            loss in 0_u32..500_000,
+            bits in 1_000_000_u64..10_000_000_000,
+            comes in proptest::collection::vec(
+                (0_u64..1_000_000, proptest::collection::vec(1_u64..=1500, 1..50)),
+                1..40,
+            ),
+        ) {
+            let asked = link(delay_us * 1000, loss, bits);
+            let mut way = Way::new(asked, seed);
+            let (mut now_ns, mut came) = (0, Vec::new());
+            for (later_ns, sizes) in &comes {
+                now_ns += later_ns;
+                let first = came.len() as u64;
+                way.offer(now_ns, 0, &Numbered((first..).zip(sizes.iter().copied()).collect()));
+                came.extend(sizes.iter().map(|bytes| (now_ns, *bytes)));
+            }
+            let arrived = arrivals(&mut way);
+            let used = way.used();
+            let numbers: Vec<u64> = arrived.iter().flat_map(|(_, numbers)| numbers.iter().copied()).collect();
+            prop_assert_eq!(used.passed + used.lost + used.queue_drops, came.len() as u64);
+            prop_assert_eq!(used.passed, numbers.len() as u64);
+            prop_assert_eq!(used.passed_bytes, numbers.iter().map(|number| came[*number as usize].1).sum::<u64>());
+            prop_assert!(numbers.is_sorted_by(|before, after| before < after));
+            let mut before_ns = 0;
+            for (due_ns, numbers) in &arrived {
+                let passing_ns: u64 = numbers.iter().map(|number| asked.passing_ns(came[*number as usize].1)).sum();
+                prop_assert!(*due_ns >= came[numbers[0] as usize].0 + passing_ns + asked.delay_ns / 2);
+                prop_assert!(*due_ns >= before_ns + passing_ns);
+                // The first of them waits no longer than this for the last.
+                let first_ns = passing_ns - asked.passing_ns(came[numbers[0] as usize].1);
+                prop_assert!(first_ns <= TOGETHER_NS);
+                before_ns = *due_ns;
+            }
+        }
+    }
+}
